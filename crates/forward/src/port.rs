@@ -1,0 +1,51 @@
+//! What passes between ports and a worker: network packets with their link fields.
+//!
+//! Ports (crate `face`) reassemble, acknowledge and strip the link protocol; a worker never sees
+//! a fragment.
+
+use byname_wire::{FaceId, NackReason, PitToken};
+
+use crate::packet_pool::Packet;
+
+/// Fields of the link header that concern forwarding.
+#[derive(Debug, Clone, Default)]
+pub struct LinkFields {
+    /// Downstream's token on Interests; echoed on Data and Nacks.
+    pub pit_token: PitToken,
+    /// The packet is an Interest that is refused.
+    pub nack: Option<NackReason>,
+    /// Received, on faces with local fields: send this Interest there.
+    pub next_hop_face_id: Option<FaceId>,
+    /// Sent, on faces with local fields: where the packet came from.
+    pub incoming_face_id: Option<FaceId>,
+    /// Received, on faces with local fields: do not cache this Data.
+    pub no_cache: bool,
+    /// Congestion mark, carried along.
+    pub congestion_mark: u64,
+    /// Self-learning: do not flood this Interest.
+    pub non_discovery: bool,
+    /// Self-learning: a prefix announcement (a Data packet) that rides on Data.
+    pub prefix_announcement: Option<Packet>,
+}
+
+/// A whole network packet as a port received it: a bare Interest or Data.
+#[derive(Debug)]
+pub struct Received {
+    /// The face it came in on.
+    pub face: FaceId,
+    /// Its link fields.
+    pub fields: LinkFields,
+    /// The Interest or Data, checked no further than that one element fills it.
+    pub packet: Packet,
+}
+
+/// A network packet to send.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The face to send on.
+    pub face: FaceId,
+    /// Its link fields.
+    pub fields: LinkFields,
+    /// The bare Interest or Data.
+    pub packet: Packet,
+}

@@ -1,0 +1,14 @@
+//! Name tables: from a key to an [`EntryId`]. No packets, no threads, no clock.
+//!
+//! Each engine has a control half, which accepts changes ([`Control`]), and a query half, which
+//! workers read without locks [Concise §3.2].
+#![deny(unsafe_code)]
+
+pub mod entry;
+pub mod oracle;
+pub mod prefix;
+pub mod update;
+
+pub use entry::EntryId;
+pub use prefix::{PrefixFib, PrefixMatch};
+pub use update::{BuildError, Change, Control, Update};

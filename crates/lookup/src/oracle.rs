@@ -1,0 +1,1 @@
+//! The slow, obviously right version of each kind of table.

@@ -1,0 +1,38 @@
+//! Longest prefix match of hierarchical names.
+
+use byname_wire::NameView;
+
+use crate::entry::EntryId;
+
+/// Most names in a burst.
+pub const BURST_MAX: usize = 64;
+
+/// The deepest rule that covers a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixMatch {
+    /// The rule's entry.
+    pub entry: EntryId,
+    /// Components of the rule's name.
+    pub depth: usize,
+}
+
+/// The query half of a prefix engine.
+pub trait PrefixFib: Send + Sync {
+    /// Finds the deepest rule that covers `name`.
+    fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch>;
+    /// Finds the deepest rule of each name: engines overlap the memory reads of a whole burst.
+    ///
+    /// `names` and `out` have equal length, at most [`BURST_MAX`]; `out[i]` is `None` when no
+    /// rule, not even `/`, covers `names[i]`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
+        assert_eq!(names.len(), out.len());
+        for (name, found) in names.iter().zip(out) {
+            *found = self.longest_match(name);
+        }
+    }
+    /// Resident memory, in bytes.
+    fn memory_bytes(&self) -> usize;
+}

@@ -1,0 +1,52 @@
+//! How control halves take changes and hand them to query halves.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::entry::EntryId;
+
+/// One change of one rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<K> {
+    /// Adds the rule, or replaces its entry.
+    Set(K, EntryId),
+    /// Removes the rule; no rule, no effect.
+    Remove(K),
+}
+
+/// What [`Control::apply`] did to the query half.
+#[derive(Debug)]
+pub enum Update<Q: ?Sized> {
+    /// Readers must be given this query half instead of theirs.
+    Replace(Arc<Q>),
+    /// The query half that readers have shows the changes already.
+    Patched,
+}
+
+/// Why changes were not applied. None of the batch is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BuildError {
+    /// The configured number of rules is reached.
+    #[error("the table is full at {rules} rules")]
+    Full {
+        /// Rules in the table.
+        rules: usize,
+    },
+    /// Two names share a digest: the second is refused, never forwarded wrongly.
+    #[error("the name's digest equals another rule's")]
+    Collision,
+}
+
+/// The control half of an engine.
+pub trait Control<K> {
+    /// The query half.
+    type Query: ?Sized;
+    /// The query half as it is now, for a new reader.
+    fn query(&self) -> Arc<Self::Query>;
+    /// Applies all changes, in order, or none.
+    fn apply(&mut self, changes: &[Change<K>]) -> Result<Update<Self::Query>, BuildError>;
+    /// Frees what removed rules held; to be called when every reader has passed a quiescent
+    /// point since the last [`Control::apply`].
+    fn reclaim(&mut self);
+}

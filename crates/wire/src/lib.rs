@@ -1,0 +1,28 @@
+//! Packet formats, parsed in place: no I/O, no clock, no unsafe code.
+//!
+//! Views ([`Interest`], [`Data`], [`LpPacket`], [`NameRef`]) borrow from the
+//! packet buffer; nothing is copied to parse. Formats are those of the NDN
+//! Packet Specification v0.3 and of NDNLPv2.
+#![forbid(unsafe_code)]
+
+pub mod data;
+pub mod digest;
+pub mod ids;
+pub mod interest;
+pub mod lp;
+pub mod name;
+pub mod name_hash;
+pub mod signature;
+pub mod tlv;
+pub mod uri;
+
+pub use data::Data;
+pub use ids::FaceId;
+pub use interest::Interest;
+pub use lp::{LpPacket, NackReason, PitToken};
+pub use name::{Component, Name, NameRef};
+pub use name_hash::{NameHashKey, NameView, PrefixHashes};
+pub use tlv::DecodeError;
+
+/// The largest network-layer packet that byname forwards, in octets, as in ndn-cxx.
+pub const PACKET_BYTES_MAX: usize = 8800;

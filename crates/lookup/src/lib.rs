@@ -6,6 +6,7 @@
 
 pub mod entry;
 pub mod oracle;
+pub mod prefetch;
 pub mod prefix;
 pub mod update;
 

@@ -4,10 +4,12 @@
 //! workers read without locks [Concise §3.2].
 #![deny(unsafe_code)]
 
+mod bucket;
 pub mod entry;
 pub mod oracle;
 pub mod prefetch;
 pub mod prefix;
+mod sync;
 pub mod update;
 
 pub use entry::EntryId;

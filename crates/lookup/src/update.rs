@@ -1,5 +1,6 @@
 //! How control halves take changes and hand them to query halves.
 
+use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -16,12 +17,21 @@ pub enum Change<K> {
 }
 
 /// What [`Control::apply`] did to the query half.
-#[derive(Debug)]
 pub enum Update<Q: ?Sized> {
     /// Readers must be given this query half instead of theirs.
     Replace(Arc<Q>),
     /// The query half that readers have shows the changes already.
     Patched,
+}
+
+// Not derived: that would ask for a query half that can be printed.
+impl<Q: ?Sized> fmt::Debug for Update<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Update::Replace(_) => "Replace",
+            Update::Patched => "Patched",
+        })
+    }
 }
 
 /// Why changes were not applied. None of the batch is.
@@ -36,6 +46,12 @@ pub enum BuildError {
     /// Two names share a digest: the second is refused, never forwarded wrongly.
     #[error("the name's digest equals another rule's")]
     Collision,
+    /// The name has more components than any packet's.
+    #[error("the name has {depth} components")]
+    TooDeep {
+        /// Its components.
+        depth: usize,
+    },
 }
 
 /// The control half of an engine.

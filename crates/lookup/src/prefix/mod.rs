@@ -1,8 +1,14 @@
 //! Longest prefix match of hierarchical names.
 
+mod depth_set;
+pub mod longest_first;
+mod rule_array;
+
 use byname_wire::NameView;
 
 use crate::entry::EntryId;
+
+pub use longest_first::LongestFirst;
 
 /// Most names in a burst.
 pub const BURST_MAX: usize = 64;

@@ -3,12 +3,19 @@
 //! A [`Worker`](worker::Worker) takes what ports received, and yields what they are to send.
 #![deny(unsafe_code)]
 
+pub mod counters;
+mod dead_nonces;
 pub mod face_table;
 pub mod packet_pool;
+mod pipeline;
+mod pit_cs;
 pub mod port;
+pub mod publish;
 pub mod strategy;
+mod sync;
 pub mod tables;
 pub mod ticks;
+mod timers;
 pub mod worker;
 
 pub use byname_wire::FaceId;

@@ -1,0 +1,15 @@
+//! What threads share is built of these; loom's take their place under `--cfg loom`, so that
+//! models run the real code.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::{Arc, Mutex},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::{Arc, Mutex},
+    thread::yield_now,
+};

@@ -1,8 +1,10 @@
 //! Interest packets.
 
-use crate::name::{Name, NameRef};
+use crate::PACKET_BYTES_MAX;
+use crate::digest::{self, Sha256Digest};
+use crate::name::{Component, Name, NameRef, NameShape, component_type};
 use crate::signature::{Signature, SignatureInfo};
-use crate::tlv::DecodeError;
+use crate::tlv::{self, DecodeError, Reader, types};
 
 /// InterestLifetime when the packet has none, in ms.
 pub const DEFAULT_LIFETIME_MS: u64 = 4000;
@@ -30,8 +32,11 @@ pub struct Interest<'a> {
     pub hop_limit: Option<HopLimit>,
     /// ApplicationParameters.
     pub application_parameters: Option<&'a [u8]>,
-    /// The signature of the v0.3 signed Interest format, if any.
+    /// The signature of the v0.3 signed Interest format, if any. `None` as well if the name does
+    /// not end in the ParametersSha256DigestComponent, as a signed Interest's must.
     pub signature: Option<Signature<'a>>,
+    /// ApplicationParameters and all that follows: what the parameters digest covers.
+    parameter_elements: &'a [u8],
 }
 
 /// HopLimit, to be lowered in place.
@@ -49,27 +54,175 @@ impl<'a> Interest<'a> {
     /// An Interest with a ParametersSha256DigestComponent but no ApplicationParameters, or the
     /// other way round, or with an empty name, is [`DecodeError::BadValue`]. The digest itself is
     /// checked by [`Interest::parameters_digest_matches`].
-    pub fn decode(_wire: &'a [u8]) -> Result<Self, DecodeError> {
-        todo!()
+    pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
+        if wire.len() > PACKET_BYTES_MAX {
+            return Err(DecodeError::TooLarge);
+        }
+        let mut reader = Reader::new(tlv::decode_only(wire, types::INTEREST)?);
+        let name_tlv = reader.next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
+        let name_value = name_tlv.ok_or(DecodeError::Missing(types::NAME))?.value;
+        let shape = NameShape::check(name_value)?;
+        let mut interest = Interest {
+            wire,
+            name: NameRef::from_checked(name_value),
+            name_offset: wire.len() - reader.rest().len() - name_value.len(),
+            can_be_prefix: false,
+            must_be_fresh: false,
+            forwarding_hint_value: &[],
+            nonce: None,
+            lifetime_ms: None,
+            hop_limit: None,
+            application_parameters: None,
+            signature: None,
+            parameter_elements: &[],
+        };
+        interest.decode_fields(&mut reader)?;
+        let digests = usize::from(interest.application_parameters.is_some());
+        if shape.components == 0 || shape.parameter_digests != digests {
+            return Err(DecodeError::BadValue(types::NAME));
+        }
+        Ok(interest)
     }
+
+    /// Decodes what follows the name. As in ndn-cxx, known elements that are repeated or out of
+    /// order are treated as unknown ones: an error if critical, else skipped.
+    #[inline]
+    fn decode_fields(&mut self, reader: &mut Reader<'a>) -> Result<(), DecodeError> {
+        let wire = self.wire;
+        let mut info = None;
+        // How far we are in the order of the specification.
+        let mut stage = 0;
+        while let Some(tlv) = reader.next_tlv()? {
+            match tlv.typ {
+                types::CAN_BE_PREFIX if stage < 1 => {
+                    self.can_be_prefix = decode_flag(tlv)?;
+                    stage = 1;
+                }
+                types::MUST_BE_FRESH if stage < 2 => {
+                    self.must_be_fresh = decode_flag(tlv)?;
+                    stage = 2;
+                }
+                types::FORWARDING_HINT if stage < 3 => {
+                    check_forwarding_hint(tlv.value)?;
+                    self.forwarding_hint_value = tlv.value;
+                    stage = 3;
+                }
+                types::NONCE if stage < 4 => {
+                    let octets = tlv.value.try_into().map_err(|_| DecodeError::BadValue(types::NONCE))?;
+                    self.nonce = Some(u32::from_be_bytes(octets));
+                    stage = 4;
+                }
+                types::INTEREST_LIFETIME if stage < 5 => {
+                    self.lifetime_ms = Some(tlv::decode_nni(tlv.typ, tlv.value)?);
+                    stage = 5;
+                }
+                types::HOP_LIMIT if stage < 6 => {
+                    let [value] = *tlv.value else { return Err(DecodeError::BadValue(types::HOP_LIMIT)) };
+                    self.hop_limit = Some(HopLimit { value, offset: wire.len() - reader.rest().len() - 1 });
+                    stage = 6;
+                }
+                types::APPLICATION_PARAMETERS if stage < 7 => {
+                    self.application_parameters = Some(tlv.value);
+                    self.parameter_elements = &wire[wire.len() - reader.rest().len() - tlv.wire.len()..];
+                    stage = 7;
+                }
+                types::INTEREST_SIGNATURE_INFO if stage == 7 => {
+                    info = Some(SignatureInfo::decode(tlv.value)?);
+                    stage = 8;
+                }
+                types::INTEREST_SIGNATURE_VALUE if stage == 8 => {
+                    let after = reader.rest().len() + tlv.wire.len();
+                    self.signature = self.signature_of(info, tlv.value, after);
+                    stage = 9;
+                }
+                typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// `after`: octets from the InterestSignatureValue element to the end of the packet.
+    fn signature_of(&self, info: Option<SignatureInfo<'a>>, value: &'a [u8], after: usize) -> Option<Signature<'a>> {
+        if self.name.component(-1)?.typ != component_type::PARAMETERS_SHA256_DIGEST {
+            return None;
+        }
+        let signed_name = &self.name.value()[..self.name.value().len() - DIGEST_COMPONENT_LEN];
+        let signed_parameters = &self.parameter_elements[..self.parameter_elements.len() - after];
+        Some(Signature { info: info?, value, signed: [signed_name, signed_parameters] })
+    }
+
     /// Lifetime to use: as sent, or the default.
     pub fn lifetime_or_default_ms(&self) -> u64 {
         self.lifetime_ms.unwrap_or(DEFAULT_LIFETIME_MS)
     }
     /// The delegations, most preferred first.
     pub fn forwarding_hint(&self) -> impl Iterator<Item = NameRef<'a>> + use<'a> {
-        std::iter::empty()
+        let mut reader = Reader::new(self.forwarding_hint_value);
+        std::iter::from_fn(move || reader.next_tlv().ok().flatten())
+            .filter(|tlv| tlv.typ == types::NAME)
+            .map(|tlv| NameRef::from_checked(tlv.value))
     }
     /// Whether the name's ParametersSha256DigestComponent is the digest of the parameters.
     /// True when there are no parameters.
     pub fn parameters_digest_matches(&self) -> bool {
-        todo!()
+        if self.application_parameters.is_none() {
+            return true;
+        }
+        let expected = digest::sha256(&[self.parameter_elements]);
+        let is_digest = |c: &Component<'_>| c.typ == component_type::PARAMETERS_SHA256_DIGEST;
+        self.name.components().find(is_digest).is_some_and(|component| component.value == expected)
     }
 }
 
+/// Octets of an encoded ParametersSha256DigestComponent.
+const DIGEST_COMPONENT_LEN: usize = 34;
+
+fn decode_flag(tlv: tlv::Tlv<'_>) -> Result<bool, DecodeError> {
+    if tlv.value.is_empty() { Ok(true) } else { Err(DecodeError::BadValue(tlv.typ)) }
+}
+
+#[cold]
+fn check_forwarding_hint(value: &[u8]) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(value);
+    while let Some(tlv) = reader.next_tlv()? {
+        if tlv.typ == types::NAME {
+            NameRef::new(tlv.value)?;
+        } else if tlv::is_critical(tlv.typ) {
+            return Err(DecodeError::UnexpectedCritical(tlv.typ));
+        }
+    }
+    Ok(())
+}
+
 /// Copies an Interest, with `nonce` in the place that the format gives it.
-pub fn with_nonce(_interest: &Interest<'_>, _nonce: u32) -> Vec<u8> {
-    todo!()
+pub fn with_nonce(interest: &Interest<'_>, nonce: u32) -> Vec<u8> {
+    let name_end = interest.name_offset + interest.name.value().len();
+    let after_name = &interest.wire[name_end..];
+    let mut reader = Reader::new(after_name);
+    let mut before = after_name;
+    // The packet was decoded before, so the reader cannot fail; if it did, the rest stays as it is.
+    while let Ok(Some(tlv)) = reader.next_tlv() {
+        match tlv.typ {
+            types::CAN_BE_PREFIX | types::MUST_BE_FRESH | types::FORWARDING_HINT => before = reader.rest(),
+            types::NONCE => {
+                let mut wire = interest.wire.to_vec();
+                let end = wire.len() - reader.rest().len();
+                wire[end - 4..end].copy_from_slice(&nonce.to_be_bytes());
+                return wire;
+            }
+            types::INTEREST_LIFETIME | types::HOP_LIMIT | types::APPLICATION_PARAMETERS => break,
+            _ => {}
+        }
+    }
+    let mut value = Vec::with_capacity(interest.wire.len() + 6);
+    tlv::push_tlv(&mut value, types::NAME, interest.name.value());
+    value.extend_from_slice(&after_name[..after_name.len() - before.len()]);
+    tlv::push_tlv(&mut value, types::NONCE, &nonce.to_be_bytes());
+    value.extend_from_slice(before);
+    let mut wire = Vec::with_capacity(value.len() + 4);
+    tlv::push_tlv(&mut wire, types::INTEREST, &value);
+    wire
 }
 
 /// Builds Interests.
@@ -131,12 +284,69 @@ impl InterestBuilder {
     }
     /// The packet.
     pub fn encode(&self) -> Vec<u8> {
-        todo!()
+        let Some(parameters) = &self.application_parameters else {
+            return self.encode_with(self.name.value(), &[]);
+        };
+        let mut elements = Vec::with_capacity(parameters.len() + 4);
+        tlv::push_tlv(&mut elements, types::APPLICATION_PARAMETERS, parameters);
+        self.encode_with_digest(self.name_without_digest(), &elements)
     }
     /// The packet in the v0.3 signed Interest format. `sign` gets the signed octets (two
     /// stretches, to be taken as one) and returns the signature value. ApplicationParameters are
     /// empty if none were set.
-    pub fn encode_signed(&self, _info: &SignatureInfo<'_>, _sign: impl FnOnce(&[&[u8]]) -> Vec<u8>) -> Vec<u8> {
-        todo!()
+    pub fn encode_signed(&self, info: &SignatureInfo<'_>, sign: impl FnOnce(&[&[u8]]) -> Vec<u8>) -> Vec<u8> {
+        let name = self.name_without_digest();
+        let mut elements = Vec::new();
+        let parameters = self.application_parameters.as_deref().unwrap_or_default();
+        tlv::push_tlv(&mut elements, types::APPLICATION_PARAMETERS, parameters);
+        info.push(&mut elements, types::INTEREST_SIGNATURE_INFO);
+        let signature = sign(&[&name, &elements]);
+        tlv::push_tlv(&mut elements, types::INTEREST_SIGNATURE_VALUE, &signature);
+        self.encode_with_digest(name, &elements)
+    }
+
+    /// A digest in the name belongs to other parameters than the ones to be sent.
+    fn name_without_digest(&self) -> Vec<u8> {
+        let components = self.name.as_ref().components();
+        let kept = components.filter(|c| c.typ != component_type::PARAMETERS_SHA256_DIGEST);
+        let mut value = Vec::with_capacity(self.name.value().len() + DIGEST_COMPONENT_LEN);
+        kept.for_each(|component| component.push(&mut value));
+        value
+    }
+
+    fn encode_with_digest(&self, mut name: Vec<u8>, parameter_elements: &[u8]) -> Vec<u8> {
+        let digest: Sha256Digest = digest::sha256(&[parameter_elements]);
+        Component { typ: component_type::PARAMETERS_SHA256_DIGEST, value: &digest }.push(&mut name);
+        self.encode_with(&name, parameter_elements)
+    }
+
+    fn encode_with(&self, name: &[u8], parameter_elements: &[u8]) -> Vec<u8> {
+        let mut value = Vec::with_capacity(name.len() + parameter_elements.len() + 64);
+        tlv::push_tlv(&mut value, types::NAME, name);
+        if self.can_be_prefix {
+            tlv::push_tlv(&mut value, types::CAN_BE_PREFIX, &[]);
+        }
+        if self.must_be_fresh {
+            tlv::push_tlv(&mut value, types::MUST_BE_FRESH, &[]);
+        }
+        if !self.forwarding_hint.is_empty() {
+            tlv::push_nested(&mut value, types::FORWARDING_HINT, |out| {
+                self.forwarding_hint.iter().for_each(|name| tlv::push_tlv(out, types::NAME, name.value()));
+            });
+        }
+        tlv::push_tlv(&mut value, types::NONCE, &self.nonce.to_be_bytes());
+        if let Some(ms) = self.lifetime_ms {
+            tlv::push_nni(&mut value, types::INTEREST_LIFETIME, ms);
+        }
+        if let Some(hops) = self.hop_limit {
+            tlv::push_tlv(&mut value, types::HOP_LIMIT, &[hops]);
+        }
+        value.extend_from_slice(parameter_elements);
+        let mut wire = Vec::with_capacity(value.len() + 4);
+        tlv::push_tlv(&mut wire, types::INTEREST, &value);
+        wire
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::tlv::DecodeError;
+use crate::PACKET_BYTES_MAX;
+use crate::tlv::{self, DecodeError, types};
 
 /// Most components a name may have; more is [`DecodeError::TooManyComponents`].
 pub const COMPONENTS_MAX: usize = 128;
@@ -37,7 +38,84 @@ impl<'a> Component<'a> {
     }
     /// The NonNegativeInteger of a segment, version, timestamp... component.
     pub fn number(&self) -> Option<u64> {
-        todo!()
+        tlv::decode_nni(u64::from(self.typ), self.value).ok()
+    }
+    /// Appends the encoded component.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        tlv::push_tlv(out, u64::from(self.typ), self.value);
+    }
+}
+
+/// Octets before the value, type and end of the component that begins at `start`.
+///
+/// For names that are known to be well-formed; on anything else the end is that of `value`.
+#[inline]
+pub(crate) fn component_at(value: &[u8], start: usize) -> (usize, u16, usize) {
+    let rest = &value[start..];
+    if let [typ @ ..=252, len @ ..=252, ..] = *rest {
+        return (2, u16::from(typ), value.len().min(start + 2 + usize::from(len)));
+    }
+    let Ok(Some(tlv)) = tlv::Reader::new(rest).next_tlv() else { return (rest.len(), 0, value.len()) };
+    (tlv.wire.len() - tlv.value.len(), tlv.typ as u16, start + tlv.wire.len())
+}
+
+/// What one walk over a name from the network finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameShape {
+    /// Number of components.
+    pub components: usize,
+    /// Number of ParametersSha256DigestComponents.
+    pub parameter_digests: usize,
+}
+
+impl NameShape {
+    /// Checks `value`, the TLV-VALUE of a Name element.
+    #[inline]
+    pub(crate) fn check(value: &[u8]) -> Result<Self, DecodeError> {
+        if value.len() > PACKET_BYTES_MAX {
+            return Err(DecodeError::TooLarge);
+        }
+        let mut shape = NameShape { components: 0, parameter_digests: 0 };
+        let mut reader = tlv::Reader::new(value);
+        while let Some(tlv) = reader.next_tlv()? {
+            const DIGEST_FIRST: u64 = component_type::IMPLICIT_SHA256_DIGEST as u64;
+            const DIGEST_LAST: u64 = component_type::PARAMETERS_SHA256_DIGEST as u64;
+            if let DIGEST_FIRST..=DIGEST_LAST = tlv.typ {
+                if tlv.value.len() != 32 {
+                    return Err(DecodeError::BadValue(tlv.typ));
+                }
+                shape.parameter_digests += usize::from(tlv.typ == DIGEST_LAST);
+            }
+            if tlv.typ > u64::from(u16::MAX) {
+                return Err(DecodeError::BadValue(types::NAME));
+            }
+            shape.components += 1;
+        }
+        if shape.components > COMPONENTS_MAX {
+            return Err(DecodeError::TooManyComponents);
+        }
+        Ok(shape)
+    }
+}
+
+/// Walks the components of a well-formed name.
+#[derive(Debug, Clone)]
+struct Components<'a> {
+    value: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Components<'a> {
+    type Item = Component<'a>;
+
+    fn next(&mut self) -> Option<Component<'a>> {
+        if self.at == self.value.len() {
+            return None;
+        }
+        let (header, typ, end) = component_at(self.value, self.at);
+        let value = self.value.get(self.at + header..end).unwrap_or_default();
+        self.at = end;
+        Some(Component { typ, value })
     }
 }
 
@@ -53,8 +131,20 @@ impl<'a> NameRef<'a> {
     /// The name `/`.
     pub const ROOT: NameRef<'static> = NameRef { value: &[] };
     /// Checks `value`, the TLV-VALUE of a Name element.
-    pub fn new(_value: &'a [u8]) -> Result<Self, DecodeError> {
-        todo!()
+    pub fn new(value: &'a [u8]) -> Result<Self, DecodeError> {
+        NameShape::check(value)?;
+        Ok(NameRef { value })
+    }
+    /// A name that [`NameShape::check`] has passed, or a part of such a name between components.
+    pub(crate) fn from_checked(value: &'a [u8]) -> Self {
+        NameRef { value }
+    }
+    /// A name from octets that were checked before, by [`NameRef::new`] or a packet's decoder:
+    /// for tables that keep names within packets. Other octets give a name without sense, which
+    /// its methods still walk without panicking.
+    pub fn new_checked_before(value: &'a [u8]) -> Self {
+        debug_assert!(NameRef::new(value).is_ok());
+        NameRef { value }
     }
     /// The TLV-VALUE.
     pub fn value(&self) -> &'a [u8] {
@@ -62,7 +152,7 @@ impl<'a> NameRef<'a> {
     }
     /// Number of components (walks the name).
     pub fn len(&self) -> usize {
-        todo!()
+        self.components().count()
     }
     /// Whether this is `/`.
     pub fn is_empty(&self) -> bool {
@@ -70,15 +160,23 @@ impl<'a> NameRef<'a> {
     }
     /// The components, first to last.
     pub fn components(&self) -> impl Iterator<Item = Component<'a>> + use<'a> {
-        std::iter::empty()
+        Components { value: self.value, at: 0 }
     }
     /// Component `i`; negative counts from the end.
-    pub fn component(&self, _i: isize) -> Option<Component<'a>> {
-        todo!()
+    pub fn component(&self, i: isize) -> Option<Component<'a>> {
+        let i = if i < 0 { self.len().checked_sub(i.unsigned_abs())? } else { i.unsigned_abs() };
+        self.components().nth(i)
     }
     /// The first `depth` components, or the whole name if it has no more.
-    pub fn prefix(&self, _depth: usize) -> NameRef<'a> {
-        todo!()
+    pub fn prefix(&self, depth: usize) -> NameRef<'a> {
+        let mut end = 0;
+        for _ in 0..depth {
+            if end == self.value.len() {
+                break;
+            }
+            end = component_at(self.value, end).2;
+        }
+        NameRef { value: &self.value[..end] }
     }
     /// Whether `self` is `other` or a prefix of it.
     pub fn is_prefix_of(&self, other: &NameRef<'_>) -> bool {
@@ -92,8 +190,10 @@ impl<'a> NameRef<'a> {
 }
 
 impl Ord for NameRef<'_> {
-    fn cmp(&self, _other: &Self) -> std::cmp::Ordering {
-        todo!()
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // Canonical order compares types, then lengths, then values. TLV numbers in shortest form
+        // sort as their octets do, so it is the order of the encodings.
+        self.value.cmp(other.value)
     }
 }
 impl PartialOrd for NameRef<'_> {
@@ -102,8 +202,14 @@ impl PartialOrd for NameRef<'_> {
     }
 }
 impl fmt::Display for NameRef<'_> {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        todo!()
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("/");
+        }
+        for component in self.components() {
+            write!(f, "/{component}")?;
+        }
+        Ok(())
     }
 }
 impl fmt::Debug for NameRef<'_> {
@@ -113,12 +219,27 @@ impl fmt::Debug for NameRef<'_> {
 }
 
 /// An owned name: 16 octets and the encoded components.
+///
+/// Names from packets and URIs are within [`COMPONENTS_MAX`] and [`PACKET_BYTES_MAX`]; joining may
+/// lead beyond, to names that no packet can carry and no table can hold.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Name {
     value: Box<[u8]>,
 }
 
 impl Name {
+    /// The name of these components.
+    pub fn from_components<'a>(components: impl IntoIterator<Item = Component<'a>>) -> Name {
+        let mut value = Vec::new();
+        for component in components {
+            component.push(&mut value);
+        }
+        Name { value: value.into() }
+    }
+    /// `value`: well-formed components.
+    pub(crate) fn from_encoded(value: Vec<u8>) -> Name {
+        Name { value: value.into() }
+    }
     /// The name borrowed.
     pub fn as_ref(&self) -> NameRef<'_> {
         NameRef { value: &self.value }
@@ -128,16 +249,20 @@ impl Name {
         &self.value
     }
     /// This name with one more component.
-    pub fn join(&self, _component: Component<'_>) -> Name {
-        todo!()
+    pub fn join(&self, component: Component<'_>) -> Name {
+        let mut value = self.value.to_vec();
+        component.push(&mut value);
+        Name { value: value.into() }
     }
     /// This name with one more component that holds a NonNegativeInteger (segment, version...).
-    pub fn join_number(&self, _typ: u16, _n: u64) -> Name {
-        todo!()
+    pub fn join_number(&self, typ: u16, n: u64) -> Name {
+        let mut value = self.value.to_vec();
+        tlv::push_nni(&mut value, u64::from(typ), n);
+        Name { value: value.into() }
     }
     /// This name followed by all components of `suffix`.
-    pub fn join_name(&self, _suffix: NameRef<'_>) -> Name {
-        todo!()
+    pub fn join_name(&self, suffix: NameRef<'_>) -> Name {
+        Name { value: [&self.value, suffix.value].concat().into() }
     }
 }
 
@@ -159,5 +284,68 @@ impl fmt::Display for Name {
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_ref().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(uri: &str) -> Name {
+        uri.parse().unwrap()
+    }
+
+    #[test]
+    fn components_and_prefixes() {
+        let abc = name("/a/bb/32=c");
+        let abc = abc.as_ref();
+        assert_eq!(abc.len(), 3);
+        assert_eq!(abc.component(0), Some(Component::generic(b"a")));
+        assert_eq!(abc.component(-1), Some(Component { typ: component_type::KEYWORD, value: b"c" }));
+        assert_eq!(abc.component(-3), abc.component(0));
+        assert_eq!((abc.component(3), abc.component(-4)), (None, None));
+        assert_eq!(abc.prefix(0), NameRef::ROOT);
+        assert_eq!(abc.prefix(2).to_name(), name("/a/bb"));
+        assert_eq!(abc.prefix(9), abc);
+        assert!(name("/a").as_ref().is_prefix_of(&abc));
+        assert!(!name("/a/b").as_ref().is_prefix_of(&abc));
+        assert!(NameRef::ROOT.is_prefix_of(&abc));
+    }
+
+    #[test]
+    fn long_components_and_large_types() {
+        let component = Component { typ: 65535, value: &[7; 1000] };
+        let long = name("/a").join(component).join_number(component_type::SEGMENT, 300);
+        assert_eq!(NameRef::new(long.value()).unwrap().len(), 3);
+        assert_eq!(long.as_ref().component(1), Some(component));
+        assert_eq!(long.as_ref().component(2).unwrap().number(), Some(300));
+        assert_eq!(Name::from_components(long.as_ref().components()), long);
+        assert_eq!(name("/x").join_name(long.as_ref()).to_string(), format!("/x{long}"));
+    }
+
+    #[test]
+    fn malformed_names_are_refused() {
+        assert_eq!(NameRef::new(&[8, 2, 1]), Err(DecodeError::Truncated));
+        assert_eq!(NameRef::new(&[0, 0]), Err(DecodeError::BadNumber));
+        assert_eq!(NameRef::new(&[254, 0, 1, 0, 0, 0]), Err(DecodeError::BadValue(types::NAME)));
+        for typ in [1, 2] {
+            for len in [0, 31, 33, 32] {
+                let mut value = vec![];
+                tlv::push_tlv(&mut value, typ, &vec![0; len]);
+                let expected = if len == 32 { Ok(1) } else { Err(DecodeError::BadValue(typ)) };
+                assert_eq!(NameRef::new(&value).map(|name| name.len()), expected);
+            }
+        }
+        assert_eq!(NameRef::new(&[8, 0].repeat(128)).map(|name| name.len()), Ok(128));
+        assert_eq!(NameRef::new(&[8, 0].repeat(129)), Err(DecodeError::TooManyComponents));
+        assert_eq!(NameRef::new(&[8, 0].repeat(10_000)), Err(DecodeError::TooLarge));
+    }
+
+    #[test]
+    fn canonical_order() {
+        // Shorter components first, whatever their octets; a prefix before its extensions.
+        let sorted = ["/", "/7=z", "/...", "/a", "/a/a", "/z", "/aa", "/9=a", "/300=a"].map(name);
+        assert!(sorted.is_sorted());
+        assert!(name("/a") < Name::default().join(Component::generic(&[b'a'; 253])));
     }
 }

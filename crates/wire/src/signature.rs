@@ -1,7 +1,7 @@
 //! Signature elements of Data and of signed Interests: parsed and written, not computed.
 
 use crate::name::NameRef;
-use crate::tlv::DecodeError;
+use crate::tlv::{self, DecodeError, Reader, types};
 
 /// SignatureType numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,12 +22,26 @@ pub enum SignatureType {
 
 impl SignatureType {
     /// From the number in the packet.
-    pub fn from_number(_n: u64) -> Self {
-        todo!()
+    pub fn from_number(n: u64) -> Self {
+        match n {
+            0 => SignatureType::DigestSha256,
+            1 => SignatureType::Sha256WithRsa,
+            3 => SignatureType::Sha256WithEcdsa,
+            4 => SignatureType::HmacWithSha256,
+            5 => SignatureType::Ed25519,
+            other => SignatureType::Other(other),
+        }
     }
     /// The number in the packet.
     pub fn number(self) -> u64 {
-        todo!()
+        match self {
+            SignatureType::DigestSha256 => 0,
+            SignatureType::Sha256WithRsa => 1,
+            SignatureType::Sha256WithEcdsa => 3,
+            SignatureType::HmacWithSha256 => 4,
+            SignatureType::Ed25519 => 5,
+            SignatureType::Other(n) => n,
+        }
     }
 }
 
@@ -56,13 +70,86 @@ pub struct SignatureInfo<'a> {
 }
 
 impl<'a> SignatureInfo<'a> {
-    /// Decodes the TLV-VALUE of either element.
-    pub fn decode(_value: &'a [u8]) -> Result<Self, DecodeError> {
-        todo!()
+    /// An info of this type and nothing else.
+    pub fn new(typ: SignatureType) -> Self {
+        SignatureInfo { typ, key_locator: None, nonce: None, time_ms: None, seq_num: None }
     }
+
+    /// Decodes the TLV-VALUE of either element.
+    ///
+    /// SignatureType comes first and KeyLocator, if any, second; the rest is in any order, as in
+    /// ndn-cxx, and of an element that is repeated the first counts.
+    pub fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(value);
+        let mut typ = None;
+        let mut info = SignatureInfo::new(SignatureType::DigestSha256);
+        let mut key_locator_seen = false;
+        while let Some(tlv) = reader.next_tlv()? {
+            match tlv.typ {
+                types::SIGNATURE_TYPE if typ.is_none() && !key_locator_seen => {
+                    typ = Some(SignatureType::from_number(tlv::decode_nni(tlv.typ, tlv.value)?));
+                }
+                types::KEY_LOCATOR if !key_locator_seen => {
+                    info.key_locator = KeyLocator::decode(tlv.value)?;
+                    key_locator_seen = true;
+                }
+                types::SIGNATURE_NONCE => {
+                    if tlv.value.is_empty() {
+                        return Err(DecodeError::BadValue(tlv.typ));
+                    }
+                    info.nonce.get_or_insert(tlv.value);
+                }
+                types::SIGNATURE_TIME => {
+                    info.time_ms.get_or_insert(tlv::decode_nni(tlv.typ, tlv.value)?);
+                }
+                types::SIGNATURE_SEQ_NUM => {
+                    info.seq_num.get_or_insert(tlv::decode_nni(tlv.typ, tlv.value)?);
+                }
+                // Part of every certificate, meant to be skippable, and odd by mishap.
+                types::VALIDITY_PERIOD => {}
+                other if tlv::is_critical(other) => return Err(DecodeError::UnexpectedCritical(other)),
+                _ => {}
+            }
+        }
+        info.typ = typ.ok_or(DecodeError::Missing(types::SIGNATURE_TYPE))?;
+        Ok(info)
+    }
+
     /// Appends the element; `typ` is SIGNATURE_INFO or INTEREST_SIGNATURE_INFO.
-    pub fn push(&self, _out: &mut Vec<u8>, _typ: u64) {
-        todo!()
+    pub fn push(&self, out: &mut Vec<u8>, typ: u64) {
+        tlv::push_nested(out, typ, |out| {
+            tlv::push_nni(out, types::SIGNATURE_TYPE, self.typ.number());
+            match self.key_locator {
+                Some(KeyLocator::Name(name)) => {
+                    tlv::push_nested(out, types::KEY_LOCATOR, |out| tlv::push_tlv(out, types::NAME, name.value()));
+                }
+                Some(KeyLocator::Digest(digest)) => {
+                    tlv::push_nested(out, types::KEY_LOCATOR, |out| tlv::push_tlv(out, types::KEY_DIGEST, digest));
+                }
+                None => {}
+            }
+            if let Some(nonce) = self.nonce {
+                tlv::push_tlv(out, types::SIGNATURE_NONCE, nonce);
+            }
+            if let Some(time_ms) = self.time_ms {
+                tlv::push_nni(out, types::SIGNATURE_TIME, time_ms);
+            }
+            if let Some(seq_num) = self.seq_num {
+                tlv::push_nni(out, types::SIGNATURE_SEQ_NUM, seq_num);
+            }
+        });
+    }
+}
+
+impl<'a> KeyLocator<'a> {
+    /// Decodes the TLV-VALUE. `None` if it is empty or of a kind that is not known here.
+    fn decode(value: &'a [u8]) -> Result<Option<Self>, DecodeError> {
+        let Some(tlv) = Reader::new(value).next_tlv()? else { return Ok(None) };
+        Ok(match tlv.typ {
+            types::NAME => Some(KeyLocator::Name(NameRef::new(tlv.value)?)),
+            types::KEY_DIGEST => Some(KeyLocator::Digest(tlv.value)),
+            _ => None,
+        })
     }
 }
 
@@ -75,4 +162,53 @@ pub struct Signature<'a> {
     pub value: &'a [u8],
     /// What is signed: one stretch in Data (the second is empty), two in Interests.
     pub signed: [&'a [u8]; 2],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Name;
+
+    fn round_trip(info: SignatureInfo<'_>) {
+        let mut wire = vec![];
+        info.push(&mut wire, types::INTEREST_SIGNATURE_INFO);
+        let value = tlv::decode_only(&wire, types::INTEREST_SIGNATURE_INFO).unwrap();
+        assert_eq!(SignatureInfo::decode(value), Ok(info));
+    }
+
+    #[test]
+    fn infos_round_trip() {
+        let key: Name = "/key/8=1".parse().unwrap();
+        for n in [0, 1, 2, 3, 4, 5, 200, 70_000] {
+            round_trip(SignatureInfo::new(SignatureType::from_number(n)));
+        }
+        let full = SignatureInfo {
+            typ: SignatureType::Sha256WithEcdsa,
+            key_locator: Some(KeyLocator::Name(key.as_ref())),
+            nonce: Some(&[1, 2, 3, 4, 5, 6, 7, 8]),
+            time_ms: Some(1_700_000_000_000),
+            seq_num: Some(7),
+        };
+        round_trip(full);
+        round_trip(SignatureInfo { key_locator: Some(KeyLocator::Digest(&[9; 32])), ..full });
+    }
+
+    #[test]
+    fn order_and_evolvability() {
+        const TYPE: &[u8] = &[0x1b, 1, 3];
+        const KEY: &[u8] = &[0x1c, 2, 0x07, 0];
+        let decode = |parts: &[&[u8]]| SignatureInfo::decode(&parts.concat()).map(|info| info.typ);
+        let ecdsa = Ok(SignatureType::Sha256WithEcdsa);
+        assert_eq!(decode(&[TYPE, KEY]), ecdsa);
+        assert_eq!(decode(&[TYPE, &[0x1c, 0]]), ecdsa);
+        assert_eq!(decode(&[TYPE, &[0xfd, 0, 0xfd, 0]]), ecdsa);
+        assert_eq!(decode(&[&[0x28, 1, 5], TYPE, &[0xf0, 0]]), ecdsa);
+        assert_eq!(decode(&[KEY, TYPE]), Err(DecodeError::UnexpectedCritical(types::SIGNATURE_TYPE)));
+        assert_eq!(decode(&[TYPE, TYPE]), Err(DecodeError::UnexpectedCritical(types::SIGNATURE_TYPE)));
+        assert_eq!(decode(&[TYPE, KEY, KEY]), Err(DecodeError::UnexpectedCritical(types::KEY_LOCATOR)));
+        assert_eq!(decode(&[TYPE, &[0xf1, 0]]), Err(DecodeError::UnexpectedCritical(0xf1)));
+        assert_eq!(decode(&[TYPE, &[0x26, 0]]), Err(DecodeError::BadValue(types::SIGNATURE_NONCE)));
+        assert_eq!(decode(&[&[0x1b, 3, 0, 0, 0]]), Err(DecodeError::BadValue(types::SIGNATURE_TYPE)));
+        assert_eq!(decode(&[]), Err(DecodeError::Missing(types::SIGNATURE_TYPE)));
+    }
 }

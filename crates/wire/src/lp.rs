@@ -174,8 +174,12 @@ impl<'a> LpPacket<'a> {
         let mut reader = Reader::new(value);
         let mut last = 0;
         while let Some(tlv) = reader.next_tlv()? {
-            let in_order = last != field::FRAGMENT && (tlv.typ > last || tlv.typ == field::FRAGMENT);
-            if !in_order && !(tlv.typ == field::ACK && last == field::ACK) {
+            let in_order = match last {
+                field::FRAGMENT => false,
+                field::ACK if tlv.typ == field::ACK => true,
+                _ => tlv.typ > last || tlv.typ == field::FRAGMENT,
+            };
+            if !in_order {
                 return Err(DecodeError::UnexpectedCritical(tlv.typ));
             }
             last = tlv.typ;

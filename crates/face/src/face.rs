@@ -149,3 +149,36 @@ pub enum UpdateFaceError {
     #[error("{0}")]
     Unacceptable(String),
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The status of some face.
+    pub(crate) fn status(id: u64) -> FaceStatus {
+        FaceStatus {
+            id: FaceId(id),
+            remote: FaceUri::Null,
+            local: FaceUri::Null,
+            scope: Scope::NonLocal,
+            link_type: LinkType::PointToPoint,
+            persistency: Persistency::OnDemand,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: 0,
+            default_congestion_threshold_bytes: 0,
+            expires_in_ms: None,
+            up: true,
+            counters: FaceCounters::default(),
+            link: LinkCounters::default(),
+        }
+    }
+
+    #[test]
+    fn a_mask_selects_the_flags_that_change() {
+        let flags = LinkFlags { local_fields: true, reliability: false, congestion_marking: true };
+        assert_eq!(flags.bits(), 5);
+        assert_eq!(flags.masked(2, 6).bits(), 3);
+        assert_eq!(flags.masked(7, 0), flags);
+    }
+}

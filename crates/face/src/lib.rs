@@ -1,14 +1,18 @@
 //! Ports that move bytes, and the loop that drives a worker with them.
 #![forbid(unsafe_code)]
 
+mod event_queue;
 pub mod face;
+mod id_map;
 pub mod io_loop;
+pub mod link;
+pub mod memory;
 pub mod port;
 pub mod uri;
 pub mod waker;
 
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
-pub use io_loop::{ForwarderHandle, InternalFace};
+pub use io_loop::{ForwarderHandle, InternalFace, IoConfig, Running, StartError, start};
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

@@ -41,8 +41,8 @@ pub trait Port: Send {
     /// A word for logs: `udp4`, `unix`.
     fn name(&self) -> &str;
 
-    /// Called once on the packet thread: registers descriptors, reports faces that exist from the
-    /// start.
+    /// Called once, before the packet thread runs: registers descriptors, reports faces that exist
+    /// from the start.
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()>;
 
     /// A descriptor that was registered with `key` became ready.
@@ -67,6 +67,12 @@ pub trait Port: Send {
 
     /// Sends what is queued, grouped as the system likes it, as far as it takes it now.
     fn flush(&mut self, cx: &mut PortContext<'_>);
+
+    /// Whether it holds output back that the system did not take yet; asked when the forwarder
+    /// stops.
+    fn has_output(&self) -> bool {
+        false
+    }
 
     /// When [`Port::on_deadline`] is due; `None` when nothing is. Must be cheap: asked each round.
     fn next_deadline(&self) -> Option<Ticks>;

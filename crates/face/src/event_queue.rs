@@ -1,0 +1,130 @@
+//! Face events on their way to a control side that may be slow.
+
+use std::collections::BTreeMap;
+
+use byname_forward::FaceId;
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+
+use crate::face::{FaceEvent, FaceStatus};
+
+/// A bounded channel, and what did not fit in it, condensed.
+///
+/// The packet thread never waits. What does not fit is kept by face: a face that came and went
+/// meanwhile leaves nothing, of Up and Down the last stays. So the rest is bounded by the number
+/// of faces alive and of those that the control side still believes alive; and it never misses the
+/// end of a face that it knows.
+pub(crate) struct EventQueue {
+    channel: Sender<FaceEvent>,
+    backlog: BTreeMap<FaceId, Pending>,
+}
+
+#[derive(Default)]
+struct Pending {
+    created: Option<FaceStatus>,
+    changed: Option<FaceEvent>,
+    destroyed: Option<FaceStatus>,
+}
+
+impl EventQueue {
+    pub(crate) fn new(events_max: usize) -> (Self, Receiver<FaceEvent>) {
+        let (channel, receiver) = bounded(events_max);
+        (EventQueue { channel, backlog: BTreeMap::new() }, receiver)
+    }
+
+    /// Whether something waits for the control side to take what is before it.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, event: FaceEvent) {
+        if self.backlog.is_empty() {
+            match self.channel.try_send(event) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(event)) => self.keep(event),
+            }
+        } else {
+            self.keep(event);
+        }
+    }
+
+    /// Passes on what there is room for.
+    pub(crate) fn flush(&mut self) {
+        while let Some(mut entry) = self.backlog.first_entry() {
+            let pending = entry.get_mut();
+            let event = if let Some(status) = pending.created.take() {
+                FaceEvent::Created(status)
+            } else if let Some(event) = pending.changed.take() {
+                event
+            } else if let Some(status) = pending.destroyed.take() {
+                FaceEvent::Destroyed(status)
+            } else {
+                entry.remove();
+                continue;
+            };
+            match self.channel.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => {
+                    match event {
+                        FaceEvent::Created(status) => pending.created = Some(status),
+                        FaceEvent::Destroyed(status) => pending.destroyed = Some(status),
+                        changed => pending.changed = Some(changed),
+                    }
+                    return;
+                }
+                Err(TrySendError::Disconnected(_)) => {
+                    self.backlog.clear();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, event: FaceEvent) {
+        let (FaceEvent::Created(status)
+        | FaceEvent::Destroyed(status)
+        | FaceEvent::Up(status)
+        | FaceEvent::Down(status)) = &event;
+        let id = status.id;
+        let pending = self.backlog.entry(id).or_default();
+        match event {
+            FaceEvent::Created(status) => pending.created = Some(status),
+            FaceEvent::Destroyed(_) if pending.created.is_some() => {
+                self.backlog.remove(&id);
+            }
+            FaceEvent::Destroyed(status) => (pending.changed, pending.destroyed) = (None, Some(status)),
+            changed => pending.changed = Some(changed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::face::tests::status;
+
+    #[test]
+    fn a_slow_reader_sees_every_end_of_a_face_it_knows_and_no_more() {
+        let (mut queue, receiver) = EventQueue::new(1);
+        queue.push(FaceEvent::Created(status(256)));
+        for id in 257..10_000 {
+            queue.push(FaceEvent::Created(status(id)));
+            queue.push(FaceEvent::Down(status(id)));
+            queue.push(FaceEvent::Destroyed(status(id)));
+        }
+        queue.push(FaceEvent::Created(status(10_000)));
+        queue.push(FaceEvent::Destroyed(status(256)));
+        assert_eq!(queue.backlog.len(), 2);
+        let mut seen = Vec::new();
+        while let Ok(event) = receiver.try_recv() {
+            seen.push(match event {
+                FaceEvent::Created(s) => (s.id.0, "created"),
+                FaceEvent::Destroyed(s) => (s.id.0, "destroyed"),
+                FaceEvent::Up(s) => (s.id.0, "up"),
+                FaceEvent::Down(s) => (s.id.0, "down"),
+            });
+            queue.flush();
+        }
+        assert_eq!(seen, [(256, "created"), (256, "destroyed"), (10_000, "created")]);
+        assert!(!queue.is_backlogged());
+    }
+}

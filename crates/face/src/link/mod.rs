@@ -1,0 +1,355 @@
+//! The link service of a face: NDNLPv2 between network packets and frames.
+//!
+//! One [`LinkService`] for each face, without I/O and without a clock of its own. Bare packets and
+//! unfragmented LpPackets take the short way; reassembly and reliability keep their state in boxes
+//! that a face gets when it first needs them, so that thousands of plain faces stay small.
+//!
+//! Implements [NDNLPv2] as NFD's GenericLinkService does: fragments in a row of Sequences, link
+//! fields in the first fragment only, TxSequence and Ack for reliability, congestion marks in the
+//! manner of CoDel. Differs: all state is bounded, across the faces of a port too
+//! ([`ReassemblyBudget`]).
+
+mod congestion;
+mod frame;
+mod reassembly;
+mod reliability;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_wire::tlv::types;
+use byname_wire::{LpPacket, PACKET_BYTES_MAX, tlv};
+
+use crate::face::{LinkCounters, LinkFlags};
+pub use congestion::CongestionMarker;
+pub use frame::Frame;
+use frame::FrameSpec;
+pub use reassembly::ReassemblyBudget;
+use reassembly::{Outcome, Reassembler};
+use reliability::Reliability;
+
+/// Most fragments of a packet, sent or received, as in NFD.
+pub const FRAGMENTS_MAX: u64 = 400;
+/// The smallest MTU that a face may have, as in NFD.
+pub const MTU_MIN: u64 = 64;
+/// NoCache, the one CachePolicyType there is.
+const CACHE_POLICY_NO_CACHE: u64 = 1;
+
+/// Settings of a link service.
+#[derive(Debug, Clone)]
+pub struct LinkConfig {
+    /// Longest frame, in octets, at least [`MTU_MIN`]; `None`: frames are never fragmented.
+    pub mtu: Option<usize>,
+    /// What is on.
+    pub flags: LinkFlags,
+    /// Congestion marking: shortest time between marks under persistent congestion.
+    pub base_congestion_marking_interval: Duration,
+    /// Congestion marking: queue length from which packets are marked, in bytes.
+    pub congestion_threshold_bytes: u64,
+}
+
+impl Default for LinkConfig {
+    /// No MTU, and NFD's defaults for marking: on, 100 ms and 65,536 bytes.
+    fn default() -> Self {
+        LinkConfig {
+            mtu: None,
+            flags: LinkFlags { congestion_marking: true, ..LinkFlags::default() },
+            base_congestion_marking_interval: Duration::from_millis(100),
+            congestion_threshold_bytes: 65_536,
+        }
+    }
+}
+
+/// NDNLPv2 for one face.
+pub struct LinkService {
+    config: LinkConfig,
+    /// Link-layer counts; the port adds what it drops itself.
+    pub counters: LinkCounters,
+    next_sequence: u64,
+    marker: CongestionMarker,
+    budget: ReassemblyBudget,
+    reassembler: Option<Box<Reassembler>>,
+    reliability: Option<Box<Reliability>>,
+    /// Where headers are written before they move into a frame.
+    scratch: Vec<u8>,
+}
+
+impl LinkService {
+    /// A link service in its first state. Faces of one port share `budget`.
+    pub fn new(config: LinkConfig, budget: ReassemblyBudget) -> Self {
+        let reliability = config.flags.reliability.then(Box::default);
+        LinkService {
+            config,
+            counters: LinkCounters::default(),
+            next_sequence: 0,
+            marker: CongestionMarker::default(),
+            budget,
+            reassembler: None,
+            reliability,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// Changes its settings. Turning reliability off forgets what waits for an Ack.
+    pub fn set_config(&mut self, config: LinkConfig) {
+        match (config.flags.reliability, self.reliability.is_some()) {
+            (true, false) => self.reliability = Some(Box::default()),
+            (false, true) => self.reliability = None,
+            _ => {}
+        }
+        self.config = config;
+    }
+
+    /// Takes one frame from the peer, and appends the network packet that it holds or completes.
+    /// The payload is copied, once.
+    pub fn receive(&mut self, now: Ticks, face: FaceId, frame: &[u8], out: &mut Vec<Received>) {
+        self.counters.in_bytes += frame.len() as u64;
+        if matches!(frame.first(), Some(5 | 6)) {
+            if !is_network_packet(frame) {
+                self.counters.in_malformed += 1;
+                return;
+            }
+            out.push(Received { face, fields: LinkFields::default(), packet: Packet::copy_from(frame) });
+            return;
+        }
+        let Ok(lp) = LpPacket::decode(frame) else {
+            self.counters.in_malformed += 1;
+            return;
+        };
+        if let Some(reliability) = &mut self.reliability {
+            reliability.on_acks(now, &lp.acks);
+            if lp.fragment.is_some()
+                && let Some(tx_sequence) = lp.tx_sequence
+                && !reliability.accept(now, tx_sequence, lp.sequence)
+            {
+                return;
+            }
+        }
+        let Some(fragment) = lp.fragment else { return };
+        if lp.frag_count > 1 || lp.frag_index > 0 {
+            self.receive_fragment(now, face, &lp, fragment, out);
+        } else if is_network_packet(fragment) {
+            self.deliver(face, self.received_fields(&lp), Packet::copy_from(fragment), out);
+        } else {
+            self.counters.in_malformed += 1;
+        }
+    }
+
+    /// Turns a network packet into frames, appended to `frames`; `queue_bytes` is what the port
+    /// has queued for this face already, from which congestion is judged.
+    pub fn send(&mut self, now: Ticks, outgoing: Outgoing, queue_bytes: u64, frames: &mut Vec<Frame>) {
+        let Outgoing { mut fields, packet, .. } = outgoing;
+        if !self.config.flags.local_fields {
+            fields.incoming_face_id = None;
+        }
+        // These are only ever received; to send one would give the peer orders.
+        fields.next_hop_face_id = None;
+        fields.no_cache = false;
+        if self.config.flags.congestion_marking
+            && self.marker.mark(
+                now,
+                queue_bytes,
+                self.config.congestion_threshold_bytes,
+                self.config.base_congestion_marking_interval,
+            )
+        {
+            fields.congestion_mark = fields.congestion_mark.max(1);
+            self.counters.congestion_marks += 1;
+        }
+        let bare = self.reliability.is_none() && has_no_fields(&fields);
+        if bare && self.config.mtu.is_none_or(|mtu| packet.len() <= mtu) {
+            self.counters.out_bytes += packet.len() as u64;
+            frames.push(Frame::bare(packet));
+            return;
+        }
+        self.send_lp(now, fields, packet, frames);
+    }
+
+    /// When [`LinkService::on_deadline`] is due.
+    pub fn next_deadline(&self) -> Option<Ticks> {
+        let reassembly = self.reassembler.as_ref().and_then(|r| r.next_deadline());
+        let reliability = self.reliability.as_ref().and_then(|r| r.next_deadline());
+        match (reassembly, reliability) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Gives up reassemblies, sends lost frames again and Acks that nothing took along.
+    pub fn on_deadline(&mut self, now: Ticks, frames: &mut Vec<Frame>) {
+        if let Some(reassembler) = &mut self.reassembler {
+            self.counters.in_reassembly_timeouts += reassembler.expire(now);
+        }
+        self.flush_reliability(now, frames);
+    }
+
+    /// Sends again what Acks showed to be lost, and Acks that are due. To be called before a
+    /// flush; cheap where reliability is off.
+    pub fn flush_reliability(&mut self, now: Ticks, frames: &mut Vec<Frame>) {
+        let Some(reliability) = &mut self.reliability else { return };
+        let before = frames.len();
+        self.counters.retransmissions += reliability.retransmit(now, self.config.mtu, &mut self.scratch, frames);
+        reliability.send_idle_acks(now, self.config.mtu, &mut self.scratch, frames);
+        self.counters.out_bytes += frames[before..].iter().map(|f| f.len() as u64).sum::<u64>();
+    }
+
+    fn receive_fragment(
+        &mut self,
+        now: Ticks,
+        face: FaceId,
+        lp: &LpPacket<'_>,
+        fragment: &[u8],
+        out: &mut Vec<Received>,
+    ) {
+        let fields = if lp.frag_index == 0 { Some(self.received_fields(lp)) } else { None };
+        let budget = &self.budget;
+        let reassembler = self.reassembler.get_or_insert_with(|| Box::new(Reassembler::new(budget.clone())));
+        match reassembler.add(now, lp, fields, fragment) {
+            Outcome::Incomplete => {}
+            Outcome::Refused => self.counters.in_malformed += 1,
+            Outcome::Evicted => self.counters.in_reassembly_timeouts += 1,
+            Outcome::Complete(fields, packet) if is_network_packet(&packet) => self.deliver(face, fields, packet, out),
+            Outcome::Complete(..) => self.counters.in_malformed += 1,
+        }
+    }
+
+    fn deliver(&mut self, face: FaceId, fields: LinkFields, packet: Packet, out: &mut Vec<Received>) {
+        // Only an Interest can be refused, and only Data announces a prefix.
+        let interest = packet[0] == types::INTEREST as u8;
+        if fields.nack.is_some() && !interest {
+            self.counters.in_malformed += 1;
+            return;
+        }
+        out.push(Received { face, fields, packet });
+    }
+
+    fn received_fields(&self, lp: &LpPacket<'_>) -> LinkFields {
+        let local = self.config.flags.local_fields;
+        LinkFields {
+            pit_token: lp.pit_token,
+            nack: lp.nack,
+            next_hop_face_id: lp.next_hop_face_id.filter(|_| local),
+            incoming_face_id: None,
+            no_cache: local && lp.cache_policy == Some(CACHE_POLICY_NO_CACHE),
+            congestion_mark: lp.congestion_mark,
+            non_discovery: lp.non_discovery,
+            prefix_announcement: lp.prefix_announcement.filter(|a| is_network_packet(a)).map(Packet::copy_from),
+        }
+    }
+
+    fn send_lp(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
+        let reliable = self.reliability.is_some();
+        let mut specs = [const { None }; 1];
+        let mut many = Vec::new();
+        match self.config.mtu {
+            Some(mtu) if whole_len(&fields, reliable, packet.len()) > mtu => {
+                if fields.prefix_announcement.is_some() && overhead(&fields, reliable) + 1 > mtu {
+                    // It may go lost; the Data that it rides on may not.
+                    fields.prefix_announcement = None;
+                }
+                let Some(fragments) = cut(&fields, reliable, mtu, packet, &mut self.next_sequence) else {
+                    self.counters.out_drops += 1;
+                    return;
+                };
+                many = fragments;
+            }
+            _ => {
+                let sequence = reliable.then(|| take_sequence(&mut self.next_sequence));
+                specs[0] = Some(FrameSpec { sequence, index: 0, count: 1, fields, payload: packet });
+            }
+        }
+        let before = frames.len();
+        for spec in specs.into_iter().flatten().chain(many) {
+            match &mut self.reliability {
+                Some(reliability) => reliability.send(now, spec, self.config.mtu, &mut self.scratch, frames),
+                None => frames.push(spec.encode(None, &[], &mut self.scratch)),
+            }
+        }
+        self.counters.out_bytes += frames[before..].iter().map(|f| f.len() as u64).sum::<u64>();
+    }
+}
+
+/// Whether one Interest or Data, and no more, fills `octets`.
+pub(crate) fn is_network_packet(octets: &[u8]) -> bool {
+    matches!(octets.first(), Some(5 | 6))
+        && octets.len() <= PACKET_BYTES_MAX
+        && tlv::decode_number(&octets[1..])
+            .is_ok_and(|(len, used)| usize::try_from(len).is_ok_and(|len| len == octets.len() - 1 - used))
+}
+
+/// Whether a datagram may be meant for a forwarder: it begins as an Interest, Data or LpPacket.
+pub(crate) fn is_plausible(octets: &[u8]) -> bool {
+    matches!(octets.first(), Some(0x05 | 0x06 | 0x64)) && octets.len() >= 2
+}
+
+fn has_no_fields(fields: &LinkFields) -> bool {
+    fields.pit_token.is_empty()
+        && fields.nack.is_none()
+        && fields.incoming_face_id.is_none()
+        && fields.congestion_mark == 0
+        && !fields.non_discovery
+        && fields.prefix_announcement.is_none()
+}
+
+fn take_sequence(next: &mut u64) -> u64 {
+    let sequence = *next;
+    *next = next.wrapping_add(1);
+    sequence
+}
+
+/// Length of the frame that would hold all of a packet.
+fn whole_len(fields: &LinkFields, reliable: bool, packet_len: usize) -> usize {
+    if !reliable && has_no_fields(fields) {
+        return packet_len;
+    }
+    let mut lp = frame::header(fields);
+    if reliable {
+        (lp.sequence, lp.tx_sequence) = (Some(u64::MAX), Some(u64::MAX));
+    }
+    lp.header_len(packet_len) + packet_len
+}
+
+/// Octets that a fragment with these fields spends on its header, at most.
+fn overhead(fields: &LinkFields, reliable: bool) -> usize {
+    let mut lp = frame::header(fields);
+    (lp.frag_index, lp.frag_count) = (FRAGMENTS_MAX, FRAGMENTS_MAX);
+    lp.sequence = Some(u64::MAX);
+    lp.tx_sequence = reliable.then_some(u64::MAX);
+    lp.header_len(PACKET_BYTES_MAX)
+}
+
+/// Cuts a packet into fragments; `None` when the MTU leaves no room, or there would be too many.
+fn cut(
+    fields: &LinkFields,
+    reliable: bool,
+    mtu: usize,
+    packet: Packet,
+    next_sequence: &mut u64,
+) -> Option<Vec<FrameSpec>> {
+    let first = mtu.checked_sub(overhead(fields, reliable)).filter(|room| *room > 0)?;
+    let other = mtu.checked_sub(overhead(&LinkFields::default(), reliable)).filter(|room| *room > 0)?;
+    let count = 1 + (packet.len().saturating_sub(first)).div_ceil(other) as u64;
+    if count > FRAGMENTS_MAX {
+        return None;
+    }
+    let mut specs = Vec::with_capacity(count as usize);
+    let (mut start, mut end) = (0, first.min(packet.len()));
+    for index in 0..count {
+        specs.push(FrameSpec {
+            sequence: Some(take_sequence(next_sequence)),
+            index,
+            count,
+            fields: if index == 0 { fields.clone() } else { LinkFields::default() },
+            payload: packet.clone().slice(start..end),
+        });
+        (start, end) = (end, (end + other).min(packet.len()));
+    }
+    Some(specs)
+}

@@ -1,0 +1,1 @@
+//! Round trips and hostile fragments through whole link services.

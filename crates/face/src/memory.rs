@@ -1,0 +1,204 @@
+//! Ports without sockets: the forwarder's own face, and pairs that join two loops in a process.
+
+use std::sync::{Arc, OnceLock};
+
+use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::face::{
+    CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, LinkFlags, UpdateFaceError,
+};
+use crate::io_loop::InternalFace;
+use crate::port::{Port, PortContext, Readiness};
+use crate::uri::FaceUri;
+use crate::waker::LoopWaker;
+
+/// A port of one face whose peer is a pair of bounded queues of packets.
+///
+/// The link protocol is not spoken: packets pass with their fields. A full queue drops and counts.
+pub struct MemoryPort {
+    face: FaceId,
+    /// The number it is to have, where that is not the next one.
+    fixed_id: Option<FaceId>,
+    remote: FaceUri,
+    scope: Scope,
+    flags: LinkFlags,
+    link: LinkCounters,
+    alive: bool,
+    output: Sender<(LinkFields, Packet)>,
+    input: Receiver<(LinkFields, Packet)>,
+    /// Wakes whoever reads `output`, once it runs.
+    peer: Arc<OnceLock<LoopWaker>>,
+    own: Arc<OnceLock<LoopWaker>>,
+    sent: bool,
+}
+
+/// The internal face: its port, and the control side's end.
+pub(crate) fn internal(queue_max: usize, waker: LoopWaker) -> (MemoryPort, InternalFace) {
+    let (to_worker, input) = bounded(queue_max);
+    let (output, from_worker) = bounded(queue_max);
+    let port = MemoryPort {
+        fixed_id: Some(FaceId::INTERNAL),
+        remote: FaceUri::Internal,
+        scope: Scope::Local,
+        flags: LinkFlags { local_fields: true, ..LinkFlags::default() },
+        ..MemoryPort::new(output, input, Arc::default(), Arc::default())
+    };
+    (port, InternalFace::new(from_worker, to_worker, waker))
+}
+
+/// Two ports, each the other's peer, for two loops in one process.
+pub fn pair(queue_max: usize) -> (MemoryPort, MemoryPort) {
+    let (a_to_b, from_a) = bounded(queue_max);
+    let (b_to_a, from_b) = bounded(queue_max);
+    let (a, b) = (Arc::<OnceLock<LoopWaker>>::default(), Arc::<OnceLock<LoopWaker>>::default());
+    (MemoryPort::new(a_to_b, from_b, b.clone(), a.clone()), MemoryPort::new(b_to_a, from_a, a, b))
+}
+
+impl MemoryPort {
+    fn new(
+        output: Sender<(LinkFields, Packet)>,
+        input: Receiver<(LinkFields, Packet)>,
+        peer: Arc<OnceLock<LoopWaker>>,
+        own: Arc<OnceLock<LoopWaker>>,
+    ) -> Self {
+        MemoryPort {
+            face: FaceId::NONE,
+            fixed_id: None,
+            remote: FaceUri::Null,
+            scope: Scope::NonLocal,
+            flags: LinkFlags::default(),
+            link: LinkCounters::default(),
+            alive: false,
+            output,
+            input,
+            peer,
+            own,
+            sent: false,
+        }
+    }
+
+    fn describe(&self) -> FaceStatus {
+        FaceStatus {
+            id: self.face,
+            remote: self.remote.clone(),
+            local: self.remote.clone(),
+            scope: self.scope,
+            link_type: LinkType::PointToPoint,
+            persistency: Persistency::Permanent,
+            mtu: None,
+            flags: self.flags,
+            base_congestion_marking_interval_ns: 0,
+            default_congestion_threshold_bytes: 0,
+            expires_in_ms: None,
+            up: true,
+            counters: FaceCounters::default(),
+            link: self.link,
+        }
+    }
+}
+
+impl Port for MemoryPort {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
+        self.face = self.fixed_id.unwrap_or_else(|| cx.create_face_id());
+        self.alive = true;
+        let _ = self.own.set(cx.waker());
+        cx.report(FaceEvent::Created(self.describe()));
+        Ok(())
+    }
+
+    fn ready(&mut self, _cx: &mut PortContext<'_>, _key: u32, _readiness: Readiness) {}
+
+    fn has_input(&self) -> bool {
+        self.alive && !self.input.is_empty()
+    }
+
+    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
+        for (fields, packet) in self.input.try_iter().take(packets_max) {
+            self.link.in_bytes += packet.len() as u64;
+            cx.deliver(Received { face: self.face, fields, packet });
+        }
+    }
+
+    fn transmit(&mut self, _cx: &mut PortContext<'_>, outgoing: Outgoing) {
+        let Outgoing { face, mut fields, packet } = outgoing;
+        if !self.alive || face != self.face {
+            return;
+        }
+        if !self.flags.local_fields {
+            fields.incoming_face_id = None;
+        }
+        let len = packet.len() as u64;
+        if self.output.try_send((fields, packet)).is_ok() {
+            self.link.out_bytes += len;
+            self.sent = true;
+        } else {
+            self.link.out_drops += 1;
+        }
+    }
+
+    fn flush(&mut self, _cx: &mut PortContext<'_>) {
+        if std::mem::take(&mut self.sent)
+            && let Some(peer) = self.peer.get()
+        {
+            peer.wake();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Ticks> {
+        None
+    }
+
+    fn on_deadline(&mut self, _cx: &mut PortContext<'_>) {}
+
+    fn create_face(
+        &mut self,
+        _cx: &mut PortContext<'_>,
+        _request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        None
+    }
+
+    fn update_face(
+        &mut self,
+        _cx: &mut PortContext<'_>,
+        face: FaceId,
+        change: &FaceChange,
+    ) -> Result<FaceStatus, UpdateFaceError> {
+        if !self.alive || face != self.face {
+            return Err(UpdateFaceError::NotFound);
+        }
+        if change.mtu.is_some() || change.persistency.is_some_and(|p| p != Persistency::Permanent) {
+            return Err(UpdateFaceError::Unacceptable("a memory face has no MTU, and is permanent".into()));
+        }
+        if let Some(flags) = change.flags {
+            if flags.reliability || flags.congestion_marking {
+                return Err(UpdateFaceError::Unacceptable("a memory face loses nothing on its way".into()));
+            }
+            self.flags = flags;
+        }
+        Ok(self.describe())
+    }
+
+    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
+        if !self.alive || face != self.face || self.fixed_id.is_some() {
+            return false;
+        }
+        self.alive = false;
+        cx.report(FaceEvent::Destroyed(self.describe()));
+        true
+    }
+
+    fn status(&self, _now: Ticks, face: FaceId) -> Option<FaceStatus> {
+        (self.alive && face == self.face).then(|| self.describe())
+    }
+
+    fn channels(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,5 +1,10 @@
 //! What the worker knows of each face.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use byname_wire::FaceId;
+
 /// Whether `/localhost` may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -41,4 +46,52 @@ pub struct FaceCounters {
     pub out_interests: u64,
     pub out_data: u64,
     pub out_nacks: u64,
+}
+
+impl FaceCounters {
+    /// Adds another face's counts.
+    pub fn add(&mut self, other: &FaceCounters) {
+        self.in_interests += other.in_interests;
+        self.in_data += other.in_data;
+        self.in_nacks += other.in_nacks;
+        self.out_interests += other.out_interests;
+        self.out_data += other.out_data;
+        self.out_nacks += other.out_nacks;
+    }
+}
+
+/// What the worker knows of a face.
+#[derive(Debug, Clone)]
+pub struct Face {
+    /// Whether `/localhost` may pass.
+    pub scope: Scope,
+    /// Who hears what is sent.
+    pub link_type: LinkType,
+    /// Whether NextHopFaceId and cache policy from it are heeded.
+    pub local_fields: bool,
+    /// What has passed.
+    pub counters: FaceCounters,
+}
+
+/// A map by face.
+pub type FaceMap<T> = HashMap<FaceId, T, BuildHasherDefault<FaceIdHasher>>;
+
+/// All faces that are up.
+pub type FaceTable = FaceMap<Face>;
+
+/// Face ids are numbered by us, one after the other: no stranger can make them collide, and a
+/// multiplication spreads them.
+#[derive(Debug, Default, Clone)]
+pub struct FaceIdHasher(u64);
+
+impl Hasher for FaceIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a FaceId is hashed as one u64")
+    }
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
 }

@@ -8,9 +8,10 @@
 //!
 //! Readers never wait; the writer waits at most for the longest burst.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, fence, yield_now};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, yield_now};
 
 /// What an offline reader shows in place of an epoch.
 const OFFLINE: u64 = u64::MAX;

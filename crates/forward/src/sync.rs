@@ -3,13 +3,13 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
+    sync::Mutex,
     sync::atomic::{AtomicU64, Ordering, fence},
-    sync::{Arc, Mutex},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
+    sync::Mutex,
     sync::atomic::{AtomicU64, Ordering, fence},
-    sync::{Arc, Mutex},
     thread::yield_now,
 };

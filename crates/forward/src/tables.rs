@@ -72,7 +72,7 @@ impl NexthopGroups {
 pub struct Tables {
     fib: ArcSwap<FibHolder>,
     groups: NexthopGroups,
-    epochs: crate::sync::Arc<Epochs>,
+    epochs: Arc<Epochs>,
 }
 
 /// `ArcSwap` wants a sized type.
@@ -84,7 +84,7 @@ impl Tables {
         Tables {
             fib: ArcSwap::from_pointee(FibHolder(fib)),
             groups: NexthopGroups::new(),
-            epochs: crate::sync::Arc::new(Epochs::new()),
+            epochs: Arc::new(Epochs::new()),
         }
     }
     /// Publishes a new query half.

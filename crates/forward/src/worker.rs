@@ -1,14 +1,25 @@
 //! The worker: Interest, Data and Nack pipelines over one PIT/CS shard.
+//!
+//! A burst is handled in stages, so that its memory reads overlap: all packets are parsed and
+//! their prefixes hashed, and the buckets they need are prefetched [So §2.2]; then each meets the
+//! PIT/CS; then the FIB is asked for all that missed, in one burst; then strategies decide.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use byname_wire::{FaceId, Name, NameHashKey, NameRef};
+use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
+use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use crate::face_table::{FaceCounters, LinkType, Scope};
+use crate::counters::{Drop, Drops};
+use crate::dead_nonces::DeadNonces;
+use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
+use crate::pipeline::{Miss, Parsed, name_in, parse};
+use crate::pit_cs::{PitCs, SlotId};
 use crate::port::{Outgoing, Received};
-use crate::strategy::StrategyChoice;
-use crate::tables::Tables;
+use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
+use crate::tables::{Tables, TablesReader};
 use crate::ticks::Ticks;
+use crate::timers::TimerWheel;
 
 /// Sizes and limits of a worker.
 #[derive(Debug, Clone)]
@@ -21,6 +32,8 @@ pub struct WorkerConfig {
     pub cs_bytes_max: usize,
     /// Replacement policy of the CS.
     pub cs_policy: CsPolicy,
+    /// Nonces remembered of Interests that are gone.
+    pub dead_nonces_max: usize,
     /// Producer region: names that end a forwarding hint.
     pub producer_regions: Vec<Name>,
 }
@@ -32,6 +45,7 @@ impl Default for WorkerConfig {
             cs_packets_max: 65_536,
             cs_bytes_max: 128 << 20,
             cs_policy: CsPolicy::Lru,
+            dead_nonces_max: 1 << 18,
             producer_regions: Vec::new(),
         }
     }
@@ -75,51 +89,247 @@ pub struct WorkerCounters {
 }
 
 /// One PIT/CS shard and its pipelines.
-pub struct Worker {}
+pub struct Worker {
+    pub(crate) key: NameHashKey,
+    pub(crate) tables: TablesReader,
+    pub(crate) producer_regions: Vec<Name>,
+    pub(crate) faces: FaceTable,
+    pub(crate) table: PitCs,
+    pub(crate) wheel: TimerWheel,
+    pub(crate) dead_nonces: DeadNonces,
+    pub(crate) strategies: StrategyTable,
+    pub(crate) measurements: Measurements,
+    pub(crate) drops: Drops,
+    pub(crate) counts: Counts,
+    /// State of the generator of nonces.
+    pub(crate) random: u64,
+    /// Of each packet of a burst, the hashes of its prefixes.
+    pub(crate) hashes: Vec<PrefixHashes>,
+    pub(crate) misses: Vec<Miss>,
+    pub(crate) decision: Decision,
+    burst: Vec<(Received, Parsed)>,
+}
+
+/// Counts that only ever grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Of faces that are gone.
+    pub gone_faces: FaceCounters,
+    pub satisfied: u64,
+    pub unsatisfied: u64,
+    pub cs_hits: u64,
+    pub cs_misses: u64,
+}
 
 impl Worker {
-    /// A worker over `tables`, hashing names with `key` (the FIB's key).
-    pub fn new(_config: WorkerConfig, _key: NameHashKey, _tables: Arc<Tables>, _seed: u64) -> Self {
-        todo!()
+    /// A worker over `tables`, hashing names with `key` (the FIB's key). `seed` starts the
+    /// generator of nonces, for Interests that come without.
+    pub fn new(config: WorkerConfig, key: NameHashKey, tables: Arc<Tables>, seed: u64) -> Self {
+        Worker {
+            key,
+            tables: tables.reader(),
+            faces: FaceTable::default(),
+            table: PitCs::new(&config, key),
+            wheel: TimerWheel::new(Ticks(0)),
+            dead_nonces: DeadNonces::new(config.dead_nonces_max),
+            producer_regions: config.producer_regions,
+            strategies: StrategyTable::default(),
+            measurements: Measurements::default(),
+            drops: Drops::default(),
+            counts: Counts::default(),
+            random: seed,
+            hashes: vec![PrefixHashes::default(); BURST_MAX],
+            misses: Vec::with_capacity(BURST_MAX),
+            decision: Decision::default(),
+            burst: Vec::with_capacity(BURST_MAX),
+        }
     }
+
     /// Makes a face known. Packets from and to unknown faces are dropped.
-    pub fn face_up(&mut self, _face: FaceId, _scope: Scope, _link_type: LinkType) {
-        todo!()
+    pub fn face_up(&mut self, face: FaceId, scope: Scope, link_type: LinkType) {
+        let known = Face { scope, link_type, local_fields: false, counters: FaceCounters::default() };
+        self.faces.entry(face).or_insert(known);
     }
+
     /// Forgets a face.
-    pub fn face_down(&mut self, _face: FaceId) {
-        todo!()
+    pub fn face_down(&mut self, face: FaceId) {
+        if let Some(gone) = self.faces.remove(&face) {
+            self.counts.gone_faces.add(&gone.counters);
+        }
     }
+
     /// Lets NextHopFaceId and cache policy from this face be heeded (they are ignored otherwise).
-    pub fn set_local_fields(&mut self, _face: FaceId, _enabled: bool) {
-        todo!()
+    pub fn set_local_fields(&mut self, face: FaceId, enabled: bool) {
+        if let Some(face) = self.faces.get_mut(&face) {
+            face.local_fields = enabled;
+        }
     }
+
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
-    pub fn poll(&mut self, _now: Ticks, _input: &mut Vec<Received>, _output: &mut Vec<Outgoing>) {
-        todo!()
+    pub fn poll(&mut self, now: Ticks, input: &mut Vec<Received>, output: &mut Vec<Outgoing>) {
+        self.tables.begin_burst();
+        let mut received = input.drain(..);
+        loop {
+            self.parse_burst(received.by_ref().take(BURST_MAX));
+            if self.burst.is_empty() {
+                break;
+            }
+            self.handle_burst(now, output);
+        }
+        drop(received);
+        while let Some(slot) = self.wheel.pop_due(now) {
+            self.expire(now, slot);
+        }
+        // The thread may sleep now: the control side must not wait for it.
+        self.tables.end_burst();
     }
+
     /// When `poll` has timer work to do, if nothing arrives before.
     pub fn next_deadline(&self) -> Option<Ticks> {
-        todo!()
+        self.wheel.next_deadline()
     }
-    /// Replaces all strategy choices; the one for `/` must be among them.
-    pub fn set_strategy_choices(&mut self, _choices: &[StrategyChoice]) {
-        todo!()
+
+    /// Replaces all strategy choices; where none is for `/`, the default serves it.
+    pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
+        self.strategies.set(&self.key, choices);
+        let pending: Vec<SlotId> = self.table.pending().collect();
+        for slot in pending {
+            let name = NameView::new(&self.key, self.table.slot(slot).name(), &mut self.hashes[0]);
+            let strategy = self.strategies.choose(&name) as u16;
+            if let Some(pit) = self.table.slot_mut(slot).pit_mut() {
+                pit.strategy = strategy;
+            }
+        }
     }
+
     /// Changes the CS; `None` leaves a setting as it is.
-    pub fn cs_config(&mut self, _packets_max: Option<usize>, _admit: Option<bool>, _serve: Option<bool>) {
-        todo!()
+    pub fn cs_config(&mut self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) {
+        self.table.cs_config(packets_max, admit, serve);
     }
+
     /// Erases up to `count_max` Data packets under `prefix`; returns how many went, and whether more are left.
-    pub fn cs_erase(&mut self, _prefix: NameRef<'_>, _count_max: usize) -> (usize, bool) {
-        todo!()
+    pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
+        let prefix = NameView::new(&self.key, prefix, &mut self.hashes[0]);
+        self.table.erase(&prefix, count_max)
     }
+
     /// Counts of one face since it came up.
-    pub fn face_counters(&self, _face: FaceId) -> Option<FaceCounters> {
-        todo!()
+    pub fn face_counters(&self, face: FaceId) -> Option<FaceCounters> {
+        self.faces.get(&face).map(|f| f.counters)
     }
+
+    /// State of the content store.
+    pub fn cs_info(&self) -> CsInfo {
+        CsInfo { hits: self.counts.cs_hits, misses: self.counts.cs_misses, ..self.table.cs_info() }
+    }
+
     /// Counts of the worker.
     pub fn counters(&self) -> WorkerCounters {
-        todo!()
+        let mut faces = self.counts.gone_faces;
+        for face in self.faces.values() {
+            faces.add(&face.counters);
+        }
+        WorkerCounters {
+            faces,
+            satisfied_interests: self.counts.satisfied,
+            unsatisfied_interests: self.counts.unsatisfied,
+            pit_entries: self.table.pit_len() as u64,
+            cs: self.cs_info(),
+            strategy_choices: self.strategies.len() as u64,
+            measurements: self.measurements.len() as u64,
+            drops: self.drops.all(),
+        }
+    }
+
+    /// Parses packets, hashes their names, and asks the memory for what they will need.
+    fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
+        for received in received {
+            let parsed = match parse(&received) {
+                Ok(parsed) => parsed,
+                Err(reason) => {
+                    self.drops.count(reason);
+                    continue;
+                }
+            };
+            let range = match &parsed {
+                Parsed::Interest(info) | Parsed::Nack(info) => info.name,
+                Parsed::Data(info) => info.name,
+            };
+            let hashes = &mut self.hashes[self.burst.len()];
+            let name = NameView::new(&self.key, name_in(&received.packet, range), hashes);
+            self.table.prefetch(name.full_hash());
+            self.burst.push((received, parsed));
+        }
+    }
+
+    /// Takes the parsed packets through their pipelines, then those that missed through the FIB.
+    fn handle_burst(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+        let mut burst = std::mem::take(&mut self.burst);
+        for (i, (received, parsed)) in burst.drain(..).enumerate() {
+            if !self.faces.contains_key(&received.face) {
+                self.drops.count(Drop::UnknownFace);
+                continue;
+            }
+            match parsed {
+                Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
+                Parsed::Data(info) => self.on_data(now, i, received, info, output),
+                Parsed::Nack(info) => self.on_nack(now, i, received, info, output),
+            }
+        }
+        self.burst = burst;
+        self.route_misses(now, output);
+    }
+
+    /// The longest FIB match of each miss that has no route yet, in one burst.
+    pub(crate) fn match_misses(&self, misses: &mut [Miss]) {
+        let mut names = smallvec::SmallVec::<[NameView<'_>; BURST_MAX]>::new();
+        let mut found = [None::<PrefixMatch>; BURST_MAX];
+        for miss in misses.iter().filter(|m| m.wants_fib()) {
+            names.push(NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]));
+        }
+        self.tables.fib().longest_match_burst(&names, &mut found[..names.len()]);
+        let mut found = found.iter().zip(&names);
+        for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
+            let (found, name) = found.next().expect("one answer for each name asked");
+            miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
+        }
+    }
+
+    /// The time of a pending Interest is over.
+    fn expire(&mut self, now: Ticks, slot: SlotId) {
+        let hash = self.table.slot(slot).hash;
+        let Some(pit) = self.table.slot(slot).pit() else { return };
+        for record in &pit.out_records {
+            self.dead_nonces.insert(now, hash, record.nonce);
+        }
+        let strategy = self.strategies.strategy(usize::from(pit.strategy));
+        if strategy.measures() {
+            let mut situation =
+                Situation { now, nexthops: &[], prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
+            strategy.on_expiry(&mut situation, pit);
+        }
+        self.counts.unsatisfied += 1;
+        self.table.remove(slot);
+    }
+
+    /// Removes a pending Interest before its time, without an answer.
+    pub(crate) fn drop_pending(&mut self, now: Ticks, slot: SlotId) {
+        self.wheel.clear(slot);
+        self.expire(now, slot);
+    }
+
+    /// A random number (SplitMix64): for nonces, not for secrets.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
     }
 }
+
+/// Longest time that an Interest may be pending, whatever it asks for.
+pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+#[cfg(test)]
+mod tests;

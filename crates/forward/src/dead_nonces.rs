@@ -1,0 +1,106 @@
+//! The dead nonce list: Interests that left the PIT not long ago, to catch those that loop back.
+//!
+//! A set-associative table of fixed size: each bucket is one cache line of eight digests of
+//! (name hash, nonce), replaced first in, first out. What the table forgets early, because too
+//! many Interests died within its lifetime, can loop once more and is then caught by the PIT
+//! again; HopLimit bounds the rest.
+
+use std::time::Duration;
+
+use crate::ticks::Ticks;
+
+/// How long a nonce stays dead, as in NFD.
+pub const LIFETIME: Duration = Duration::from_secs(6);
+
+const WAYS: usize = 8;
+/// Digest bits in a cell; the rest is the time of insertion in units of 2^26 ns (67 ms).
+const TIME_BITS: u32 = 16;
+const TIME_SHIFT: u32 = 26;
+
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Bucket {
+    /// Digest above, time of insertion in the lowest bits; zero: empty.
+    cells: [u64; WAYS],
+}
+
+/// Nonces of Interests that are gone.
+pub struct DeadNonces {
+    buckets: Box<[Bucket]>,
+    /// Where the next insertion into a full bucket goes.
+    next_way: usize,
+}
+
+impl DeadNonces {
+    /// A list that remembers about `entries` nonces.
+    pub fn new(entries: usize) -> Self {
+        let buckets = (entries / WAYS).next_power_of_two().max(1);
+        DeadNonces { buckets: vec![Bucket { cells: [0; WAYS] }; buckets].into(), next_way: 0 }
+    }
+
+    /// Remembers an Interest.
+    pub fn insert(&mut self, now: Ticks, name_hash: u64, nonce: u32) {
+        let (bucket, digest) = self.place(name_hash, nonce);
+        let cell = digest | time_of(now);
+        self.next_way = (self.next_way + 1) % WAYS;
+        let cells = &mut self.buckets[bucket].cells;
+        let way = cells
+            .iter()
+            .position(|c| *c == 0 || *c >> TIME_BITS == digest >> TIME_BITS || expired(*c, now))
+            .unwrap_or(self.next_way);
+        cells[way] = cell;
+    }
+
+    /// Whether the Interest is remembered.
+    pub fn contains(&self, now: Ticks, name_hash: u64, nonce: u32) -> bool {
+        let (bucket, digest) = self.place(name_hash, nonce);
+        self.buckets[bucket].cells.iter().any(|c| *c >> TIME_BITS == digest >> TIME_BITS && !expired(*c, now))
+    }
+
+    fn place(&self, name_hash: u64, nonce: u32) -> (usize, u64) {
+        // The name hash is keyed; multiplying spreads the nonce, which strangers choose, over it.
+        let mixed =
+            (name_hash ^ u64::from(nonce).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let digest = (mixed ^ mixed >> 29) & !((1 << TIME_BITS) - 1);
+        // Never zero, which means empty.
+        (mixed as usize & (self.buckets.len() - 1), digest | 1 << TIME_BITS)
+    }
+}
+
+fn time_of(now: Ticks) -> u64 {
+    now.0 >> TIME_SHIFT & ((1 << TIME_BITS) - 1)
+}
+
+fn expired(cell: u64, now: Ticks) -> bool {
+    let age = time_of(now).wrapping_sub(cell) & ((1 << TIME_BITS) - 1);
+    // The clock of a cell wraps after 73 minutes; a cell that old may be believed for 6 s more.
+    age > (LIFETIME.as_nanos() as u64) >> TIME_SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_for_its_lifetime() {
+        let mut list = DeadNonces::new(1024);
+        let t = Ticks::from_ms(1000);
+        list.insert(t, 0xabcd, 1);
+        assert!(list.contains(t + Duration::from_secs(5), 0xabcd, 1));
+        assert!(!list.contains(t + Duration::from_secs(5), 0xabcd, 2));
+        assert!(!list.contains(t + Duration::from_secs(5), 0xabce, 1));
+        assert!(!list.contains(t + Duration::from_secs(7), 0xabcd, 1));
+    }
+
+    #[test]
+    fn holds_about_what_it_is_made_for() {
+        let mut list = DeadNonces::new(65_536);
+        for nonce in 0..30_000 {
+            list.insert(Ticks(0), 0x1234_5678_9abc_def0, nonce);
+        }
+        let kept = (0..30_000).filter(|n| list.contains(Ticks(0), 0x1234_5678_9abc_def0, *n)).count();
+        assert!(kept > 29_000, "{kept}");
+        let wrong = (30_000..130_000).filter(|n| list.contains(Ticks(0), 0x1234_5678_9abc_def0, *n)).count();
+        assert_eq!(wrong, 0);
+    }
+}

@@ -1,0 +1,106 @@
+//! Data: to all who wait for it, and into the content store.
+
+use std::time::Duration;
+
+use byname_wire::{FaceId, NameView, PitToken};
+use smallvec::SmallVec;
+
+use crate::counters::Drop;
+use crate::dead_nonces;
+use crate::face_table::{LinkType, Scope};
+use crate::pipeline::{DataInfo, LOCALHOST, name_in};
+use crate::pit_cs::SlotId;
+use crate::port::{LinkFields, Outgoing, Received};
+use crate::strategy::Situation;
+use crate::ticks::Ticks;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Data arrived.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Ticks,
+        hashes: usize,
+        received: Received,
+        info: DataInfo,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        face.counters.in_data += 1;
+        let local_fields = face.local_fields;
+        let octets = name_in(&received.packet, info.name).value();
+        if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
+            return self.drops.count(Drop::Scope);
+        }
+        let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
+        let mut satisfied = SmallVec::<[SlotId; 4]>::new();
+        self.table.find_satisfied(&name, &received.packet, &mut satisfied);
+        if satisfied.is_empty() {
+            return self.drops.count(Drop::UnsolicitedData);
+        }
+
+        let freshness = Duration::from_millis(info.freshness_ms);
+        let mut waiting = SmallVec::<[(FaceId, PitToken); 4]>::new();
+        let mut same_name = None;
+        for slot in satisfied {
+            self.satisfy(now, slot, received.face, freshness, &mut waiting);
+            if same_name.is_none() && self.table.slot(slot).name_octets() == octets {
+                same_name = Some(slot);
+            } else {
+                self.table.remove(slot);
+            }
+        }
+        for (to, pit_token) in waiting {
+            let fields = LinkFields {
+                pit_token,
+                incoming_face_id: Some(received.face),
+                congestion_mark: received.fields.congestion_mark,
+                ..Default::default()
+            };
+            if let Some(face) = self.faces.get_mut(&to) {
+                face.counters.out_data += 1;
+            }
+            output.push(Outgoing { face: to, fields, packet: received.packet.clone() });
+        }
+        if self.table.admits() && !(local_fields && received.fields.no_cache) {
+            let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
+            self.table.admit(&name, received.packet.clone(), info.name, now + freshness, same_name);
+        } else if let Some(slot) = same_name {
+            self.table.remove(slot);
+        }
+    }
+
+    /// Ends the wait of a pending Interest: adds who waits for it to `waiting`, each once.
+    fn satisfy(
+        &mut self,
+        now: Ticks,
+        slot: SlotId,
+        upstream: FaceId,
+        freshness: Duration,
+        waiting: &mut SmallVec<[(FaceId, PitToken); 4]>,
+    ) {
+        self.wheel.clear(slot);
+        let hash = self.table.slot(slot).hash;
+        let Some(pit) = self.table.slot(slot).pit() else { return };
+        let strategy = self.strategies.strategy(usize::from(pit.strategy));
+        if strategy.measures() {
+            let mut situation =
+                Situation { now, nexthops: &[], prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
+            strategy.before_satisfy(&mut situation, pit, upstream);
+        }
+        for record in pit.in_records.iter().filter(|r| r.expiry > now) {
+            let Some(face) = self.faces.get(&record.face) else { continue };
+            let downstream = (record.face, record.pit_token);
+            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !waiting.contains(&downstream) {
+                waiting.push(downstream);
+            }
+        }
+        // Cached Data answers what comes back in a circle, unless it goes stale before.
+        if pit.must_be_fresh && freshness < dead_nonces::LIFETIME {
+            for record in pit.out_records.iter().filter(|r| r.face != upstream) {
+                self.dead_nonces.insert(now, hash, record.nonce);
+            }
+        }
+        self.counts.satisfied += 1;
+    }
+}

@@ -1,0 +1,425 @@
+//! Interests: from arrival to the content store's answer, or to the nexthops that the strategy
+//! chooses.
+
+use std::time::Duration;
+
+use byname_lookup::EntryId;
+use byname_wire::interest::with_nonce;
+use byname_wire::name::component_type;
+use byname_wire::tlv::{Reader, push_nested, types};
+use byname_wire::{FaceId, Interest, NackReason, NameView, PrefixHashes};
+use smallvec::SmallVec;
+
+use crate::counters::Drop;
+use crate::face_table::{LinkType, Scope};
+use crate::packet_pool::Packet;
+use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, name_in};
+use crate::pit_cs::{InRecord, Kind, OutRecord, PitEntry, SlotId};
+use crate::port::{LinkFields, Outgoing, Received};
+use crate::strategy::Situation;
+use crate::tables::Nexthop;
+use crate::ticks::Ticks;
+use crate::worker::{LIFETIME_MAX, Worker};
+
+/// Downstreams that one entry records.
+const IN_RECORDS_MAX: usize = 256;
+
+/// An Interest that the content store could not answer, on its way to the FIB and its strategy.
+pub(crate) struct Miss {
+    /// Its PIT entry, and the entry's generation: it may be gone by the time the FIB answers.
+    pub slot: SlotId,
+    generation: u32,
+    /// Which of the burst's prefix hashes are its.
+    pub hashes: usize,
+    ingress: FaceId,
+    expiry: Ticks,
+    congestion_mark: u64,
+    route: Route,
+}
+
+enum Route {
+    /// By the FIB, by its own name.
+    Fib,
+    /// The FIB entry and the hash of its prefix, where there is one.
+    Entry(Option<(EntryId, u64)>),
+    /// Where the consumer said.
+    Face(FaceId),
+}
+
+impl Miss {
+    /// Whether the FIB is to be asked.
+    pub fn wants_fib(&self) -> bool {
+        matches!(self.route, Route::Fib)
+    }
+
+    /// What the FIB said.
+    pub fn set_route(&mut self, entry: Option<(EntryId, u64)>) {
+        self.route = Route::Entry(entry);
+    }
+}
+
+impl Worker {
+    /// An Interest arrived.
+    pub(crate) fn on_interest(
+        &mut self,
+        now: Ticks,
+        hashes: usize,
+        mut received: Received,
+        mut info: InterestInfo,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        face.counters.in_interests += 1;
+        let (scope, link_type, local_fields) = (face.scope, face.link_type, face.local_fields);
+        if scope == Scope::NonLocal && name_in(&received.packet, info.name).value().starts_with(LOCALHOST) {
+            return self.drops.count(Drop::Scope);
+        }
+        let hops_left = match info.hop_limit {
+            Some(limit) if limit.value == 0 => return self.drops.count(Drop::HopLimit),
+            Some(limit) => {
+                lower_hop_limit(&mut received.packet, limit.offset);
+                limit.value - 1
+            }
+            None => u8::MAX,
+        };
+        if info.nonce.is_none() {
+            let nonce = self.random() as u32;
+            rewrite(&mut received.packet, &mut info, |interest| with_nonce(interest, nonce));
+        }
+        let nonce = info.nonce.expect("set above where there was none");
+        if info.has_forwarding_hint && self.in_producer_region(&received.packet) {
+            rewrite(&mut received.packet, &mut info, without_forwarding_hint);
+        }
+
+        let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
+        let found = self.table.find(&name, info.can_be_prefix, info.must_be_fresh, now);
+        let pending = found.pending.and_then(|s| self.table.slot(s).pit());
+        if self.dead_nonces.contains(now, name.full_hash(), nonce)
+            || pending.is_some_and(|p| loops(p, received.face, link_type, nonce))
+        {
+            self.drops.count(Drop::Loop);
+            if link_type == LinkType::PointToPoint {
+                let token = received.fields.pit_token;
+                self.send_nack(received.face, received.packet, NackReason::Duplicate, token, output);
+            }
+            return;
+        }
+        if let (Some(data), false) = (found.data, pending.is_some_and(|p| is_waited_for(p, now))) {
+            return self.answer_from_store(data, &received, output);
+        }
+        self.counts.cs_misses += 1;
+
+        let lifetime = Duration::from_millis(info.lifetime_ms).min(LIFETIME_MAX);
+        let record = InRecord {
+            face: received.face,
+            nonce,
+            arrived: now,
+            expiry: now + lifetime,
+            pit_token: received.fields.pit_token,
+        };
+        let route = match received.fields.next_hop_face_id.filter(|_| local_fields) {
+            Some(face) => Route::Face(face),
+            None if info.has_forwarding_hint => Route::Entry(self.match_forwarding_hint(&received.packet)),
+            None => Route::Fib,
+        };
+        let (ingress, expiry) = (received.face, record.expiry);
+        let congestion_mark = received.fields.congestion_mark;
+        let slot = match found.pending {
+            Some(slot) => {
+                if !self.add_downstream(slot, record, received.packet, &info) {
+                    return self.drops.count(Drop::TooManyDownstreams);
+                }
+                slot
+            }
+            None => self.add_pending(now, hashes, record, received.packet, &info, hops_left),
+        };
+        let generation = self.table.slot(slot).generation;
+        self.misses.push(Miss { slot, generation, hashes, ingress, expiry, congestion_mark, route });
+    }
+
+    /// Asks the FIB for all misses of the burst, and their strategies what to do.
+    pub(crate) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+        let mut misses = std::mem::take(&mut self.misses);
+        // Slots may have been emptied since: evicted by the burst's other Interests.
+        misses.retain(|m| self.table.slot(m.slot).generation == m.generation);
+        self.match_misses(&mut misses);
+        for miss in misses.drain(..) {
+            if self.table.slot(miss.slot).generation == miss.generation {
+                self.route(now, &miss, output);
+            }
+        }
+        self.misses = misses;
+    }
+
+    fn route(&mut self, now: Ticks, miss: &Miss, output: &mut Vec<Outgoing>) {
+        let entry = match miss.route {
+            Route::Entry(entry) => entry,
+            Route::Fib => None,
+            Route::Face(face) => {
+                let usable = self.usable(miss.slot, miss.ingress, [Nexthop { face, cost: 0 }].iter());
+                if usable.is_empty() {
+                    self.drops.count(Drop::NextHopFaceId);
+                    return self.drop_pending(now, miss.slot);
+                }
+                return self.send_interest(now, miss, face, output);
+            }
+        };
+        let group = entry.and_then(|(entry, _)| self.tables.group(entry));
+        let nexthops = self.usable(miss.slot, miss.ingress, group.iter().flat_map(|g| g.nexthops.iter()));
+        let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() else { return };
+        pit.prefix_hash = entry.map_or(0, |(_, hash)| hash);
+        let mut situation =
+            Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
+        let mut decision = std::mem::take(&mut self.decision);
+        decision.clear();
+        let strategy = self.strategies.strategy(usize::from(pit.strategy));
+        strategy.after_interest(&mut situation, pit, &mut decision);
+        for &face in &decision.forward {
+            self.send_interest(now, miss, face, output);
+        }
+        if let Some(reason) = decision.refuse {
+            self.refuse(now, miss.slot, reason, output);
+        }
+        self.decision = decision;
+    }
+
+    /// Those of `nexthops` that the pending Interest may be sent to.
+    pub(crate) fn usable<'n>(
+        &self,
+        slot: SlotId,
+        ingress: FaceId,
+        nexthops: impl Iterator<Item = &'n Nexthop>,
+    ) -> SmallVec<[Nexthop; 8]> {
+        let slot = self.table.slot(slot);
+        let Some(pit) = slot.pit() else { return SmallVec::new() };
+        let name = slot.name_octets();
+        let from_local = || {
+            let local = |r: &InRecord| self.faces.get(&r.face).is_some_and(|f| f.scope == Scope::Local);
+            pit.in_records.iter().any(local)
+        };
+        // What may go to a face that is not local: hops left, and no scope that forbids it.
+        let may_leave =
+            pit.hops_left > 0 && !name.starts_with(LOCALHOST) && (!name.starts_with(LOCALHOP) || from_local());
+        nexthops
+            .filter(|n| {
+                self.faces.get(&n.face).is_some_and(|face| {
+                    (n.face != ingress || face.link_type == LinkType::AdHoc)
+                        && (may_leave || face.scope == Scope::Local)
+                })
+            })
+            .copied()
+            .collect()
+    }
+
+    /// Sends a pending Interest upstream.
+    fn send_interest(&mut self, now: Ticks, miss: &Miss, to: FaceId, output: &mut Vec<Outgoing>) {
+        let Some(pit) = self.table.slot(miss.slot).pit() else { return };
+        let nonce = pit.in_record(miss.ingress).map_or(0, |r| r.nonce);
+        self.send_pending(now, miss.slot, to, nonce, miss.expiry, output);
+        if let Some(sent) = output.last_mut() {
+            sent.fields.incoming_face_id = Some(miss.ingress);
+            sent.fields.congestion_mark = miss.congestion_mark;
+        }
+    }
+
+    /// Sends the packet of a pending Interest upstream and records that.
+    pub(crate) fn send_pending(
+        &mut self,
+        now: Ticks,
+        slot: SlotId,
+        to: FaceId,
+        nonce: u32,
+        expiry: Ticks,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let slot = self.table.slot_mut(slot);
+        let (Some(packet), Kind::Pit(pit)) = (&slot.packet, &mut slot.kind) else { return };
+        let record = OutRecord { face: to, nonce, sent: now, expiry, nacked: None };
+        match pit.out_records.iter_mut().find(|r| r.face == to) {
+            Some(old) => *old = record,
+            None => pit.out_records.push(record),
+        }
+        output.push(Outgoing { face: to, fields: LinkFields::default(), packet: packet.clone() });
+        if let Some(face) = self.faces.get_mut(&to) {
+            face.counters.out_interests += 1;
+        }
+    }
+
+    /// Refuses a pending Interest to all who wait for it, and removes it.
+    pub(crate) fn refuse(&mut self, now: Ticks, slot: SlotId, reason: NackReason, output: &mut Vec<Outgoing>) {
+        let Some(pit) = self.table.slot(slot).pit() else { return };
+        let waiting: SmallVec<[(FaceId, u32, byname_wire::PitToken); 4]> =
+            pit.in_records.iter().filter(|r| r.expiry > now).map(|r| (r.face, r.nonce, r.pit_token)).collect();
+        for (face, nonce, token) in waiting {
+            let point_to_point = self.faces.get(&face).is_some_and(|f| f.link_type == LinkType::PointToPoint);
+            let Some(packet) = self.table.slot(slot).packet.clone().filter(|_| point_to_point) else { continue };
+            // The peer knows its Interest by the nonce it sent.
+            let interest = Interest::decode(&packet).expect("it was parsed when it came");
+            let packet = match interest.nonce {
+                Some(n) if n != nonce => Packet::copy_from(&with_nonce(&interest, nonce)),
+                _ => packet,
+            };
+            self.send_nack(face, packet, reason, token, output);
+        }
+        self.drop_pending(now, slot);
+    }
+
+    fn send_nack(
+        &mut self,
+        face: FaceId,
+        packet: Packet,
+        reason: NackReason,
+        pit_token: byname_wire::PitToken,
+        output: &mut Vec<Outgoing>,
+    ) {
+        if let Some(face) = self.faces.get_mut(&face) {
+            face.counters.out_nacks += 1;
+        }
+        output.push(Outgoing {
+            face,
+            fields: LinkFields { pit_token, nack: Some(reason), ..Default::default() },
+            packet,
+        });
+    }
+
+    fn answer_from_store(&mut self, data: SlotId, received: &Received, output: &mut Vec<Outgoing>) {
+        let Some(packet) = self.table.slot(data).packet.clone() else { return };
+        self.table.used(data);
+        self.counts.cs_hits += 1;
+        if let Some(face) = self.faces.get_mut(&received.face) {
+            face.counters.out_data += 1;
+        }
+        let fields = LinkFields {
+            pit_token: received.fields.pit_token,
+            incoming_face_id: Some(FaceId::CONTENT_STORE),
+            ..Default::default()
+        };
+        output.push(Outgoing { face: received.face, fields, packet });
+    }
+
+    /// One more downstream for a pending Interest, or the same once more. The entry keeps the
+    /// latest packet: it is the one to send upstream. False if there are too many.
+    fn add_downstream(&mut self, slot: SlotId, record: InRecord, packet: Packet, info: &InterestInfo) -> bool {
+        let place = self.table.slot_mut(slot);
+        let Kind::Pit(pit) = &mut place.kind else { return false };
+        let expiry = record.expiry;
+        match pit.in_records.iter().position(|r| r.face == record.face) {
+            Some(old) => pit.in_records[old] = record,
+            None if pit.in_records.len() == IN_RECORDS_MAX => return false,
+            None => pit.in_records.push(record),
+        }
+        if expiry > pit.expiry {
+            pit.expiry = expiry;
+            self.wheel.set(slot, expiry);
+        }
+        (place.packet, place.name_start) = (Some(packet), info.name.start);
+        true
+    }
+
+    fn add_pending(
+        &mut self,
+        now: Ticks,
+        hashes: usize,
+        record: InRecord,
+        packet: Packet,
+        info: &InterestInfo,
+        hops_left: u8,
+    ) -> SlotId {
+        let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);
+        let last = name.name().component(-1);
+        let (hash, expiry) = (name.full_hash(), record.expiry);
+        let strategy = self.strategies.only().unwrap_or_else(|| self.strategies.choose(&name));
+        let mut entry = PitEntry {
+            can_be_prefix: info.can_be_prefix,
+            must_be_fresh: info.must_be_fresh,
+            depth: name.len() as u8,
+            has_implicit_digest: last.is_some_and(|c| c.typ == component_type::IMPLICIT_SHA256_DIGEST),
+            hops_left,
+            strategy: strategy as u16,
+            prefix_hash: 0,
+            owner: record.face,
+            expiry,
+            suppression_ns: 0,
+            in_records: SmallVec::from_buf([record]),
+            out_records: SmallVec::new(),
+        };
+        let mut packet = packet;
+        loop {
+            match self.table.insert_pit(hash, packet, info.name, entry) {
+                Ok(slot) => {
+                    self.wheel.set(slot, expiry);
+                    return slot;
+                }
+                Err((victim, p, e)) => {
+                    (packet, entry) = (p, e);
+                    self.drops.count(Drop::PitFull);
+                    self.drop_pending(now, victim);
+                }
+            }
+        }
+    }
+
+    fn in_producer_region(&self, packet: &Packet) -> bool {
+        let interest = Interest::decode(packet).expect("it was parsed when it came");
+        let mut delegations = interest.forwarding_hint();
+        delegations.any(|d| self.producer_regions.iter().any(|region| d.is_prefix_of(&region.as_ref())))
+    }
+
+    /// The FIB entry of the first delegation that has one other than that of `/`.
+    fn match_forwarding_hint(&self, packet: &Packet) -> Option<(EntryId, u64)> {
+        let interest = Interest::decode(packet).expect("it was parsed when it came");
+        let fib = self.tables.fib();
+        let mut hashes = PrefixHashes::default();
+        let mut of_root = None;
+        for delegation in interest.forwarding_hint() {
+            let name = NameView::new(&self.key, delegation, &mut hashes);
+            match fib.longest_match(&name) {
+                Some(found) if found.depth > 0 => return Some((found.entry, name.hash(found.depth))),
+                found => of_root = found.map(|f| (f.entry, name.hash(0))),
+            }
+        }
+        of_root
+    }
+}
+
+/// Whether an Interest with this nonce, which is pending already, came back in a circle.
+fn loops(pit: &PitEntry, from: FaceId, link_type: LinkType, nonce: u32) -> bool {
+    // The one neighbour of a point-to-point link may send an Interest again as it is.
+    let again = link_type == LinkType::PointToPoint && pit.in_record(from).is_some_and(|r| r.nonce == nonce);
+    !again && (pit.in_records.iter().any(|r| r.nonce == nonce) || pit.out_records.iter().any(|r| r.nonce == nonce))
+}
+
+/// Whether some downstream still waits.
+fn is_waited_for(pit: &PitEntry, now: Ticks) -> bool {
+    pit.in_records.iter().any(|r| r.expiry > now)
+}
+
+fn lower_hop_limit(packet: &mut Packet, offset: usize) {
+    if packet.unshared_mut().is_none() {
+        *packet = Packet::copy_from(packet);
+    }
+    packet.unshared_mut().expect("nobody else holds it")[offset] -= 1;
+}
+
+/// Puts a changed copy in the place of an Interest; the name stays.
+fn rewrite(packet: &mut Packet, info: &mut InterestInfo, change: impl FnOnce(&Interest<'_>) -> Vec<u8>) {
+    let interest = Interest::decode(packet).expect("it was parsed when it came");
+    let changed = Packet::copy_from(&change(&interest));
+    *info = interest_info(&Interest::decode(&changed).expect("one element was added or left out"));
+    *packet = changed;
+}
+
+/// Copies an Interest without its ForwardingHint.
+fn without_forwarding_hint(interest: &Interest<'_>) -> Vec<u8> {
+    let whole = Reader::new(interest.wire).next_tlv().ok().flatten().expect("it was parsed when it came");
+    let mut copy = Vec::with_capacity(interest.wire.len());
+    push_nested(&mut copy, types::INTEREST, |copy| {
+        let mut elements = Reader::new(whole.value);
+        while let Ok(Some(element)) = elements.next_tlv() {
+            if element.typ != types::FORWARDING_HINT {
+                copy.extend_from_slice(element.wire);
+            }
+        }
+    });
+    copy
+}

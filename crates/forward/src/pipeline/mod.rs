@@ -1,0 +1,92 @@
+//! What happens to a packet: the pipelines of NFD's developer guide, one file for each type.
+
+mod data;
+mod interest;
+mod nack;
+
+pub(crate) use interest::Miss;
+
+use byname_wire::{Data, DecodeError, Interest, NameRef};
+
+use crate::counters::Drop;
+use crate::packet_pool::Packet;
+use crate::pit_cs::NameRange;
+use crate::port::Received;
+
+/// Name prefixes with a meaning for scope, as they are encoded.
+const LOCALHOST: &[u8] = b"\x08\x09localhost";
+const LOCALHOP: &[u8] = b"\x08\x08localhop";
+
+/// What parsing found out about a packet, free of borrows.
+pub(crate) enum Parsed {
+    /// An Interest.
+    Interest(InterestInfo),
+    /// A Data packet.
+    Data(DataInfo),
+    /// An Interest that the peer refuses.
+    Nack(InterestInfo),
+}
+
+/// Fields of an Interest that forwarding needs.
+#[derive(Clone, Copy)]
+pub(crate) struct InterestInfo {
+    pub name: NameRange,
+    pub can_be_prefix: bool,
+    pub must_be_fresh: bool,
+    pub has_forwarding_hint: bool,
+    pub nonce: Option<u32>,
+    pub lifetime_ms: u64,
+    pub hop_limit: Option<byname_wire::interest::HopLimit>,
+}
+
+/// Fields of Data that forwarding needs.
+#[derive(Clone, Copy)]
+pub(crate) struct DataInfo {
+    pub name: NameRange,
+    pub freshness_ms: u64,
+}
+
+/// Parses what a port received.
+pub(crate) fn parse(received: &Received) -> Result<Parsed, Drop> {
+    let octets: &[u8] = &received.packet;
+    let reason = |error: DecodeError| match error {
+        DecodeError::TooManyComponents => Drop::TooManyComponents,
+        _ => Drop::Malformed,
+    };
+    match octets.first() {
+        Some(0x05) => {
+            let interest = Interest::decode(octets).map_err(reason)?;
+            let info = interest_info(&interest);
+            Ok(if received.fields.nack.is_some() { Parsed::Nack(info) } else { Parsed::Interest(info) })
+        }
+        Some(0x06) if received.fields.nack.is_none() => {
+            let data = Data::decode(octets).map_err(reason)?;
+            let name = name_range(data.name_offset, data.name);
+            Ok(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms }))
+        }
+        _ => Err(Drop::Malformed),
+    }
+}
+
+fn interest_info(interest: &Interest<'_>) -> InterestInfo {
+    InterestInfo {
+        name: name_range(interest.name_offset, interest.name),
+        can_be_prefix: interest.can_be_prefix,
+        must_be_fresh: interest.must_be_fresh,
+        has_forwarding_hint: !interest.forwarding_hint_value.is_empty(),
+        nonce: interest.nonce,
+        lifetime_ms: interest.lifetime_or_default_ms(),
+        hop_limit: interest.hop_limit,
+    }
+}
+
+/// Packets are below 2^16 octets, so their parts are.
+fn name_range(start: usize, name: NameRef<'_>) -> NameRange {
+    NameRange { start: start as u16, len: name.value().len() as u16 }
+}
+
+/// The name in a packet that was parsed.
+pub(crate) fn name_in(packet: &Packet, range: NameRange) -> NameRef<'_> {
+    let start = usize::from(range.start);
+    NameRef::new_checked_before(&packet[start..start + usize::from(range.len)])
+}

@@ -1,0 +1,58 @@
+//! Nacks: the strategy tries elsewhere, or refuses downstream too.
+
+use byname_wire::{NackReason, NameView};
+
+use crate::counters::Drop;
+use crate::face_table::LinkType;
+use crate::pipeline::{InterestInfo, name_in};
+use crate::port::{Outgoing, Received};
+use crate::strategy::Situation;
+use crate::ticks::Ticks;
+use crate::worker::Worker;
+
+impl Worker {
+    /// An upstream refuses an Interest.
+    pub(crate) fn on_nack(
+        &mut self,
+        now: Ticks,
+        hashes: usize,
+        received: Received,
+        info: InterestInfo,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        face.counters.in_nacks += 1;
+        let point_to_point = face.link_type == LinkType::PointToPoint;
+        let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
+        let slot = self.table.find_pit(&name, info.can_be_prefix, info.must_be_fresh).filter(|_| point_to_point);
+        let Some(slot) = slot else { return self.drops.count(Drop::UnsolicitedNack) };
+        let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");
+        let record = pit.out_records.iter_mut().find(|r| {
+            // Peers may answer an Interest that was sent again since: only the latest counts.
+            r.face == received.face && Some(r.nonce) == info.nonce && r.nacked.is_none()
+        });
+        let Some(record) = record else { return self.drops.count(Drop::UnsolicitedNack) };
+        record.nacked = Some(received.fields.nack.unwrap_or(NackReason::None));
+        let (nonce, expiry) = (record.nonce, record.expiry);
+        let ingress = pit.in_records.iter().max_by_key(|r| r.arrived).map_or(pit.owner, |r| r.face);
+
+        let group = self.tables.fib().longest_match(&name).and_then(|m| self.tables.group(m.entry));
+        let nexthops = self.usable(slot, ingress, group.iter().flat_map(|g| g.nexthops.iter()));
+        let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");
+        let mut situation =
+            Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
+        let mut decision = std::mem::take(&mut self.decision);
+        decision.clear();
+        self.strategies.strategy(usize::from(pit.strategy)).after_nack(&mut situation, pit, &mut decision);
+        for &to in &decision.forward {
+            self.send_pending(now, slot, to, nonce, expiry, output);
+            if let Some(sent) = output.last_mut() {
+                sent.fields.incoming_face_id = Some(ingress);
+            }
+        }
+        if let Some(reason) = decision.refuse {
+            self.refuse(now, slot, reason, output);
+        }
+        self.decision = decision;
+    }
+}

@@ -1,0 +1,182 @@
+//! Which Data leaves the content store when it is full.
+
+use crate::pit_cs::list::{Links, List};
+use crate::worker::CsPolicy;
+
+/// Uses that S3-FIFO counts, at most.
+const USES_MAX: u8 = 3;
+/// Bit of `marks`: the slot is in the main queue.
+const MAIN: u8 = 0x80;
+
+/// The replacement order of the Data in the content store.
+pub struct Replacement {
+    kind: CsPolicy,
+    /// LRU: all. S3-FIFO: those that have proved useful.
+    main: List,
+    /// S3-FIFO: newcomers.
+    small: List,
+    /// S3-FIFO, by slot: uses since it came, and which queue it is in.
+    marks: Vec<u8>,
+    /// S3-FIFO: hashes of those thrown out of `small` not long ago, each in the place its hash gives.
+    ghosts: Box<[u64]>,
+}
+
+impl Replacement {
+    /// An empty order for about `packets` Data.
+    pub fn new(kind: CsPolicy, packets: usize) -> Self {
+        let ghosts = match kind {
+            CsPolicy::Lru => 0,
+            CsPolicy::S3Fifo => packets.next_power_of_two(),
+        };
+        Replacement {
+            kind,
+            main: List::default(),
+            small: List::default(),
+            marks: Vec::new(),
+            ghosts: vec![0; ghosts].into(),
+        }
+    }
+
+    /// Data in the order.
+    pub fn len(&self) -> usize {
+        self.main.len() + self.small.len()
+    }
+
+    /// A Data of this name hash was put into `slot`.
+    pub fn insert(&mut self, links: &mut Links, slot: u32, hash: u64) {
+        match self.kind {
+            CsPolicy::Lru => self.main.push_front(links, slot),
+            CsPolicy::S3Fifo => {
+                if self.marks.len() <= slot as usize {
+                    self.marks.resize(slot as usize + 1, 0);
+                }
+                let place = self.ghost_place(hash);
+                if self.ghosts[place] == hash {
+                    self.ghosts[place] = 0;
+                    self.marks[slot as usize] = MAIN;
+                    self.main.push_front(links, slot);
+                } else {
+                    self.marks[slot as usize] = 0;
+                    self.small.push_front(links, slot);
+                }
+            }
+        }
+    }
+
+    /// The Data in `slot` answered an Interest.
+    pub fn used(&mut self, links: &mut Links, slot: u32) {
+        match self.kind {
+            CsPolicy::Lru => {
+                self.main.remove(links, slot);
+                self.main.push_front(links, slot);
+            }
+            CsPolicy::S3Fifo => {
+                let mark = &mut self.marks[slot as usize];
+                if *mark & !MAIN < USES_MAX {
+                    *mark += 1;
+                }
+            }
+        }
+    }
+
+    /// The Data in `slot` is gone.
+    pub fn remove(&mut self, links: &mut Links, slot: u32) {
+        if self.kind == CsPolicy::Lru || self.marks[slot as usize] & MAIN != 0 {
+            self.main.remove(links, slot);
+        } else {
+            self.small.remove(links, slot);
+        }
+    }
+
+    /// The Data that must leave; the caller takes it out with [`Replacement::remove`], and tells
+    /// [`Replacement::evicted`].
+    pub fn victim(&mut self, links: &mut Links) -> Option<u32> {
+        if self.kind == CsPolicy::Lru {
+            return self.main.back();
+        }
+        // Each turn moves a slot from small to main or lowers a count, so it ends.
+        loop {
+            let from_small = self.small.len() * 10 >= self.len() || self.main.len() == 0;
+            if let (true, Some(slot)) = (from_small, self.small.back()) {
+                if self.marks[slot as usize] == 0 {
+                    return Some(slot);
+                }
+                self.small.remove(links, slot);
+                self.marks[slot as usize] = MAIN;
+                self.main.push_front(links, slot);
+            } else {
+                let slot = self.main.back()?;
+                if self.marks[slot as usize] == MAIN {
+                    return Some(slot);
+                }
+                self.marks[slot as usize] -= 1;
+                self.main.remove(links, slot);
+                self.main.push_front(links, slot);
+            }
+        }
+    }
+
+    /// The victim in `slot`, of this name hash, is about to be removed for want of room.
+    pub fn evicted(&mut self, slot: u32, hash: u64) {
+        if self.kind == CsPolicy::S3Fifo && self.marks[slot as usize] & MAIN == 0 {
+            let place = self.ghost_place(hash);
+            self.ghosts[place] = hash;
+        }
+    }
+
+    fn ghost_place(&self, hash: u64) -> usize {
+        hash as usize & (self.ghosts.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// Runs requests through a cache of `capacity`, and returns the hits.
+    fn hits(kind: CsPolicy, capacity: usize, requests: impl Iterator<Item = u64>) -> usize {
+        let mut order = Replacement::new(kind, capacity);
+        let mut links = Links::default();
+        let mut slot_of: HashMap<u64, u32> = HashMap::new();
+        let mut key_in: Vec<u64> = Vec::new();
+        let mut hits = 0;
+        for key in requests {
+            if let Some(&slot) = slot_of.get(&key) {
+                order.used(&mut links, slot);
+                hits += 1;
+                continue;
+            }
+            let slot = if order.len() == capacity {
+                let slot = order.victim(&mut links).expect("the cache is full");
+                order.evicted(slot, key_in[slot as usize]);
+                order.remove(&mut links, slot);
+                slot_of.remove(&key_in[slot as usize]);
+                key_in[slot as usize] = key;
+                slot
+            } else {
+                key_in.push(key);
+                key_in.len() as u32 - 1
+            };
+            slot_of.insert(key, slot);
+            order.insert(&mut links, slot, key);
+        }
+        hits
+    }
+
+    #[test]
+    fn lru_keeps_the_most_recent() {
+        // 1, 2, 3 fill; 1 is used; 4 drives out 2.
+        assert_eq!(hits(CsPolicy::Lru, 3, [1, 2, 3, 1, 4, 1, 3, 4, 2].into_iter()), 4);
+    }
+
+    #[test]
+    fn s3_fifo_resists_a_scan_that_ruins_lru() {
+        // 50 names asked for all the time, and a scan of names asked for once.
+        let requests = || (0..100_000u64).map(|i| if i % 3 == 0 { 1 + i / 3 % 50 } else { 1000 + i });
+        let lru = hits(CsPolicy::Lru, 100, requests());
+        let s3 = hits(CsPolicy::S3Fifo, 100, requests());
+        assert_eq!(lru, 0);
+        assert!(s3 > 30_000, "{s3} of at most 33,284");
+    }
+}

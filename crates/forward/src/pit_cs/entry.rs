@@ -1,0 +1,150 @@
+//! What a slot of the PIT/CS holds.
+
+use byname_wire::{FaceId, NackReason, NameRef, PitToken};
+use smallvec::SmallVec;
+
+use crate::packet_pool::Packet;
+use crate::pit_cs::prefix_index::NodeId;
+use crate::ticks::Ticks;
+
+/// A downstream that waits for Data.
+#[derive(Debug, Clone)]
+pub struct InRecord {
+    /// Where the Interest came from.
+    pub face: FaceId,
+    /// Its latest nonce.
+    pub nonce: u32,
+    /// When it came last.
+    pub arrived: Ticks,
+    /// When the downstream stops waiting.
+    pub expiry: Ticks,
+    /// What to echo with the answer.
+    pub pit_token: PitToken,
+}
+
+/// An upstream that was asked.
+#[derive(Debug, Clone, Copy)]
+pub struct OutRecord {
+    /// Where the Interest was sent.
+    pub face: FaceId,
+    /// Its latest nonce there.
+    pub nonce: u32,
+    /// When it was sent last.
+    pub sent: Ticks,
+    /// When the Interest is over for this upstream.
+    pub expiry: Ticks,
+    /// What the upstream answered, if it refused.
+    pub nacked: Option<NackReason>,
+}
+
+/// A pending Interest.
+#[derive(Debug)]
+pub struct PitEntry {
+    /// Data below the name may answer.
+    pub can_be_prefix: bool,
+    /// Cached Data must be fresh to answer.
+    pub must_be_fresh: bool,
+    /// Components of the name.
+    pub depth: u8,
+    /// The last component is an implicit digest.
+    pub has_implicit_digest: bool,
+    /// HopLimit after this hop; the largest number when the Interest has none.
+    pub hops_left: u8,
+    /// Number of the strategy that serves it.
+    pub strategy: u16,
+    /// Hash of the FIB prefix it was forwarded by: the key of measurements.
+    pub prefix_hash: u64,
+    /// The face whose share of the PIT it takes: the first that asked.
+    pub owner: FaceId,
+    /// When it leaves the PIT.
+    pub expiry: Ticks,
+    /// Length of the present suppression interval of its strategy, in ns; 0 before the first.
+    pub suppression_ns: u64,
+    /// Downstreams.
+    pub in_records: SmallVec<[InRecord; 1]>,
+    /// Upstreams.
+    pub out_records: SmallVec<[OutRecord; 2]>,
+}
+
+impl PitEntry {
+    /// The record of an upstream.
+    pub fn out_record(&self, face: FaceId) -> Option<&OutRecord> {
+        self.out_records.iter().find(|r| r.face == face)
+    }
+
+    /// The latest time at which the Interest was sent anywhere.
+    pub fn last_sent(&self) -> Option<Ticks> {
+        self.out_records.iter().map(|r| r.sent).max()
+    }
+
+    /// The record of a downstream.
+    pub fn in_record(&self, face: FaceId) -> Option<&InRecord> {
+        self.in_records.iter().find(|r| r.face == face)
+    }
+}
+
+/// A cached Data.
+#[derive(Debug)]
+pub struct CsEntry {
+    /// Until when it satisfies MustBeFresh.
+    pub fresh_until: Ticks,
+    /// Its place in the prefix index.
+    pub(super) node: NodeId,
+}
+
+/// What a slot is.
+#[derive(Debug)]
+pub enum Kind {
+    /// Nothing.
+    Free,
+    /// A pending Interest; the slot's packet is the Interest.
+    Pit(PitEntry),
+    /// A cached Data; the slot's packet is the Data.
+    Cs(CsEntry),
+}
+
+/// One place in the table.
+#[derive(Debug)]
+pub struct Slot {
+    /// Hash of the name.
+    pub hash: u64,
+    /// Where the name stands in the packet.
+    pub name_start: u16,
+    /// Octets of the name.
+    pub name_len: u16,
+    /// Changes whenever the slot is freed or becomes something else.
+    pub generation: u32,
+    /// The Interest or Data; its buffer is the one it was received into.
+    pub packet: Option<Packet>,
+    /// PIT or CS.
+    pub kind: Kind,
+}
+
+impl Slot {
+    /// The name in octets.
+    pub fn name_octets(&self) -> &[u8] {
+        let start = usize::from(self.name_start);
+        self.packet.as_ref().map_or(&[], |p| &p[start..start + usize::from(self.name_len)])
+    }
+
+    /// The name.
+    pub fn name(&self) -> NameRef<'_> {
+        NameRef::new_checked_before(self.name_octets())
+    }
+
+    /// The pending Interest.
+    pub fn pit(&self) -> Option<&PitEntry> {
+        match &self.kind {
+            Kind::Pit(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The pending Interest, to change.
+    pub fn pit_mut(&mut self) -> Option<&mut PitEntry> {
+        match &mut self.kind {
+            Kind::Pit(entry) => Some(entry),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The hash index of the PIT/CS: the compact array of [So §2.2].
+//!
+//! A bucket is one cache line: seven pairs of (32 bits of hash, slot), and the number of an
+//! overflow bucket. Several slots may have one hash: the PIT entries of one name that differ in
+//! their selectors, and the Data of that name.
+
+/// No bucket.
+const NONE: u32 = u32::MAX;
+const WAYS: usize = 7;
+
+#[repr(align(64))]
+#[derive(Clone)]
+struct Bucket {
+    tags: [u32; WAYS],
+    slots: [u32; WAYS],
+    used: u32,
+    overflow: u32,
+}
+
+const EMPTY: Bucket = Bucket { tags: [0; WAYS], slots: [0; WAYS], used: 0, overflow: NONE };
+
+/// From a 64-bit hash to slots.
+pub struct Index {
+    buckets: Vec<Bucket>,
+    /// Overflow buckets; free ones are chained by `overflow` from `free`.
+    overflow: Vec<Bucket>,
+    free: u32,
+    mask: usize,
+}
+
+impl Index {
+    /// An index sized for `entries`.
+    pub fn new(entries: usize) -> Self {
+        let buckets = (entries / 4).next_power_of_two().max(8);
+        Index { buckets: vec![EMPTY; buckets], overflow: Vec::new(), free: NONE, mask: buckets - 1 }
+    }
+
+    /// Asks the memory for the bucket of `hash`, to be there when it is looked up.
+    pub fn prefetch(&self, hash: u64) {
+        byname_lookup::prefetch::read(&self.buckets[self.home(hash)]);
+    }
+
+    /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in 32 bits and
+    /// the bucket are offered too.
+    pub fn find(&self, hash: u64, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut bucket = &self.buckets[self.home(hash)];
+        loop {
+            for way in 0..bucket.used as usize {
+                if bucket.tags[way] == tag(hash) && wanted(bucket.slots[way]) {
+                    return Some(bucket.slots[way]);
+                }
+            }
+            bucket = self.overflow.get(bucket.overflow as usize)?;
+        }
+    }
+
+    /// Adds a slot under `hash`.
+    pub fn insert(&mut self, hash: u64, slot: u32) {
+        let home = self.home(hash);
+        let mut bucket = &mut self.buckets[home];
+        if bucket.used as usize == WAYS || bucket.overflow != NONE {
+            bucket = self.bucket_with_room(home);
+        }
+        let way = bucket.used as usize;
+        bucket.tags[way] = tag(hash);
+        bucket.slots[way] = slot;
+        bucket.used += 1;
+    }
+
+    /// Removes a slot that was added under `hash`.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn remove(&mut self, hash: u64, slot: u32) {
+        let home = self.home(hash);
+        // Where the slot is, and the last bucket of the chain with its predecessor.
+        let (mut here, mut found, mut before_last) = (None, None, None);
+        loop {
+            let bucket = self.at(home, here);
+            if found.is_none() {
+                found = (0..bucket.used as usize).find(|&w| bucket.slots[w] == slot).map(|way| (here, way));
+            }
+            if bucket.overflow == NONE {
+                break;
+            }
+            before_last = Some(here);
+            here = Some(bucket.overflow);
+        }
+        let (bucket, way) = found.expect("the slot is in the index");
+        // The last pair of the chain takes the hole.
+        let last = self.at_mut(home, here);
+        last.used -= 1;
+        let (end_tag, end_slot) = (last.tags[last.used as usize], last.slots[last.used as usize]);
+        let emptied = last.used == 0;
+        if !(bucket == here && way == self.at(home, here).used as usize) {
+            let hole = self.at_mut(home, bucket);
+            (hole.tags[way], hole.slots[way]) = (end_tag, end_slot);
+        }
+        if let (true, Some(i), Some(before)) = (emptied, here, before_last) {
+            self.at_mut(home, before).overflow = NONE;
+            self.overflow[i as usize].overflow = self.free;
+            self.free = i;
+        }
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & self.mask
+    }
+
+    fn at(&self, home: usize, overflow: Option<u32>) -> &Bucket {
+        overflow.map_or(&self.buckets[home], |i| &self.overflow[i as usize])
+    }
+
+    fn at_mut(&mut self, home: usize, overflow: Option<u32>) -> &mut Bucket {
+        match overflow {
+            None => &mut self.buckets[home],
+            Some(i) => &mut self.overflow[i as usize],
+        }
+    }
+
+    /// The last bucket of the chain, lengthened if it is full.
+    fn bucket_with_room(&mut self, home: usize) -> &mut Bucket {
+        let mut here = None;
+        while self.at(home, here).overflow != NONE {
+            here = Some(self.at(home, here).overflow);
+        }
+        if self.at(home, here).used as usize == WAYS {
+            let new = if self.free == NONE {
+                self.overflow.push(EMPTY);
+                (self.overflow.len() - 1) as u32
+            } else {
+                let new = self.free;
+                self.free = self.overflow[new as usize].overflow;
+                self.overflow[new as usize] = EMPTY;
+                new
+            };
+            self.at_mut(home, here).overflow = new;
+            here = Some(new);
+        }
+        self.at_mut(home, here)
+    }
+}
+
+/// The upper half: the bucket takes bits of the lower.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    #[test]
+    fn agrees_with_a_list_under_random_changes_and_long_chains() {
+        let mut rng = SmallRng::seed_from_u64(1);
+        let mut index = Index::new(64);
+        let mut model: Vec<(u64, u32)> = Vec::new();
+        for slot in 0..20_000u32 {
+            if model.len() < 600 && rng.random_bool(0.55) {
+                // Few distinct hashes, so that chains grow and tags repeat.
+                let hash = rng.random_range(0..40u64) << 32 | rng.random_range(0..64);
+                index.insert(hash, slot);
+                model.push((hash, slot));
+            } else if !model.is_empty() {
+                let (hash, slot) = model.swap_remove(rng.random_range(0..model.len()));
+                index.remove(hash, slot);
+            }
+            let probe = rng.random_range(0..40u64) << 32 | rng.random_range(0..64);
+            let mut seen = Vec::new();
+            index.find(probe, |s| {
+                seen.push(s);
+                false
+            });
+            for (hash, slot) in &model {
+                assert_eq!(
+                    seen.contains(slot),
+                    *hash == probe
+                        || tag(*hash) == tag(probe) && *hash as usize & index.mask == probe as usize & index.mask
+                );
+            }
+        }
+    }
+}

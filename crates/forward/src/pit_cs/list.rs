@@ -1,0 +1,71 @@
+//! Doubly linked lists of slots, the links of all lists in one array.
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Links of all slots; a slot is in at most one list.
+#[derive(Default)]
+pub struct Links {
+    /// (towards the front, towards the back)
+    links: Vec<(u32, u32)>,
+}
+
+/// One list.
+#[derive(Clone, Copy)]
+pub struct List {
+    front: u32,
+    back: u32,
+    len: usize,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List { front: NONE, back: NONE, len: 0 }
+    }
+}
+
+impl List {
+    /// Slots in the list.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The slot at the back.
+    pub fn back(&self) -> Option<u32> {
+        (self.back != NONE).then_some(self.back)
+    }
+
+    /// Adds a slot, which is in no list, at the front.
+    pub fn push_front(&mut self, links: &mut Links, slot: u32) {
+        let i = slot as usize;
+        if links.links.len() <= i {
+            links.links.resize(i + 1, (NONE, NONE));
+        }
+        links.links[i] = (NONE, self.front);
+        if self.front != NONE {
+            links.links[self.front as usize].0 = slot;
+        } else {
+            self.back = slot;
+        }
+        self.front = slot;
+        self.len += 1;
+    }
+
+    /// Takes out a slot, which is in this list.
+    pub fn remove(&mut self, links: &mut Links, slot: u32) {
+        let (prev, next) = links.links[slot as usize];
+        if prev != NONE {
+            links.links[prev as usize].1 = next;
+        } else {
+            debug_assert_eq!(self.front, slot);
+            self.front = next;
+        }
+        if next != NONE {
+            links.links[next as usize].0 = prev;
+        } else {
+            debug_assert_eq!(self.back, slot);
+            self.back = prev;
+        }
+        self.len -= 1;
+    }
+}

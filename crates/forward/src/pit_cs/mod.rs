@@ -1,0 +1,445 @@
+//! The PIT and the content store in one hash table [So §2.4].
+//!
+//! Both are keyed by the full name, so that one lookup finds whichever is there. When Data
+//! answers an Interest of its own name, the slot stays where it is in the index and turns from a
+//! PIT entry into a CS entry, and the buffer that the Data was received into becomes the slot's
+//! packet: nothing is inserted, removed or copied [So §2.4, §2.5].
+//!
+//! Differs: entries of one name with different selectors stand beside each other under one hash,
+//! a tree finds Data below a prefix (`prefix_index`), and when the PIT is full, the face with the
+//! largest share of it loses its oldest entry.
+
+mod cs_policy;
+mod entry;
+mod index;
+mod list;
+mod prefix_index;
+mod shares;
+
+use byname_wire::name::component_type;
+use byname_wire::name_hash::hash_name;
+use byname_wire::{Component, NameHashKey, NameView};
+use smallvec::SmallVec;
+
+pub use cs_policy::Replacement;
+pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
+
+use crate::packet_pool::Packet;
+use crate::ticks::Ticks;
+use crate::worker::{CsInfo, CsPolicy, WorkerConfig};
+use index::Index;
+use list::Links;
+use prefix_index::PrefixIndex;
+use shares::Shares;
+
+/// Nodes of the prefix index that one Interest may walk.
+const PREFIX_WALK_MAX: usize = 64;
+
+/// A slot's number.
+pub type SlotId = u32;
+
+/// What the table has for an Interest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// An Interest of the same name and selectors is pending.
+    pub pending: Option<SlotId>,
+    /// Data that answers it.
+    pub data: Option<SlotId>,
+}
+
+/// A name within a packet.
+#[derive(Debug, Clone, Copy)]
+pub struct NameRange {
+    /// First octet of the name's TLV-VALUE in the packet.
+    pub start: u16,
+    /// Octets of the TLV-VALUE.
+    pub len: u16,
+}
+
+/// The table.
+pub struct PitCs {
+    /// For the hash of full names, which no packet carries.
+    key: NameHashKey,
+    slots: Vec<Slot>,
+    free: Vec<SlotId>,
+    index: Index,
+    links: Links,
+    shares: Shares,
+    replacement: Replacement,
+    prefix_index: PrefixIndex,
+    pit_len: usize,
+    pit_entries_max: usize,
+    /// Pending Interests with CanBePrefix, by components of their names.
+    can_be_prefix_at: Box<[u32]>,
+    /// Pending Interests for one Data by its digest.
+    implicit_digests: usize,
+    cs_bytes: usize,
+    cs_bytes_max: usize,
+    cs_packets_max: usize,
+    cs_policy: CsPolicy,
+    admit: bool,
+    serve: bool,
+}
+
+impl PitCs {
+    /// An empty table.
+    pub fn new(config: &WorkerConfig, key: NameHashKey) -> Self {
+        PitCs {
+            key,
+            slots: Vec::new(),
+            free: Vec::new(),
+            index: Index::new(config.pit_entries_max.saturating_add(config.cs_packets_max).min(1 << 24)),
+            links: Links::default(),
+            shares: Shares::default(),
+            replacement: Replacement::new(config.cs_policy, config.cs_packets_max),
+            prefix_index: PrefixIndex::default(),
+            pit_len: 0,
+            pit_entries_max: config.pit_entries_max.max(1),
+            can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
+            implicit_digests: 0,
+            cs_bytes: 0,
+            cs_bytes_max: config.cs_bytes_max,
+            cs_packets_max: config.cs_packets_max,
+            cs_policy: config.cs_policy,
+            admit: true,
+            serve: true,
+        }
+    }
+
+    /// Pending Interests.
+    pub fn pit_len(&self) -> usize {
+        self.pit_len
+    }
+
+    /// State of the content store, without the counts of hits and misses.
+    pub fn cs_info(&self) -> CsInfo {
+        CsInfo {
+            packets_max: self.cs_packets_max as u64,
+            admit: self.admit,
+            serve: self.serve,
+            packets: self.replacement.len() as u64,
+            bytes: self.cs_bytes as u64,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Asks the memory for what a lookup of this hash will read.
+    pub fn prefetch(&self, hash: u64) {
+        self.index.prefetch(hash);
+    }
+
+    /// A slot.
+    pub fn slot(&self, slot: SlotId) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    /// A slot, to change; its kind and name must stay.
+    pub fn slot_mut(&mut self, slot: SlotId) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// The pending Interest of this name and these selectors.
+    pub fn find_pit(&self, name: &NameView<'_>, can_be_prefix: bool, must_be_fresh: bool) -> Option<SlotId> {
+        let octets = name.name().value();
+        self.index.find(name.full_hash(), |s| {
+            let slot = &self.slots[s as usize];
+            slot.hash == name.full_hash()
+                && slot.pit().is_some_and(|p| p.can_be_prefix == can_be_prefix && p.must_be_fresh == must_be_fresh)
+                && slot.name_octets() == octets
+        })
+    }
+
+    /// What there is for an Interest: one lookup for the PIT and for Data of just its name
+    /// [So §2.4]; then, where its selectors ask for it, Data below the name or of one digest.
+    pub fn find(&self, name: &NameView<'_>, can_be_prefix: bool, must_be_fresh: bool, now: Ticks) -> Found {
+        let octets = name.name().value();
+        let mut found = Found::default();
+        self.index.find(name.full_hash(), |s| {
+            let slot = &self.slots[s as usize];
+            if slot.hash != name.full_hash() || slot.name_octets() != octets {
+                return false;
+            }
+            match &slot.kind {
+                Kind::Pit(p) if p.can_be_prefix == can_be_prefix && p.must_be_fresh == must_be_fresh => {
+                    found.pending = Some(s);
+                }
+                Kind::Cs(cs) if self.serve && (!must_be_fresh || now < cs.fresh_until) => found.data = Some(s),
+                _ => {}
+            }
+            false
+        });
+        if found.data.is_none() && self.serve {
+            found.data = self.find_other_data(name, can_be_prefix, must_be_fresh, now);
+        }
+        found
+    }
+
+    /// Data that answers an Interest of this name and has another.
+    fn find_other_data(
+        &self,
+        name: &NameView<'_>,
+        can_be_prefix: bool,
+        must_be_fresh: bool,
+        now: Ticks,
+    ) -> Option<SlotId> {
+        let answers = |s: u32| self.cs(s).is_some_and(|cs| !must_be_fresh || now < cs.fresh_until);
+        if can_be_prefix {
+            let octets = name.name().value();
+            let below = self.prefix_index.find(name.full_hash(), PREFIX_WALK_MAX, |s| {
+                answers(s) && self.slots[s as usize].name_octets().starts_with(octets)
+            });
+            if below.is_some() {
+                return below;
+            }
+        }
+        let (depth, digest) = implicit_digest(name)?;
+        self.find_data_named(name, depth).filter(|&s| answers(s) && self.digest(s) == digest)
+    }
+
+    /// The pending Interests that Data of this name answers.
+    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], found: &mut SmallVec<[SlotId; 4]>) {
+        let octets = name.name().value();
+        self.each_pit(name.full_hash(), octets, |s, _| found.push(s));
+        for depth in 0..name.len() {
+            if self.can_be_prefix_at[depth] != 0 {
+                self.each_pit(name.hash(depth), name.prefix(depth).value(), |s, pit| {
+                    if pit.can_be_prefix {
+                        found.push(s);
+                    }
+                });
+            }
+        }
+        if self.implicit_digests != 0 {
+            let digest = byname_wire::digest::sha256(&[data]);
+            let component = Component { typ: component_type::IMPLICIT_SHA256_DIGEST, value: &digest };
+            let full_name = name.name().to_name().join(component);
+            self.each_pit(hash_name(&self.key, full_name.as_ref()), full_name.value(), |s, _| found.push(s));
+        }
+    }
+
+    /// Puts an Interest into the PIT. If there is no room, the face with the largest share loses
+    /// its oldest entry: the slot to remove first is returned as an error.
+    pub fn insert_pit(
+        &mut self,
+        hash: u64,
+        packet: Packet,
+        name: NameRange,
+        entry: PitEntry,
+    ) -> Result<SlotId, (SlotId, Packet, PitEntry)> {
+        if self.pit_len >= self.pit_entries_max
+            && let Some(victim) = self.shares.oldest_of_largest()
+        {
+            return Err((victim, packet, entry));
+        }
+        self.count_pit(&entry, true);
+        let owner = entry.owner;
+        let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
+        self.index.insert(hash, slot);
+        self.shares.add(&mut self.links, owner, slot);
+        Ok(slot)
+    }
+
+    /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,
+    /// becomes the CS entry; without one, a slot is added.
+    pub fn admit(
+        &mut self,
+        name: &NameView<'_>,
+        packet: Packet,
+        range: NameRange,
+        fresh_until: Ticks,
+        pending: Option<SlotId>,
+    ) {
+        debug_assert!(self.admits());
+        if let Some(old) = self.find_data_named(name, name.len()) {
+            self.remove(old);
+        }
+        let hash = name.full_hash();
+        self.cs_bytes += packet.memory_bytes();
+        let slot = match pending {
+            Some(slot) => {
+                self.leave_pit(slot);
+                let s = &mut self.slots[slot as usize];
+                s.generation = s.generation.wrapping_add(1);
+                (s.packet, s.name_start, s.name_len) = (Some(packet), range.start, range.len);
+                slot
+            }
+            None => {
+                let slot = self.allocate(hash, packet, range, Kind::Free);
+                self.index.insert(hash, slot);
+                slot
+            }
+        };
+        let node = self.prefix_index.insert(name, slot);
+        self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, node });
+        self.replacement.insert(&mut self.links, slot, hash);
+        self.evict();
+    }
+
+    /// Whether Data may enter the content store at all.
+    pub fn admits(&self) -> bool {
+        self.admit && self.cs_packets_max > 0
+    }
+
+    /// Notes that the Data in `slot` answered an Interest.
+    pub fn used(&mut self, slot: SlotId) {
+        self.replacement.used(&mut self.links, slot);
+    }
+
+    /// Empties a slot.
+    pub fn remove(&mut self, slot: SlotId) {
+        match &self.slots[slot as usize].kind {
+            Kind::Pit(_) => self.leave_pit(slot),
+            Kind::Cs(cs) => {
+                let node = cs.node;
+                self.prefix_index.remove(node);
+                self.replacement.remove(&mut self.links, slot);
+                self.cs_bytes -= self.slots[slot as usize].packet.as_ref().map_or(0, Packet::memory_bytes);
+            }
+            Kind::Free => return,
+        }
+        self.index.remove(self.slots[slot as usize].hash, slot);
+        let s = &mut self.slots[slot as usize];
+        s.generation = s.generation.wrapping_add(1);
+        s.packet = None;
+        s.kind = Kind::Free;
+        self.free.push(slot);
+    }
+
+    /// Changes limits and switches of the content store.
+    pub fn cs_config(&mut self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) {
+        self.admit = admit.unwrap_or(self.admit);
+        self.serve = serve.unwrap_or(self.serve);
+        if let Some(packets_max) = packets_max.filter(|p| *p != self.cs_packets_max) {
+            self.cs_packets_max = packets_max;
+            self.evict();
+            self.resize();
+        }
+    }
+
+    /// Erases up to `count_max` Data below a prefix; returns how many, and whether more are left.
+    pub fn erase(&mut self, prefix: &NameView<'_>, count_max: usize) -> (usize, bool) {
+        let octets = prefix.name().value();
+        let mut found = Vec::new();
+        let more = self.prefix_index.find(prefix.full_hash(), usize::MAX, |s| {
+            if !self.slots[s as usize].name_octets().starts_with(octets) {
+                return false;
+            }
+            if found.len() < count_max {
+                found.push(s);
+                return false;
+            }
+            true
+        });
+        for &slot in &found {
+            self.remove(slot);
+        }
+        (found.len(), more.is_some())
+    }
+
+    /// Slots of all pending Interests, in no order.
+    pub fn pending(&self) -> impl Iterator<Item = SlotId> + '_ {
+        (0..self.slots.len() as u32).filter(|&s| self.slots[s as usize].pit().is_some())
+    }
+
+    fn cs(&self, slot: SlotId) -> Option<&CsEntry> {
+        match &self.slots[slot as usize].kind {
+            Kind::Cs(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The Data whose name is the first `depth` components of `name`.
+    fn find_data_named(&self, name: &NameView<'_>, depth: usize) -> Option<SlotId> {
+        let (hash, octets) = (name.hash(depth), name.prefix(depth).value());
+        self.index.find(hash, |s| {
+            self.slots[s as usize].hash == hash
+                && self.cs(s).is_some()
+                && self.slots[s as usize].name_octets() == octets
+        })
+    }
+
+    fn each_pit(&self, hash: u64, octets: &[u8], mut visit: impl FnMut(SlotId, &PitEntry)) {
+        self.index.find(hash, |s| {
+            let slot = &self.slots[s as usize];
+            if slot.hash == hash
+                && let Some(pit) = slot.pit()
+                && slot.name_octets() == octets
+            {
+                visit(s, pit);
+            }
+            false
+        });
+    }
+
+    fn digest(&self, slot: SlotId) -> byname_wire::digest::Sha256Digest {
+        byname_wire::digest::sha256(&[self.slots[slot as usize].packet.as_deref().unwrap_or_default()])
+    }
+
+    fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange, kind: Kind) -> SlotId {
+        let packet = Some(packet);
+        if let Some(slot) = self.free.pop() {
+            let s = &mut self.slots[slot as usize];
+            *s = Slot { hash, name_start: name.start, name_len: name.len, generation: s.generation, packet, kind };
+            return slot;
+        }
+        self.slots.push(Slot { hash, name_start: name.start, name_len: name.len, generation: 0, packet, kind });
+        (self.slots.len() - 1) as SlotId
+    }
+
+    fn count_pit(&mut self, entry: &PitEntry, enters: bool) {
+        let change = |n: &mut u32| *n = if enters { *n + 1 } else { *n - 1 };
+        if entry.can_be_prefix {
+            change(&mut self.can_be_prefix_at[usize::from(entry.depth)]);
+        }
+        let one = if enters { 1 } else { usize::MAX };
+        self.implicit_digests = self.implicit_digests.wrapping_add(if entry.has_implicit_digest { one } else { 0 });
+        self.pit_len = self.pit_len.wrapping_add(one);
+    }
+
+    /// Undoes what a PIT entry has beside its slot and its place in the index.
+    fn leave_pit(&mut self, slot: SlotId) {
+        let Kind::Pit(entry) = std::mem::replace(&mut self.slots[slot as usize].kind, Kind::Free) else {
+            unreachable!("the caller has a PIT entry");
+        };
+        self.count_pit(&entry, false);
+        self.shares.remove(&mut self.links, entry.owner, slot);
+    }
+
+    fn evict(&mut self) {
+        while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
+            let Some(slot) = self.replacement.victim(&mut self.links) else { return };
+            self.replacement.evicted(slot, self.slots[slot as usize].hash);
+            self.remove(slot);
+        }
+    }
+
+    /// Rebuilds index and replacement order for the present limits.
+    fn resize(&mut self) {
+        let entries = self.pit_entries_max.saturating_add(self.cs_packets_max).min(1 << 24);
+        self.index = Index::new(entries);
+        let mut replacement = Replacement::new(self.cs_policy, self.cs_packets_max);
+        for slot in 0..self.slots.len() as u32 {
+            let hash = self.slots[slot as usize].hash;
+            match self.slots[slot as usize].kind {
+                Kind::Free => continue,
+                Kind::Pit(_) => {}
+                Kind::Cs(_) => {
+                    self.replacement.remove(&mut self.links, slot);
+                    replacement.insert(&mut self.links, slot, hash);
+                }
+            }
+            self.index.insert(hash, slot);
+        }
+        self.replacement = replacement;
+    }
+}
+
+/// The digest at the end of a full name, and the components before it.
+fn implicit_digest<'a>(name: &NameView<'a>) -> Option<(usize, &'a [u8])> {
+    let last = name.name().component(-1)?;
+    (last.typ == component_type::IMPLICIT_SHA256_DIGEST).then(|| (name.len() - 1, last.value))
+}
+
+#[cfg(test)]
+mod tests;

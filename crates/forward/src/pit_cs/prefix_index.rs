@@ -1,0 +1,205 @@
+//! Finds Data by a prefix of its name: a tree of components over the content store.
+//!
+//! [So] matches full names only; an Interest with CanBePrefix may be answered by any Data below
+//! its name. Each Data hangs on a node for its full name, and nodes hang on those for one
+//! component less, up to the root. Siblings mostly share parents, so that an insertion adds one or
+//! two nodes and stops at the first that exists.
+//!
+//! Nodes are found by the keyed hash of their name, and names are not compared here: the caller
+//! compares the name of the Data it gets. Two names that share a 64-bit hash can hide Data from
+//! such an Interest, never answer it wrongly.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use byname_wire::NameView;
+
+/// No node, no slot.
+const NONE: u32 = u32::MAX;
+
+/// The keys are keyed hashes already.
+#[derive(Default)]
+struct HashIsKey(u64);
+
+impl Hasher for HashIsKey {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64")
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    hash: u64,
+    parent: u32,
+    first_child: u32,
+    prev_sibling: u32,
+    next_sibling: u32,
+    /// The Data of exactly this name.
+    slot: u32,
+}
+
+/// The tree.
+#[derive(Default)]
+pub struct PrefixIndex {
+    by_hash: HashMap<u64, u32, BuildHasherDefault<HashIsKey>>,
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+}
+
+/// A node, to remove its Data by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeId(u32);
+
+impl PrefixIndex {
+    /// Hangs the Data in `slot` on its name. Data of the same name must have been removed.
+    pub fn insert(&mut self, name: &NameView<'_>, slot: u32) -> NodeId {
+        let mut depth = name.len();
+        if let Some(&leaf) = self.by_hash.get(&name.hash(depth)) {
+            self.nodes[leaf as usize].slot = slot;
+            return NodeId(leaf);
+        }
+        let leaf = self.add(name.hash(depth), slot);
+        let mut child = leaf;
+        while depth > 0 {
+            depth -= 1;
+            let found = self.by_hash.get(&name.hash(depth)).copied();
+            let parent = found.unwrap_or_else(|| self.add(name.hash(depth), NONE));
+            let sibling = std::mem::replace(&mut self.nodes[parent as usize].first_child, child);
+            self.nodes[child as usize].parent = parent;
+            self.nodes[child as usize].next_sibling = sibling;
+            if sibling != NONE {
+                self.nodes[sibling as usize].prev_sibling = child;
+            }
+            if found.is_some() {
+                break;
+            }
+            child = parent;
+        }
+        NodeId(leaf)
+    }
+
+    /// Takes a Data off its node, and the nodes that nothing hangs on any more.
+    pub fn remove(&mut self, node: NodeId) {
+        let mut here = node.0;
+        self.nodes[here as usize].slot = NONE;
+        while here != NONE {
+            let Node { hash, parent, first_child, prev_sibling, next_sibling, slot } = self.nodes[here as usize];
+            if first_child != NONE || slot != NONE {
+                return;
+            }
+            if next_sibling != NONE {
+                self.nodes[next_sibling as usize].prev_sibling = prev_sibling;
+            }
+            if prev_sibling != NONE {
+                self.nodes[prev_sibling as usize].next_sibling = next_sibling;
+            } else if parent != NONE {
+                self.nodes[parent as usize].first_child = next_sibling;
+            }
+            self.by_hash.remove(&hash);
+            self.free.push(here);
+            here = parent;
+        }
+    }
+
+    /// Offers the Data at and below the name with this hash, the newest branches first, until one
+    /// is `wanted` or `nodes_max` nodes have been seen. Returns the one that was.
+    pub fn find(&self, hash: u64, nodes_max: usize, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
+        let top = *self.by_hash.get(&hash)?;
+        let mut here = top;
+        for _ in 0..nodes_max {
+            let node = self.nodes[here as usize];
+            if node.slot != NONE && wanted(node.slot) {
+                return Some(node.slot);
+            }
+            here = node.first_child;
+            if here == NONE {
+                here = self.after_subtree(top, node)?;
+            }
+        }
+        None
+    }
+
+    /// The next node in depth-first order that is not below `node`, still below `top`.
+    fn after_subtree(&self, top: u32, node: Node) -> Option<u32> {
+        let top_hash = self.nodes[top as usize].hash;
+        let mut node = node;
+        loop {
+            if node.hash == top_hash {
+                return None;
+            }
+            if node.next_sibling != NONE {
+                return Some(node.next_sibling);
+            }
+            node = self.nodes[node.parent as usize];
+        }
+    }
+
+    fn add(&mut self, hash: u64, slot: u32) -> u32 {
+        let node = Node { hash, parent: NONE, first_child: NONE, prev_sibling: NONE, next_sibling: NONE, slot };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.nodes[id as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        self.by_hash.insert(hash, id);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byname_wire::{Name, NameHashKey, PrefixHashes};
+
+    const KEY: NameHashKey = NameHashKey([1, 2]);
+
+    fn below(index: &PrefixIndex, uri: &str) -> Vec<u32> {
+        let name: Name = uri.parse().expect("a name");
+        let mut seen = Vec::new();
+        index.find(byname_wire::name_hash::hash_name(&KEY, name.as_ref()), 1000, |s| {
+            seen.push(s);
+            false
+        });
+        seen.sort_unstable();
+        seen
+    }
+
+    #[test]
+    fn data_is_found_below_each_prefix_until_removed() {
+        let mut index = PrefixIndex::default();
+        let mut prefixes = PrefixHashes::default();
+        let nodes: Vec<NodeId> = ["/a/b/c", "/a/b/d", "/a/b", "/x", "/a/b/c/d/e"]
+            .iter()
+            .enumerate()
+            .map(|(slot, uri)| {
+                let name: Name = uri.parse().expect("a name");
+                index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), slot as u32)
+            })
+            .collect();
+        assert_eq!(below(&index, "/"), [0, 1, 2, 3, 4]);
+        assert_eq!(below(&index, "/a"), [0, 1, 2, 4]);
+        assert_eq!(below(&index, "/a/b/c"), [0, 4]);
+        assert_eq!(below(&index, "/a/b/c/d"), [4]);
+        assert_eq!(below(&index, "/y"), []);
+        index.remove(nodes[4]);
+        assert_eq!(below(&index, "/a/b/c/d"), []);
+        assert_eq!(below(&index, "/a"), [0, 1, 2]);
+        for node in [0, 2, 3, 1] {
+            index.remove(nodes[node]);
+        }
+        assert_eq!(below(&index, "/"), []);
+        assert!(index.by_hash.is_empty());
+        assert_eq!(index.free.len(), index.nodes.len());
+    }
+}

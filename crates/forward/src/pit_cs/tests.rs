@@ -1,0 +1,147 @@
+//! The table against a list that is searched from end to end.
+
+use byname_wire::data::DataBuilder;
+use byname_wire::{FaceId, Name, PitToken, PrefixHashes};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+
+const KEY: NameHashKey = NameHashKey([3, 5]);
+
+fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> PitEntry {
+    let record = InRecord {
+        face: FaceId(face),
+        nonce: 0,
+        arrived: Ticks(0),
+        expiry: Ticks::from_ms(4000),
+        pit_token: PitToken::NONE,
+    };
+    PitEntry {
+        can_be_prefix,
+        must_be_fresh,
+        depth: depth as u8,
+        has_implicit_digest: false,
+        hops_left: u8::MAX,
+        strategy: 0,
+        prefix_hash: 0,
+        owner: FaceId(face),
+        expiry: Ticks::from_ms(4000),
+        suppression_ns: 0,
+        in_records: smallvec::smallvec![record],
+        out_records: SmallVec::new(),
+    }
+}
+
+/// A packet that is nothing but a name's octets: the table looks at no more.
+fn bare(name: &Name) -> (Packet, NameRange) {
+    (Packet::copy_from(name.value()), NameRange { start: 0, len: name.value().len() as u16 })
+}
+
+fn table(config: &WorkerConfig) -> PitCs {
+    PitCs::new(config, KEY)
+}
+
+fn pend(table: &mut PitCs, name: &Name, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> SlotId {
+    let (packet, range) = bare(name);
+    let entry = entry(name.as_ref().len(), can_be_prefix, must_be_fresh, face);
+    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, entry).expect("there is room")
+}
+
+#[test]
+fn a_pending_interest_becomes_the_cached_data_in_its_place() {
+    let mut t = table(&WorkerConfig::default());
+    let name: Name = "/a/b".parse().expect("a name");
+    let slot = pend(&mut t, &name, false, false, 256);
+    let packet = Packet::copy_from(&DataBuilder::new(name.clone()).encode());
+    let buffer = packet.as_ptr();
+    let start = byname_wire::Data::decode(&packet).expect("built above").name_offset as u16;
+    let range = NameRange { start, len: name.value().len() as u16 };
+    let mut hashes = PrefixHashes::default();
+    let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
+    t.admit(&view, packet, range, Ticks(1), Some(slot));
+    assert_eq!(t.find(&view, false, false, Ticks(0)), Found { pending: None, data: Some(slot) });
+    let kept = t.slot(slot).packet.as_deref().expect("the Data");
+    assert_eq!(kept.as_ptr(), buffer, "the buffer it was received into");
+    assert_eq!(t.pit_len(), 0);
+}
+
+/// What the list knows.
+#[derive(Clone)]
+struct Known {
+    name: Name,
+    slot: SlotId,
+    /// CanBePrefix and MustBeFresh of a pending Interest; `None`: Data.
+    selectors: Option<(bool, bool)>,
+    fresh_until: Ticks,
+}
+
+#[test]
+fn random_changes_agree_with_a_list() {
+    for seed in 0..4 {
+        agree_with_a_list(seed, if seed % 2 == 0 { CsPolicy::Lru } else { CsPolicy::S3Fifo });
+    }
+}
+
+fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut t = table(&WorkerConfig { cs_policy, ..Default::default() });
+    let mut list: Vec<Known> = Vec::new();
+    let mut hashes = PrefixHashes::default();
+    let random_name = |rng: &mut SmallRng| -> Name {
+        let depth = rng.random_range(0..5);
+        (0..depth).fold(Name::default(), |n, _| n.join(Component::generic(&[b'a' + rng.random_range(0..3u8)])))
+    };
+    for _ in 0..20_000 {
+        let name = random_name(&mut rng);
+        let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
+        let (can_be_prefix, must_be_fresh) = (rng.random(), rng.random());
+        let now = Ticks(rng.random_range(0..100));
+        // What an Interest finds.
+        let found = t.find(&view, can_be_prefix, must_be_fresh, now);
+        let pending = list.iter().find(|k| k.name == name && k.selectors == Some((can_be_prefix, must_be_fresh)));
+        assert_eq!(found.pending, pending.map(|k| k.slot));
+        let answers = |k: &&Known| {
+            let named = k.name == name || can_be_prefix && name.as_ref().is_prefix_of(&k.name.as_ref());
+            k.selectors.is_none() && named && (!must_be_fresh || now < k.fresh_until)
+        };
+        match found.data {
+            Some(slot) => assert!(list.iter().filter(answers).any(|k| k.slot == slot)),
+            // The walk over Data below a prefix is bounded, and here long enough to see all.
+            None => assert_eq!(list.iter().filter(answers).count(), 0),
+        }
+        // What Data finds.
+        let mut satisfied = SmallVec::new();
+        t.find_satisfied(&view, &[], &mut satisfied);
+        satisfied.sort_unstable();
+        let waits = |k: &&Known| match k.selectors {
+            Some((can_be_prefix, _)) => k.name == name || can_be_prefix && k.name.as_ref().is_prefix_of(&name.as_ref()),
+            None => false,
+        };
+        let mut expected: Vec<SlotId> = list.iter().filter(waits).map(|k| k.slot).collect();
+        expected.sort_unstable();
+        assert_eq!(satisfied.as_slice(), expected);
+        // A change.
+        match rng.random_range(0..5) {
+            0 | 1 if found.pending.is_none() => {
+                let slot = pend(&mut t, &name, can_be_prefix, must_be_fresh, rng.random_range(256..260));
+                list.push(Known { name, slot, selectors: Some((can_be_prefix, must_be_fresh)), fresh_until: now });
+            }
+            2 => {
+                let own = list.iter().find(|k| k.name == name && k.selectors.is_some()).map(|k| k.slot);
+                let (packet, range) = bare(&name);
+                let fresh_until = Ticks(rng.random_range(0..100));
+                t.admit(&view, packet, range, fresh_until, own);
+                list.retain(|k| !(k.name == name && k.selectors.is_none()) && Some(k.slot) != own);
+                let slot = t.find(&view, false, false, Ticks(0)).data.expect("just admitted");
+                assert!(own.is_none_or(|o| o == slot));
+                list.push(Known { name, slot, selectors: None, fresh_until });
+            }
+            3 if !list.is_empty() => {
+                let gone = list.swap_remove(rng.random_range(0..list.len()));
+                t.remove(gone.slot);
+            }
+            _ => {}
+        }
+        assert_eq!(t.pit_len(), list.iter().filter(|k| k.selectors.is_some()).count());
+    }
+}

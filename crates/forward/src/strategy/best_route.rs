@@ -1,0 +1,42 @@
+//! Best route: the cheapest nexthop; the next when a consumer insists, or when it refuses.
+
+use byname_wire::NackReason;
+
+use crate::pit_cs::PitEntry;
+use crate::strategy::suppression::{Suppression, Verdict, only_suppression};
+use crate::strategy::{Decision, Parameter, Situation, Strategy, StrategyError};
+use crate::tables::Nexthop;
+
+/// The strategy.
+pub struct BestRoute {
+    suppression: Suppression,
+}
+
+impl BestRoute {
+    /// From the parameters in its name.
+    pub fn new(parameters: &[Parameter<'_>]) -> Result<Self, StrategyError> {
+        Ok(BestRoute { suppression: only_suppression(parameters)? })
+    }
+}
+
+impl Strategy for BestRoute {
+    fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
+        let chosen = match self.suppression.decide(situation.now, pit) {
+            Verdict::Suppress => return,
+            Verdict::New => situation.nexthops.first(),
+            Verdict::Again => unused_or_oldest(situation.nexthops, pit),
+        };
+        match chosen {
+            Some(nexthop) => decision.forward.push(nexthop.face),
+            None => decision.refuse = Some(NackReason::NoRoute),
+        }
+    }
+}
+
+/// The cheapest nexthop that was not asked, or the one that was asked longest ago.
+pub fn unused_or_oldest<'a>(nexthops: &'a [Nexthop], pit: &PitEntry) -> Option<&'a Nexthop> {
+    nexthops
+        .iter()
+        .find(|n| pit.out_record(n.face).is_none())
+        .or_else(|| nexthops.iter().min_by_key(|n| pit.out_record(n.face).map(|r| r.sent)))
+}

@@ -1,0 +1,205 @@
+//! A hashed timer wheel: one timer for each slot of a table, set and cleared in constant time.
+//!
+//! Timers are links in doubly linked lists, one list for each bucket of about a millisecond.
+//! A deadline further away than the wheel is long stays in its bucket for another round.
+
+use crate::ticks::Ticks;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+/// A bucket spans 2^20 ns.
+const BUCKET_SHIFT: u32 = 20;
+/// Buckets in the wheel: about 8.6 s.
+const BUCKETS: usize = 8192;
+
+#[derive(Clone, Copy)]
+struct Link {
+    prev: u32,
+    next: u32,
+    /// `NONE` when the timer is not set.
+    bucket: u32,
+    deadline: Ticks,
+}
+
+const UNSET: Link = Link { prev: NONE, next: NONE, bucket: NONE, deadline: Ticks(0) };
+
+/// Deadlines of the slots of a table.
+pub struct TimerWheel {
+    heads: Box<[u32]>,
+    /// One bit for each bucket that has a timer.
+    occupied: Box<[u64]>,
+    links: Vec<Link>,
+    /// The first bucket, counted from zero time, that has not been passed.
+    current: u64,
+    set: usize,
+}
+
+impl TimerWheel {
+    /// A wheel without timers, at time `now`.
+    pub fn new(now: Ticks) -> Self {
+        TimerWheel {
+            heads: vec![NONE; BUCKETS].into(),
+            occupied: vec![0; BUCKETS / 64].into(),
+            links: Vec::new(),
+            current: now.0 >> BUCKET_SHIFT,
+            set: 0,
+        }
+    }
+
+    /// Sets the timer of `slot`, in place of what was set before.
+    pub fn set(&mut self, slot: u32, deadline: Ticks) {
+        let i = slot as usize;
+        if self.links.len() <= i {
+            self.links.resize(i + 1, UNSET);
+        }
+        self.clear(slot);
+        let bucket = ((deadline.0 >> BUCKET_SHIFT).max(self.current) % BUCKETS as u64) as u32;
+        let head = self.heads[bucket as usize];
+        self.links[i] = Link { prev: NONE, next: head, bucket, deadline };
+        if head != NONE {
+            self.links[head as usize].prev = slot;
+        }
+        self.heads[bucket as usize] = slot;
+        self.occupied[bucket as usize / 64] |= 1 << (bucket % 64);
+        self.set += 1;
+    }
+
+    /// Clears the timer of `slot`, if it is set.
+    pub fn clear(&mut self, slot: u32) {
+        let Some(&Link { prev, next, bucket, .. }) = self.links.get(slot as usize) else { return };
+        if bucket == NONE {
+            return;
+        }
+        if next != NONE {
+            self.links[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.links[prev as usize].next = next;
+        } else {
+            self.heads[bucket as usize] = next;
+            if next == NONE {
+                self.occupied[bucket as usize / 64] &= !(1 << (bucket % 64));
+            }
+        }
+        self.links[slot as usize] = UNSET;
+        self.set -= 1;
+    }
+
+    /// Clears one timer that is due at `now`, and returns its slot. To be called until `None`.
+    pub fn pop_due(&mut self, now: Ticks) -> Option<u32> {
+        let last = now.0 >> BUCKET_SHIFT;
+        // After a long sleep one round sees every bucket.
+        self.current = self.current.max(last.saturating_sub(BUCKETS as u64 - 1));
+        loop {
+            let mut slot = self.heads[(self.current % BUCKETS as u64) as usize];
+            while slot != NONE {
+                let link = self.links[slot as usize];
+                if link.deadline <= now {
+                    self.clear(slot);
+                    return Some(slot);
+                }
+                slot = link.next;
+            }
+            if self.current >= last {
+                return None;
+            }
+            self.current = self.next_occupied(self.current + 1).map_or(last, |b| b.min(last));
+        }
+    }
+
+    /// A time at or before the earliest deadline; `None` when no timer is set.
+    pub fn next_deadline(&self) -> Option<Ticks> {
+        let bucket = self.next_occupied(self.current)?;
+        // The end of the bucket: at most a bucket late, and never a spin within one.
+        Some(Ticks((bucket + 1) << BUCKET_SHIFT))
+    }
+
+    /// The first occupied bucket at or after `from`, within one round.
+    fn next_occupied(&self, from: u64) -> Option<u64> {
+        if self.set == 0 {
+            return None;
+        }
+        let start = (from % BUCKETS as u64) as usize;
+        let words = self.occupied.len();
+        for step in 0..=words {
+            let word = (start / 64 + step) % words;
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= !0 << (start % 64);
+            } else if step == words {
+                bits &= !(!0 << (start % 64));
+            }
+            if bits != 0 {
+                let bucket = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (bucket + BUCKETS - start) % BUCKETS;
+                return Some(from + ahead as u64);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    fn due(wheel: &mut TimerWheel, now: Ticks) -> Vec<u32> {
+        let mut slots: Vec<u32> = std::iter::from_fn(|| wheel.pop_due(now)).collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    #[test]
+    fn timers_fire_at_their_deadline_and_not_before() {
+        let mut wheel = TimerWheel::new(Ticks(0));
+        wheel.set(3, Ticks::from_ms(10));
+        wheel.set(5, Ticks::from_ms(20_000));
+        wheel.set(7, Ticks::from_ms(10));
+        wheel.clear(7);
+        assert_eq!(due(&mut wheel, Ticks::from_ms(9)), []);
+        assert_eq!(due(&mut wheel, Ticks::from_ms(12)), [3]);
+        assert_eq!(due(&mut wheel, Ticks::from_ms(19_999)), []);
+        assert_eq!(due(&mut wheel, Ticks::from_ms(20_001)), [5]);
+        assert_eq!(wheel.next_deadline(), None);
+    }
+
+    #[test]
+    fn the_next_deadline_is_never_missed() {
+        let mut wheel = TimerWheel::new(Ticks(0));
+        wheel.set(0, Ticks::from_ms(100));
+        let next = wheel.next_deadline().expect("a timer is set");
+        assert!(next >= Ticks::from_ms(100) && next <= Ticks::from_ms(102));
+        assert_eq!(due(&mut wheel, next), [0]);
+    }
+
+    #[test]
+    fn random_timers_agree_with_a_sorted_list() {
+        let mut rng = SmallRng::seed_from_u64(7);
+        let mut wheel = TimerWheel::new(Ticks(0));
+        let mut model = std::collections::BTreeMap::new();
+        let mut now = Ticks(0);
+        for _ in 0..20_000 {
+            let slot = rng.random_range(0..200u32);
+            match rng.random_range(0..4) {
+                0 | 1 => {
+                    let deadline = now + Duration::from_micros(rng.random_range(0..30_000_000));
+                    wheel.set(slot, deadline);
+                    model.insert(slot, deadline);
+                }
+                2 => {
+                    wheel.clear(slot);
+                    model.remove(&slot);
+                }
+                _ => {
+                    now = now + Duration::from_micros(rng.random_range(0..500_000));
+                    let expected: Vec<u32> = model.iter().filter(|(_, d)| **d <= now).map(|(s, _)| *s).collect();
+                    model.retain(|_, d| *d > now);
+                    assert_eq!(due(&mut wheel, now), expected);
+                }
+            }
+        }
+    }
+}

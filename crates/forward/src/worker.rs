@@ -235,8 +235,8 @@ impl Worker {
             unsatisfied_interests: self.counts.unsatisfied,
             pit_entries: self.table.pit_len() as u64,
             cs: self.cs_info(),
-            strategy_choices: self.strategies.len() as u64,
-            measurements: self.measurements.len() as u64,
+            strategy_choices: self.strategies.count() as u64,
+            measurements: self.measurements.count() as u64,
             drops: self.drops.all(),
         }
     }

@@ -325,11 +325,15 @@ impl Worker {
         info: &InterestInfo,
         hops_left: u8,
     ) -> SlotId {
+        while let Some(victim) = self.table.victim() {
+            self.drops.count(Drop::PitFull);
+            self.drop_pending(now, victim);
+        }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);
         let last = name.name().component(-1);
         let (hash, expiry) = (name.full_hash(), record.expiry);
         let strategy = self.strategies.only().unwrap_or_else(|| self.strategies.choose(&name));
-        let mut entry = PitEntry {
+        let entry = PitEntry {
             can_be_prefix: info.can_be_prefix,
             must_be_fresh: info.must_be_fresh,
             depth: name.len() as u8,
@@ -343,20 +347,9 @@ impl Worker {
             in_records: SmallVec::from_buf([record]),
             out_records: SmallVec::new(),
         };
-        let mut packet = packet;
-        loop {
-            match self.table.insert_pit(hash, packet, info.name, entry) {
-                Ok(slot) => {
-                    self.wheel.set(slot, expiry);
-                    return slot;
-                }
-                Err((victim, p, e)) => {
-                    (packet, entry) = (p, e);
-                    self.drops.count(Drop::PitFull);
-                    self.drop_pending(now, victim);
-                }
-            }
-        }
+        let slot = self.table.insert_pit(hash, packet, info.name, entry);
+        self.wheel.set(slot, expiry);
+        slot
     }
 
     fn in_producer_region(&self, packet: &Packet) -> bool {

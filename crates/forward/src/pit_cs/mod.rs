@@ -218,26 +218,23 @@ impl PitCs {
         }
     }
 
-    /// Puts an Interest into the PIT. If there is no room, the face with the largest share loses
-    /// its oldest entry: the slot to remove first is returned as an error.
-    pub fn insert_pit(
-        &mut self,
-        hash: u64,
-        packet: Packet,
-        name: NameRange,
-        entry: PitEntry,
-    ) -> Result<SlotId, (SlotId, Packet, PitEntry)> {
-        if self.pit_len >= self.pit_entries_max
-            && let Some(victim) = self.shares.oldest_of_largest()
-        {
-            return Err((victim, packet, entry));
+    /// The pending Interest to remove before another finds room: the oldest of the face with the
+    /// largest share. `None` when there is room.
+    pub fn victim(&mut self) -> Option<SlotId> {
+        if self.pit_len < self.pit_entries_max {
+            return None;
         }
+        self.shares.oldest_of_largest()
+    }
+
+    /// Puts an Interest into the PIT.
+    pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
         self.count_pit(&entry, true);
         let owner = entry.owner;
         let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
         self.index.insert(hash, slot);
         self.shares.add(&mut self.links, owner, slot);
-        Ok(slot)
+        slot
     }
 
     /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,

@@ -102,8 +102,8 @@ pub struct Measurements {
 }
 
 impl Measurements {
-    /// Prefixes that have measurements.
-    pub fn len(&self) -> usize {
+    /// How many prefixes have measurements.
+    pub fn count(&self) -> usize {
         self.prefixes.len()
     }
 

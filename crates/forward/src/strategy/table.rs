@@ -54,8 +54,8 @@ impl StrategyTable {
         self.depths.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Choices, the one for `/` included.
-    pub fn len(&self) -> usize {
+    /// How many choices there are, the one for `/` included.
+    pub fn count(&self) -> usize {
         self.choices.len() + 1
     }
 

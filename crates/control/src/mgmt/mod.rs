@@ -1,0 +1,3 @@
+//! The NFD management protocol: commands, datasets and notifications.
+
+pub mod tlv;

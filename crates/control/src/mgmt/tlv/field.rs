@@ -1,0 +1,186 @@
+//! How a table of fields becomes an encoder and a decoder.
+
+use byname_wire::tlv::{self, Reader};
+use byname_wire::{DecodeError, Name, NameRef};
+
+/// An element of the protocol.
+pub trait Element: Sized {
+    /// Its TLV-TYPE.
+    const TYPE: u64;
+    /// Appends its TLV-VALUE.
+    fn encode_value(&self, out: &mut Vec<u8>);
+    /// Decodes its TLV-VALUE.
+    fn decode_value(value: &[u8]) -> Result<Self, DecodeError>;
+
+    /// Appends the element.
+    fn encode_to(&self, out: &mut Vec<u8>) {
+        tlv::push_nested(out, Self::TYPE, |out| self.encode_value(out));
+    }
+    /// The element.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode_to(&mut out);
+        out
+    }
+    /// Decodes the one element that must fill `wire`.
+    fn decode(wire: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_value(tlv::decode_only(wire, Self::TYPE)?)
+    }
+}
+
+/// Decodes the content of a dataset: elements of one type, and none of others.
+pub fn decode_list<T: Element>(content: &[u8]) -> Result<Vec<T>, DecodeError> {
+    let mut reader = Reader::new(content);
+    let mut list = Vec::new();
+    while let Some(tlv) = reader.next_tlv()? {
+        if tlv.typ != T::TYPE {
+            return Err(DecodeError::UnexpectedCritical(tlv.typ));
+        }
+        list.push(T::decode_value(tlv.value)?);
+    }
+    Ok(list)
+}
+
+/// A name inside a Strategy element.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StrategyName(pub Name);
+
+/// What a field of an element may be.
+pub(crate) trait Field: Sized {
+    /// What has been read of it so far.
+    type Slot: Default;
+    fn push_field(&self, typ: u64, out: &mut Vec<u8>);
+    fn read(slot: &mut Self::Slot, typ: u64, value: &[u8]) -> Result<(), DecodeError>;
+    fn finish(slot: Self::Slot, typ: u64) -> Result<Self, DecodeError>;
+}
+
+/// A field with one value.
+trait Scalar: Sized {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>);
+    fn read_scalar(typ: u64, value: &[u8]) -> Result<Self, DecodeError>;
+}
+
+impl Scalar for u64 {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_nni(out, typ, *self);
+    }
+    fn read_scalar(typ: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        tlv::decode_nni(typ, value)
+    }
+}
+
+impl Scalar for String {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_tlv(out, typ, self.as_bytes());
+    }
+    fn read_scalar(typ: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        std::str::from_utf8(value).map(str::to_owned).map_err(|_| DecodeError::BadValue(typ))
+    }
+}
+
+impl Scalar for Name {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_tlv(out, typ, self.value());
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(NameRef::new(value)?.to_name())
+    }
+}
+
+impl Scalar for StrategyName {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_nested(out, typ, |out| self.0.push_scalar(tlv::types::NAME, out));
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(StrategyName(NameRef::new(tlv::decode_only(value, tlv::types::NAME)?)?.to_name()))
+    }
+}
+
+/// Required: the element is refused without it.
+macro_rules! required {
+    ($($scalar:ty),*) => {$(
+        impl Field for $scalar {
+            type Slot = Option<$scalar>;
+            fn push_field(&self, typ: u64, out: &mut Vec<u8>) {
+                self.push_scalar(typ, out);
+            }
+            fn read(slot: &mut Self::Slot, typ: u64, value: &[u8]) -> Result<(), DecodeError> {
+                *slot = Some(Scalar::read_scalar(typ, value)?);
+                Ok(())
+            }
+            fn finish(slot: Self::Slot, typ: u64) -> Result<Self, DecodeError> {
+                slot.ok_or(DecodeError::Missing(typ))
+            }
+        }
+    )*};
+}
+required!(u64, String, Name, StrategyName);
+
+impl<T: Scalar> Field for Option<T> {
+    type Slot = Option<T>;
+    fn push_field(&self, typ: u64, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            value.push_scalar(typ, out);
+        }
+    }
+    fn read(slot: &mut Self::Slot, typ: u64, value: &[u8]) -> Result<(), DecodeError> {
+        *slot = Some(T::read_scalar(typ, value)?);
+        Ok(())
+    }
+    fn finish(slot: Self::Slot, _: u64) -> Result<Self, DecodeError> {
+        Ok(slot)
+    }
+}
+
+impl<T: Element> Field for Vec<T> {
+    type Slot = Vec<T>;
+    fn push_field(&self, _: u64, out: &mut Vec<u8>) {
+        for element in self {
+            element.encode_to(out);
+        }
+    }
+    fn read(slot: &mut Self::Slot, _: u64, value: &[u8]) -> Result<(), DecodeError> {
+        slot.push(T::decode_value(value)?);
+        Ok(())
+    }
+    fn finish(slot: Self::Slot, _: u64) -> Result<Self, DecodeError> {
+        Ok(slot)
+    }
+}
+
+/// Declares a struct and its [`Element`] implementation from a table of fields and their types.
+macro_rules! element {
+    (
+        $(#[$meta:meta])*
+        $name:ident = $typ:expr, {
+            $($(#[$field_meta:meta])* $field:ident: $kind:ty = $field_typ:path,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $kind,)*
+        }
+
+        impl $crate::mgmt::tlv::Element for $name {
+            const TYPE: u64 = $typ;
+            fn encode_value(&self, out: &mut Vec<u8>) {
+                $($crate::mgmt::tlv::Field::push_field(&self.$field, $field_typ, out);)*
+            }
+            fn decode_value(value: &[u8]) -> Result<Self, byname_wire::DecodeError> {
+                $(let mut $field = <$kind as $crate::mgmt::tlv::Field>::Slot::default();)*
+                let mut reader = byname_wire::tlv::Reader::new(value);
+                while let Some(tlv) = reader.next_tlv()? {
+                    match tlv.typ {
+                        $($field_typ => {
+                            <$kind as $crate::mgmt::tlv::Field>::read(&mut $field, tlv.typ, tlv.value)?;
+                        })*
+                        _ => {}
+                    }
+                }
+                Ok($name { $($field: $crate::mgmt::tlv::Field::finish($field, $field_typ)?,)* })
+            }
+        }
+    };
+}
+pub(crate) use element;

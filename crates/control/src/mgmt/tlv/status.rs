@@ -1,0 +1,66 @@
+//! Elements about the forwarder as a whole and its content store.
+
+use super::{element, types};
+
+element! {
+    /// The dataset `status/general`. Its fields stand in the content without an element around
+    /// them: use [`super::Element::encode_value`] and [`super::Element::decode_value`].
+    ForwarderStatus = byname_wire::tlv::types::CONTENT, {
+        /// Name and version of the software.
+        nfd_version: String = types::NFD_VERSION,
+        /// When it started, in ms since the Unix epoch.
+        start_timestamp_ms: u64 = types::START_TIMESTAMP,
+        /// Now, in ms since the Unix epoch.
+        current_timestamp_ms: u64 = types::CURRENT_TIMESTAMP,
+        /// Names known to some table.
+        n_name_tree_entries: u64 = types::N_NAME_TREE_ENTRIES,
+        /// FIB entries.
+        n_fib_entries: u64 = types::N_FIB_ENTRIES,
+        /// PIT entries.
+        n_pit_entries: u64 = types::N_PIT_ENTRIES,
+        /// Prefixes of which something is measured.
+        n_measurements_entries: u64 = types::N_MEASUREMENTS_ENTRIES,
+        /// Packets in the content store.
+        n_cs_entries: u64 = types::N_CS_ENTRIES,
+        /// Interests received.
+        n_in_interests: u64 = types::N_IN_INTERESTS,
+        /// Data received.
+        n_in_data: u64 = types::N_IN_DATA,
+        /// Nacks received.
+        n_in_nacks: u64 = types::N_IN_NACKS,
+        /// Interests sent.
+        n_out_interests: u64 = types::N_OUT_INTERESTS,
+        /// Data sent.
+        n_out_data: u64 = types::N_OUT_DATA,
+        /// Nacks sent.
+        n_out_nacks: u64 = types::N_OUT_NACKS,
+        /// Interests answered. Absent in old forwarders.
+        n_satisfied_interests: Option<u64> = types::N_SATISFIED_INTERESTS,
+        /// Interests that expired. Absent in old forwarders.
+        n_unsatisfied_interests: Option<u64> = types::N_UNSATISFIED_INTERESTS,
+    }
+}
+
+/// Bits of the content store's flags.
+pub mod cs_flags {
+    /// Data is admitted.
+    pub const ADMIT: u64 = 1;
+    /// Data is served.
+    pub const SERVE: u64 = 2;
+}
+
+element! {
+    /// The dataset `cs/info`.
+    CsInfo = types::CS_INFO, {
+        /// Most packets.
+        capacity: u64 = types::CAPACITY,
+        /// See [`cs_flags`].
+        flags: u64 = types::FLAGS,
+        /// Packets in it.
+        n_cs_entries: u64 = types::N_CS_ENTRIES,
+        /// Interests that it answered.
+        n_hits: u64 = types::N_HITS,
+        /// Interests that it did not.
+        n_misses: u64 = types::N_MISSES,
+    }
+}

@@ -1,0 +1,71 @@
+//! TLV-TYPE numbers of the NFD management protocol, from ndn-cxx's `encoding/tlv-nfd.hpp`.
+//!
+//! Numbers repeat: what an element means depends on the element or dataset around it.
+#![allow(missing_docs)]
+
+// ControlParameters.
+pub const CONTROL_PARAMETERS: u64 = 104;
+pub const FACE_ID: u64 = 105;
+pub const COST: u64 = 106;
+pub const STRATEGY: u64 = 107;
+pub const FLAGS: u64 = 108;
+pub const EXPIRATION_PERIOD: u64 = 109;
+pub const ORIGIN: u64 = 111;
+pub const MASK: u64 = 112;
+pub const URI: u64 = 114;
+pub const LOCAL_URI: u64 = 129;
+pub const CAPACITY: u64 = 131;
+pub const COUNT: u64 = 132;
+pub const FACE_PERSISTENCY: u64 = 133;
+pub const BASE_CONGESTION_MARKING_INTERVAL: u64 = 135;
+pub const DEFAULT_CONGESTION_THRESHOLD: u64 = 136;
+pub const MTU: u64 = 137;
+
+// ControlResponse.
+pub const CONTROL_RESPONSE: u64 = 101;
+pub const STATUS_CODE: u64 = 102;
+pub const STATUS_TEXT: u64 = 103;
+
+// ForwarderStatus.
+pub const NFD_VERSION: u64 = 128;
+pub const START_TIMESTAMP: u64 = 129;
+pub const CURRENT_TIMESTAMP: u64 = 130;
+pub const N_NAME_TREE_ENTRIES: u64 = 131;
+pub const N_FIB_ENTRIES: u64 = 132;
+pub const N_PIT_ENTRIES: u64 = 133;
+pub const N_MEASUREMENTS_ENTRIES: u64 = 134;
+pub const N_CS_ENTRIES: u64 = 135;
+
+// Faces.
+pub const FACE_STATUS: u64 = 128;
+pub const CHANNEL_STATUS: u64 = 130;
+pub const URI_SCHEME: u64 = 131;
+pub const FACE_SCOPE: u64 = 132;
+pub const LINK_TYPE: u64 = 134;
+pub const FACE_QUERY_FILTER: u64 = 150;
+pub const FACE_EVENT_NOTIFICATION: u64 = 192;
+pub const FACE_EVENT_KIND: u64 = 193;
+
+// Counters of ForwarderStatus and FaceStatus.
+pub const N_IN_INTERESTS: u64 = 144;
+pub const N_IN_DATA: u64 = 145;
+pub const N_OUT_INTERESTS: u64 = 146;
+pub const N_OUT_DATA: u64 = 147;
+pub const N_IN_BYTES: u64 = 148;
+pub const N_OUT_BYTES: u64 = 149;
+pub const N_IN_NACKS: u64 = 151;
+pub const N_OUT_NACKS: u64 = 152;
+pub const N_SATISFIED_INTERESTS: u64 = 153;
+pub const N_UNSATISFIED_INTERESTS: u64 = 154;
+
+// Content store.
+pub const CS_INFO: u64 = 128;
+pub const N_HITS: u64 = 129;
+pub const N_MISSES: u64 = 130;
+
+// FIB, strategy choices and RIB.
+pub const FIB_ENTRY: u64 = 128;
+pub const NEXT_HOP_RECORD: u64 = 129;
+pub const STRATEGY_CHOICE: u64 = 128;
+pub const RIB_ENTRY: u64 = 128;
+pub const ROUTE: u64 = 129;

@@ -1,0 +1,57 @@
+"""What every test shares: a router, NDNts, a directory with a short path."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from ndnts import Ndnts  # noqa: E402
+from router import Router  # noqa: E402
+from topology import namespaces_allowed  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run what takes a minute or more")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "long" in item.keywords and not config.getoption("--long"):
+            item.add_marker(pytest.mark.skip(reason="takes a minute or more: --long"))
+        if "netns" in item.keywords and not namespaces_allowed():
+            item.add_marker(pytest.mark.skip(reason="no right to make network namespaces here"))
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory whose path is short enough for Unix sockets (108 octets)."""
+    path = Path(tempfile.mkdtemp(prefix="byname-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def router(directory: Path, request: pytest.FixtureRequest) -> Iterator[Router]:
+    """A running router; on failure, its log is part of the report."""
+    running = Router(directory)
+    try:
+        running.start()
+        yield running
+    finally:
+        status = running.stop()
+        request.node.add_report_section("call", "router log", running.log()[-20_000:])
+    assert status == 0, f"the router ended with {status} on SIGTERM"
+
+
+@pytest_asyncio.fixture
+async def ndnts() -> AsyncIterator[Ndnts]:
+    async with Ndnts() as agent:
+        yield agent

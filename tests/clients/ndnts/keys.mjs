@@ -1,0 +1,37 @@
+/** Keys that sign commands and announcements, by the name the tests give them. */
+
+import { Certificate, ECDSA, Ed25519, generateSigningKey, HMAC, RSA } from "@ndn/keychain";
+import { digestSigning } from "@ndn/packet";
+import { Encoder } from "@ndn/tlv";
+
+const algorithms = { ecdsa: ECDSA, rsa: RSA, ed25519: Ed25519, hmac: HMAC };
+const signers = new Map();
+
+/** Makes a key under `identity`; answers with its self-signed certificate in base64. */
+export async function makeKey({ key, identity, algorithm = "ecdsa" }) {
+  const algo = algorithms[algorithm];
+  const [privateKey, publicKey] = await generateSigningKey(identity, algo);
+  if (algorithm === "hmac") {
+    signers.set(key, privateKey);
+    return { name: `${privateKey.name}` };
+  }
+  const certificate = await Certificate.selfSign({ privateKey, publicKey });
+  signers.set(key, privateKey.withKeyLocator(certificate.name));
+  return {
+    name: `${privateKey.name}`,
+    certificate_name: `${certificate.name}`,
+    certificate: Buffer.from(Encoder.encode(certificate.data)).toString("base64"),
+  };
+}
+
+/** The signer of that name; DigestSha256 where none is named. */
+export function signerOf(key) {
+  if (key === undefined || key === null) {
+    return digestSigning;
+  }
+  const signer = signers.get(key);
+  if (!signer) {
+    throw new Error(`no key ${key}`);
+  }
+  return signer;
+}

@@ -1,0 +1,274 @@
+//! UDP unicast: one socket for each listening address, shared by all faces to its peers.
+//!
+//! What comes from a peer that has no face makes one, on demand, if it looks like NDN. Their
+//! number is bounded: when all are taken, the one that has been idle longest (found by a second
+//! chance scan, in constant time) makes room, if it has been idle for [`EVICT_IDLE`]; else the
+//! newcomer is dropped and counted. So forged source addresses cost neither memory nor the faces
+//! of peers that are talking.
+//!
+//! Errors of the network never end a face: a refused or too long datagram is dropped and counted.
+
+mod face;
+mod faces;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use byname_forward::{FaceId, Outgoing, Ticks};
+use mio::Interest;
+use mio::unix::SourceFd;
+
+use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::link;
+use crate::port::{Port, PortContext, Readiness};
+use crate::uri::FaceUri;
+use face::Sent;
+use faces::{Faces, without_flow};
+pub(crate) use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
+
+/// An on-demand face that heard nothing for this long may make room for another.
+pub const EVICT_IDLE: Duration = Duration::from_secs(10);
+/// Bytes queued for a face from which they are sent before the burst is over.
+const FLUSH_BYTES: u64 = 128 << 10;
+/// Bytes that wait for one face while the system takes none.
+const QUEUE_BYTES_MAX: u64 = 1 << 20;
+const SOCKET_KEY: u32 = 0;
+/// Errors in a row after which the socket is left alone until it is ready again.
+const RECEIVE_ERRORS_MAX: u32 = 64;
+
+/// Settings of a UDP port.
+#[derive(Debug, Clone)]
+pub struct UdpConfig {
+    /// Where to listen; port 0 takes any.
+    pub listen: SocketAddr,
+    /// Whether unknown peers get a face.
+    pub on_demand: bool,
+    /// Most on-demand faces.
+    pub on_demand_faces_max: usize,
+    /// How long an on-demand face lives without a packet from its peer.
+    pub idle_timeout: Duration,
+    /// Whether peers on a loopback address are processes of this host in scope (as for ndnd) or not
+    /// (as for NFD).
+    pub loopback_is_local: bool,
+    /// Longest datagram sent, in octets: [`MTU_MIN`] to 65,507; longer packets are fragmented.
+    pub mtu: usize,
+    /// Buffers that the system is asked for, in bytes.
+    pub socket_buffer_bytes: usize,
+}
+
+impl UdpConfig {
+    /// The defaults, listening there.
+    pub fn new(listen: SocketAddr) -> Self {
+        UdpConfig {
+            listen,
+            on_demand: true,
+            on_demand_faces_max: 4096,
+            idle_timeout: Duration::from_secs(600),
+            loopback_is_local: false,
+            mtu: byname_wire::PACKET_BYTES_MAX,
+            socket_buffer_bytes: 8 << 20,
+        }
+    }
+}
+
+/// A socket and the faces on it.
+pub struct UdpPort {
+    name: &'static str,
+    socket: DatagramSocket,
+    faces: Faces,
+    /// Faces with something queued.
+    dirty: Vec<FaceId>,
+    readable: bool,
+    blocked: bool,
+    /// Errors in a row.
+    receive_errors: u32,
+}
+
+impl UdpPort {
+    /// Binds the socket.
+    pub fn bind(config: UdpConfig) -> std::io::Result<Self> {
+        let socket = DatagramSocket::create(&config.listen)?;
+        socket.bind(&config.listen.into())?;
+        let socket = DatagramSocket::new(socket, BUFFERS_BUSY, config.socket_buffer_bytes)?;
+        Ok(UdpPort {
+            name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },
+            faces: Faces::new(config, socket.local()),
+            socket,
+            dirty: Vec::new(),
+            readable: false,
+            blocked: false,
+            receive_errors: 0,
+        })
+    }
+
+    /// The address that it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.socket.local()
+    }
+
+    fn flush_face(&mut self, cx: &mut PortContext<'_>, id: FaceId) {
+        let Some(face) = self.faces.get_mut(id) else { return };
+        if self.blocked {
+            return;
+        }
+        if face.send_queued(&mut self.socket) == Sent::Blocked {
+            self.blocked = true;
+            // Only now: on a socket registered for output each datagram that leaves is an event.
+            let both = Interest::READABLE | Interest::WRITABLE;
+            if let Err(error) = cx.reregister(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, both) {
+                tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
+            }
+        }
+    }
+
+    fn mark_dirty(&mut self, id: FaceId) {
+        if let Some(face) = self.faces.get_mut(id)
+            && !face.dirty
+            && !face.queue.is_empty()
+        {
+            face.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+}
+
+impl Port for UdpPort {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
+        // What came before registration raises no edge.
+        self.readable = true;
+        cx.register(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, Interest::READABLE)
+    }
+
+    fn ready(&mut self, cx: &mut PortContext<'_>, _key: u32, readiness: Readiness) {
+        self.readable |= readiness.readable;
+        if readiness.writable && self.blocked {
+            self.blocked = false;
+            let _ = cx.reregister(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, Interest::READABLE);
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.readable
+    }
+
+    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
+        let (now, mut datagrams) = (cx.now(), 0);
+        let mut last: Option<(SocketAddr, Option<FaceId>)> = None;
+        let faces = &mut self.faces;
+        while self.readable && datagrams < packets_max {
+            let more = self.socket.receive(|meta, datagram| {
+                datagrams += 1;
+                let remote = without_flow(meta.addr);
+                let known = match last {
+                    Some((address, id)) if address == remote && id.is_some() => id,
+                    _ => faces.find(&remote),
+                };
+                let id = known.or_else(|| {
+                    let plausible = link::is_plausible(datagram);
+                    plausible.then(|| faces.create_on_demand(cx, remote, meta.dst_ip)).flatten()
+                });
+                last = Some((remote, id));
+                let Some((id, face)) = id.and_then(|id| Some((id, faces.get_mut(id)?))) else { return };
+                face.heard = now;
+                face.link.receive(now, id, datagram, cx.received());
+                if face.has_earlier_deadline() {
+                    faces.schedule(id);
+                }
+            });
+            match more {
+                Ok(more) => (self.readable, self.receive_errors) = (more, 0),
+                Err(error) => {
+                    // The system reports errors of earlier datagrams here: they concern no face
+                    // for good. A socket that yields nothing else is given up.
+                    tracing::debug!(%error, port = self.name, "receive");
+                    self.receive_errors += 1;
+                    self.readable = self.receive_errors < RECEIVE_ERRORS_MAX;
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
+        let id = outgoing.face;
+        let Some(face) = self.faces.get_mut(id) else { return };
+        if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
+            face.link.counters.out_drops += 1;
+            return;
+        }
+        // What is queued only until the end of the burst is no congestion.
+        let congested = if self.blocked { face.queue_bytes } else { 0 };
+        face.send(cx.now(), outgoing, congested);
+        let (full, link_timer) = (face.queue_bytes > FLUSH_BYTES, face.link.next_deadline().is_some());
+        self.mark_dirty(id);
+        if link_timer {
+            self.faces.schedule(id);
+        }
+        if full {
+            self.flush_face(cx, id);
+        }
+    }
+
+    fn flush(&mut self, cx: &mut PortContext<'_>) {
+        if self.dirty.is_empty() || self.blocked {
+            return;
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|&id| {
+            self.flush_face(cx, id);
+            let Some(face) = self.faces.get_mut(id) else { return false };
+            face.dirty = !face.queue.is_empty();
+            face.dirty
+        });
+        self.dirty = dirty;
+    }
+
+    fn has_output(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Ticks> {
+        self.faces.next_deadline()
+    }
+
+    fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
+        while let Some(id) = self.faces.pop_due(cx) {
+            self.mark_dirty(id);
+        }
+    }
+
+    fn create_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        self.faces.create_by_request(cx, request)
+    }
+
+    fn update_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        id: FaceId,
+        change: &FaceChange,
+    ) -> Result<FaceStatus, UpdateFaceError> {
+        self.faces.update(cx.now(), id, change)
+    }
+
+    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
+        self.faces.remove(cx, face)
+    }
+
+    fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
+        self.faces.status(now, face)
+    }
+
+    fn channels(&self) -> Vec<String> {
+        vec![FaceUri::Udp(self.socket.local()).to_string()]
+    }
+}

@@ -78,11 +78,18 @@ impl fmt::Display for Component<'_> {
     }
 }
 
-/// Reads `ndn:/a/b`, `/a/b` and `a/b`; a slash at the end is ignored.
+/// Reads `ndn:/a/b`, `/a/b` and `a/b`; a slash at the end is ignored, and so is the authority in
+/// `ndn://authority/a/b`. Without the scheme, two slashes are more likely a slip, and an error.
 impl FromStr for Name {
     type Err = UriError;
     fn from_str(uri: &str) -> Result<Name, UriError> {
-        let path = uri.strip_prefix("ndn:").unwrap_or(uri);
+        let path = match uri.strip_prefix("ndn:") {
+            Some(rest) => match rest.strip_prefix("//") {
+                Some(authority) => authority.split_once('/').map_or("", |(_, path)| path),
+                None => rest,
+            },
+            None => uri,
+        };
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
         let mut value = Vec::with_capacity(path.len() + 8);
@@ -239,6 +246,9 @@ mod tests {
             ("ndn:", "/"),
             ("ndn:/", "/"),
             ("ndn:/a/b", "/a/b"),
+            ("ndn://host:1/a/b", "/a/b"),
+            ("ndn:///a/b", "/a/b"),
+            ("ndn://host", "/"),
             ("a/b", "/a/b"),
             ("/a/b/", "/a/b"),
             ("/8=a", "/a"),

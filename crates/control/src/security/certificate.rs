@@ -1,0 +1,170 @@
+//! NDN certificates, version 2 [NDN Packet Specification v0.3, "Certificate"].
+
+use std::path::Path;
+
+use byname_wire::data::content_type;
+use byname_wire::digest::{Sha256Digest, sha256};
+use byname_wire::signature::KeyLocator;
+use byname_wire::tlv::{Reader, types};
+use byname_wire::{Component, Data, DecodeError, Name};
+use thiserror::Error;
+
+use super::keys::{KeyError, VerifyingKey};
+use super::locator_names;
+
+
+const NOT_BEFORE: u64 = 0xfe;
+const NOT_AFTER: u64 = 0xff;
+
+/// Largest certificate file that is read, in octets: a packet in base64, and room for line ends.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Why a certificate cannot be used.
+#[derive(Debug, Error)]
+pub enum CertificateError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file holds neither a packet nor base64.
+    #[error("the file is neither a Data packet nor base64; `ndnsec cert-dump` writes what is wanted")]
+    Encoding,
+    /// Not a Data packet.
+    #[error("not a Data packet: {0}")]
+    Packet(#[from] DecodeError),
+    /// Data that is no certificate.
+    #[error("{0} is not a certificate: {1}")]
+    NotCertificate(Name, &'static str),
+    /// Its key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// A certificate: a name, a key, and the time in which they belong together.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// `/<identity>/KEY/<key id>/<issuer>/<version>`.
+    pub name: Name,
+    /// `/<identity>/KEY/<key id>`.
+    pub key_name: Name,
+    /// The key.
+    pub key: VerifyingKey,
+    /// In force from then, in ms since the Unix epoch.
+    pub not_before_ms: u64,
+    /// In force until then, in ms since the Unix epoch.
+    pub not_after_ms: u64,
+    /// SHA-256 of the SubjectPublicKeyInfo, by which a KeyLocator may name the key.
+    key_digest: Sha256Digest,
+}
+
+impl Certificate {
+    /// Reads a certificate packet. Its own signature is not verified: who put it into the
+    /// configuration trusts it.
+    pub fn decode(wire: &[u8]) -> Result<Self, CertificateError> {
+        let data = Data::decode(wire)?;
+        let not_certificate = |reason| CertificateError::NotCertificate(data.name.to_name(), reason);
+        if data.content_type != content_type::KEY {
+            return Err(not_certificate("its content type is not KEY"));
+        }
+        let len = data.name.len();
+        if len < 4 || data.name.component(-4) != Some(Component::generic(b"KEY")) {
+            return Err(not_certificate("its name is not /<identity>/KEY/<key id>/<issuer>/<version>"));
+        }
+        let (not_before_ms, not_after_ms) =
+            validity_period(wire).ok_or_else(|| not_certificate("it has no valid ValidityPeriod"))?;
+        Ok(Certificate {
+            name: data.name.to_name(),
+            key_name: data.name.prefix(len - 2).to_name(),
+            key: VerifyingKey::from_spki(data.content)?,
+            not_before_ms,
+            not_after_ms,
+            key_digest: sha256(&[data.content]),
+        })
+    }
+
+    /// Reads a certificate file: the packet, bare or in base64 as `ndnsec cert-dump` writes it.
+    pub fn load(path: &Path) -> Result<Self, CertificateError> {
+        Certificate::decode(&read_packet_file(path)?)
+    }
+
+    /// Whether it is in force.
+    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
+        (self.not_before_ms..=self.not_after_ms).contains(&unix_ms)
+    }
+
+    /// Whether a KeyLocator names this certificate, another one of its key, or the key.
+    pub fn is_located_by(&self, locator: KeyLocator<'_>) -> bool {
+        match locator {
+            KeyLocator::Name(_) => locator_names(locator, &self.key_name),
+            KeyLocator::Digest(digest) => digest == self.key_digest,
+        }
+    }
+}
+
+/// The octets of a file, decoded where they are base64.
+pub(crate) fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    use std::io::Read;
+    let fail = |source| CertificateError::Read { path: path.display().to_string(), source };
+    let mut octets = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut octets)).map_err(fail)?;
+    if octets.first() == Some(&(types::DATA as u8)) {
+        return Ok(octets);
+    }
+    octets.retain(|octet| !octet.is_ascii_whitespace());
+    data_encoding::BASE64.decode(&octets).map_err(|_| CertificateError::Encoding)
+}
+
+/// NotBefore and NotAfter, in ms since the Unix epoch.
+fn validity_period(data: &[u8]) -> Option<(u64, u64)> {
+    let packet = Reader::new(data).next_tlv().ok()??;
+    let info = find(packet.value, types::SIGNATURE_INFO)?;
+    let period = find(info, types::VALIDITY_PERIOD)?;
+    let not_before = find(period, NOT_BEFORE).and_then(parse_iso_ms)?;
+    let not_after = find(period, NOT_AFTER).and_then(parse_iso_ms)?;
+    Some((not_before, not_after))
+}
+
+/// The value of the first element of this type.
+fn find(elements: &[u8], typ: u64) -> Option<&[u8]> {
+    let mut reader = Reader::new(elements);
+    while let Some(element) = reader.next_tlv().ok()? {
+        if element.typ == typ {
+            return Some(element.value);
+        }
+    }
+    None
+}
+
+/// `YYYYMMDDThhmmss`, UTC, in ms since the Unix epoch.
+fn parse_iso_ms(text: &[u8]) -> Option<u64> {
+    if text.len() != 15 || text[8] != b'T' {
+        return None;
+    }
+    let number = |range: std::ops::Range<usize>| {
+        text[range].iter().try_fold(0u16, |n, digit| {
+            digit.is_ascii_digit().then(|| n * 10 + u16::from(digit - b'0'))
+        })
+    };
+    let small = |range| number(range).and_then(|n| u8::try_from(n).ok());
+    let time =
+        der::DateTime::new(number(0..4)?, small(4..6)?, small(6..8)?, small(9..11)?, small(11..13)?, small(13..15)?);
+    u64::try_from(time.ok()?.unix_duration().as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(parse_iso_ms(b"19700101T000000"), Some(0));
+        assert_eq!(parse_iso_ms(b"20201231T235959"), Some(1_609_459_199_000));
+        for bad in [&b"20201231T23595"[..], b"20201331T235959", b"20201231 235959", b"2020123xT235959", b""] {
+            assert_eq!(parse_iso_ms(bad), None);
+        }
+    }
+}

@@ -64,7 +64,7 @@ install_python_packages() {
 install_node_packages() {
   local folder=tests/clients
   cmp -s $folder/package-lock.json $folder/node_modules/.installed.json && return
-  if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' 2>/dev/null; then
+  if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then
     echo "test.sh: the client tests need Node 20 or newer" >&2
     return 1
   fi

@@ -55,10 +55,9 @@ class Router:
     name: str = "router"
     extra_config: str = ""
     udp_options: str = ""
-    anchor: str = ""
+    anchors: str = ""
     netns: str | None = None
     host: str = "127.0.0.1"
-    command: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,7 +100,7 @@ class Router:
     # Life
 
     def config(self) -> str:
-        return CONFIG.format(router=self) + self.extra_config
+        return CONFIG.format(router=self) + "\n" + self.extra_config
 
     def start(self, wait_s: float = 10.0) -> "Router":
         self.config_path.write_text(self.config())
@@ -178,20 +177,22 @@ class Router:
 
 
 CONFIG = """\
-[unix]
+[faces.unix]
 path = "{router.socket_path}"
 
-[udp]
+[faces.udp]
 port = {router.port}
-multicast = false
 {router.udp_options}
 
-[tcp]
+[faces.tcp]
 port = {router.port}
 
-[websocket]
+[faces.websocket]
 port = {router.ws_port}
 
+[rib]
+localhop_anchors = [{router.anchors}]
+
 [metrics]
-port = {router.metrics_port}
+listen = "127.0.0.1:{router.metrics_port}"
 """

@@ -1,6 +1,7 @@
 """Commands that must be refused, and be counted: replayed, forged, from elsewhere."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -82,13 +83,36 @@ async def test_localhop_registration_needs_a_trust_anchor(router: Router, ndnts:
 
 
 @pytest.mark.parametrize("algorithm", ["ecdsa", "rsa", "ed25519"])
-async def test_localhop_registration_by_a_trust_anchor(directory, ndnts: Ndnts, algorithm: str):
+async def test_localhop_registration_by_a_trust_anchor(directory: Path, ndnts: Ndnts, algorithm: str):
     made = await ndnts.call("make_key", key="operator", identity="/operator", algorithm=algorithm)
-    anchor = directory / "operator.ndncert"
-    anchor.write_text(made["certificate"])
-    with Router(directory, anchor=str(anchor)) as router:
+    (directory / "operator.ndncert").write_text(made["certificate"])
+    with Router(directory, anchors='"operator.ndncert"') as router:
         server = await ndnts.connect(router.udp, signer="operator")
         assert not server.local
         assert await server.produce("/udp/anchored", "x")
         client = await ndnts.connect(router.unix, register=False)
         assert (await client.fetch("/udp/anchored/1"))["content"] == "x 1"
+
+
+@pytest.mark.parametrize("algorithm", ["ecdsa", "rsa", "ed25519", "hmac"])
+async def test_rights_by_key(directory: Path, ndnts: Ndnts, algorithm: str):
+    """Where the configuration names one key for a module, nobody else may command it."""
+    secret = "5ecre7" * 8
+    made = await ndnts.call("make_key", key="operator", identity="/operator", algorithm=algorithm, secret=secret)
+    if algorithm == "hmac":
+        (directory / "secret").write_bytes(bytes.fromhex(secret))
+        who = f'hmac_key = "{made["name"].replace("/8=", "/")}"\nhmac_secret_file = "secret"'
+    else:
+        (directory / "operator.ndncert").write_text(made["certificate"])
+        who = 'certificate = "operator.ndncert"'
+    rights = f'[[authorization]]\n{who}\nmodules = ["rib"]\n'
+    with Router(directory, extra_config=rights) as router:
+        client = await ndnts.connect(router.unix, register=False)
+        refused = await client.invoke("rib/register", {"name": "/anyone"})
+        assert refused["code"] == 403, refused
+        accepted = await client.invoke("rib/register", {"name": "/operator"}, signer="operator")
+        assert accepted["code"] == 200, accepted
+        beyond = await client.invoke("cs/config", {"capacity": 1}, signer="operator")
+        assert beyond["code"] == 403, beyond
+        names = {entry["name"] for entry in await client.dataset("rib/list")}
+        assert "/8=operator" in names and "/8=anyone" not in names

@@ -14,7 +14,7 @@ PYTHON_TRANSPORTS = ["unix", "udp", "tcp"]
 
 # Loopback UDP is not local unless the operator says so; these clients register
 # under /localhost there, so the router is told.
-LOCAL_UDP = "loopback_local = true"
+LOCAL_UDP = "loopback_is_local = true"
 
 
 @pytest.mark.parametrize("consumer", NDNTS_TRANSPORTS)

@@ -58,11 +58,11 @@ def test_second_instance_says_what_holds_the_port(router: Router):
 
 def test_unknown_key_is_refused_with_a_suggestion(directory: Path):
     router = Router(directory)
-    router.config_path.write_text(router.config().replace("[udp]", "[upd]"))
+    router.config_path.write_text(router.config().replace("[faces.udp]", "[faces.upd]"))
     for command in (["check", str(router.config_path)], ["run", "--config", str(router.config_path)]):
         result = subprocess.run([str(binary()), *command], capture_output=True, text=True, timeout=10)
         assert result.returncode != 0
-        assert "upd" in result.stderr and "udp" in result.stderr, result.stderr
+        assert "`upd`" in result.stderr and "`udp`" in result.stderr, result.stderr
 
 
 def test_default_config_passes_its_own_check(directory: Path):

@@ -7,10 +7,13 @@ import { Encoder } from "@ndn/tlv";
 const algorithms = { ecdsa: ECDSA, rsa: RSA, ed25519: Ed25519, hmac: HMAC };
 const signers = new Map();
 
-/** Makes a key under `identity`; answers with its self-signed certificate in base64. */
-export async function makeKey({ key, identity, algorithm = "ecdsa" }) {
-  const algo = algorithms[algorithm];
-  const [privateKey, publicKey] = await generateSigningKey(identity, algo);
+/**
+ * Makes a key under `identity`; answers with its self-signed certificate in
+ * base64. An HMAC key is made of `secret`, in hexadecimal, and has none.
+ */
+export async function makeKey({ key, identity, algorithm = "ecdsa", secret }) {
+  const options = secret ? { importRaw: Buffer.from(secret, "hex") } : undefined;
+  const [privateKey, publicKey] = await generateSigningKey(identity, algorithms[algorithm], options);
   if (algorithm === "hmac") {
     signers.set(key, privateKey);
     return { name: `${privateKey.name}` };

@@ -1,4 +1,8 @@
 //! The control side: RIB, NFD management protocol, configuration and metrics.
 #![forbid(unsafe_code)]
 
+pub mod config;
+pub mod fib_writer;
 pub mod mgmt;
+pub mod rib;
+pub mod security;

@@ -1,0 +1,281 @@
+//! Writes what the RIB computes into the FIB that workers read.
+//!
+//! Rules that forward alike share one group of nexthops, so that only distinct groups cost
+//! memory. Changes gather until [`FibWriter::commit`]; a group is in the tables before a rule
+//! names it, and its id is used again only when no worker can have it in hand any more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use byname_forward::FaceId;
+use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables};
+use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
+use byname_wire::{Name, NameRef};
+
+/// The control half of any prefix engine.
+pub type FibEngine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
+
+/// Changes that are applied at once at most: bounds the memory that they take.
+const BATCH_MAX: usize = 4096;
+
+/// A group of nexthops that some rules name.
+#[derive(Default)]
+struct Group {
+    /// `None`: the id is free, or will be.
+    nexthops: Option<Arc<[Nexthop]>>,
+    /// Rules that name it.
+    rules: u32,
+}
+
+/// The one writer of the FIB.
+pub struct FibWriter {
+    engine: FibEngine,
+    tables: Arc<Tables>,
+    ids: HashMap<Arc<[Nexthop]>, EntryId>,
+    /// By id.
+    groups: Vec<Group>,
+    free: Vec<EntryId>,
+    /// Ids that no rule names any more, once the pending changes are applied.
+    retired: Vec<EntryId>,
+    pending: Vec<Change<Name>>,
+    /// Some pending change takes a rule or an entry out.
+    takes_out: bool,
+    rules: usize,
+    failures: u64,
+}
+
+impl FibWriter {
+    /// A writer of `engine`, whose query half `tables` publish.
+    pub fn new(engine: FibEngine, tables: Arc<Tables>) -> Self {
+        FibWriter {
+            engine,
+            tables,
+            ids: HashMap::new(),
+            groups: Vec::new(),
+            free: Vec::new(),
+            retired: Vec::new(),
+            pending: Vec::new(),
+            takes_out: false,
+            rules: 0,
+            failures: 0,
+        }
+    }
+
+    /// Rules in the FIB.
+    pub fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
+    /// Changes that the FIB did not take: more distinct groups, rules or colliding names than it
+    /// can hold.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Whether another distinct group finds an id.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.groups.len() < GROUPS_MAX as usize
+    }
+
+    /// The tables that it writes.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// The nexthops of a group, in the order of forwarding.
+    pub fn nexthops(&self, group: EntryId) -> &[Nexthop] {
+        self.groups[group.0 as usize].nexthops.as_deref().unwrap_or_default()
+    }
+
+    /// Makes the rule for `name` lead to `nexthops` (each face once, by cost, then face), or
+    /// removes it if there are none. `current` is the rule's group, and is kept up to date.
+    pub fn set(&mut self, name: NameRef<'_>, current: &mut Option<EntryId>, nexthops: &[Nexthop]) {
+        debug_assert!(nexthops.is_sorted_by_key(|n| (n.cost, n.face)));
+        if nexthops.is_empty() {
+            self.clear(name, current);
+            return;
+        }
+        if current.is_some_and(|group| self.nexthops(group) == nexthops) {
+            return;
+        }
+        let Some(group) = self.intern(nexthops) else {
+            self.failures += 1;
+            tracing::error!("the FIB has no room for one more distinct group of nexthops");
+            return;
+        };
+        self.groups[group.0 as usize].rules += 1;
+        match current.replace(group) {
+            Some(old) => self.release(old),
+            None => self.rules += 1,
+        }
+        self.push(Change::Set(name.to_name(), group));
+    }
+
+    /// Removes the rule for `name`.
+    pub fn clear(&mut self, name: NameRef<'_>, current: &mut Option<EntryId>) {
+        if let Some(old) = current.take() {
+            self.release(old);
+            self.rules -= 1;
+            self.push(Change::Remove(name.to_name()));
+        }
+    }
+
+    /// Takes a face out of all groups at once. Rules keep their groups until they are set anew:
+    /// a face that fails touches groups, not millions of rules.
+    pub fn detach_face(&mut self, face: FaceId) {
+        for (id, group) in (0..).zip(&self.groups) {
+            if let Some(nexthops) = group.nexthops.as_deref()
+                && nexthops.iter().any(|n| n.face == face)
+            {
+                let nexthops = nexthops.iter().filter(|n| n.face != face).copied().collect();
+                self.tables.set_group(EntryId(id), Some(NexthopGroup { nexthops }));
+            }
+        }
+    }
+
+    /// Makes all changes so far visible to workers, and frees what they took out.
+    pub fn commit(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.pending);
+        let mut replaced = false;
+        match self.engine.apply(&changes) {
+            Ok(update) => replaced = self.publish(update),
+            Err(_) => {
+                for change in &changes {
+                    replaced |= self.apply_one(change);
+                }
+            }
+        }
+        self.pending = changes;
+        self.pending.clear();
+        if self.takes_out || replaced {
+            self.reclaim();
+        }
+    }
+
+    /// Applies one of a batch that was refused as a whole.
+    fn apply_one(&mut self, change: &Change<Name>) -> bool {
+        match self.engine.apply(std::slice::from_ref(change)) {
+            Ok(update) => self.publish(update),
+            Err(error) => {
+                self.note_failure(change, &error);
+                false
+            }
+        }
+    }
+
+    fn note_failure(&mut self, change: &Change<Name>, error: &BuildError) {
+        self.failures += 1;
+        let (Change::Set(name, _) | Change::Remove(name)) = change;
+        tracing::error!(name = %name.as_ref(), %error, "the FIB refuses a rule");
+    }
+
+    fn publish(&self, update: Update<dyn PrefixFib>) -> bool {
+        match update {
+            Update::Replace(query) => {
+                self.tables.replace_fib(query);
+                true
+            }
+            Update::Patched => false,
+        }
+    }
+
+    /// Waits until no worker can see what was taken out (at most one burst), and frees it.
+    fn reclaim(&mut self) {
+        self.tables.grace().wait();
+        self.engine.reclaim();
+        self.takes_out = false;
+        for id in self.retired.drain(..) {
+            self.tables.set_group(id, None);
+            self.free.push(id);
+        }
+    }
+
+    fn intern(&mut self, nexthops: &[Nexthop]) -> Option<EntryId> {
+        if let Some(id) = self.ids.get(nexthops) {
+            return Some(*id);
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None if self.groups.len() < GROUPS_MAX as usize => {
+                self.groups.push(Group::default());
+                EntryId(self.groups.len() as u32 - 1)
+            }
+            None => return None,
+        };
+        let nexthops: Arc<[Nexthop]> = nexthops.into();
+        self.tables.set_group(id, Some(NexthopGroup { nexthops: (*nexthops).into() }));
+        self.groups[id.0 as usize].nexthops = Some(nexthops.clone());
+        self.ids.insert(nexthops, id);
+        Some(id)
+    }
+
+    fn release(&mut self, id: EntryId) {
+        self.takes_out = true;
+        let group = &mut self.groups[id.0 as usize];
+        group.rules -= 1;
+        if group.rules == 0
+            && let Some(nexthops) = group.nexthops.take()
+        {
+            self.ids.remove(&*nexthops);
+            self.retired.push(id);
+        }
+    }
+
+    fn push(&mut self, change: Change<Name>) {
+        self.pending.push(change);
+        if self.pending.len() >= BATCH_MAX {
+            self.commit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byname_lookup::oracle::Oracle;
+
+    fn nexthops(faces: &[u64]) -> Vec<Nexthop> {
+        faces.iter().map(|&face| Nexthop { face: FaceId(face), cost: 1 }).collect()
+    }
+
+    fn writer() -> FibWriter {
+        let engine = Oracle::new();
+        let tables = Arc::new(Tables::new(engine.query()));
+        FibWriter::new(Box::new(engine), tables)
+    }
+
+    #[test]
+    fn rules_that_forward_alike_share_a_group_until_the_last_is_gone() {
+        let mut fib = writer();
+        let names: Vec<Name> = ["/a", "/b"].map(|n| n.parse().expect("a name")).into();
+        let mut groups = [None, None];
+        for (name, group) in names.iter().zip(&mut groups) {
+            fib.set(name.as_ref(), group, &nexthops(&[256]));
+        }
+        fib.commit();
+        assert_eq!((groups[0], fib.len()), (groups[1], 2));
+        let id = groups[0].expect("set");
+        assert_eq!(*fib.tables().group(id).expect("set").nexthops, nexthops(&[256]));
+
+        fib.set(names[0].as_ref(), &mut groups[0], &nexthops(&[257, 258]));
+        fib.commit();
+        assert!(fib.tables().group(id).is_some());
+        fib.detach_face(FaceId(257));
+        assert_eq!(*fib.tables().group(groups[0].expect("set")).expect("set").nexthops, nexthops(&[258]));
+        fib.clear(names[1].as_ref(), &mut groups[1]);
+        assert!(fib.tables().group(id).is_some(), "a worker may still find the rule");
+        fib.commit();
+        assert!(fib.tables().group(id).is_none());
+        fib.set(names[1].as_ref(), &mut groups[1], &nexthops(&[259]));
+        assert_eq!(groups[1], Some(id), "ids are used again");
+        assert_eq!(fib.failures(), 0);
+    }
+}

@@ -168,6 +168,11 @@ impl Worker {
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
     pub fn poll(&mut self, now: Ticks, input: &mut Vec<Received>, output: &mut Vec<Outgoing>) {
         self.tables.begin_burst();
+        // What is over is over before the input is looked at, so that Data which comes too late
+        // is unsolicited however long the thread slept.
+        while let Some(slot) = self.wheel.pop_due(now) {
+            self.expire(now, slot);
+        }
         let mut received = input.drain(..);
         loop {
             self.parse_burst(received.by_ref().take(BURST_MAX));
@@ -175,10 +180,6 @@ impl Worker {
                 break;
             }
             self.handle_burst(now, output);
-        }
-        drop(received);
-        while let Some(slot) = self.wheel.pop_due(now) {
-            self.expire(now, slot);
         }
         // The thread may sleep now: the control side must not wait for it.
         self.tables.end_burst();

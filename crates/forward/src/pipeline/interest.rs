@@ -302,13 +302,14 @@ impl Worker {
     fn add_downstream(&mut self, slot: SlotId, record: InRecord, packet: Packet, info: &InterestInfo) -> bool {
         let place = self.table.slot_mut(slot);
         let Kind::Pit(pit) = &mut place.kind else { return false };
-        let expiry = record.expiry;
         match pit.in_records.iter().position(|r| r.face == record.face) {
             Some(old) => pit.in_records[old] = record,
             None if pit.in_records.len() == IN_RECORDS_MAX => return false,
             None => pit.in_records.push(record),
         }
-        if expiry > pit.expiry {
+        // Whoever asks again may wait for less time than before.
+        let expiry = pit.in_records.iter().map(|r| r.expiry).max().unwrap_or(pit.expiry);
+        if expiry != pit.expiry {
             pit.expiry = expiry;
             self.wheel.set(slot, expiry);
         }

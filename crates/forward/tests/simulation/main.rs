@@ -1,0 +1,227 @@
+//! Whole forwarders in virtual time: workers joined by links that lose, delay, repeat and corrupt
+//! packets, with consumers and producers at the edge.
+//!
+//! Every packet that enters or leaves a worker is checked (`ledger`): Data and Nacks go only where
+//! an Interest waits, every Interest is answered, refused or outlives its lifetime, counters tell
+//! the truth, limits hold, and the PIT is empty in the end. `model` compares one worker with a
+//! forwarder made of lists.
+
+mod apps;
+mod ledger;
+mod model;
+mod network;
+mod random;
+
+use std::time::Duration;
+
+use apps::{Consumer, Flooder, Producer};
+use byname_forward::worker::{CsPolicy, WorkerConfig};
+use byname_wire::NackReason;
+use network::{Faults, Network};
+
+fn names(prefix: &str, range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
+    range.map(move |i| format!("{prefix}/item/{i}"))
+}
+
+fn small() -> WorkerConfig {
+    WorkerConfig { pit_entries_max: 512, cs_packets_max: 64, ..Default::default() }
+}
+
+#[test]
+fn a_line_of_three_delivers_each_item_once() {
+    let mut net = Network::new(1);
+    let routers: Vec<_> = (0..3).map(|_| net.router(WorkerConfig::default())).collect();
+    for pair in routers.windows(2) {
+        let (up, _) = net.link(pair[0], pair[1], Faults::NONE);
+        net.route(pair[0], "/p", &[up]);
+    }
+    let (producer, face) = net.app(routers[2], Producer { freshness_ms: 1000, ..Default::default() });
+    net.route(routers[2], "/p", &[face]);
+    let (consumer, _) = net.app(routers[0], Consumer::new(names("/p", 0..500), 2));
+    net.settle();
+    let consumer = net.app_as::<Consumer>(consumer);
+    assert_eq!((consumer.fetched, consumer.expressed, consumer.timeouts), (500, 500, 0));
+    assert_eq!(net.app_as::<Producer>(producer).interests, 500);
+}
+
+/// Two ways from left to right, both lossy; consumers with overlapping wishes on the left.
+fn diamond(
+    seed: u64,
+    faults: Faults,
+    strategy: &str,
+    config: &WorkerConfig,
+    tries_max: usize,
+) -> (Network, Vec<usize>) {
+    let mut net = Network::new(seed);
+    let [left, up, down, right] = std::array::from_fn(|_| net.router(config.clone()));
+    for (i, middle) in [up, down].into_iter().enumerate() {
+        let (to_middle, _) = net.link(left, middle, faults);
+        let (to_right, _) = net.link(middle, right, faults);
+        net.route(middle, "/p", &[to_right]);
+        net.route(left, ["/p/item", "/p"][i], &[to_middle]);
+    }
+    // Both ways for all items, the upper one cheaper.
+    let (to_up, to_down) = (byname_forward::FaceId(256), byname_forward::FaceId(257));
+    net.route(left, "/p/item", &[to_up, to_down]);
+    let (_, face) = net.app(right, Producer { freshness_ms: 100, ..Default::default() });
+    net.route(right, "/p", &[face]);
+    for node in [left, up, down, right] {
+        net.strategy(node, "/", strategy);
+    }
+    let consumers = (0..3u64)
+        .map(|i| {
+            let from = 100 * i as usize;
+            let wishes = Consumer::new(names("/p", from..from + 200), seed ^ i).tries_max(tries_max);
+            net.app(left, if i == 2 { wishes.can_be_prefix() } else { wishes }).0
+        })
+        .collect();
+    (net, consumers)
+}
+
+#[test]
+fn lossy_links_delay_consumers_but_cheat_none() {
+    let faults = Faults { loss: 0.1, duplicates: 0.1, delay_ms: 3, jitter_ms: 20, ..Faults::NONE };
+    for seed in 0..8 {
+        for strategy in ["best-route", "multicast", "asf"] {
+            let (mut net, consumers) = diamond(seed, faults, strategy, &small(), usize::MAX);
+            net.run_for(Duration::from_secs(600));
+            for &consumer in &consumers {
+                let consumer = net.app_as::<Consumer>(consumer);
+                assert_eq!(consumer.fetched, 200, "seed {seed}, {strategy}: {} sent", consumer.expressed);
+            }
+            net.settle();
+        }
+    }
+}
+
+#[test]
+fn corrupted_packets_break_no_rule() {
+    let faults = Faults { loss: 0.02, duplicates: 0.05, corruption: 0.2, delay_ms: 2, jitter_ms: 10 };
+    for seed in 0..10 {
+        for cs_policy in [CsPolicy::Lru, CsPolicy::S3Fifo] {
+            let config = WorkerConfig { cs_policy, ..small() };
+            let (mut net, consumers) = diamond(seed, faults, "best-route", &config, 5);
+            net.run_for(Duration::from_secs(60));
+            let fetched: usize = consumers.iter().map(|&c| net.app_as::<Consumer>(c).fetched).sum();
+            // Corrupted Data may sit in a content store: consumers give such names up.
+            assert!(fetched > 200, "seed {seed}: {fetched}");
+            net.settle();
+        }
+    }
+}
+
+#[test]
+fn interests_that_go_round_in_circles_die() {
+    for (strategy, hops) in [("best-route", 1), ("multicast", 3)] {
+        let mut net = Network::new(5);
+        let nodes: Vec<_> = (0..5).map(|_| net.router(small())).collect();
+        let mut faces = vec![Vec::new(); 5];
+        for i in 0..5 {
+            for j in i + 1..5 {
+                let (a, b) = net.link(nodes[i], nodes[j], Faults::NONE);
+                faces[i].push(a);
+                faces[j].push(b);
+            }
+        }
+        for (i, &node) in nodes.iter().enumerate() {
+            // Best route sends all round one circle: the face towards the next node.
+            let next = if i == 4 { faces[i][0] } else { faces[i][i] };
+            let ways = if hops == 1 { vec![next] } else { faces[i].clone() };
+            net.route(node, "/p", &ways);
+            net.strategy(node, "/", strategy);
+        }
+        let (consumer, _) = net.app(nodes[0], Consumer::new(names("/p", 0..20), 6).lifetime_ms(300));
+        net.run_for(Duration::from_secs(5));
+        net.stop(consumer);
+        net.settle();
+        let consumer = net.app_as::<Consumer>(consumer);
+        assert_eq!(consumer.fetched, 0);
+        let sent: u64 = nodes.iter().map(|&n| net.ledger(n).interests_out()).sum();
+        // Each node sends an Interest at most once to each of its neighbours.
+        let most = consumer.expressed as u64 * 5 * hops.max(1);
+        assert!(sent <= most + consumer.expressed as u64, "{strategy}: {sent} sent for {}", consumer.expressed);
+        assert!(sent >= consumer.expressed as u64, "{strategy}: it did go round");
+    }
+}
+
+#[test]
+fn without_a_producer_consumers_hear_nacks() {
+    let mut net = Network::new(7);
+    let [near, far] = std::array::from_fn(|_| net.router(small()));
+    let (up, _) = net.link(near, far, Faults::NONE);
+    net.route(near, "/", &[up]);
+    let (consumer, _) = net.app(near, Consumer::new(names("/p", 0..50), 8));
+    net.run_for(Duration::from_secs(2));
+    let no_route = NackReason::NoRoute.number();
+    assert!(net.app_as::<Consumer>(consumer).nacks[&no_route] >= 8);
+    // A producer that refuses, then one that answers.
+    let (refusing, face) = net.app(far, Producer { refuses: Some(NackReason::Congestion), ..Default::default() });
+    net.route(far, "/p", &[face]);
+    net.run_for(Duration::from_secs(2));
+    assert!(net.app_as::<Producer>(refusing).interests > 0);
+    assert!(net.app_as::<Consumer>(consumer).nacks[&NackReason::Congestion.number()] > 0);
+    let (_, face) = net.app(far, Producer::default());
+    net.route(far, "/p", &[face]);
+    net.run_for(Duration::from_secs(10));
+    assert_eq!(net.app_as::<Consumer>(consumer).fetched, 50);
+    net.settle();
+}
+
+#[test]
+fn a_flood_of_distinct_names_fills_no_more_than_its_share() {
+    let mut net = Network::new(9);
+    let [near, far] = std::array::from_fn(|_| net.router(small()));
+    let (up, _) = net.link(near, far, Faults::NONE);
+    net.route(near, "/", &[up]);
+    let (_, face) = net.app(far, Producer::default());
+    net.route(far, "/p", &[face]);
+    // Nobody answers for the flood: its Interests stay until their time is over.
+    let (hole, face) = net.app(far, Flooder { prefix: String::new(), names_per_ms: 0, left: 0 });
+    net.route(far, "/flood", &[face]);
+    net.app(near, Flooder { prefix: "/flood".into(), names_per_ms: 20, left: 30_000 });
+    let (polite, _) = net.app(near, Consumer::new(names("/p", 0..100), 10));
+    net.run_for(Duration::from_secs(30));
+    let consumer = net.app_as::<Consumer>(polite);
+    assert_eq!((consumer.fetched, consumer.timeouts), (100, 0), "the flood does not hurt who asks little");
+    let counters = net.worker(near).counters();
+    let dropped = counters.drops.iter().find(|(reason, _)| *reason == "pit-full").expect("a reason").1;
+    assert!(dropped > 20_000, "{dropped}");
+    net.stop(hole);
+    net.settle();
+}
+
+#[test]
+fn routes_and_faces_change_under_traffic() {
+    for seed in 0..5 {
+        let faults = Faults { loss: 0.02, jitter_ms: 4, ..Faults::NONE };
+        let mut net = Network::new(seed);
+        let [left, up, down, right] = std::array::from_fn(|_| net.router(small()));
+        let (to_up, _) = net.link(left, up, faults);
+        let (to_down, _) = net.link(left, down, faults);
+        let (up_right, _) = net.link(up, right, faults);
+        let (down_right, _) = net.link(down, right, faults);
+        net.route(up, "/p", &[up_right]);
+        net.route(down, "/p", &[down_right]);
+        let (_, face) = net.app(right, Producer::default());
+        net.route(right, "/", &[face]);
+        net.route(left, "/", &[to_up]);
+        let (consumer, _) = net.app(left, Consumer::new(names("/p", 0..2000), seed));
+        for round in 0..40 {
+            net.run_for(Duration::from_millis(50));
+            let ways = if net.random.chance(0.5) { [to_up, to_down] } else { [to_down, to_up] };
+            let prefix = ["/p", "/p/item", "/p/item/7", "/p/item/1999"][net.random.below(4) as usize];
+            let few = net.random.below(3) as usize;
+            net.route(left, prefix, &ways[..few]);
+            if round == 20 {
+                net.face_down(left, to_up);
+                net.route(left, "/", &[to_down]);
+            }
+        }
+        for prefix in ["/p", "/p/item", "/p/item/7", "/p/item/1999"] {
+            net.route(left, prefix, &[]);
+        }
+        net.run_for(Duration::from_secs(120));
+        assert_eq!(net.app_as::<Consumer>(consumer).fetched, 2000, "seed {seed}");
+        net.settle();
+    }
+}

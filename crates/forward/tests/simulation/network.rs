@@ -1,0 +1,312 @@
+//! Workers joined by links with faults, in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::strategy::StrategyChoice;
+use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::worker::{Worker, WorkerConfig};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_lookup::prefix::LongestFirst;
+use byname_lookup::{Change, Control, EntryId, Update};
+use byname_wire::{Name, NameHashKey};
+
+use crate::apps::App;
+use crate::ledger::Ledger;
+use crate::random::Random;
+
+/// What a link does to packets, each way alike.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplicates: f64,
+    /// One bit of the packet turns over.
+    pub corruption: f64,
+    pub delay_ms: u64,
+    /// Added to the delay, up to this much: packets overtake each other.
+    pub jitter_ms: u64,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults { loss: 0.0, duplicates: 0.0, corruption: 0.0, delay_ms: 5, jitter_ms: 0 };
+}
+
+#[derive(Clone, Copy)]
+enum Peer {
+    Node(usize, FaceId),
+    App(usize),
+}
+
+struct Node {
+    worker: Worker,
+    control: LongestFirst,
+    tables: Arc<Tables>,
+    groups: u32,
+    faces: HashMap<FaceId, (Peer, Faults)>,
+    ledger: Ledger,
+    /// When a timer event is due already.
+    timer: Option<Ticks>,
+}
+
+enum Event {
+    ToNode(usize, Received),
+    ToApp(usize, LinkFields, Packet),
+    NodeTimer(usize),
+    AppTimer(usize),
+}
+
+/// The network, its clock and its dice.
+pub struct Network {
+    pub now: Ticks,
+    pub random: Random,
+    nodes: Vec<Node>,
+    apps: Vec<(Box<dyn App>, usize, FaceId)>,
+    /// Keys of `events` by time, and by number among those of one time.
+    order: BinaryHeap<Reverse<(Ticks, u64)>>,
+    events: HashMap<u64, Event>,
+    event_count: u64,
+}
+
+impl Network {
+    pub fn new(seed: u64) -> Self {
+        Network {
+            now: Ticks::from_ms(1_000_000),
+            random: Random(seed),
+            nodes: Vec::new(),
+            apps: Vec::new(),
+            order: BinaryHeap::new(),
+            events: HashMap::new(),
+            event_count: 0,
+        }
+    }
+
+    /// Adds a router; returns its number.
+    pub fn router(&mut self, config: WorkerConfig) -> usize {
+        let key = NameHashKey([self.random.next(), self.random.next()]);
+        let control = LongestFirst::new(key, 1000);
+        let tables = Arc::new(Tables::new(control.query()));
+        let worker = Worker::new(config.clone(), key, tables.clone(), self.random.next());
+        let ledger = Ledger::new(config);
+        self.nodes.push(Node { worker, control, tables, groups: 0, faces: HashMap::new(), ledger, timer: None });
+        self.nodes.len() - 1
+    }
+
+    /// Joins two routers; returns the face of each.
+    pub fn link(&mut self, a: usize, b: usize, faults: Faults) -> (FaceId, FaceId) {
+        let (face_a, face_b) = (self.next_face(a), self.next_face(b));
+        self.face_up(a, face_a, Scope::NonLocal, Peer::Node(b, face_b), faults);
+        self.face_up(b, face_b, Scope::NonLocal, Peer::Node(a, face_a), faults);
+        (face_a, face_b)
+    }
+
+    /// Attaches an application by a link without faults; returns its number and its face.
+    pub fn app(&mut self, node: usize, app: impl App + 'static) -> (usize, FaceId) {
+        let face = self.next_face(node);
+        self.apps.push((Box::new(app), node, face));
+        let number = self.apps.len() - 1;
+        let faults = Faults { delay_ms: 0, ..Faults::NONE };
+        self.face_up(node, face, Scope::Local, Peer::App(number), faults);
+        self.schedule(self.now, Event::AppTimer(number));
+        (number, face)
+    }
+
+    fn next_face(&self, node: usize) -> FaceId {
+        FaceId(256 + self.nodes[node].faces.len() as u64)
+    }
+
+    fn face_up(&mut self, node: usize, face: FaceId, scope: Scope, peer: Peer, faults: Faults) {
+        self.nodes[node].worker.face_up(face, scope, LinkType::PointToPoint);
+        self.nodes[node].faces.insert(face, (peer, faults));
+    }
+
+    /// The face goes away; what is on its way to it is lost.
+    pub fn face_down(&mut self, node: usize, face: FaceId) {
+        self.nodes[node].worker.face_down(face);
+    }
+
+    /// Sets the route of a prefix, or removes it where there are no faces.
+    pub fn route(&mut self, node: usize, prefix: &str, faces: &[FaceId]) {
+        let node = &mut self.nodes[node];
+        let prefix: Name = prefix.parse().expect("a literal name");
+        let change = if faces.is_empty() {
+            Change::Remove(prefix)
+        } else {
+            let nexthops = faces.iter().zip(0..).map(|(&face, cost)| Nexthop { face, cost }).collect();
+            let entry = EntryId(node.groups);
+            node.groups += 1;
+            node.tables.set_group(entry, Some(NexthopGroup { nexthops }));
+            Change::Set(prefix, entry)
+        };
+        if let Update::Replace(fib) = node.control.apply(&[change]).expect("few routes") {
+            node.tables.replace_fib(fib);
+        }
+        assert!(node.tables.grace().passed(), "the worker is between two bursts");
+        node.control.reclaim();
+    }
+
+    pub fn strategy(&mut self, node: usize, prefix: &str, strategy: &str) {
+        let name: Name = format!("/localhost/nfd/strategy/{strategy}").parse().expect("a literal name");
+        let strategy = byname_forward::strategy::instance_name(name.as_ref()).expect("a known strategy");
+        let prefix = prefix.parse().expect("a literal name");
+        self.nodes[node].worker.set_strategy_choices(&[StrategyChoice { prefix, strategy }]);
+    }
+
+    /// Lets all happen that is due within `time`.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(&Reverse((at, _))) = self.order.peek()
+            && at <= end
+        {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Runs until nothing is left to happen, then checks every router's books.
+    pub fn settle(&mut self) {
+        while !self.order.is_empty() {
+            self.step();
+        }
+        for node in &self.nodes {
+            node.ledger.check_settled(self.now, &node.worker);
+        }
+    }
+
+    pub fn ledger(&self, node: usize) -> &Ledger {
+        &self.nodes[node].ledger
+    }
+
+    pub fn worker(&self, node: usize) -> &Worker {
+        &self.nodes[node].worker
+    }
+
+    pub fn stop(&mut self, app: usize) {
+        self.apps[app].0.stop();
+    }
+
+    pub fn app_as<T: 'static>(&self, app: usize) -> &T {
+        self.apps[app].0.as_any().downcast_ref().expect("the kind of application that was attached")
+    }
+
+    fn schedule(&mut self, at: Ticks, event: Event) {
+        self.order.push(Reverse((at, self.event_count)));
+        self.events.insert(self.event_count, event);
+        self.event_count += 1;
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let Reverse((at, number)) = self.order.pop()?;
+        assert!(at >= self.now);
+        self.now = at;
+        self.events.remove(&number)
+    }
+
+    fn step(&mut self) {
+        match self.pop() {
+            Some(Event::ToNode(node, received)) => {
+                let mut input = vec![received];
+                self.take_more_for(node, &mut input);
+                self.poll(node, input);
+            }
+            Some(Event::NodeTimer(node)) => {
+                self.nodes[node].timer = None;
+                self.poll(node, Vec::new());
+            }
+            Some(Event::ToApp(app, fields, packet)) => {
+                let mut sent = Vec::new();
+                self.apps[app].0.receive(self.now, &fields, &packet, &mut sent);
+                self.send_from_app(app, sent);
+            }
+            Some(Event::AppTimer(app)) => {
+                let mut sent = Vec::new();
+                let next = self.apps[app].0.tick(self.now, &mut sent);
+                if let Some(at) = next {
+                    assert!(at > self.now);
+                    self.schedule(at, Event::AppTimer(app));
+                }
+                self.send_from_app(app, sent);
+            }
+            None => {}
+        }
+    }
+
+    /// Packets that come at one moment come in one burst.
+    fn take_more_for(&mut self, node: usize, input: &mut Vec<Received>) {
+        while let Some(&Reverse((at, number))) = self.order.peek() {
+            if at != self.now || !matches!(&self.events[&number], Event::ToNode(n, _) if *n == node) {
+                return;
+            }
+            self.order.pop();
+            if let Some(Event::ToNode(_, received)) = self.events.remove(&number) {
+                input.push(received);
+            }
+        }
+    }
+
+    fn poll(&mut self, number: usize, mut input: Vec<Received>) {
+        let node = &mut self.nodes[number];
+        for received in &mut input {
+            node.ledger.enters(self.now, received);
+        }
+        let mut output = Vec::new();
+        node.worker.poll(self.now, &mut input, &mut output);
+        assert!(input.is_empty(), "poll drains its input");
+        for sent in &output {
+            node.ledger.leaves(self.now, sent);
+        }
+        node.ledger.check_bounds(&node.worker);
+        if let Some(deadline) = node.worker.next_deadline() {
+            let at = deadline.max(self.now + Duration::from_nanos(1));
+            if node.timer.is_none_or(|due| at < due) {
+                node.timer = Some(at);
+                self.schedule(at, Event::NodeTimer(number));
+            }
+        }
+        for sent in output {
+            self.transmit(number, sent);
+        }
+    }
+
+    fn transmit(&mut self, node: usize, sent: Outgoing) {
+        let (peer, faults) = self.nodes[node].faces[&sent.face];
+        // Across a link only what the link protocol carries arrives.
+        let fields = LinkFields {
+            pit_token: sent.fields.pit_token,
+            nack: sent.fields.nack,
+            congestion_mark: sent.fields.congestion_mark,
+            ..Default::default()
+        };
+        self.carry(peer, faults, fields, sent.packet);
+    }
+
+    fn send_from_app(&mut self, app: usize, sent: Vec<(LinkFields, Packet)>) {
+        let (node, face) = (self.apps[app].1, self.apps[app].2);
+        for (fields, packet) in sent {
+            self.carry(Peer::Node(node, face), Faults { delay_ms: 0, ..Faults::NONE }, fields, packet);
+        }
+    }
+
+    fn carry(&mut self, peer: Peer, faults: Faults, fields: LinkFields, packet: Packet) {
+        if self.random.chance(faults.loss) {
+            return;
+        }
+        let copies = if self.random.chance(faults.duplicates) { 2 } else { 1 };
+        for _ in 0..copies {
+            let mut packet = Packet::copy_from(&packet);
+            if self.random.chance(faults.corruption) {
+                let bit = self.random.below(packet.len() as u64 * 8) as usize;
+                packet.unshared_mut().expect("a copy of our own")[bit / 8] ^= 1 << (bit % 8);
+            }
+            let jitter_us = if faults.jitter_ms == 0 { 0 } else { self.random.below(faults.jitter_ms * 1000) };
+            let at = self.now + Duration::from_millis(faults.delay_ms) + Duration::from_micros(jitter_us);
+            let event = match peer {
+                Peer::Node(node, face) => Event::ToNode(node, Received { face, fields: fields.clone(), packet }),
+                Peer::App(app) => Event::ToApp(app, fields.clone(), packet),
+            };
+            self.schedule(at, event);
+        }
+    }
+}

@@ -12,7 +12,6 @@ use thiserror::Error;
 use super::keys::{KeyError, VerifyingKey};
 use super::locator_names;
 
-
 const NOT_BEFORE: u64 = 0xfe;
 const NOT_AFTER: u64 = 0xff;
 
@@ -145,9 +144,7 @@ fn parse_iso_ms(text: &[u8]) -> Option<u64> {
         return None;
     }
     let number = |range: std::ops::Range<usize>| {
-        text[range].iter().try_fold(0u16, |n, digit| {
-            digit.is_ascii_digit().then(|| n * 10 + u16::from(digit - b'0'))
-        })
+        text[range].iter().try_fold(0u16, |n, digit| digit.is_ascii_digit().then(|| n * 10 + u16::from(digit - b'0')))
     };
     let small = |range| number(range).and_then(|n| u8::try_from(n).ok());
     let time =

@@ -202,8 +202,7 @@ impl Authorizer {
         unix_ms: u64,
     ) -> Result<Authorized, Refusal> {
         let command = Command::from_data(announcement);
-        let outcome =
-            self.check_signer(&command, Module::Rib, scope, unix_ms).map(|by| self.authorized(&by));
+        let outcome = self.check_signer(&command, Module::Rib, scope, unix_ms).map(|by| self.authorized(&by));
         if let Err(refusal) = &outcome {
             self.refusals.count(*refusal);
         }

@@ -50,9 +50,7 @@ impl ReplayGuard {
         let fingerprint = self.fingerprint.hash_one(command.signed);
         let history = match key {
             None => &mut self.shared,
-            Some(key) => {
-                self.by_key.entry(key.clone()).or_insert_with(|| History::new(KEY_HISTORY_MAX, true))
-            }
+            Some(key) => self.by_key.entry(key.clone()).or_insert_with(|| History::new(KEY_HISTORY_MAX, true)),
         };
         history.insert(fingerprint, command.time_ms.unwrap_or(0))
     }

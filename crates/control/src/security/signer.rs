@@ -5,17 +5,14 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::{Name, digest};
 use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256,
-    RsaKeyPair,
-};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use thiserror::Error;
 
 /// Why a signer cannot be made, or cannot sign.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SignerError {
     /// The private key is not PKCS#8, or of no kind that is supported.
-    #[error("the private key is not PKCS#8 of ECDSA P-256, P-384, Ed25519 or RSA")]
+    #[error("the private key is not PKCS#8 of ECDSA P-256, Ed25519 or RSA")]
     Key,
     /// The system gives no randomness, or the key refuses to sign.
     #[error("the key cannot sign")]
@@ -44,15 +41,15 @@ impl Signer {
         Signer { key: Key::Digest, key_name: None, random: SystemRandom::new() }
     }
 
-    /// A private key in PKCS#8: ECDSA P-256 or P-384, Ed25519, RSA.
+    /// A private key in PKCS#8: ECDSA P-256, Ed25519, RSA. (NDN signs P-384 keys over SHA-256, which
+    /// `ring` verifies but does not make.)
     ///
     /// # Errors
     /// [`SignerError::Key`] for anything else.
     pub fn from_pkcs8(key_name: Name, pkcs8: &[u8]) -> Result<Self, SignerError> {
         let random = SystemRandom::new();
-        let ecdsa = |algorithm| EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &random).map(|k| Key::Ecdsa(Box::new(k)));
-        let key = ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING)
-            .or_else(|_| ecdsa(&ECDSA_P384_SHA256_ASN1_SIGNING))
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, &random)
+            .map(|k| Key::Ecdsa(Box::new(k)))
             .or_else(|_| Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).map(|k| Key::Ed25519(Box::new(k))))
             .or_else(|_| RsaKeyPair::from_pkcs8(pkcs8).map(|k| Key::Rsa(Box::new(k))))
             .map_err(|_| SignerError::Key)?;

@@ -9,9 +9,7 @@ use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::tlv::{push_nested, push_nni, push_tlv, types};
 use byname_wire::{Component, Interest, Name};
 use ring::rand::SystemRandom;
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
-};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 
 use super::*;
 
@@ -50,8 +48,7 @@ fn spki(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
     element(0x30, &[element(0x30, algorithm), element(0x03, &bits)].concat())
 }
 
-const P256_ALGORITHM: &[u8] =
-    b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+const P256_ALGORITHM: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 const P384_ALGORITHM: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22";
 const ED25519_ALGORITHM: &[u8] = b"\x06\x03\x2b\x65\x70";
 const RSA_ALGORITHM: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
@@ -214,20 +211,13 @@ fn clocks_are_compared() {
 #[test]
 fn each_algorithm_verifies_and_each_forgery_fails() {
     let random = SystemRandom::new();
-    let p384 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P384_SHA256_ASN1_SIGNING, &random).expect("a key");
-    let p384_pair =
-        EcdsaKeyPair::from_pkcs8(&ECDSA_P384_SHA256_ASN1_SIGNING, p384.as_ref(), &random).expect("its own form");
     let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).expect("a key");
     let ed25519_pair = Ed25519KeyPair::from_pkcs8(ed25519.as_ref()).expect("its own form");
-    let rsa = include_bytes!("test_rsa2048.pk8");
+    let rsa = include_bytes!("vectors/rsa2048.pk8");
     let rsa_pair = ring::signature::RsaKeyPair::from_pkcs8(rsa).expect("a key");
     let key_name = || name("/alice/KEY/1");
     let signers = [
         p256_signer(),
-        (
-            Signer::from_pkcs8(key_name(), p384.as_ref()).expect("a key"),
-            certificate(&spki(P384_ALGORITHM, p384_pair.public_key().as_ref())),
-        ),
         (
             Signer::from_pkcs8(key_name(), ed25519.as_ref()).expect("a key"),
             certificate(&spki(ED25519_ALGORITHM, ed25519_pair.public_key().as_ref())),
@@ -255,15 +245,31 @@ fn each_algorithm_verifies_and_each_forgery_fails() {
     }
 }
 
+/// Keys and signatures of the message `NDN` made with OpenSSL 3: `openssl ecparam -name secp384r1
+/// -genkey`, and `-name prime256v1 -param_enc explicit` as in certificates of early ndn-cxx;
+/// `openssl dgst -sha256 -sign`.
+#[test]
+fn keys_and_signatures_of_openssl_verify() {
+    let vectors: [(&[u8], &[u8], &str); 2] = [
+        (include_bytes!("vectors/p384.spki"), include_bytes!("vectors/p384.sig"), "ECDSA P-384"),
+        (include_bytes!("vectors/p256_explicit.spki"), include_bytes!("vectors/p256_explicit.sig"), "ECDSA P-256"),
+    ];
+    for (spki, value, kind) in vectors {
+        let key = VerifyingKey::from_spki(spki).expect("a key");
+        assert_eq!(format!("{key:?}"), kind);
+        assert!(key.verifies(SignatureType::Sha256WithEcdsa, &[b"N", b"DN"], value));
+        assert!(!key.verifies(SignatureType::Sha256WithEcdsa, &[b"N", b"DM"], value));
+        assert!(!key.verifies(SignatureType::Sha256WithRsa, &[b"N", b"DN"], value));
+    }
+}
+
 #[test]
 fn shared_secrets_verify() {
     let key_name = name("/home/KEY/1");
     let key = VerifyingKey::from_hmac_secret(b"secret");
     let signer = TrustedSigner::Hmac { key_name: key_name.clone(), key };
-    let mut authorizer = Authorizer::new(
-        vec![Rule { remote: true, signer, modules: vec![Module::Rib] }],
-        TimeWindow::default(),
-    );
+    let mut authorizer =
+        Authorizer::new(vec![Rule { remote: true, signer, modules: vec![Module::Rib] }], TimeWindow::default());
     let good = Signer::hmac(key_name.clone(), b"secret").sign_command(&command(), NOW_MS).expect("signed");
     assert_eq!(authorize(&mut authorizer, &good, Scope::NonLocal), Ok(Authorized { key_name: Some(key_name.clone()) }));
     let bad = Signer::hmac(key_name, b"other").sign_command(&command(), NOW_MS).expect("signed");
@@ -312,11 +318,13 @@ fn a_key_must_give_a_time() {
         seq_num: None,
     };
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
-    let wire =
-        command().encode_signed(&info, |signed| ring::hmac::sign(&key, &signed.concat()).as_ref().to_vec());
+    let wire = command().encode_signed(&info, |signed| ring::hmac::sign(&key, &signed.concat()).as_ref().to_vec());
     let hmac = TrustedSigner::Hmac { key_name: key_name.clone(), key: VerifyingKey::from_hmac_secret(secret) };
-    let rules = [hmac, TrustedSigner::Certificate(Box::new(certificate))]
-        .map(|signer| Rule { remote: true, signer, modules: vec![Module::Rib] });
+    let rules = [hmac, TrustedSigner::Certificate(Box::new(certificate))].map(|signer| Rule {
+        remote: true,
+        signer,
+        modules: vec![Module::Rib],
+    });
     let mut authorizer = Authorizer::new(rules.into(), TimeWindow::default());
     assert_eq!(authorize(&mut authorizer, &wire, Scope::NonLocal), Err(Refusal::NoTime));
 }

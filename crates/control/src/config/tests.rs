@@ -1,0 +1,172 @@
+//! The documented default, and what is said to those who err.
+
+use std::path::Path;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("byname.toml"))
+}
+
+#[test]
+fn the_documented_default_is_the_default() {
+    assert_eq!(parse(default_toml()), Ok(Config::default()));
+    assert_eq!(parse(""), Ok(Config::default()));
+}
+
+#[test]
+fn every_setting_is_documented() {
+    // An unknown word makes the parser name all that it knows.
+    let sections: Vec<&str> = default_toml().split("\n[").skip(1).collect();
+    assert_eq!(sections.len(), 17);
+    for section in sections {
+        let (header, body) = section.split_once('\n').expect("a header ends");
+        if header == "tables.strategies]" || header == "log.modules]" {
+            continue;
+        }
+        let error = parse(&format!("[{header}\nzzzzzzzzzzzz = 1\n")).expect_err("an unknown word");
+        let (_, known) = error.problem.split_once("known are ").expect("what is known");
+        for key in known.split(", ").filter(|key| !key.contains("certificate") && !key.contains("hmac")) {
+            let set = body.lines().any(|line| line.starts_with(&format!("{key} = ")));
+            let table = format!("[{}.{key}]", header.trim_matches(['[', ']']));
+            assert!(set || default_toml().contains(&table), "[{header} lacks {key}");
+        }
+    }
+}
+
+#[test]
+fn values_are_written_as_people_do() {
+    let config = parse(
+        r#"
+        [tables]
+        cs_bytes = "1 GiB"
+        cs_policy = "s3-fifo"
+        strategies = { "/" = "multicast", "/a" = "/localhost/nfd/strategy/best-route" }
+        [faces.udp]
+        idle_timeout = "90 s"
+        [network]
+        producer_regions = ["/net/here"]
+        [log]
+        level = "warn"
+        modules = { byname_face = "trace" }
+        [[face]]
+        remote = "udp4://192.0.2.1:6363"
+        [[route]]
+        prefix = "/ndn"
+        face = "udp4://192.0.2.1:6363"
+        cost = 10
+        "#,
+    )
+    .expect("a configuration");
+    assert_eq!(config.tables.cs_bytes, 1 << 30);
+    assert_eq!(config.tables.cs_policy, CsPolicy::S3Fifo);
+    assert_eq!(config.tables.strategies.len(), 2);
+    assert_eq!(config.faces.udp.idle_timeout, Duration::from_secs(90));
+    assert_eq!(config.network.producer_regions[0].to_string(), "/net/here");
+    assert_eq!(config.log.filter(), "warn,byname_face=trace");
+    assert_eq!(config.initial_faces, [InitialFace::new("udp4://192.0.2.1:6363".parse().expect("a URI"))]);
+    assert_eq!(config.initial_routes[0].cost, 10);
+    assert!(config.initial_routes[0].child_inherit);
+}
+
+/// What is wrong, and all that is said about it.
+const ERRORS: &[(&str, &str)] = &[
+    (
+        "[faces.udp]\nlisten = true\nprot = 6363\n",
+        "byname.toml:3:1: unknown word `prot` in [faces.udp]; did you mean `port`?",
+    ),
+    ("[table]\n", "byname.toml:1:2: unknown word `table` in [table]; did you mean `tables`?"),
+    ("[metrics]\nzzzzzzzz = 1\n", "byname.toml:2:1: unknown word `zzzzzzzz` in [metrics]; known are enabled, listen"),
+    ("[log]\nlevel = \"wran\"\n", "byname.toml:2:9: unknown word `wran` in [log]; did you mean `warn`?"),
+    (
+        "[faces.udp]\nidle_timeout = \"10 minuts\"\n",
+        "byname.toml:2:16: \"10 minuts\" is no time; write for example \"10 min\", \"30 s\" or \"500 ms\"",
+    ),
+    (
+        "[faces.udp]\nidle_timeout = 600\n",
+        "byname.toml:2:16: 600 is no time; write for example \"10 min\", \"30 s\" or \"500 ms\"",
+    ),
+    (
+        "[tables]\ncs_bytes = \"many\"\n",
+        "byname.toml:2:12: \"many\" is no size; write octets, or for example \"128 MiB\" or \"500 MB\"",
+    ),
+    ("[tables]\npit_entries = 0\n", "byname.toml:2:15: 0 would let nothing through; write at least 1"),
+    ("[faces.tcp]\nport = 70000\n", "byname.toml:2:8: 70000 is no port; write 0 to 65535 (0: any free one)"),
+    ("[faces.udp]\nmtu = 20\n", "byname.toml:2:7: 20 octets are no frame size; write 64 to 8800"),
+    ("[network]\nproducer_regions = [\"net\"]\n", "byname.toml:2:20: \"net\" is no name; names begin with /"),
+    (
+        "[tables.strategies]\n\"/\" = \"fastest\"\n",
+        "byname.toml:1:1: \"fastest\" for /: no such strategy; write \"best-route\", \"multicast\", \"adaptive\" \
+         or the full name of one of these",
+    ),
+    (
+        "[tables.strategies]\n\"/a\" = \"multicast\"\n",
+        "byname.toml:1:1: every name needs a strategy: add \"/\" = \"best-route\"",
+    ),
+    (
+        "[faces.udp.multicast]\ngroup_ipv4 = \"192.0.2.1:56363\"\n",
+        "byname.toml:2:14: 192.0.2.1:56363 is no IPv4 multicast group; write for example \"224.0.23.170:56363\"",
+    ),
+    (
+        "[[authorization]]\nfrom = \"network\"\nsigner = \"any\"\nmodules = [\"rib\"]\n",
+        "byname.toml:1:1: signer = \"any\" with from = \"network\" would let anyone command this router: \
+         name a certificate, or write from = \"host\"",
+    ),
+    (
+        "[[authorization]]\nmodules = [\"rib\"]\n",
+        "byname.toml:1:1: an [[authorization]] wants exactly one of signer = \"any\", certificate = \"FILE\", \
+         or hmac_key = \"/name\" with hmac_secret_file = \"FILE\"",
+    ),
+    (
+        "[[authorization]]\nsigner = \"any\"\nmodules = [\"ribs\"]\n",
+        "byname.toml:3:12: unknown word `ribs` in [[authorization]]; did you mean `rib`?",
+    ),
+    (
+        "[faces.tcp]\nipv4 = false\nipv6 = false\n",
+        "byname.toml: [faces.tcp] listens, but neither on ipv4 nor on ipv6: set `listen = false`, \
+         or one of `ipv4` and `ipv6` to true",
+    ),
+    (
+        "[faces.websocket]\nport = 6363\n",
+        "byname.toml: [faces.tcp] and [faces.websocket] both want TCP port 6363: change one `port`",
+    ),
+    (
+        "[[face]]\nremote = \"unix:///run/x.sock\"\n",
+        "byname.toml:2:10: \"unix:///run/x.sock\" cannot be connected to; \
+         write for example \"udp4://192.0.2.1:6363\" or \"tcp6://[2001:db8::1]:6363\"",
+    ),
+];
+
+#[test]
+fn errors_say_where_and_what_to_do() {
+    for (text, expected) in ERRORS {
+        let error = parse(text).expect_err(text);
+        assert_eq!(error.to_string(), *expected, "for\n{text}");
+    }
+}
+
+#[test]
+fn malformed_toml_has_a_place() {
+    let error = parse("[general\nspin = 1\n").expect_err("no TOML");
+    assert_eq!(error.position.map(|(line, _)| line), Some(1));
+    assert!(!error.problem.is_empty());
+}
+
+#[test]
+fn rights_come_from_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("byname.toml");
+    let with = |text: &str| Config::parse(text, &path).expect("a configuration").authorizer();
+    let hmac =
+        "[[authorization]]\nfrom = \"network\"\nhmac_key = \"/k\"\nhmac_secret_file = \"s\"\nmodules = [\"rib\"]\n";
+    assert!(matches!(with(hmac), Err(RightsError::Secret { .. })));
+    std::fs::write(folder.path().join("s"), "short\n").expect("written");
+    assert!(matches!(with(hmac), Err(RightsError::ShortSecret { octets: 5, .. })));
+    std::fs::write(folder.path().join("s"), "a secret of some length\n").expect("written");
+    let authorizer = with(hmac).expect("rights");
+    assert!(authorizer.serves_remote(crate::security::Module::Rib));
+    assert!(!authorizer.serves_remote(crate::security::Module::Faces));
+    let anchors = "[rib]\nlocalhop_anchors = [\"none.ndncert\"]\n";
+    let Err(error) = with(anchors) else { panic!("there is no such file") };
+    assert!(error.to_string().contains("none.ndncert"), "{error}");
+}

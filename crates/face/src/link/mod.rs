@@ -110,6 +110,12 @@ impl LinkService {
     /// Takes one frame from the peer, and appends the network packet that it holds or completes.
     /// The payload is copied, once.
     pub fn receive(&mut self, now: Ticks, face: FaceId, frame: &[u8], out: &mut Vec<Received>) {
+        self.receive_from(now, face, 0, frame, out);
+    }
+
+    /// As [`LinkService::receive`], on a face that hears several peers: `endpoint` tells them
+    /// apart, for each numbers its fragments by itself.
+    pub fn receive_from(&mut self, now: Ticks, face: FaceId, endpoint: u64, frame: &[u8], out: &mut Vec<Received>) {
         self.counters.in_bytes += frame.len() as u64;
         if matches!(frame.first(), Some(5 | 6)) {
             if !is_network_packet(frame) {
@@ -134,7 +140,7 @@ impl LinkService {
         }
         let Some(fragment) = lp.fragment else { return };
         if lp.frag_count > 1 || lp.frag_index > 0 {
-            self.receive_fragment(now, face, &lp, fragment, out);
+            self.receive_fragment(now, (face, endpoint), &lp, fragment, out);
         } else if is_network_packet(fragment) {
             self.deliver(face, self.received_fields(&lp), Packet::copy_from(fragment), out);
         } else {
@@ -203,7 +209,7 @@ impl LinkService {
     fn receive_fragment(
         &mut self,
         now: Ticks,
-        face: FaceId,
+        (face, endpoint): (FaceId, u64),
         lp: &LpPacket<'_>,
         fragment: &[u8],
         out: &mut Vec<Received>,
@@ -211,7 +217,7 @@ impl LinkService {
         let fields = if lp.frag_index == 0 { Some(self.received_fields(lp)) } else { None };
         let budget = &self.budget;
         let reassembler = self.reassembler.get_or_insert_with(|| Box::new(Reassembler::new(budget.clone())));
-        match reassembler.add(now, lp, fields, fragment) {
+        match reassembler.add(now, endpoint, lp, fields, fragment) {
             Outcome::Incomplete => {}
             Outcome::Refused => self.counters.in_malformed += 1,
             Outcome::Evicted => self.counters.in_reassembly_timeouts += 1,

@@ -69,6 +69,8 @@ pub(super) enum Outcome {
 }
 
 struct Partial {
+    /// Which of several peers sends it.
+    endpoint: u64,
     /// Sequence of the first fragment.
     base: u64,
     count: u64,
@@ -96,6 +98,7 @@ impl Reassembler {
     pub(super) fn add(
         &mut self,
         now: Ticks,
+        endpoint: u64,
         lp: &LpPacket<'_>,
         fields: Option<LinkFields>,
         fragment: &[u8],
@@ -106,7 +109,7 @@ impl Reassembler {
             return Outcome::Refused;
         }
         let base = sequence.wrapping_sub(index);
-        let known = self.partials.iter().rposition(|p| p.base == base);
+        let known = self.partials.iter().rposition(|p| p.base == base && p.endpoint == endpoint);
         if let Some(i) = known {
             let partial = &self.partials[i];
             if partial.count != count || partial.bytes + fragment.len() > PACKET_BYTES_MAX {
@@ -128,7 +131,7 @@ impl Reassembler {
         }
         let (i, evicted) = match known {
             Some(i) => (i, false),
-            None => self.open(now, base, count),
+            None => self.open(now, endpoint, base, count),
         };
         let partial = &mut self.partials[i];
         let at = partial.pieces.partition_point(|p| p.0 < index);
@@ -160,12 +163,13 @@ impl Reassembler {
         expired
     }
 
-    fn open(&mut self, now: Ticks, base: u64, count: u64) -> (usize, bool) {
+    fn open(&mut self, now: Ticks, endpoint: u64, base: u64, count: u64) -> (usize, bool) {
         let full = self.partials.len() >= PARTIALS_MAX;
         if full {
             self.remove(0);
         }
         self.partials.push_back(Partial {
+            endpoint,
             base,
             count,
             pieces: Vec::new(),

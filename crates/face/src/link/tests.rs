@@ -246,6 +246,19 @@ fn inconsistent_and_duplicate_fragments_are_refused() {
 }
 
 #[test]
+fn peers_of_one_face_may_use_the_same_sequences() {
+    let mut link = service(None, 0);
+    let packets = [network_packet(6, 20, 3), network_packet(6, 20, 4)];
+    let mut out = Vec::new();
+    for (index, range) in [(0, 0..10), (1, 10..20)] {
+        for (endpoint, packet) in (0..).zip(&packets) {
+            link.receive_from(Ticks(0), FACE, endpoint, &fragment(index, index, 2, &packet[range.clone()]), &mut out);
+        }
+    }
+    assert!(out.iter().map(|r| &*r.packet).eq(packets.iter().map(|p| &**p)));
+}
+
+#[test]
 fn incomplete_packets_are_bounded_in_number_and_time() {
     let mut link = service(None, 0);
     for n in 0..1000 {

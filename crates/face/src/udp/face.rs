@@ -68,6 +68,12 @@ impl UdpFace {
         }
     }
 
+    /// Leaves the source address to the system.
+    pub(super) fn without_source(mut self) -> Self {
+        self.source = None;
+        self
+    }
+
     /// Whether the link service is due before the timer that is set.
     pub(super) fn has_earlier_deadline(&self) -> bool {
         self.link.next_deadline().is_some_and(|at| self.timer.is_none_or(|timer| at < timer))

@@ -274,7 +274,7 @@ impl Faces {
 }
 
 /// The settings of a datagram face after a change; what is wrong with them otherwise.
-pub(crate) fn changed_link_config(old: &LinkConfig, change: &FaceChange, scope: Scope) -> Result<LinkConfig, String> {
+pub(super) fn changed_link_config(old: &LinkConfig, change: &FaceChange, scope: Scope) -> Result<LinkConfig, String> {
     let mut config = old.clone();
     if let Some(mtu) = change.mtu {
         if mtu < MTU_MIN {

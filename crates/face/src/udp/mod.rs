@@ -10,6 +10,7 @@
 
 mod face;
 mod faces;
+pub mod multicast;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 use face::Sent;
 use faces::{Faces, without_flow};
-pub(crate) use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
+use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
 
 /// An on-demand face that heard nothing for this long may make room for another.
 pub const EVICT_IDLE: Duration = Duration::from_secs(10);

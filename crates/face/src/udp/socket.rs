@@ -13,18 +13,18 @@ use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mt
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// The longest datagram over IPv4; a run is no longer either.
-pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_507;
+pub(super) const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Distance between receive buffers. Not a power of two, so that their beginnings, which is all of
 /// them that single datagrams use, do not fall into the same cache sets.
 const BUFFER_STRIDE: usize = 65_536 + 1_088;
 /// Buffers filled by one system call on a busy socket.
-pub(crate) const BUFFERS_BUSY: usize = 32;
+pub(super) const BUFFERS_BUSY: usize = 32;
 /// Times that GSO is switched on again after the system refused a run. A refusal that concerns one
 /// peer's route must not slow all others; one that concerns the machine must not cost forever.
 const GSO_RETRIES: u32 = 64;
 
 /// A non-blocking UDP socket with its buffers.
-pub(crate) struct DatagramSocket {
+pub(super) struct DatagramSocket {
     socket: Socket,
     state: UdpSocketState,
     local: SocketAddr,
@@ -37,7 +37,7 @@ pub(crate) struct DatagramSocket {
 
 impl DatagramSocket {
     /// A socket of the address' family, not yet bound.
-    pub(crate) fn create(address: &SocketAddr) -> io::Result<Socket> {
+    pub(super) fn create(address: &SocketAddr) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(*address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
@@ -46,7 +46,7 @@ impl DatagramSocket {
     }
 
     /// Wraps a bound socket; `buffers` of 64 KiB are filled by one receive call at most.
-    pub(crate) fn new(socket: Socket, buffers: usize, socket_buffer_bytes: usize) -> io::Result<Self> {
+    pub(super) fn new(socket: Socket, buffers: usize, socket_buffer_bytes: usize) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
         let local = socket
             .local_addr()?
@@ -69,18 +69,18 @@ impl DatagramSocket {
     }
 
     /// Its own address.
-    pub(crate) fn local(&self) -> SocketAddr {
+    pub(super) fn local(&self) -> SocketAddr {
         self.local
     }
 
     /// Its descriptor, for registration.
-    pub(crate) fn raw_fd(&self) -> RawFd {
+    pub(super) fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
     /// Receives what one system call yields, and shows each datagram to `visit`. True when more
     /// may be waiting, false when the system had no more.
-    pub(crate) fn receive(&mut self, mut visit: impl FnMut(&RecvMeta, &[u8])) -> io::Result<bool> {
+    pub(super) fn receive(&mut self, mut visit: impl FnMut(&RecvMeta, &[u8])) -> io::Result<bool> {
         let count = self.meta.len();
         let mut slices: smallvec::SmallVec<[IoSliceMut<'_>; BUFFERS_BUSY]> =
             self.buffers.chunks_exact_mut(BUFFER_STRIDE).map(IoSliceMut::new).collect();
@@ -98,18 +98,18 @@ impl DatagramSocket {
     }
 
     /// Most datagrams in a run; 1 when the system cannot segment.
-    pub(crate) fn run_max(&self) -> usize {
+    pub(super) fn run_max(&self) -> usize {
         self.state.max_gso_segments()
     }
 
     /// Starts a run.
-    pub(crate) fn run(&mut self) -> &mut Vec<u8> {
+    pub(super) fn run(&mut self) -> &mut Vec<u8> {
         self.run.clear();
         &mut self.run
     }
 
     /// Sends the run: datagrams of `segment` octets each, of which the last may be shorter.
-    pub(crate) fn send_run(&mut self, to: SocketAddr, from: Option<IpAddr>, segment: usize) -> io::Result<()> {
+    pub(super) fn send_run(&mut self, to: SocketAddr, from: Option<IpAddr>, segment: usize) -> io::Result<()> {
         let segment_size = (segment < self.run.len()).then_some(segment);
         let transmit = Transmit { destination: to, ecn: None, contents: &self.run, segment_size, src_ip: from };
         let sent = self.state.try_send((&self.socket).into(), &transmit);
@@ -159,15 +159,15 @@ fn set_buffer_sizes(socket: &Socket, bytes: usize) {
 }
 
 /// What the system knows of the way to `remote`.
-pub(crate) struct Route {
+pub(super) struct Route {
     /// The address that it would send from.
-    pub(crate) local: IpAddr,
+    pub(super) local: IpAddr,
     /// The longest datagram that leaves in one piece.
-    pub(crate) datagram_bytes: usize,
+    pub(super) datagram_bytes: usize,
 }
 
 /// Asks the routing table, by way of a socket that is connected and never used.
-pub(crate) fn route_to(remote: SocketAddr) -> io::Result<Route> {
+pub(super) fn route_to(remote: SocketAddr) -> io::Result<Route> {
     let any: SocketAddr = match remote {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -1,1 +1,171 @@
-fn main() {}
+//! `byname`: the forwarder that forwards by name, and its command-line tools.
+//!
+//! `run`, `check` and `default-config` are the forwarder; `manage` speaks to a running one over the
+//! NFD management protocol; `tools` fetch and publish. All but the first group go through
+//! [`client`], a small blocking NDN client.
+#![forbid(unsafe_code)]
+
+mod client;
+mod exit;
+mod fetch;
+mod manage;
+mod nfdc_words;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::client::Client;
+use crate::client::transport::Environment;
+use crate::manage::{cs, face, route, status, strategy};
+use crate::tools::{get, peek, ping, ping_server, poke, put};
+
+/// The overview that `byname --help` shows in the place of clap's flat list.
+const OVERVIEW: &str = "\
+Forwarder:
+  run             Start the forwarder; needs no configuration
+  check           Check a configuration file
+  default-config  Print the default configuration, with comments
+
+Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
+  status          Show the whole state, or its summary
+  face            List, show, create and destroy faces
+  route           List, show, add and remove routes (RIB)
+  fib             List the forwarding table that the routes make
+  channel         List the addresses that it listens on
+  cs              Show, configure and erase the content store
+  strategy        List, show, set and unset forwarding strategies
+
+Tools:
+  ping            Ping the producer of a prefix
+  ping-server     Answer pings
+  peek            Fetch one packet
+  poke            Serve one packet from standard input
+  get             Fetch a file in segments; goes on where it was interrupted
+  put             Publish a file in segments";
+
+const EXAMPLES: &str = "\
+Examples:
+  byname run                                        start the forwarder
+  byname route add /ndn udp://router.example.net    forward /ndn to another router
+  byname put /demo/song song.ogg                    publish a file ...
+  byname get /demo/song -o song.ogg                 ... and fetch it, from anywhere
+  byname status --json | jq .faces                  for scripts";
+
+/// The forwarder that forwards by name: a router for Named Data Networking, and its tools.
+#[derive(Debug, Parser)]
+#[command(name = "byname", version, about, max_term_width = 110)]
+#[command(
+    help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}\n\nOptions:\n{options}\n\n{after-help}\n"
+)]
+#[command(before_help = OVERVIEW)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    /// Where the forwarder is: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT]
+    /// [default: NDN_CLIENT_TRANSPORT, then ~/.ndn/client.conf or /etc/ndn/client.conf, then
+    /// /run/nfd/nfd.sock, then $XDG_RUNTIME_DIR/nfd/nfd.sock]
+    #[arg(long, global = true, value_name = "URI", help_heading = "Connection", verbatim_doc_comment)]
+    transport: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the state of the forwarder
+    Status(status::StatusArgs),
+    /// List, show, create and destroy faces
+    Face(face::FaceArgs),
+    /// List, show, add and remove routes
+    Route(route::RouteArgs),
+    /// List the forwarding table that the routes make
+    Fib(route::FibArgs),
+    /// List the addresses that the forwarder listens on
+    Channel(face::ChannelArgs),
+    /// Show, configure and erase the content store
+    Cs(cs::CsArgs),
+    /// List, show, set and unset forwarding strategies
+    Strategy(strategy::StrategyArgs),
+    /// Ping the producer of a prefix
+    Ping(ping::PingArgs),
+    /// Answer pings under a prefix
+    PingServer(ping_server::PingServerArgs),
+    /// Fetch one packet
+    Peek(peek::PeekArgs),
+    /// Serve one packet from standard input
+    Poke(poke::PokeArgs),
+    /// Fetch a file in segments
+    Get(get::GetArgs),
+    /// Publish a file in segments
+    Put(put::PutArgs),
+}
+
+/// How commands reach the forwarder.
+#[derive(Debug)]
+pub struct Connection {
+    transport: Option<String>,
+}
+
+impl Connection {
+    /// Connects to the forwarder that the user named, or to the usual one.
+    pub fn connect(&self) -> anyhow::Result<Client> {
+        let candidates = Environment::of_process()
+            .candidates(self.transport.as_deref())
+            .map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?;
+        Ok(Client::connect(&candidates)?)
+    }
+}
+
+fn main() -> ExitCode {
+    let line = nfdc_words::rewrite(std::env::args_os().collect());
+    let cli = Cli::try_parse_from(line).unwrap_or_else(|error| error.exit());
+    let connection = Connection { transport: cli.transport };
+    let result = match cli.command {
+        Command::Status(args) => status::run(args, &connection),
+        Command::Face(args) => face::run(args, &connection),
+        Command::Route(args) => route::run(args, &connection),
+        Command::Fib(args) => route::run_fib(args, &connection),
+        Command::Channel(args) => face::run_channel(args, &connection),
+        Command::Cs(args) => cs::run(args, &connection),
+        Command::Strategy(args) => strategy::run(args, &connection),
+        Command::Ping(args) => ping::run(args, &connection),
+        Command::PingServer(args) => ping_server::run(args, &connection),
+        Command::Peek(args) => peek::run(args, &connection),
+        Command::Poke(args) => poke::run(args, &connection),
+        Command::Get(args) => get::run(args, &connection),
+        Command::Put(args) => put::run(args, &connection),
+    };
+    match result {
+        Ok(code) => code.into(),
+        Err(error) if is_broken_pipe(&error) => exit::OK.into(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            exit::code_of(&error).into()
+        }
+    }
+}
+
+/// Whether the reader of our output went away, as `head` does: no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed_and_the_overview_complete() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for subcommand in command.get_subcommands() {
+            let line = format!("\n  {} ", subcommand.get_name());
+            assert!(OVERVIEW.contains(&line), "{} is not in the overview", subcommand.get_name());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The NFD management protocol from the client's side: signed commands and datasets.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use byname_control::mgmt::tlv::{ControlParameters, ControlResponse, Element};
+use byname_wire::data::content_type;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::name::component_type;
+use byname_wire::signature::{SignatureInfo, SignatureType};
+use byname_wire::{Component, DecodeError, Name};
+use ring::digest::{Context, SHA256};
+use thiserror::Error;
+
+use super::{Client, ExchangeError};
+
+/// Lifetime of commands and dataset requests.
+const LIFETIME: Duration = Duration::from_secs(4);
+/// A dataset of more segments than this is a mistake: 4 million times 8,000 octets.
+const DATASET_SEGMENTS_MAX: u64 = 1 << 22;
+/// Origin of routes that applications register for themselves.
+const ORIGIN_APP: u64 = 0;
+/// Origin of routes that the forwarder announces to a routing daemon.
+const ORIGIN_CLIENT: u64 = 65;
+
+/// Why the forwarder did not do it.
+#[derive(Debug, Error)]
+pub enum ManagementError {
+    /// There was no answer.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The forwarder said no.
+    #[error("the forwarder refuses {command}: {text} (code {code})")]
+    Refused {
+        /// `module/verb`.
+        command: String,
+        /// Status code, like those of HTTP.
+        code: u64,
+        /// Status text.
+        text: String,
+        /// What it sent with the answer.
+        body: Option<Box<ControlParameters>>,
+    },
+    /// The answer makes no sense.
+    #[error("the answer to {command} is malformed: {error}")]
+    Malformed {
+        /// `module/verb`.
+        command: String,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+}
+
+/// How to register a prefix.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RegisterOptions {
+    /// With the origin that the forwarder announces to its routing daemon.
+    pub announce: bool,
+}
+
+/// Registers `prefix` for this connection.
+pub fn register(client: &mut Client, prefix: &Name, options: RegisterOptions) -> Result<(), ManagementError> {
+    let parameters = ControlParameters {
+        name: Some(prefix.clone()),
+        origin: Some(if options.announce { ORIGIN_CLIENT } else { ORIGIN_APP }),
+        ..ControlParameters::default()
+    };
+    // Forwarders keep /localhost from strangers; /localhop they may take.
+    let scope = if client.is_local() { "localhost" } else { "localhop" };
+    command_under(client, scope, "rib", "register", &parameters).map(drop)
+}
+
+/// Sends a command and returns the parameters in its answer.
+pub fn command(
+    client: &mut Client,
+    module: &str,
+    verb: &str,
+    parameters: &ControlParameters,
+) -> Result<ControlParameters, ManagementError> {
+    command_under(client, "localhost", module, verb, parameters)
+}
+
+fn command_under(
+    client: &mut Client,
+    scope: &str,
+    module: &str,
+    verb: &str,
+    parameters: &ControlParameters,
+) -> Result<ControlParameters, ManagementError> {
+    let command = format!("{module}/{verb}");
+    let name = management_name(scope, module, verb).join(Component::generic(&parameters.encode()));
+    let answer = client.exchange(&signed(name), 1)?;
+    let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
+    let response = ControlResponse::decode(answer.data().content).map_err(malformed)?;
+    let body = match response.body.is_empty() {
+        true => None,
+        false => Some(ControlParameters::decode(&response.body).map_err(malformed)?),
+    };
+    if response.code == 200 {
+        return Ok(body.unwrap_or_default());
+    }
+    Err(ManagementError::Refused { command, code: response.code, text: response.text, body: body.map(Box::new) })
+}
+
+/// Fetches a dataset: `faces/list`, or `faces/query` with its filter.
+pub fn dataset(
+    client: &mut Client,
+    module: &str,
+    verb: &str,
+    filter: Option<&[u8]>,
+) -> Result<Vec<u8>, ManagementError> {
+    let mut name = management_name("localhost", module, verb);
+    if let Some(filter) = filter {
+        name = name.join(Component::generic(filter));
+    }
+    let command = format!("{module}/{verb}");
+    let first = InterestBuilder::new(name, rand::random()).can_be_prefix(true).must_be_fresh(true);
+    let packet = client.exchange(&first.lifetime_ms(LIFETIME.as_millis() as u64).encode(), 2)?;
+    let data = packet.data();
+    let segment = data.name.component(-1).filter(|last| last.typ == component_type::SEGMENT);
+    if segment.is_none() || data.content_type == content_type::NACK {
+        let error = match ControlResponse::decode(data.content) {
+            Ok(response) => ManagementError::Refused { command, code: response.code, text: response.text, body: None },
+            Err(error) => ManagementError::Malformed { command, error },
+        };
+        return Err(error);
+    }
+    let mut content = data.content.to_vec();
+    let base = data.name.prefix(data.name.len() - 1).to_name();
+    let mut last = data.final_block.and_then(|last| last.number());
+    let mut next = 1;
+    while last.is_none_or(|last| next <= last) && next < DATASET_SEGMENTS_MAX {
+        let name = base.join_number(component_type::SEGMENT, next);
+        let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(LIFETIME.as_millis() as u64).encode();
+        let packet = client.exchange(&interest, 3)?;
+        content.extend_from_slice(packet.data().content);
+        last = packet.data().final_block.and_then(|last| last.number()).or(last);
+        next += 1;
+    }
+    Ok(content)
+}
+
+fn management_name(scope: &str, module: &str, verb: &str) -> Name {
+    [scope, "nfd", module, verb]
+        .iter()
+        .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))
+}
+
+/// A command Interest in the v0.3 format, signed with DigestSha256: the forwarder trusts the socket, not the key.
+fn signed(name: Name) -> Vec<u8> {
+    let nonce: [u8; 8] = rand::random();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let info = SignatureInfo {
+        typ: SignatureType::DigestSha256,
+        key_locator: None,
+        nonce: Some(&nonce),
+        time_ms: Some(now.as_millis() as u64),
+        seq_num: None,
+    };
+    InterestBuilder::new(name, rand::random()).lifetime_ms(LIFETIME.as_millis() as u64).encode_signed(&info, |parts| {
+        let mut context = Context::new(&SHA256);
+        parts.iter().for_each(|part| context.update(part));
+        context.finish().as_ref().to_vec()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byname_wire::Interest;
+
+    #[test]
+    fn commands_are_signed_and_named() {
+        let wire = signed(management_name("localhost", "rib", "register").join(Component::generic(b"p")));
+        let interest = Interest::decode(&wire).unwrap();
+        assert!(interest.name.to_string().starts_with("/localhost/nfd/rib/register/p/params-sha256="));
+        assert!(interest.parameters_digest_matches());
+        let signature = interest.signature.unwrap();
+        assert_eq!(signature.info.nonce.map(<[u8]>::len), Some(8));
+        assert!(signature.info.time_ms.is_some());
+        assert_eq!(byname_wire::digest::sha256(&signature.signed), signature.value);
+    }
+}

@@ -1,0 +1,284 @@
+//! A small blocking NDN client: what the command-line tools need, and no more.
+//!
+//! One socket, one thread: [`Client::receive`] hands each arriving packet to a closure together
+//! with the [`Outbox`], and everything that the closure queued leaves in one write. On top of that
+//! [`Client::exchange`] sends one Interest and waits for its answer, and [`management`] speaks the
+//! forwarder's own protocol.
+
+pub mod management;
+pub mod outbox;
+pub mod reassembly;
+pub mod socket;
+pub mod transport;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use byname_wire::data::Data;
+use byname_wire::interest::{Interest, with_nonce};
+use byname_wire::name::component_type;
+use byname_wire::{Component, DecodeError, NackReason, Name};
+use thiserror::Error;
+
+pub use outbox::{Fields, Outbox};
+pub use reassembly::{Incoming, Reassembly};
+pub use socket::Socket;
+pub use transport::Transport;
+
+/// Longest sleep in a read, so that Ctrl-C is seen even if it comes just before the read.
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// A connection to a forwarder.
+pub struct Client {
+    socket: Socket,
+    transport: Transport,
+    outbox: Outbox,
+    reassembly: Reassembly,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub struct ConnectError {
+    /// What was tried, and how it failed.
+    pub attempts: Vec<(Transport, io::Error)>,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (transport, error) in &self.attempts {
+            writeln!(f, "no forwarder answers on {transport}: {error}")?;
+        }
+        if self.attempts.iter().any(|(_, error)| error.kind() == io::ErrorKind::PermissionDenied) {
+            f.write_str("hint: the socket belongs to another user; run the forwarder or this command as that user")
+        } else {
+            f.write_str(
+                "hint: start one with `byname run`, or say where it is with --transport or NDN_CLIENT_TRANSPORT",
+            )
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// Why an Interest brought no Data.
+#[derive(Debug, Error)]
+pub enum ExchangeError {
+    /// Nobody answered.
+    #[error("no answer to {name} within {} ms{}", waited.as_millis(), Tries(*tries))]
+    Timeout {
+        /// The Interest's name.
+        name: Name,
+        /// Time waited in all.
+        waited: Duration,
+        /// Interests sent.
+        tries: u32,
+    },
+    /// The network refused.
+    #[error("{name} was refused: {}", nack_words(*reason))]
+    Nack {
+        /// The Interest's name.
+        name: Name,
+        /// The reason in the Nack.
+        reason: NackReason,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// The connection failed.
+    #[error("the connection to the forwarder failed: {0}")]
+    Io(#[from] io::Error),
+    /// An answer that makes no sense.
+    #[error("the answer to {name} is malformed: {error}")]
+    Malformed {
+        /// Name of what came.
+        name: Name,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+}
+
+struct Tries(u32);
+
+impl fmt::Display for Tries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 > 1 { write!(f, " ({} tries)", self.0) } else { Ok(()) }
+    }
+}
+
+/// A Nack's reason for people.
+pub fn nack_words(reason: NackReason) -> &'static str {
+    match reason {
+        NackReason::NoRoute => "no route (see `byname route list`)",
+        NackReason::Congestion => "congestion",
+        NackReason::Duplicate => "duplicate nonce",
+        NackReason::None => "no reason given",
+    }
+}
+
+/// A Data packet that the client owns.
+#[derive(Debug, Clone)]
+pub struct DataPacket(Vec<u8>);
+
+impl DataPacket {
+    /// The packet's fields.
+    pub fn data(&self) -> Data<'_> {
+        Data::decode(&self.0).expect("was decoded before it was stored")
+    }
+}
+
+impl Client {
+    /// Connects to the first of `candidates` that answers.
+    pub fn connect(candidates: &[Transport]) -> Result<Client, ConnectError> {
+        let mut attempts = Vec::new();
+        for transport in candidates {
+            match Socket::connect(transport) {
+                Ok(socket) => {
+                    let outbox = Outbox::new(socket.mtu(), rand::random());
+                    return Ok(Client {
+                        socket,
+                        transport: transport.clone(),
+                        outbox,
+                        reassembly: Reassembly::default(),
+                        interrupted: Arc::new(AtomicBool::new(false)),
+                    });
+                }
+                Err(error) => attempts.push((transport.clone(), error)),
+            }
+        }
+        Err(ConnectError { attempts })
+    }
+
+    /// Makes SIGINT and SIGTERM set [`Client::interrupted`] instead of ending the process at once;
+    /// the second one ends it.
+    pub fn catch_signals(&self) -> io::Result<()> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, self.interrupted.clone())?;
+            signal_hook::flag::register(signal, self.interrupted.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Whether Ctrl-C was pressed since [`Client::catch_signals`].
+    pub fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Whether `/localhost` names may be used on this connection.
+    pub fn is_local(&self) -> bool {
+        self.socket.is_local()
+    }
+
+    /// The transport in use.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// What leaves at the next [`Client::flush`] or [`Client::receive`].
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.socket.send(&mut self.outbox)
+    }
+
+    /// Sends what is queued, waits at most `wait` for packets, hands each to `handle`, and sends
+    /// what that queued. Returns early on signals.
+    pub fn receive(&mut self, wait: Duration, mut handle: impl FnMut(Incoming<'_>, &mut Outbox)) -> io::Result<()> {
+        let Client { socket, outbox, reassembly, .. } = self;
+        socket.send(outbox)?;
+        socket.receive(wait.min(WAIT_MAX), |frame| reassembly.accept(frame, |packet| handle(packet, outbox)))?;
+        socket.send(outbox)
+    }
+
+    /// Sends one Interest and waits for the answer: each of `tries` for the Interest's lifetime,
+    /// with a new nonce.
+    pub fn exchange(&mut self, interest_wire: &[u8], tries: u32) -> Result<DataPacket, ExchangeError> {
+        let interest = Interest::decode(interest_wire)
+            .map_err(|error| ExchangeError::Malformed { name: Name::default(), error })?;
+        let lifetime = Duration::from_millis(interest.lifetime_or_default_ms());
+        let start = Instant::now();
+        for attempt in 0..tries.max(1) {
+            if attempt == 0 {
+                self.outbox.push(interest_wire, Fields::default());
+            } else {
+                self.outbox.push(&with_nonce(&interest, rand::random()), Fields::default());
+            }
+            if let Some(data) = self.await_answer(&interest, Instant::now() + lifetime)? {
+                return Ok(data);
+            }
+        }
+        Err(ExchangeError::Timeout { name: interest.name.to_name(), waited: start.elapsed(), tries })
+    }
+
+    /// Answers Interests with `answer` until Ctrl-C. What it returns says whether to go on.
+    pub fn serve(
+        &mut self,
+        mut answer: impl FnMut(&Interest<'_>, &Incoming<'_>, &mut Outbox) -> bool,
+    ) -> io::Result<()> {
+        let mut go_on = true;
+        while go_on && !self.interrupted() {
+            self.receive(WAIT_MAX, |incoming, outbox| {
+                if incoming.nack.is_none()
+                    && let Ok(interest) = Interest::decode(incoming.packet)
+                {
+                    go_on &= answer(&interest, &incoming, outbox);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn await_answer(
+        &mut self,
+        interest: &Interest<'_>,
+        deadline: Instant,
+    ) -> Result<Option<DataPacket>, ExchangeError> {
+        let mut answer = None;
+        loop {
+            if self.interrupted() {
+                return Err(ExchangeError::Interrupted);
+            }
+            let wait = deadline.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Ok(None);
+            }
+            self.receive(wait, |incoming, _| {
+                if answer.is_some() {
+                } else if let Some(reason) = incoming.nack {
+                    if Interest::decode(incoming.packet).is_ok_and(|nacked| nacked.name == interest.name) {
+                        answer = Some(Err(reason));
+                    }
+                } else if let Ok(data) = Data::decode(incoming.packet)
+                    && satisfies(interest, &data)
+                {
+                    answer = Some(Ok(DataPacket(incoming.packet.to_vec())));
+                }
+            })?;
+            match answer.take() {
+                Some(Ok(data)) => return Ok(Some(data)),
+                Some(Err(reason)) => return Err(ExchangeError::Nack { name: interest.name.to_name(), reason }),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Whether `data` may answer `interest`; freshness aside, which only forwarders can judge.
+pub fn satisfies(interest: &Interest<'_>, data: &Data<'_>) -> bool {
+    if interest.name == data.name || (interest.can_be_prefix && interest.name.is_prefix_of(&data.name)) {
+        return true;
+    }
+    let digest = interest.name.component(-1);
+    let full_name = |component: Component<'_>| {
+        component.typ == component_type::IMPLICIT_SHA256_DIGEST
+            && interest.name.prefix(interest.name.len() - 1) == data.name
+            && component.value == data.implicit_digest()
+    };
+    digest.is_some_and(full_name)
+}

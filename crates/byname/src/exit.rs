@@ -1,0 +1,66 @@
+//! Exit codes, so that scripts can tell what happened.
+
+use crate::client::{ConnectError, ExchangeError};
+use crate::fetch::pipeline::PipelineError;
+
+/// All went well.
+pub const OK: u8 = 0;
+/// Failed for a reason that has no code of its own.
+pub const FAILED: u8 = 1;
+/// The command line makes no sense.
+pub const USAGE: u8 = 2;
+/// Nobody answered in time.
+pub const TIMEOUT: u8 = 3;
+/// There is no forwarder to talk to.
+pub const NO_FORWARDER: u8 = 4;
+/// The network refused (Nack).
+pub const REFUSED: u8 = 5;
+/// No such face, route or strategy.
+pub const NOT_FOUND: u8 = 6;
+/// Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// The codes, as `--help` shows them.
+pub const HELP: &str = "\
+Exit codes:
+  0 done   1 failed   2 wrong usage   3 no answer in time   4 no forwarder
+  5 refused by a Nack   6 no such face, route or strategy   130 interrupted";
+
+/// An error with the exit code that it deserves.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// An error of this code.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into() }
+    }
+}
+
+/// The exit code of an error.
+pub fn code_of(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            return failure.code;
+        }
+        if cause.is::<ConnectError>() {
+            return NO_FORWARDER;
+        }
+        match cause.downcast_ref::<ExchangeError>() {
+            Some(ExchangeError::Timeout { .. }) => return TIMEOUT,
+            Some(ExchangeError::Nack { .. }) => return REFUSED,
+            Some(ExchangeError::Interrupted) => return INTERRUPTED,
+            _ => {}
+        }
+        match cause.downcast_ref::<PipelineError>() {
+            Some(PipelineError::Lost { .. }) => return TIMEOUT,
+            Some(PipelineError::Refused { .. }) => return REFUSED,
+            None => {}
+        }
+    }
+    FAILED
+}

@@ -1,0 +1,121 @@
+//! The congestion window: CUBIC [RFC 9438], counted in segments.
+//!
+//! Differs: a congestion mark and a timeout lower the window alike, and, as in ndn-cxx's fetcher, at
+//! most once for the segments that were on their way at that moment; the caller keeps that account.
+//! There is no TCP-friendly region: consumers of one forwarder compete with their like.
+
+use std::time::Duration;
+
+/// Multiplicative decrease.
+const BETA: f64 = 0.7;
+/// How fast the window grows again, in segments per second cubed.
+const C: f64 = 0.4;
+/// The window never falls below this.
+const WINDOW_MIN: f64 = 2.0;
+
+/// CUBIC's state. Time is that since the transfer began.
+#[derive(Debug, Clone)]
+pub struct Cubic {
+    window: f64,
+    window_max: f64,
+    slow_start_threshold: f64,
+    /// Window before the last decrease, where the plateau of the curve lies.
+    plateau: f64,
+    /// When the last decrease was; `None` in the first slow start.
+    decreased_at: Option<Duration>,
+}
+
+impl Cubic {
+    /// A window of `initial` segments that never grows above `max`.
+    pub fn new(initial: f64, max: f64) -> Self {
+        Cubic {
+            window: initial.clamp(WINDOW_MIN, max.max(WINDOW_MIN)),
+            window_max: max.max(WINDOW_MIN),
+            slow_start_threshold: f64::INFINITY,
+            plateau: 0.0,
+            decreased_at: None,
+        }
+    }
+
+    /// Segments that may be on their way.
+    pub fn window(&self) -> usize {
+        self.window as usize
+    }
+
+    /// A segment arrived.
+    pub fn on_data(&mut self, now: Duration, rtt: Duration) {
+        match self.decreased_at {
+            Some(since) if self.window >= self.slow_start_threshold => {
+                let k = (self.plateau * (1.0 - BETA) / C).cbrt();
+                let t = (now.saturating_sub(since) + rtt).as_secs_f64();
+                let target = C * (t - k).powi(3) + self.plateau;
+                // At most half a window more each round trip, or a long pause would end in a burst.
+                let step = ((target - self.window) / self.window).clamp(0.01 / self.window, 0.5);
+                self.window += step;
+            }
+            _ => self.window += 1.0,
+        }
+        self.window = self.window.min(self.window_max);
+    }
+
+    /// A segment was lost, or marked.
+    pub fn on_congestion(&mut self, now: Duration) {
+        // Fast convergence: leave room for newcomers when the window shrinks again before its plateau.
+        self.plateau = if self.window < self.plateau { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+        self.window = (self.window * BETA).max(WINDOW_MIN);
+        self.slow_start_threshold = self.window;
+        self.decreased_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn slow_start_doubles_each_round_trip_up_to_the_limit() {
+        let mut cubic = Cubic::new(4.0, 100.0);
+        for _ in 0..4 {
+            cubic.on_data(RTT, RTT);
+        }
+        assert_eq!(cubic.window(), 8);
+        for _ in 0..1000 {
+            cubic.on_data(RTT, RTT);
+        }
+        assert_eq!(cubic.window(), 100);
+    }
+
+    #[test]
+    fn decreases_to_seven_tenths_and_never_below_two() {
+        let mut cubic = Cubic::new(100.0, 1000.0);
+        cubic.on_congestion(RTT);
+        assert_eq!(cubic.window(), 70);
+        for _ in 0..100 {
+            cubic.on_congestion(RTT);
+        }
+        assert_eq!(cubic.window(), 2);
+    }
+
+    #[test]
+    fn regains_the_plateau_after_k_seconds_and_then_goes_beyond() {
+        let mut cubic = Cubic::new(100.0, 10_000.0);
+        cubic.on_congestion(Duration::ZERO);
+        // K = cbrt(100 * 0.3 / 0.4) = 4.2 s
+        let mut at = |from_ms: u64, to_ms: u64| {
+            for ms in (from_ms..to_ms).step_by(50) {
+                for _ in 0..cubic.window() {
+                    cubic.on_data(Duration::from_millis(ms), RTT);
+                }
+            }
+            cubic.window()
+        };
+        let after_2s = at(0, 2_000);
+        let after_4s = at(2_000, 4_200);
+        let after_9s = at(4_200, 9_000);
+        assert!((80..100).contains(&after_2s), "{after_2s}");
+        assert!((97..104).contains(&after_4s), "{after_4s}");
+        assert!(after_9s > 130, "{after_9s}");
+    }
+}

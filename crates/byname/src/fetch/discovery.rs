@@ -1,0 +1,139 @@
+//! From the name that a person typed to the object's segments: version discovery.
+//!
+//! First by RDR metadata (`<name>/32=metadata`, as ndn-cxx's catchunks, NDNts and ndnd publish it),
+//! then by an Interest that may be answered by longer names.
+
+use std::time::Duration;
+
+use byname_wire::interest::InterestBuilder;
+use byname_wire::name::component_type;
+use byname_wire::tlv::{Reader, types};
+use byname_wire::{Component, Data, Name, NameRef};
+
+use crate::client::{Client, DataPacket, ExchangeError};
+
+/// Value of the keyword component of metadata names.
+pub const METADATA_KEYWORD: &[u8] = b"metadata";
+
+/// How to find the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Discovery {
+    /// By metadata, then by prefix.
+    #[default]
+    Auto,
+    /// By RDR metadata only.
+    Rdr,
+    /// By an Interest with CanBePrefix only.
+    Prefix,
+    /// Not at all: the name is that of the segments without their number.
+    None,
+}
+
+/// What is to be fetched.
+#[derive(Debug)]
+pub enum Object {
+    /// Segments under this name, from number 0.
+    Segmented(Name),
+    /// One packet, which is here already.
+    Single(DataPacket),
+}
+
+/// Finds the object that `name` stands for.
+pub fn discover(client: &mut Client, name: &Name, how: Discovery, lifetime: Duration) -> Result<Object, ExchangeError> {
+    let last = name.as_ref().component(-1).map(|component| component.typ);
+    let is_exact = matches!(last, Some(component_type::SEGMENT | component_type::IMPLICIT_SHA256_DIGEST));
+    if is_exact && how == Discovery::Auto {
+        return by_prefix(client, name, lifetime, false);
+    }
+    match how {
+        Discovery::None => Ok(Object::Segmented(name.clone())),
+        Discovery::Auto if last == Some(component_type::VERSION) => Ok(Object::Segmented(name.clone())),
+        Discovery::Rdr => by_metadata(client, name, lifetime),
+        Discovery::Prefix => by_prefix(client, name, lifetime, true),
+        Discovery::Auto => match by_metadata(client, name, lifetime) {
+            Err(ExchangeError::Timeout { .. } | ExchangeError::Nack { .. } | ExchangeError::Malformed { .. }) => {
+                by_prefix(client, name, lifetime, true)
+            }
+            other => other,
+        },
+    }
+}
+
+/// The name of the metadata of `name`.
+pub fn metadata_name(name: &Name) -> Name {
+    name.join(Component { typ: component_type::KEYWORD, value: METADATA_KEYWORD })
+}
+
+fn by_metadata(client: &mut Client, name: &Name, lifetime: Duration) -> Result<Object, ExchangeError> {
+    let interest = InterestBuilder::new(metadata_name(name), rand::random())
+        .can_be_prefix(true)
+        .must_be_fresh(true)
+        .lifetime_ms(lifetime.as_millis() as u64)
+        .encode();
+    let answer = client.exchange(&interest, 2)?;
+    let data = answer.data();
+    match versioned_name(data.content) {
+        Ok(versioned) => Ok(Object::Segmented(versioned)),
+        Err(error) => Err(ExchangeError::Malformed { name: data.name.to_name(), error }),
+    }
+}
+
+/// The first Name element in the content of a metadata packet.
+fn versioned_name(content: &[u8]) -> Result<Name, byname_wire::DecodeError> {
+    let mut reader = Reader::new(content);
+    while let Some(element) = reader.next_tlv()? {
+        if element.typ == types::NAME {
+            return Ok(NameRef::new(element.value)?.to_name());
+        }
+    }
+    Err(byname_wire::DecodeError::Missing(types::NAME))
+}
+
+fn by_prefix(client: &mut Client, name: &Name, lifetime: Duration, prefix: bool) -> Result<Object, ExchangeError> {
+    let interest = InterestBuilder::new(name.clone(), rand::random())
+        .can_be_prefix(prefix)
+        .must_be_fresh(prefix)
+        .lifetime_ms(lifetime.as_millis() as u64)
+        .encode();
+    let answer = client.exchange(&interest, 2)?;
+    match segments_of(&answer.data(), name.as_ref()) {
+        Some(object) => Ok(Object::Segmented(object)),
+        None => Ok(Object::Single(answer)),
+    }
+}
+
+/// The name under which the other segments are, if `data`, found by asking for `name`, is one of several.
+fn segments_of(data: &Data<'_>, name: NameRef<'_>) -> Option<Name> {
+    let is_segment = data.name.component(-1)?.typ == component_type::SEGMENT && data.name.len() > name.len();
+    is_segment.then(|| data.name.prefix(data.name.len() - 1).to_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byname_wire::data::DataBuilder;
+
+    #[test]
+    fn metadata_holds_the_first_name() {
+        let name: Name = "/a/v=7".parse().unwrap();
+        let mut content = vec![0xf0, 0x01, 0x00];
+        byname_wire::tlv::push_tlv(&mut content, types::NAME, name.value());
+        assert_eq!(versioned_name(&content).unwrap(), name);
+        assert!(versioned_name(&[]).is_err());
+        assert!(versioned_name(&[0x07, 0x05, 0x08]).is_err());
+        assert_eq!(metadata_name(&"/a".parse().unwrap()).to_string(), "/a/32=metadata");
+    }
+
+    #[test]
+    fn tells_segments_from_single_packets() {
+        let segments = |data: &str, asked: &str| {
+            let wire = DataBuilder::new(data.parse().unwrap()).encode();
+            let asked: Name = asked.parse().unwrap();
+            segments_of(&Data::decode(&wire).unwrap(), asked.as_ref()).map(|name| name.to_string())
+        };
+        assert_eq!(segments("/a/v=1/seg=0", "/a").as_deref(), Some("/a/v=1"));
+        assert_eq!(segments("/a/seg=3", "/a").as_deref(), Some("/a"));
+        assert_eq!(segments("/a/b", "/a"), None);
+        assert_eq!(segments("/a/seg=0", "/a/seg=0"), None);
+    }
+}

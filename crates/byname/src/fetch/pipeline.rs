@@ -1,0 +1,422 @@
+//! Which segment to ask for next: a sliding window over an object's segments, without I/O.
+//!
+//! Segments arrive in any order and are handed out in order. A segment that does not arrive within
+//! the retransmission timeout is asked for again. Timeouts and congestion marks lower the window, at
+//! most once for the segments that were on their way when it was lowered.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use byname_wire::NackReason;
+use thiserror::Error;
+
+use super::congestion::Cubic;
+use super::rtt::RttEstimator;
+
+/// Segments kept beyond the first one that is missing: bounds memory to about 64 MiB.
+const AHEAD_MAX: u64 = 8192;
+/// Refusals of one segment that end the transfer.
+const NACKS_MAX: u32 = 3;
+
+/// Why a transfer cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PipelineError {
+    /// A segment was asked for again and again.
+    #[error("segment {segment} did not arrive in {tries} tries")]
+    Lost {
+        /// The segment.
+        segment: u64,
+        /// Interests sent for it.
+        tries: u32,
+    },
+    /// A segment was refused again and again.
+    #[error("segment {segment} was refused: {}", crate::client::nack_words(*reason))]
+    Refused {
+        /// The segment.
+        segment: u64,
+        /// The reason.
+        reason: NackReason,
+    },
+}
+
+#[derive(Debug)]
+enum Slot {
+    Unsent,
+    InFlight {
+        sent_at: Duration,
+        tries: u32,
+        nacks: u32,
+    },
+    /// To be sent again as soon as the window allows.
+    Lost {
+        tries: u32,
+        nacks: u32,
+    },
+    Received(Vec<u8>),
+}
+
+/// The transfer of one object. Time is that since the transfer began.
+#[derive(Debug)]
+pub struct Pipeline {
+    congestion: Cubic,
+    rtt: RttEstimator,
+    tries_max: u32,
+    /// The first segment that has not been handed out.
+    base: u64,
+    /// `slots[i]` is segment `base + i`.
+    slots: VecDeque<Slot>,
+    last: Option<u64>,
+    in_flight: usize,
+    /// Segments in sending order, for timeouts; stale entries are skipped.
+    sent: VecDeque<(Duration, u64)>,
+    lost: VecDeque<u64>,
+    /// Highest segment asked for so far, plus one.
+    sent_end: u64,
+    /// Losses of segments below this do not lower the window again.
+    recovery_end: u64,
+    /// Interests sent again.
+    pub retransmissions: u64,
+    /// Congestion marks seen.
+    pub congestion_marks: u64,
+}
+
+impl Pipeline {
+    /// A transfer that begins with segment `first`.
+    pub fn new(first: u64, window_initial: usize, window_max: usize, tries_max: u32) -> Self {
+        Pipeline {
+            congestion: Cubic::new(window_initial as f64, window_max as f64),
+            rtt: RttEstimator::default(),
+            tries_max,
+            base: first,
+            slots: VecDeque::new(),
+            last: None,
+            in_flight: 0,
+            sent: VecDeque::new(),
+            lost: VecDeque::new(),
+            sent_end: first,
+            recovery_end: first,
+            retransmissions: 0,
+            congestion_marks: 0,
+        }
+    }
+
+    /// Whether all segments have been handed out.
+    pub fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| self.base > last)
+    }
+
+    /// Smoothed round-trip time.
+    pub fn rtt(&self) -> Duration {
+        self.rtt.smoothed()
+    }
+
+    /// The next segment to ask for, if the window has room; it counts as sent.
+    pub fn next_to_send(&mut self, now: Duration) -> Option<u64> {
+        if self.in_flight >= self.congestion.window() {
+            return None;
+        }
+        while let Some(segment) = self.lost.pop_front() {
+            if let Some(slot) = self.slot_mut(segment)
+                && let Slot::Lost { tries, nacks } = *slot
+            {
+                *slot = Slot::InFlight { sent_at: now, tries: tries + 1, nacks };
+                self.retransmissions += 1;
+                return Some(self.count_sent(segment, now));
+            }
+        }
+        let segment = self.sent_end;
+        if self.last.is_some_and(|last| segment > last) || segment - self.base >= AHEAD_MAX {
+            return None;
+        }
+        self.slot_or_insert(segment);
+        if let Some(slot) = self.slot_mut(segment) {
+            *slot = Slot::InFlight { sent_at: now, tries: 1, nacks: 0 };
+        }
+        self.sent_end += 1;
+        Some(self.count_sent(segment, now))
+    }
+
+    /// A segment arrived; false if it was not asked for or is known already.
+    pub fn on_data(&mut self, segment: u64, content: &[u8], mark: bool, now: Duration) -> bool {
+        let in_flight = self.in_flight;
+        let Some(slot) = self.slot_mut(segment) else { return false };
+        let arrived = std::mem::replace(slot, Slot::Unsent);
+        match arrived {
+            Slot::InFlight { sent_at, tries, .. } => {
+                self.in_flight -= 1;
+                if tries == 1 {
+                    self.rtt.sample(now.saturating_sub(sent_at), in_flight);
+                }
+            }
+            // Late, but here.
+            Slot::Lost { .. } => {}
+            known => {
+                if let Some(slot) = self.slot_mut(segment) {
+                    *slot = known;
+                }
+                return false;
+            }
+        }
+        if let Some(slot) = self.slot_mut(segment) {
+            *slot = Slot::Received(content.to_vec());
+        }
+        if mark {
+            self.congestion_marks += 1;
+            self.lower_window(segment, now);
+        } else {
+            let rtt = self.rtt.smoothed();
+            self.congestion.on_data(now, rtt);
+        }
+        true
+    }
+
+    /// A segment's FinalBlockId says which segment is the last.
+    pub fn set_last(&mut self, last: u64) {
+        if self.last == Some(last) {
+            return;
+        }
+        self.last = Some(last);
+        // What was asked for beyond the end will never come.
+        let keep = usize::try_from((last + 1).saturating_sub(self.base)).unwrap_or(usize::MAX);
+        while self.slots.len() > keep {
+            if let Some(Slot::InFlight { .. }) = self.slots.pop_back() {
+                self.in_flight -= 1;
+            }
+        }
+    }
+
+    /// The forwarder refused a segment.
+    pub fn on_nack(&mut self, segment: u64, reason: NackReason, now: Duration) -> Result<(), PipelineError> {
+        let Some(slot) = self.slot_mut(segment) else { return Ok(()) };
+        let Slot::InFlight { tries, nacks, .. } = slot else { return Ok(()) };
+        match reason {
+            // A nonce that the network has seen: ask again with another.
+            NackReason::Duplicate => {
+                *slot = Slot::Lost { tries: *tries, nacks: *nacks };
+                self.in_flight -= 1;
+                self.lost.push_back(segment);
+            }
+            // Stays in flight, so that its timeout spaces the next try.
+            NackReason::Congestion => {
+                self.lower_window(segment, now);
+            }
+            NackReason::NoRoute | NackReason::None => {
+                *nacks += 1;
+                if *nacks >= NACKS_MAX {
+                    return Err(PipelineError::Refused { segment, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares lost what has been on its way for too long.
+    pub fn check_timeouts(&mut self, now: Duration) -> Result<(), PipelineError> {
+        while let Some(&(sent_at, segment)) = self.sent.front() {
+            let is_current =
+                matches!(self.slot_mut(segment), Some(&mut Slot::InFlight { sent_at: at, .. }) if at == sent_at);
+            if is_current && now.saturating_sub(sent_at) < self.rtt.rto() {
+                break;
+            }
+            self.sent.pop_front();
+            if is_current {
+                self.give_up_on(segment, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How long nothing needs to be done unless a packet arrives.
+    pub fn wait(&self, now: Duration) -> Duration {
+        match self.sent.front() {
+            Some(&(sent_at, _)) => (sent_at + self.rtt.rto()).saturating_sub(now),
+            None => self.rtt.rto(),
+        }
+    }
+
+    /// The content of the next segment in order, if it is here.
+    pub fn take_next(&mut self) -> Option<(u64, Vec<u8>)> {
+        if !matches!(self.slots.front(), Some(Slot::Received(_))) {
+            return None;
+        }
+        let segment = self.base;
+        self.base += 1;
+        match self.slots.pop_front() {
+            Some(Slot::Received(content)) => Some((segment, content)),
+            _ => unreachable!("was just looked at"),
+        }
+    }
+
+    fn give_up_on(&mut self, segment: u64, now: Duration) -> Result<(), PipelineError> {
+        let tries_max = self.tries_max;
+        let Some(slot) = self.slot_mut(segment) else { return Ok(()) };
+        let Slot::InFlight { tries, nacks, .. } = *slot else { return Ok(()) };
+        if tries >= tries_max {
+            return Err(PipelineError::Lost { segment, tries });
+        }
+        *slot = Slot::Lost { tries, nacks };
+        self.in_flight -= 1;
+        self.lost.push_back(segment);
+        if self.lower_window(segment, now) {
+            self.rtt.back_off();
+        }
+        Ok(())
+    }
+
+    fn lower_window(&mut self, segment: u64, now: Duration) -> bool {
+        let lower = segment >= self.recovery_end;
+        if lower {
+            self.recovery_end = self.sent_end;
+            self.congestion.on_congestion(now);
+        }
+        lower
+    }
+
+    fn count_sent(&mut self, segment: u64, now: Duration) -> u64 {
+        self.in_flight += 1;
+        self.sent.push_back((now, segment));
+        segment
+    }
+
+    fn slot_mut(&mut self, segment: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(segment.checked_sub(self.base)?).ok()?;
+        self.slots.get_mut(index)
+    }
+
+    fn slot_or_insert(&mut self, segment: u64) {
+        while self.base + (self.slots.len() as u64) <= segment {
+            self.slots.push_back(Slot::Unsent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn send_all(pipeline: &mut Pipeline, now: Duration) -> Vec<u64> {
+        std::iter::from_fn(|| pipeline.next_to_send(now)).collect()
+    }
+
+    fn take_all(pipeline: &mut Pipeline) -> Vec<u64> {
+        std::iter::from_fn(|| pipeline.take_next().map(|(segment, _)| segment)).collect()
+    }
+
+    #[test]
+    fn hands_out_in_order_and_ends_at_the_last() {
+        let mut pipeline = Pipeline::new(0, 4, 100, 5);
+        assert_eq!(send_all(&mut pipeline, ms(0)), [0, 1, 2, 3]);
+        for segment in [2, 0, 3] {
+            assert!(pipeline.on_data(segment, b"x", false, ms(10)));
+        }
+        assert!(!pipeline.on_data(2, b"again", false, ms(10)));
+        assert!(!pipeline.on_data(77, b"unasked", false, ms(10)));
+        assert_eq!(take_all(&mut pipeline), [0]);
+        assert_eq!(pipeline.rtt(), ms(10));
+        pipeline.set_last(4);
+        assert_eq!(send_all(&mut pipeline, ms(10)), [4]);
+        pipeline.on_data(1, b"x", false, ms(20));
+        pipeline.on_data(4, b"x", false, ms(20));
+        assert_eq!(take_all(&mut pipeline), [1, 2, 3, 4]);
+        assert!(pipeline.is_complete());
+        assert_eq!(pipeline.in_flight, 0);
+    }
+
+    #[test]
+    fn forgets_what_lies_beyond_the_end() {
+        let mut pipeline = Pipeline::new(0, 10, 100, 5);
+        assert_eq!(send_all(&mut pipeline, ms(0)).len(), 10);
+        pipeline.set_last(1);
+        assert_eq!(pipeline.in_flight, 2);
+        pipeline.on_data(0, b"x", false, ms(1));
+        pipeline.on_data(1, b"x", false, ms(1));
+        assert_eq!(take_all(&mut pipeline), [0, 1]);
+        assert!(pipeline.is_complete());
+        pipeline.check_timeouts(ms(60_000)).unwrap();
+        assert_eq!(pipeline.next_to_send(ms(60_000)), None);
+    }
+
+    #[test]
+    fn asks_again_after_the_timeout_and_lowers_the_window_once() {
+        let mut pipeline = Pipeline::new(7, 10, 100, 3);
+        assert_eq!(send_all(&mut pipeline, ms(0)), (7..17).collect::<Vec<_>>());
+        assert_eq!(pipeline.wait(ms(400)), ms(600));
+        pipeline.check_timeouts(ms(999)).unwrap();
+        assert_eq!(pipeline.next_to_send(ms(999)), None);
+        pipeline.check_timeouts(ms(1000)).unwrap();
+        assert_eq!(pipeline.congestion.window(), 7);
+        // The first loss doubled the timeout for the others.
+        assert_eq!(send_all(&mut pipeline, ms(1000)), [] as [u64; 0]);
+        pipeline.check_timeouts(ms(2000)).unwrap();
+        assert_eq!(pipeline.congestion.window(), 7);
+        assert_eq!(send_all(&mut pipeline, ms(2000)), (7..14).collect::<Vec<_>>());
+        assert_eq!(pipeline.retransmissions, 7);
+        // A late answer to the first try counts, but is no sample of the round-trip time.
+        assert!(pipeline.on_data(7, b"x", false, ms(2001)));
+        assert_eq!(pipeline.rtt(), ms(0));
+    }
+
+    #[test]
+    fn gives_up_after_so_many_tries() {
+        let mut pipeline = Pipeline::new(0, 2, 2, 3);
+        let mut now = ms(0);
+        let error = loop {
+            send_all(&mut pipeline, now);
+            now += ms(5000);
+            if let Err(error) = pipeline.check_timeouts(now) {
+                break error;
+            }
+            assert!(now < ms(60_000));
+        };
+        assert_eq!(error, PipelineError::Lost { segment: 0, tries: 3 });
+    }
+
+    #[test]
+    fn marks_lower_the_window_once_for_each_flight() {
+        let mut pipeline = Pipeline::new(0, 20, 100, 3);
+        send_all(&mut pipeline, ms(0));
+        pipeline.on_data(0, b"x", true, ms(10));
+        assert_eq!(pipeline.congestion.window(), 14);
+        pipeline.on_data(1, b"x", true, ms(10));
+        assert_eq!(pipeline.congestion.window(), 14);
+        for segment in 2..20 {
+            pipeline.on_data(segment, b"x", false, ms(10));
+        }
+        send_all(&mut pipeline, ms(10));
+        let window = pipeline.congestion.window();
+        pipeline.on_data(20, b"x", true, ms(20));
+        assert!(pipeline.congestion.window() < window);
+        assert_eq!(pipeline.congestion_marks, 3);
+    }
+
+    #[test]
+    fn refusals_are_retried_and_then_end_the_transfer() {
+        let mut pipeline = Pipeline::new(0, 2, 2, 9);
+        send_all(&mut pipeline, ms(0));
+        pipeline.on_nack(0, NackReason::Duplicate, ms(1)).unwrap();
+        assert_eq!(send_all(&mut pipeline, ms(1)), [0]);
+        for _ in 0..NACKS_MAX - 1 {
+            pipeline.on_nack(1, NackReason::NoRoute, ms(2)).unwrap();
+        }
+        let error = pipeline.on_nack(1, NackReason::NoRoute, ms(3)).unwrap_err();
+        assert_eq!(error, PipelineError::Refused { segment: 1, reason: NackReason::NoRoute });
+    }
+
+    #[test]
+    fn memory_ahead_of_a_hole_is_bounded() {
+        let mut pipeline = Pipeline::new(0, 100_000, 100_000, 9);
+        let sent = send_all(&mut pipeline, ms(0));
+        assert_eq!(sent.len() as u64, AHEAD_MAX);
+        for segment in sent.into_iter().skip(1) {
+            pipeline.on_data(segment, b"x", false, ms(1));
+        }
+        assert_eq!(pipeline.next_to_send(ms(1)), None);
+        pipeline.on_data(0, b"x", false, ms(2));
+        assert_eq!(take_all(&mut pipeline).len() as u64, AHEAD_MAX);
+        assert_eq!(pipeline.next_to_send(ms(2)), Some(AHEAD_MAX));
+    }
+}

@@ -1,0 +1,123 @@
+//! From the management protocol's datasets to what is shown.
+
+use anyhow::Context;
+use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
+
+use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
+
+/// `status/general`.
+pub fn general(content: &[u8]) -> anyhow::Result<General> {
+    let s = tlv::ForwarderStatus::decode_value(content).context("the forwarder's general status is malformed")?;
+    Ok(General {
+        version: s.nfd_version,
+        start_time_ms: s.start_timestamp_ms,
+        current_time_ms: s.current_timestamp_ms,
+        uptime_ms: s.current_timestamp_ms.saturating_sub(s.start_timestamp_ms),
+        name_tree_entries: s.n_name_tree_entries,
+        fib_entries: s.n_fib_entries,
+        pit_entries: s.n_pit_entries,
+        measurements_entries: s.n_measurements_entries,
+        cs_entries: s.n_cs_entries,
+        in_interests: s.n_in_interests,
+        in_data: s.n_in_data,
+        in_nacks: s.n_in_nacks,
+        out_interests: s.n_out_interests,
+        out_data: s.n_out_data,
+        out_nacks: s.n_out_nacks,
+        satisfied_interests: s.n_satisfied_interests.unwrap_or(0),
+        unsatisfied_interests: s.n_unsatisfied_interests.unwrap_or(0),
+    })
+}
+
+/// `faces/channels`.
+pub fn channels(content: &[u8]) -> anyhow::Result<Vec<Channel>> {
+    let list: Vec<tlv::ChannelStatus> = decode_list(content).context("the channel dataset is malformed")?;
+    Ok(list.into_iter().map(|channel| Channel { local_uri: channel.local_uri }).collect())
+}
+
+/// `faces/list` and `faces/query`.
+pub fn faces(content: &[u8]) -> anyhow::Result<Vec<Face>> {
+    let list: Vec<tlv::FaceStatus> = decode_list(content).context("the face dataset is malformed")?;
+    Ok(list.into_iter().map(face).collect())
+}
+
+fn face(f: tlv::FaceStatus) -> Face {
+    Face {
+        face_id: f.face_id,
+        remote_uri: f.uri,
+        local_uri: f.local_uri,
+        scope: if f.face_scope == 1 { "local" } else { "non-local" }.to_owned(),
+        persistency: Persistency::from_number(f.face_persistency),
+        link_type: ["point-to-point", "multi-access", "adhoc"][usize::try_from(f.link_type.min(2)).unwrap_or(2)]
+            .to_owned(),
+        mtu: f.mtu,
+        expires_in_ms: f.expiration_period_ms,
+        local_fields: f.flags & 1 != 0,
+        reliability: f.flags & 2 != 0,
+        congestion_marking: f.flags & 4 != 0,
+        base_congestion_marking_interval_ns: f.base_congestion_marking_interval_ns,
+        default_congestion_threshold_bytes: f.default_congestion_threshold_bytes,
+        in_interests: f.n_in_interests,
+        in_data: f.n_in_data,
+        in_nacks: f.n_in_nacks,
+        in_bytes: f.n_in_bytes,
+        out_interests: f.n_out_interests,
+        out_data: f.n_out_data,
+        out_nacks: f.n_out_nacks,
+        out_bytes: f.n_out_bytes,
+    }
+}
+
+/// `fib/list`.
+pub fn fib(content: &[u8]) -> anyhow::Result<Vec<FibEntry>> {
+    let list: Vec<tlv::FibEntry> = decode_list(content).context("the FIB dataset is malformed")?;
+    let nexthop = |n: tlv::NextHopRecord| Nexthop { face_id: n.face_id, cost: n.cost };
+    Ok(list
+        .into_iter()
+        .map(|entry| FibEntry {
+            prefix: entry.name.to_string(),
+            nexthops: entry.next_hop_records.into_iter().map(nexthop).collect(),
+        })
+        .collect())
+}
+
+/// `rib/list`, one item for each route.
+pub fn routes(content: &[u8]) -> anyhow::Result<Vec<Route>> {
+    let list: Vec<tlv::RibEntry> = decode_list(content).context("the RIB dataset is malformed")?;
+    let mut routes = Vec::new();
+    for entry in list {
+        let prefix = entry.name.to_string();
+        routes.extend(entry.routes.into_iter().map(|route| Route {
+            prefix: prefix.clone(),
+            face_id: route.face_id,
+            origin: origin_word(route.origin),
+            cost: route.cost,
+            child_inherit: route.flags & route_flags::CHILD_INHERIT != 0,
+            capture: route.flags & route_flags::CAPTURE != 0,
+            expires_in_ms: route.expiration_period_ms,
+        }));
+    }
+    Ok(routes)
+}
+
+/// `cs/info`.
+pub fn cs_info(content: &[u8]) -> anyhow::Result<Cs> {
+    let cs = tlv::CsInfo::decode(content).context("the content store dataset is malformed")?;
+    Ok(Cs {
+        capacity: cs.capacity,
+        admit: cs.flags & tlv::cs_flags::ADMIT != 0,
+        serve: cs.flags & tlv::cs_flags::SERVE != 0,
+        entries: cs.n_cs_entries,
+        hits: cs.n_hits,
+        misses: cs.n_misses,
+    })
+}
+
+/// `strategy-choice/list`.
+pub fn strategy_choices(content: &[u8]) -> anyhow::Result<Vec<StrategyChoice>> {
+    let list: Vec<tlv::StrategyChoice> = decode_list(content).context("the strategy dataset is malformed")?;
+    Ok(list
+        .into_iter()
+        .map(|choice| StrategyChoice { prefix: choice.name.to_string(), strategy: choice.strategy.0.to_string() })
+        .collect())
+}

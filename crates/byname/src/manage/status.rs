@@ -1,0 +1,96 @@
+//! `byname status`: the whole state of the forwarder.
+
+use serde::Serialize;
+
+use super::view::{Channel, Cs, Face, FibEntry, General, Route, StrategyChoice};
+use super::{cs, decode, face, print, route, strategy, text};
+use crate::Connection;
+use crate::client::Client;
+use crate::client::management::dataset;
+use crate::exit;
+
+/// Arguments of `byname status`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct StatusArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Version, uptime, table sizes and packet counters
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// All that the other listings show (the default)
+    Report {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// All that management tells. These are the fields of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    general: General,
+    channels: Vec<Channel>,
+    faces: Vec<Face>,
+    fib: Vec<FibEntry>,
+    rib: Vec<Route>,
+    cs: Cs,
+    strategies: Vec<StrategyChoice>,
+}
+
+/// Runs `byname status`.
+pub fn run(args: StatusArgs, connection: &Connection) -> anyhow::Result<u8> {
+    let mut client = connection.connect()?;
+    match args.command.unwrap_or(Command::Report { json: args.json }) {
+        Command::Show { json } => {
+            let general = general(&mut client)?;
+            print(json, &general, || text::lines(&general.items()))?;
+        }
+        Command::Report { json } => {
+            let report = Report {
+                general: general(&mut client)?,
+                channels: face::channels(&mut client)?,
+                faces: face::list(&mut client)?,
+                fib: route::fib(&mut client)?,
+                rib: route::list(&mut client)?,
+                cs: cs::info(&mut client)?,
+                strategies: strategy::list(&mut client)?,
+            };
+            print(json, &report, || report.text())?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn general(client: &mut Client) -> anyhow::Result<General> {
+    decode::general(&dataset(client, "status", "general", None)?)
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let section = |title: &str, body: String| format!("{title}:\n{}", text::indented(&body));
+        [
+            section("General status", text::lines(&self.general.items())),
+            section("Channels", self.channels.iter().map(|channel| format!("{}\n", channel.local_uri)).collect()),
+            section("Faces", text::columns(&self.faces.iter().map(Face::items).collect::<Vec<_>>())),
+            section("FIB", self.fib.iter().map(FibEntry::line).collect()),
+            section("RIB", text::columns(&self.rib.iter().map(Route::items).collect::<Vec<_>>())),
+            section("CS information", text::lines(&self.cs.items())),
+            section(
+                "Strategy choices",
+                text::columns(&self.strategies.iter().map(StrategyChoice::items).collect::<Vec<_>>()),
+            ),
+        ]
+        .concat()
+    }
+}

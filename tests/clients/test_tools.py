@@ -17,18 +17,20 @@ from router import Router, binary
 
 
 @contextlib.asynccontextmanager
-async def running(router: Router, *args: str, transport: str = "unix") -> AsyncIterator[asyncio.subprocess.Process]:
-    """A byname command that serves until it is ended."""
+async def running(router: Router, *args: str, content: bytes = b"") -> AsyncIterator[asyncio.subprocess.Process]:
+    """A byname command that serves until it is ended; `content` is its standard input."""
     process = await asyncio.create_subprocess_exec(
-        str(binary()), *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "HOME": str(router.directory), "NDN_CLIENT_TRANSPORT": router.uplink(transport)},
+        str(binary()), *args, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        env={**os.environ, "HOME": str(router.directory), "NDN_CLIENT_TRANSPORT": router.unix},
     )
+    process.stdin.write(content)
+    process.stdin.close()
     try:
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
-        await process.communicate()
+        await process.wait()
 
 
 async def registered(ndnts: Ndnts, router: Router, prefix: str) -> None:
@@ -94,21 +96,22 @@ async def test_get_from_python_ndn(router: Router, sample, tmp_path: Path):
 async def test_ping(router: Router, ndnts: Ndnts):
     async with running(router, "ping-server", "/ping/here"):
         await registered(ndnts, router, "/8=ping/8=here/8=ping")
-        result = await cli(router, "ping", "/ping/here", "--count", "3", "--interval", "100ms")
+        result = await cli(router, "ping", "/ping/here", "--count", "3", "--interval", "100")
         assert result.stdout.count("/ping/here") >= 3
 
 
 async def test_poke_then_python_ndn_reads(router: Router, ndnts: Ndnts):
-    async with running(router, "poke", "/poked", "--content", "hello"):
+    async with running(router, "poke", "/poked", content=b"hello") as poke:
         await registered(ndnts, router, "/8=poked")
         async with pyndn.current(router.unix) as client:
             assert (await pyndn.fetch(client, "/poked"))[1] == b"hello"
+        assert await asyncio.wait_for(poke.wait(), 5) == 0, "it ends when its packet is taken"
 
 
 async def test_peek_at_python_ndn(router: Router):
     async with pyndn.current(router.unix) as server:
         await pyndn.serve(server, "/peeked", "content")
-        result = await cli(router, "peek", "/peeked/1")
+        result = await cli(router, "peek", "--payload", "/peeked/1")
         assert "content 1" in result.stdout
 
 

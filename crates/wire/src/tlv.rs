@@ -61,26 +61,38 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn next_tlv(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
         // Nearly all elements have one octet of type and one of length.
-        if let [typ @ 1..=252, len @ 0..=252, tail @ ..] = self.rest
-            && let Some((value, rest)) = tail.split_at_checked(usize::from(*len))
-        {
-            let wire = &self.rest[..2 + value.len()];
-            self.rest = rest;
-            return Ok(Some(Tlv { typ: u64::from(*typ), value, wire }));
+        if let [typ @ 1..=252, len @ 0..=252, ..] = *self.rest {
+            return self.take(u64::from(typ), 2, usize::from(len)).map(Some);
         }
-        self.next_tlv_of_any_size()
+        self.next_large_tlv()
     }
 
-    #[cold]
-    fn next_tlv_of_any_size(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
-        if self.rest.is_empty() {
-            return Ok(None);
+    #[inline(never)]
+    fn next_large_tlv(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
+        match *self.rest {
+            [] => Ok(None),
+            // Content and whole packets.
+            [typ @ 1..=252, 253, a, b, ..] if a > 0 || b > 252 => {
+                self.take(u64::from(typ), 4, usize::from(u16::from_be_bytes([a, b]))).map(Some)
+            }
+            // Header fields of NDNLPv2.
+            [253, a, b, len @ 0..=252, ..] if a > 0 || b > 252 => {
+                self.take(u64::from(u16::from_be_bytes([a, b])), 4, usize::from(len)).map(Some)
+            }
+            _ => {
+                let (typ, len, header) = decode_header(self.rest)?;
+                let len = usize::try_from(len).map_err(|_| DecodeError::Truncated)?;
+                self.take(typ, header, len).map(Some)
+            }
         }
-        let (typ, len, header) = decode_header(self.rest)?;
-        let end = usize::try_from(len).ok().and_then(|len| header.checked_add(len)).ok_or(DecodeError::Truncated)?;
+    }
+
+    #[inline]
+    fn take(&mut self, typ: u64, header: usize, len: usize) -> Result<Tlv<'a>, DecodeError> {
+        let end = header.checked_add(len).ok_or(DecodeError::Truncated)?;
         let (wire, rest) = self.rest.split_at_checked(end).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
-        Ok(Some(Tlv { typ, value: &wire[header..], wire }))
+        Ok(Tlv { typ, value: &wire[header..], wire })
     }
 }
 

@@ -3,6 +3,8 @@
 
 pub mod config;
 pub mod fib_writer;
+pub mod metrics;
 pub mod mgmt;
+pub mod readvertise;
 pub mod rib;
 pub mod security;

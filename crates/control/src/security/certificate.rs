@@ -121,7 +121,11 @@ pub(crate) fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError>
 fn validity_period(data: &[u8]) -> Option<(u64, u64)> {
     let packet = Reader::new(data).next_tlv().ok()??;
     let info = find(packet.value, types::SIGNATURE_INFO)?;
-    let period = find(info, types::VALIDITY_PERIOD)?;
+    decode_validity_period(find(info, types::VALIDITY_PERIOD)?)
+}
+
+/// The same of the TLV-VALUE of a ValidityPeriod.
+pub(crate) fn decode_validity_period(period: &[u8]) -> Option<(u64, u64)> {
     let not_before = find(period, NOT_BEFORE).and_then(parse_iso_ms)?;
     let not_after = find(period, NOT_AFTER).and_then(parse_iso_ms)?;
     Some((not_before, not_after))

@@ -33,6 +33,7 @@ use byname_forward::face_table::Scope;
 use byname_wire::signature::{KeyLocator, SignatureType};
 use byname_wire::{Data, Interest, Name};
 
+pub(crate) use certificate::decode_validity_period;
 pub use certificate::{Certificate, CertificateError};
 pub use keys::{KeyError, VerifyingKey};
 pub use refusal::{Refusal, RefusalCounters};

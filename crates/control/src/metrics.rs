@@ -1,0 +1,334 @@
+//! Metrics for Prometheus, over HTTP.
+//!
+//! Each scrape asks the packet thread for its counts as they are; nothing is counted twice. Faces
+//! come and go, so only the oldest [`FACES_MAX`] have series of their own; all are in the sums.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use byname_face::{FaceStatus, ForwarderHandle};
+use byname_forward::face_table::FaceCounters;
+use byname_forward::worker::WorkerCounters;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+
+use crate::security::{Refusal, RefusalCounters};
+
+/// Most faces with series of their own.
+pub const FACES_MAX: usize = 256;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the control thread knows, for the metrics thread to read.
+#[derive(Debug, Default)]
+pub struct ControlGauges {
+    /// Routes in the RIB.
+    pub routes: AtomicU64,
+    /// Prefixes in the FIB.
+    pub fib_entries: AtomicU64,
+}
+
+/// All that is shown, at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Counts of the worker.
+    pub worker: WorkerCounters,
+    /// All faces, by id.
+    pub faces: Vec<FaceStatus>,
+    /// Routes in the RIB.
+    pub routes: u64,
+    /// Prefixes in the FIB.
+    pub fib_entries: u64,
+    /// Commands refused, by reason.
+    pub refusals: Vec<(&'static str, u64)>,
+}
+
+impl Snapshot {
+    /// Takes one.
+    pub fn take(handle: &ForwarderHandle, control: &ControlGauges, refusals: &RefusalCounters) -> Self {
+        Snapshot {
+            worker: handle.counters(),
+            faces: handle.faces(),
+            routes: control.routes.load(Ordering::Relaxed),
+            fib_entries: control.fib_entries.load(Ordering::Relaxed),
+            refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
+        }
+    }
+
+    /// The text that Prometheus reads (OpenMetrics 1.0).
+    pub fn encode(self) -> String {
+        let mut registry = Registry::with_prefix("byname");
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a String takes all that is written");
+        text
+    }
+}
+
+/// One kind of packet in one direction.
+type PacketCount = (&'static str, &'static str, fn(&FaceCounters) -> u64);
+
+const PACKETS: [PacketCount; 6] = [
+    ("in", "interest", |c| c.in_interests),
+    ("in", "data", |c| c.in_data),
+    ("in", "nack", |c| c.in_nacks),
+    ("out", "interest", |c| c.out_interests),
+    ("out", "data", |c| c.out_data),
+    ("out", "nack", |c| c.out_nacks),
+];
+
+type FaceCount = (&'static str, &'static str, fn(&FaceStatus) -> u64);
+
+const FACE_COUNTS: [FaceCount; 7] = [
+    ("face_in_bytes", "Octets received on a face", |f| f.link.in_bytes),
+    ("face_out_bytes", "Octets sent on a face", |f| f.link.out_bytes),
+    ("face_in_malformed", "Frames received on a face that were no packets", |f| f.link.in_malformed),
+    ("face_reassembly_timeouts", "Reassemblies given up on a face", |f| f.link.in_reassembly_timeouts),
+    ("face_out_drops", "Packets not sent on a face", |f| f.link.out_drops),
+    ("face_congestion_marks", "Packets marked as congested on a face", |f| f.link.congestion_marks),
+    ("face_retransmissions", "Frames sent again on a face", |f| f.link.retransmissions),
+];
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let mut to = Writer { encoder };
+        let worker = &self.worker;
+        to.counter("satisfied_interests", "Interests that Data answered", worker.satisfied_interests)?;
+        to.counter("unsatisfied_interests", "Interests that nothing answered", worker.unsatisfied_interests)?;
+        to.gauge("pit_entries", "Interests pending", worker.pit_entries)?;
+        to.gauge("cs_packets", "Data packets in the content store", worker.cs.packets)?;
+        to.gauge("cs_packets_max", "Data packets that the content store may hold", worker.cs.packets_max)?;
+        to.gauge("cs_bytes", "Memory of the content store's packets", worker.cs.bytes)?;
+        to.counter("cs_hits", "Interests that the content store answered", worker.cs.hits)?;
+        to.counter("cs_misses", "Interests that the content store did not answer", worker.cs.misses)?;
+        to.gauge("measurements", "Prefixes with measurements", worker.measurements)?;
+        to.gauge("strategy_choices", "Prefixes with a strategy of their own", worker.strategy_choices)?;
+        to.gauge("routes", "Routes in the RIB", self.routes)?;
+        to.gauge("fib_entries", "Prefixes in the FIB", self.fib_entries)?;
+        to.gauge("faces", "Faces", self.faces.len() as u64)?;
+        let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
+        to.family("drops", "Packets dropped", worker.drops.iter().map(by_reason))?;
+        to.family("command_refusals", "Management commands refused", self.refusals.iter().map(by_reason))?;
+        to.family(
+            "packets",
+            "Network packets on all faces since the start",
+            PACKETS.iter().map(|(direction, kind, count)| {
+                let labels = [("direction", (*direction).to_owned()), ("type", (*kind).to_owned())];
+                (labels, count(&worker.faces))
+            }),
+        )?;
+        let shown = &self.faces[..self.faces.len().min(FACES_MAX)];
+        let of_face = |face: &FaceStatus| [("face", face.id.to_string()), ("remote", face.remote.to_string())];
+        to.family(
+            "face_packets",
+            "Network packets on a face",
+            shown.iter().flat_map(|face| {
+                PACKETS.iter().map(move |(direction, kind, count)| {
+                    let [id, remote] = of_face(face);
+                    let labels = [id, remote, ("direction", (*direction).to_owned()), ("type", (*kind).to_owned())];
+                    (labels, count(&face.counters))
+                })
+            }),
+        )?;
+        for (name, help, count) in FACE_COUNTS {
+            to.family(name, help, shown.iter().map(|face| (of_face(face), count(face))))?;
+        }
+        Ok(())
+    }
+}
+
+struct Writer<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Writer<'_> {
+    fn counter(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
+        self.encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, u64>(&count, None)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    /// A counter with labels.
+    fn family<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        counts: impl Iterator<Item = ([(&'static str, String); N], u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, count) in counts {
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why metrics are not served.
+#[derive(Debug, Error)]
+#[error("cannot serve metrics on {address}: {reason}")]
+pub struct MetricsError {
+    /// Where.
+    pub address: SocketAddr,
+    /// What the system said.
+    pub reason: String,
+}
+
+/// A thread that answers scrapes until this is dropped.
+pub struct MetricsServer {
+    server: Arc<tiny_http::Server>,
+    thread: Option<JoinHandle<()>>,
+    address: SocketAddr,
+}
+
+impl MetricsServer {
+    /// Listens on `address` (port 0: any) and answers with what `snapshot` yields.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn start(address: SocketAddr, snapshot: impl Fn() -> Snapshot + Send + 'static) -> Result<Self, MetricsError> {
+        let fail = |reason: String| MetricsError { address, reason };
+        let server = tiny_http::Server::http(address).map_err(|e| fail(e.to_string()))?;
+        let bound = server.server_addr().to_ip().unwrap_or(address);
+        let server = Arc::new(server);
+        let requests = Arc::clone(&server);
+        let thread = std::thread::Builder::new()
+            .name("byname-metrics".into())
+            .spawn(move || {
+                for request in requests.incoming_requests() {
+                    answer(request, &snapshot);
+                }
+            })
+            .map_err(|e| fail(e.to_string()))?;
+        Ok(MetricsServer { server, thread: Some(thread), address: bound })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.server.unblock();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened; the router goes on without metrics.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(request: tiny_http::Request, snapshot: &impl Fn() -> Snapshot) {
+    let path = request.url().split('?').next().unwrap_or("");
+    let (code, content_type, body) = match (request.method(), path) {
+        (tiny_http::Method::Get | tiny_http::Method::Head, "/metrics") => (200, CONTENT_TYPE, snapshot().encode()),
+        (tiny_http::Method::Get | tiny_http::Method::Head, "/") => {
+            (200, "text/plain; charset=utf-8", "byname: metrics are at /metrics\n".to_owned())
+        }
+        (tiny_http::Method::Get | tiny_http::Method::Head, _) => {
+            (404, "text/plain; charset=utf-8", "metrics are at /metrics\n".to_owned())
+        }
+        _ => (405, "text/plain; charset=utf-8", "only GET and HEAD\n".to_owned()),
+    };
+    let header = tiny_http::Header::from_bytes("Content-Type", content_type).expect("the types above are ASCII");
+    // A scraper that went away is its own affair.
+    let _ = request.respond(tiny_http::Response::from_string(body).with_status_code(code).with_header(header));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use byname_face::FaceUri;
+    use byname_face::face::{LinkCounters, LinkFlags};
+    use byname_forward::FaceId;
+    use byname_forward::face_table::{LinkType, Persistency, Scope};
+
+    use super::*;
+
+    fn face(id: u64) -> FaceStatus {
+        FaceStatus {
+            id: FaceId(id),
+            remote: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363))),
+            local: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 2], 6363))),
+            scope: Scope::NonLocal,
+            link_type: LinkType::PointToPoint,
+            persistency: Persistency::OnDemand,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: 0,
+            default_congestion_threshold_bytes: 0,
+            expires_in_ms: None,
+            up: true,
+            counters: FaceCounters { in_interests: id, ..Default::default() },
+            link: LinkCounters { out_drops: 3, ..Default::default() },
+        }
+    }
+
+    fn snapshot(faces: u64) -> Snapshot {
+        let mut worker = WorkerCounters { satisfied_interests: 7, pit_entries: 5, ..Default::default() };
+        worker.drops = vec![("pit_full", 2)];
+        let faces = (256..256 + faces).map(face).collect();
+        Snapshot { worker, faces, routes: 11, fib_entries: 12, refusals: vec![("replayed", 4)] }
+    }
+
+    #[test]
+    fn the_text_is_openmetrics() {
+        let text = snapshot(1).encode();
+        for line in [
+            "# TYPE byname_satisfied_interests counter",
+            "byname_satisfied_interests_total 7",
+            "byname_pit_entries 5",
+            "byname_routes 11",
+            "byname_fib_entries 12",
+            "byname_drops_total{reason=\"pit_full\"} 2",
+            "byname_command_refusals_total{reason=\"replayed\"} 4",
+            "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",
+            "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no line\n{line}\nin\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn series_are_bounded_however_many_faces_there_are() {
+        let text = snapshot(5000).encode();
+        assert!(text.contains("byname_faces 5000\n"));
+        let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total")).count();
+        assert_eq!(series, FACES_MAX);
+    }
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        answer
+    }
+
+    #[test]
+    fn scrapes_are_answered_over_http() {
+        let server = MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), || snapshot(1)).expect("a free port");
+        let answer = get(server.address(), "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("byname_routes 11"), "{answer}");
+        assert!(get(server.address(), "/other").starts_with("HTTP/1.1 404"));
+        let busy = MetricsServer::start(server.address(), || snapshot(0));
+        let Err(error) = busy else { panic!("the port is taken") };
+        assert_eq!(error.address, server.address());
+        drop(server);
+    }
+}

@@ -1,6 +1,8 @@
 """Register a prefix, serve, fetch: every client over every transport it has."""
 
 import asyncio
+import socket
+from pathlib import Path
 
 import pytest
 from ndn.types import InterestNack, InterestTimeout
@@ -56,6 +58,15 @@ async def test_python_ndn_serves_ndnts_and_back(router: Router, ndnts: Ndnts, tr
         await pyndn.serve(server, "/python/app", "from python-ndn")
         assert (await peer.fetch("/python/app/x"))["content"] == "from python-ndn 1"
         assert await pyndn.fetch(client, "/ndnts/app/x") == ("/ndnts/app/x", b"from NDNts 1")
+
+
+@pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="no IPv6 here")
+@pytest.mark.parametrize("transport", ["udp", "tcp", "ws"])
+async def test_ipv6(router: Router, ndnts: Ndnts, transport: str):
+    server = await ndnts.connect(router.unix)
+    assert await server.produce("/six", "hello")
+    client = await ndnts.connect(router.uplink(transport).replace("127.0.0.1", "[::1]"), register=False)
+    assert (await client.fetch("/six/1"))["content"] == "hello 1"
 
 
 async def test_many_interests_at_once(router: Router):

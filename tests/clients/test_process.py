@@ -1,6 +1,8 @@
 """The process itself: start-up, a second instance, SIGTERM, and what idling costs."""
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from packets import Wire, command, register_parameters
 from router import Router, binary
 
 IDLE_CPU_SHARE_MAX = 0.005
@@ -19,6 +22,43 @@ def test_start_up_table_says_where_it_listens(router: Router):
     assert str(router.socket_path) in log
     assert str(router.port) in log
     assert str(router.ws_port) in log
+
+
+@pytest.mark.netns
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv to give up root")
+def test_needs_no_configuration_and_no_rights(directory: Path):
+    """As nobody, with no file: standard ports, and a socket in the user's runtime directory."""
+    nobody = 65534
+    os.chown(directory, nobody, nobody)
+    space = f"byname-{os.getpid()}-bare"
+    subprocess.run(["ip", "netns", "add", space], check=True)
+    try:
+        subprocess.run(["ip", "-n", space, "link", "set", "lo", "up"], check=True)
+        log = directory / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", space, "setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups",
+                 str(binary()), "run"],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
+                env={"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory)},
+            )
+        socket_path = directory / "nfd" / "nfd.sock"
+        for _ in range(100):
+            if socket_path.exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.2)
+        said = log.read_text()
+        assert process.poll() is None, said
+        assert f"NDN_CLIENT_TRANSPORT=unix://{socket_path}" in said, said
+        assert "6363" in said and "9696" in said, said
+        with Wire(f"unix://{socket_path}") as wire:
+            assert wire.status(command("rib/register", register_parameters("/bare"))) == 200
+        process.terminate()
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        subprocess.run(["ip", "netns", "del", space], check=True)
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])

@@ -30,6 +30,7 @@ def test_needs_no_configuration_and_no_rights(directory: Path):
     """As nobody, with no file: standard ports, and a socket in the user's runtime directory."""
     nobody = 65534
     os.chown(directory, nobody, nobody)
+    copy = shutil.copy(binary(), directory / "byname")
     space = f"byname-{os.getpid()}-bare"
     subprocess.run(["ip", "netns", "add", space], check=True)
     try:
@@ -38,7 +39,7 @@ def test_needs_no_configuration_and_no_rights(directory: Path):
         with log.open("wb") as out:
             process = subprocess.Popen(
                 ["ip", "netns", "exec", space, "setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups",
-                 str(binary()), "run"],
+                 copy, "run"],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
                 env={"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory)},
             )
@@ -99,8 +100,8 @@ def test_second_instance_says_what_holds_the_port(router: Router):
 def test_unknown_key_is_refused_with_a_suggestion(directory: Path):
     router = Router(directory)
     router.config_path.write_text(router.config().replace("[faces.udp]", "[faces.upd]"))
-    for command in (["check", str(router.config_path)], ["run", "--config", str(router.config_path)]):
-        result = subprocess.run([str(binary()), *command], capture_output=True, text=True, timeout=10)
+    for arguments in (["check", str(router.config_path)], ["run", "--config", str(router.config_path)]):
+        result = subprocess.run([str(binary()), *arguments], capture_output=True, text=True, timeout=10)
         assert result.returncode != 0
         assert "`upd`" in result.stderr and "`udp`" in result.stderr, result.stderr
 

@@ -177,3 +177,58 @@ fn token(port: usize, key: u32) -> Token {
 pub(crate) fn split_token(token: Token) -> (usize, u32) {
     (token.0 >> KEY_BITS, token.0 as u32)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use mio::Poll;
+
+    use super::*;
+
+    /// What a port sees of a loop, for tests in virtual time.
+    pub(crate) struct Bench {
+        pub(crate) poll: Poll,
+        waker: LoopWaker,
+        next_face_id: u64,
+        pub(crate) now: Ticks,
+        pub(crate) received: Vec<Received>,
+        pub(crate) events: Vec<(usize, FaceEvent)>,
+    }
+
+    impl Bench {
+        pub(crate) fn new() -> Self {
+            let poll = Poll::new().expect("an event queue");
+            let waker = LoopWaker::new(poll.registry(), Token(usize::MAX)).expect("a waker");
+            let next_face_id = FaceId::FIRST.0;
+            Bench { poll, waker, next_face_id, now: Ticks(0), received: Vec::new(), events: Vec::new() }
+        }
+
+        pub(crate) fn cx(&mut self) -> PortContext<'_> {
+            PortContext {
+                now: self.now,
+                port: 0,
+                registry: self.poll.registry(),
+                waker: &self.waker,
+                next_face_id: &mut self.next_face_id,
+                received: &mut self.received,
+                events: &mut self.events,
+            }
+        }
+
+        /// Waits up to `ms` for descriptors to become ready, and tells the port.
+        pub(crate) fn wait(&mut self, port: &mut dyn Port, ms: u64) {
+            let mut events = mio::Events::with_capacity(16);
+            self.poll.poll(&mut events, Some(std::time::Duration::from_millis(ms))).expect("polling works");
+            for event in &events {
+                let readiness = Readiness { readable: event.is_readable(), writable: event.is_writable() };
+                let (_, key) = split_token(event.token());
+                port.ready(&mut self.cx(), key, readiness);
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_carry_the_port_and_its_key() {
+        assert_eq!(split_token(token(7, u32::MAX)), (7, u32::MAX));
+        assert_eq!(split_token(token(0, 3)), (0, 3));
+    }
+}

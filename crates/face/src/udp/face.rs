@@ -68,10 +68,9 @@ impl UdpFace {
         }
     }
 
-    /// Leaves the source address to the system.
-    pub(super) fn without_source(mut self) -> Self {
-        self.source = None;
-        self
+    /// Sets the source address of datagrams; `None` leaves it to the system.
+    pub(super) fn set_source(&mut self, source: Option<IpAddr>) {
+        self.source = source;
     }
 
     /// Whether the link service is due before the timer that is set.

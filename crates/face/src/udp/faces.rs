@@ -55,6 +55,12 @@ impl Faces {
         self.faces.get_mut(&id)
     }
 
+    /// Whether nothing is left of any face.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.faces.is_empty() && self.peers.is_empty() && self.timers.is_empty() && self.on_demand_count == 0
+    }
+
     pub(super) fn status(&self, now: Ticks, id: FaceId) -> Option<FaceStatus> {
         self.faces.get(&id).map(|f| f.status(id, now, self.config.idle_timeout))
     }

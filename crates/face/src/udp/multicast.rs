@@ -288,8 +288,10 @@ fn new_face(config: &MulticastConfig, address: IpAddr, index: u32) -> UdpFace {
     };
     let link = LinkConfig { mtu: Some(config.mtu), ..LinkConfig::default() };
     let link = LinkService::new(link, ReassemblyBudget::default());
-    let face = UdpFace::new(config.group, local, Scope::NonLocal, Persistency::Permanent, link, Ticks(0));
-    face.without_source()
+    let mut face = UdpFace::new(config.group, local, Scope::NonLocal, Persistency::Permanent, link, Ticks(0));
+    // The socket's options choose the interface, and with it the address.
+    face.set_source(None);
+    face
 }
 
 /// Interfaces that are up, can multicast, and have an address of the group's family.

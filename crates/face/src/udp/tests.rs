@@ -1,1 +1,361 @@
+//! A UDP port against plain sockets on loopback, in virtual time.
 
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use byname_forward::face_table::{Persistency, Scope};
+use byname_forward::{LinkFields, Packet};
+use byname_wire::tlv;
+
+use super::*;
+use crate::face::{FaceEvent, LinkFlags};
+use crate::port::tests::Bench;
+
+struct Rig {
+    bench: Bench,
+    port: UdpPort,
+}
+
+fn rig_with(adjust: impl FnOnce(&mut UdpConfig)) -> Rig {
+    let mut config = UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into());
+    adjust(&mut config);
+    let mut rig = Rig { bench: Bench::new(), port: UdpPort::bind(config).expect("a port on loopback") };
+    rig.port.start(&mut rig.bench.cx()).expect("starts");
+    rig
+}
+
+fn rig() -> Rig {
+    rig_with(|_| {})
+}
+
+impl Rig {
+    /// Receives until `packets` have come, or none comes for 200 ms.
+    fn receive(&mut self, packets: usize) -> Vec<byname_forward::Received> {
+        while self.bench.received.len() < packets {
+            if !self.port.has_input() {
+                self.bench.wait(&mut self.port, 200);
+                if !self.port.has_input() {
+                    break;
+                }
+            }
+            self.port.receive(&mut self.bench.cx(), 64);
+        }
+        std::mem::take(&mut self.bench.received)
+    }
+
+    /// Takes in whatever waits.
+    fn settle(&mut self) {
+        self.port.readable = true;
+        while self.port.has_input() {
+            self.port.receive(&mut self.bench.cx(), 64);
+        }
+    }
+
+    fn send(&mut self, face: FaceId, packets: &[Packet]) {
+        for packet in packets {
+            let outgoing = Outgoing { face, fields: LinkFields::default(), packet: packet.clone() };
+            self.port.transmit(&mut self.bench.cx(), outgoing);
+        }
+        self.port.flush(&mut self.bench.cx());
+    }
+
+    fn create(&mut self, remote: SocketAddr) -> FaceStatus {
+        self.request(remote, |_| {}).expect("for this port").expect("a new face")
+    }
+
+    fn request(
+        &mut self,
+        remote: SocketAddr,
+        adjust: impl FnOnce(&mut FaceRequest),
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        let mut request = FaceRequest {
+            remote: FaceUri::Udp(remote),
+            local: None,
+            persistency: Persistency::Persistent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: None,
+            default_congestion_threshold_bytes: None,
+        };
+        adjust(&mut request);
+        self.port.create_face(&mut self.bench.cx(), &request)
+    }
+
+    fn created_and_destroyed(&mut self) -> (usize, usize) {
+        let events = std::mem::take(&mut self.bench.events);
+        let created = events.iter().filter(|(_, e)| matches!(e, FaceEvent::Created(_))).count();
+        (created, events.len() - created)
+    }
+}
+
+fn packet(typ: u8, len: usize, seed: u8) -> Packet {
+    let mut wire = Vec::new();
+    let value = vec![seed; len - if len < 255 { 2 } else { 4 }];
+    tlv::push_tlv(&mut wire, u64::from(typ), &value);
+    assert_eq!(wire.len(), len);
+    Packet::copy_from(&wire)
+}
+
+fn peer() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket on loopback");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    socket
+}
+
+#[test]
+fn an_unknown_peer_that_speaks_ndn_gets_a_face_until_it_is_idle() {
+    let mut rig = rig();
+    let peer = peer();
+    peer.send_to(b"hello", rig.port.local_addr()).unwrap();
+    peer.send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
+    let received = rig.receive(1);
+    assert_eq!(&*received[0].packet, &*packet(5, 60, 1));
+    let Some((0, FaceEvent::Created(status))) = rig.bench.events.pop() else { panic!("no face") };
+    assert_eq!(status.id, received[0].face);
+    assert_eq!(status.remote, FaceUri::Udp(peer.local_addr().unwrap()));
+    assert_eq!(status.local, FaceUri::Udp(rig.port.local_addr()));
+    assert_eq!((status.persistency, status.scope), (Persistency::OnDemand, Scope::NonLocal));
+    assert_eq!(status.expires_in_ms, Some(600_000));
+
+    rig.send(status.id, &[packet(6, 1000, 2)]);
+    let mut buffer = [0; 2000];
+    let (len, from) = peer.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..len], from), (&*packet(6, 1000, 2), rig.port.local_addr()));
+
+    rig.bench.now = Ticks::from_ms(400_000);
+    peer.send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
+    rig.receive(1);
+    rig.bench.now = rig.port.next_deadline().unwrap();
+    rig.port.on_deadline(&mut rig.bench.cx());
+    assert_eq!(rig.created_and_destroyed(), (0, 0));
+    assert_eq!(rig.port.next_deadline(), Some(Ticks::from_ms(1_000_000)), "idle since it was heard last");
+    rig.bench.now = Ticks::from_ms(1_000_000);
+    rig.port.on_deadline(&mut rig.bench.cx());
+    assert_eq!(rig.created_and_destroyed(), (0, 1));
+    assert_eq!(rig.port.status(rig.bench.now, status.id), None);
+    assert_eq!(rig.port.next_deadline(), None);
+}
+
+#[test]
+fn runs_of_datagrams_reach_the_peer_whole() {
+    let mut rig = rig();
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+    let socket = DatagramSocket::create(&address).unwrap();
+    socket.bind(&address.into()).unwrap();
+    let mut receiver = DatagramSocket::new(socket, 32, 8 << 20).unwrap();
+    let face = rig.create(receiver.local()).id;
+    let mut sent = Vec::new();
+    for n in 0..200u8 {
+        sent.push(packet(6, 1100, n));
+        sent.push(packet(5, 50 + usize::from(n % 3), n));
+        if n % 20 == 0 {
+            sent.push(packet(6, 8800, n));
+        }
+    }
+    rig.send(face, &sent);
+    let (mut got, mut longest_run) = (Vec::new(), 0);
+    while receiver
+        .receive(|meta, datagram| {
+            longest_run = longest_run.max(meta.len / meta.stride);
+            got.push(datagram.to_vec());
+        })
+        .unwrap()
+    {}
+    let mut sent: Vec<_> = sent.iter().map(|p| p.to_vec()).collect();
+    sent.sort();
+    got.sort();
+    assert!(got == sent, "{} of {} datagrams came", got.len(), sent.len());
+    if receiver.run_max() > 1 {
+        assert!(longest_run > 30, "runs of at most {longest_run}");
+    }
+    assert_eq!(rig.port.status(Ticks(0), face).unwrap().link.out_drops, 0);
+}
+
+#[test]
+fn a_refusal_of_runs_by_one_route_loses_nothing_and_concerns_no_other() {
+    let mut rig = rig();
+    let peer = peer();
+    let id = rig.create(peer.local_addr().unwrap()).id;
+    // An address that is not ours: the system refuses each datagram from it.
+    let face = rig.port.faces.get_mut(id).unwrap();
+    face.set_source(Some(Ipv4Addr::new(192, 0, 2, 1).into()));
+    let sent: Vec<_> = (0..10).map(|n| packet(6, 1000, n)).collect();
+    rig.send(id, &sent);
+    let mut buffer = [0; 2000];
+    for packet in &sent {
+        assert_eq!(peer.recv(&mut buffer).unwrap(), packet.len());
+        assert_eq!(&buffer[..packet.len()], &**packet);
+    }
+    assert_eq!(rig.port.status(Ticks(0), id).unwrap().link.out_drops, 0);
+    assert_eq!(rig.port.socket.run_max() > 1, self::rig().port.socket.run_max() > 1);
+}
+
+#[test]
+fn a_peer_that_refuses_keeps_its_face() {
+    let mut rig = rig();
+    let address = peer().local_addr().unwrap();
+    let id = rig.create(address).id;
+    for n in 0..20 {
+        rig.send(id, &[packet(5, 60, n)]);
+        rig.settle();
+    }
+    let back = UdpSocket::bind(address).unwrap();
+    back.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    rig.send(id, &[packet(5, 60, 77)]);
+    let mut buffer = [0; 100];
+    assert_eq!(back.recv(&mut buffer).unwrap(), 60);
+    assert_eq!(buffer[5], 77);
+    assert_eq!(rig.created_and_destroyed(), (1, 0));
+}
+
+#[test]
+fn long_packets_cross_a_small_mtu_in_fragments() {
+    let mut here = rig_with(|c| c.mtu = 500);
+    let mut there = rig();
+    let id = here.create(there.port.local_addr()).id;
+    let sent: Vec<_> = (0..10).map(|n| packet(6, 8800, n)).collect();
+    here.send(id, &sent);
+    let received = there.receive(10);
+    assert!(received.iter().map(|r| &*r.packet).eq(sent.iter().map(|p| &**p)));
+    assert_eq!(here.port.status(Ticks(0), id).unwrap().mtu, Some(500));
+}
+
+#[test]
+fn strangers_beyond_the_limit_wait_until_a_face_is_idle() {
+    let mut rig = rig_with(|c| c.on_demand_faces_max = 3);
+    let peers: Vec<_> = (0..5).map(|_| peer()).collect();
+    let say = |rig: &mut Rig, i: usize| {
+        peers[i].send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
+        rig.receive(1).len()
+    };
+    for i in 0..3 {
+        assert_eq!(say(&mut rig, i), 1);
+    }
+    assert_eq!(say(&mut rig, 3), 0, "all are talking");
+    assert_eq!(rig.created_and_destroyed(), (3, 0));
+    rig.bench.now = Ticks::from_ms(9_000);
+    assert_eq!(say(&mut rig, 0), 1);
+    rig.bench.now = Ticks::from_ms(11_000);
+    assert_eq!(say(&mut rig, 3), 1);
+    assert_eq!(rig.created_and_destroyed(), (1, 1));
+    assert_eq!(say(&mut rig, 0), 1, "who has talked stays");
+    assert_eq!(rig.created_and_destroyed(), (0, 0));
+}
+
+#[test]
+fn thousands_of_faces_leave_nothing_behind() {
+    let mut rig = rig();
+    for _ in 0..2000 {
+        peer().send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
+        rig.settle();
+    }
+    let (created, _) = rig.created_and_destroyed();
+    // The system may give a port number twice.
+    assert!(created > 500, "{created}");
+    let ids: Vec<_> = rig.bench.received.iter().map(|r| r.face).collect();
+    for id in ids.iter().step_by(2) {
+        rig.port.destroy_face(&mut rig.bench.cx(), *id);
+    }
+    rig.bench.now = Ticks::from_ms(600_000);
+    rig.port.on_deadline(&mut rig.bench.cx());
+    assert_eq!(rig.created_and_destroyed(), (0, created));
+    assert!(rig.port.faces.is_empty());
+}
+
+#[test]
+fn faces_are_asked_for_within_reason() {
+    let mut rig = rig();
+    let remote: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    let refused = |rig: &mut Rig, remote: &str, adjust: fn(&mut FaceRequest)| {
+        matches!(rig.request(remote.parse().unwrap(), adjust), Some(Err(CreateFaceError::Unacceptable(_))))
+    };
+    assert!(refused(&mut rig, "127.0.0.1:0", |_| {}));
+    assert!(refused(&mut rig, "0.0.0.0:9", |_| {}));
+    assert!(refused(&mut rig, "255.255.255.255:9", |_| {}));
+    assert!(refused(&mut rig, "127.0.0.1:9", |r| r.persistency = Persistency::OnDemand));
+    assert!(refused(&mut rig, "127.0.0.1:9", |r| r.flags.local_fields = true));
+    assert!(refused(&mut rig, "127.0.0.1:9", |r| r.mtu = Some(63)));
+    assert!(rig.request("[::1]:9".parse().unwrap(), |_| {}).is_none(), "for the other socket");
+    assert!(rig.request("224.0.0.1:9".parse().unwrap(), |_| {}).is_none());
+    assert!(rig.request(remote, |r| r.local = Some(FaceUri::Udp("127.0.0.1:1".parse().unwrap()))).is_none());
+    assert_eq!(rig.created_and_destroyed(), (0, 0));
+
+    let status = rig.request(remote, |r| (r.mtu, r.flags.reliability) = (Some(1 << 40), true)).unwrap().unwrap();
+    assert_eq!((status.mtu, status.flags.bits()), (Some(65_507), 2));
+    let Some(Err(CreateFaceError::Exists(known))) = rig.request(remote, |_| {}) else { panic!("a second face") };
+    assert_eq!(*known, status);
+}
+
+#[test]
+fn a_face_changes_as_asked() {
+    let mut rig = rig_with(|c| c.loopback_is_local = true);
+    let peer = peer();
+    peer.send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
+    let id = rig.receive(1)[0].face;
+    let change = FaceChange {
+        persistency: Some(Persistency::Permanent),
+        mtu: Some(1000),
+        flags: Some(LinkFlags { local_fields: true, ..LinkFlags::default() }),
+        base_congestion_marking_interval_ns: Some(5),
+        default_congestion_threshold_bytes: Some(6),
+    };
+    let status = rig.port.update_face(&mut rig.bench.cx(), id, &change).unwrap();
+    assert_eq!(status, rig.port.status(Ticks(0), id).unwrap());
+    assert_eq!((status.scope, status.persistency, status.expires_in_ms), (Scope::Local, Persistency::Permanent, None));
+    assert_eq!((status.mtu, status.flags.bits()), (Some(1000), 1));
+    assert_eq!((status.base_congestion_marking_interval_ns, status.default_congestion_threshold_bytes), (5, 6));
+    assert_eq!(rig.port.next_deadline(), None, "it does not expire any more");
+    let back = FaceChange { persistency: Some(Persistency::OnDemand), ..FaceChange::default() };
+    rig.port.update_face(&mut rig.bench.cx(), id, &back).unwrap();
+    assert_eq!(rig.port.next_deadline(), Some(Ticks::from_ms(600_000)));
+    let small = FaceChange { mtu: Some(1), ..FaceChange::default() };
+    assert!(matches!(rig.port.update_face(&mut rig.bench.cx(), id, &small), Err(UpdateFaceError::Unacceptable(_))));
+    assert!(matches!(rig.port.update_face(&mut rig.bench.cx(), FaceId(9), &small), Err(UpdateFaceError::NotFound)));
+}
+
+#[test]
+fn ipv6_works_alike() {
+    let Ok(peer) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
+    peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut rig = rig_with(|c| c.listen = (Ipv6Addr::UNSPECIFIED, 0).into());
+    let to = (Ipv6Addr::LOCALHOST, rig.port.local_addr().port());
+    peer.send_to(&packet(5, 60, 1), to).unwrap();
+    let id = rig.receive(1)[0].face;
+    let status = rig.port.status(Ticks(0), id).unwrap();
+    assert_eq!(status.local, FaceUri::Udp(to.into()), "the address that the peer sent to");
+    rig.send(id, &[packet(6, 1000, 1), packet(6, 1000, 2), packet(6, 500, 3)]);
+    let mut buffer = [0; 2000];
+    let lens: Vec<_> = (0..3).map(|_| peer.recv(&mut buffer).unwrap()).collect();
+    assert_eq!(lens, [1000, 1000, 500]);
+}
+
+#[test]
+fn multicast_faces_hear_each_other_on_an_interface() {
+    use multicast::{MulticastConfig, MulticastPort};
+    let group: SocketAddr = "224.0.23.170:56399".parse().unwrap();
+    let join = || {
+        let config =
+            MulticastConfig { interfaces: Some(vec!["lo".into()]), loop_back: true, ..MulticastConfig::new(group) };
+        let mut bench = Bench::new();
+        let mut port = MulticastPort::join(config).expect("interfaces are listed");
+        port.start(&mut bench.cx()).expect("starts");
+        (bench, port)
+    };
+    let ((mut here, mut a), (mut there, mut b)) = (join(), join());
+    // Where the system lets nobody join on loopback, nothing is left to see.
+    let (Some((_, FaceEvent::Created(face))), Some(_)) = (here.events.pop(), there.events.pop()) else { return };
+    assert_eq!(face.remote, FaceUri::Udp(group));
+    assert_eq!(face.link_type, byname_forward::face_table::LinkType::MultiAccess);
+    assert_eq!(face.persistency, Persistency::Permanent);
+    let outgoing = Outgoing { face: face.id, fields: LinkFields::default(), packet: packet(5, 60, 9) };
+    a.transmit(&mut here.cx(), outgoing);
+    a.flush(&mut here.cx());
+    there.wait(&mut b, 500);
+    b.receive(&mut there.cx(), 64);
+    // The loopback device may have no multicast route; then nothing comes, and nothing is wrong.
+    if let Some(received) = there.received.first() {
+        assert_eq!(&*received.packet, &*packet(5, 60, 9));
+    }
+    assert!(MulticastPort::join(MulticastConfig::new("192.0.2.1:1".parse().unwrap())).is_err());
+    assert!(a.destroy_face(&mut here.cx(), face.id));
+    assert!(!a.destroy_face(&mut here.cx(), face.id));
+}

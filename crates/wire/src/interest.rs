@@ -53,7 +53,8 @@ impl<'a> Interest<'a> {
     ///
     /// An Interest with a ParametersSha256DigestComponent but no ApplicationParameters, or the
     /// other way round, or with an empty name, is [`DecodeError::BadValue`]. The digest itself is
-    /// checked by [`Interest::parameters_digest_matches`].
+    /// checked by [`Interest::parameters_digest_matches`]. An Interest without a Nonce must leave
+    /// room for the one that [`with_nonce`] adds, else it is [`DecodeError::TooLarge`].
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
         if wire.len() > PACKET_BYTES_MAX {
             return Err(DecodeError::TooLarge);
@@ -77,6 +78,9 @@ impl<'a> Interest<'a> {
             parameter_elements: &[],
         };
         interest.decode_fields(&mut reader)?;
+        if interest.nonce.is_none() && wire.len() > PACKET_BYTES_MAX - NONCE_ELEMENT_LEN {
+            return Err(DecodeError::TooLarge);
+        }
         let digests = usize::from(interest.application_parameters.is_some());
         if shape.components == 0 || shape.parameter_digests != digests {
             return Err(DecodeError::BadValue(types::NAME));
@@ -175,6 +179,9 @@ impl<'a> Interest<'a> {
     }
 }
 
+/// Octets of a Nonce element.
+const NONCE_ELEMENT_LEN: usize = 6;
+
 /// Octets of an encoded ParametersSha256DigestComponent.
 const DIGEST_COMPONENT_LEN: usize = 34;
 
@@ -195,7 +202,7 @@ fn check_forwarding_hint(value: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Copies an Interest, with `nonce` in the place that the format gives it.
+/// Copies an Interest, with `nonce` in the place that the format gives it. The copy decodes.
 pub fn with_nonce(interest: &Interest<'_>, nonce: u32) -> Vec<u8> {
     let name_end = interest.name_offset + interest.name.value().len();
     let after_name = &interest.wire[name_end..];
@@ -215,7 +222,7 @@ pub fn with_nonce(interest: &Interest<'_>, nonce: u32) -> Vec<u8> {
             _ => {}
         }
     }
-    let mut value = Vec::with_capacity(interest.wire.len() + 6);
+    let mut value = Vec::with_capacity(interest.wire.len() + NONCE_ELEMENT_LEN);
     tlv::push_tlv(&mut value, types::NAME, interest.name.value());
     value.extend_from_slice(&after_name[..after_name.len() - before.len()]);
     tlv::push_tlv(&mut value, types::NONCE, &nonce.to_be_bytes());

@@ -191,3 +191,24 @@ fn built_interests_decode() {
     let large = InterestBuilder::new(name("/a"), 1).application_parameters(vec![0; 9000]).encode();
     assert_eq!(Interest::decode(&large).err(), Some(DecodeError::TooLarge));
 }
+
+#[test]
+fn the_largest_interests_leave_room_for_a_nonce() {
+    let of_len = |len: usize, parts: &[&[u8]]| {
+        let used: usize = parts.iter().map(|part| part.len()).sum();
+        let padding = vec![0; len - 4 - used - 4];
+        let mut element = vec![];
+        tlv::push_tlv(&mut element, 0xf0, &padding);
+        let wire = packet(&[&parts.concat()[..], &element]);
+        assert_eq!(wire.len(), len);
+        wire
+    };
+    let wire = of_len(PACKET_BYTES_MAX, &[NAME, NONCE]);
+    assert_eq!(with_nonce(&Interest::decode(&wire).unwrap(), 1).len(), PACKET_BYTES_MAX);
+    let wire = of_len(PACKET_BYTES_MAX - 6, &[NAME]);
+    let copy = with_nonce(&Interest::decode(&wire).unwrap(), 1);
+    assert_eq!((copy.len(), Interest::decode(&copy).unwrap().nonce), (PACKET_BYTES_MAX, Some(1)));
+    for len in PACKET_BYTES_MAX - 5..=PACKET_BYTES_MAX {
+        assert_eq!(Interest::decode(&of_len(len, &[NAME])).err(), Some(DecodeError::TooLarge));
+    }
+}

@@ -8,3 +8,4 @@ pub mod mgmt;
 pub mod readvertise;
 pub mod rib;
 pub mod security;
+pub mod service;

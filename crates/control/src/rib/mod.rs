@@ -66,7 +66,7 @@ pub enum RibError {
     TooDeep,
 }
 
-/// A route of an observed origin came or went.
+/// A route that somebody observes came or went; see [`Rib::observe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteEvent {
     /// Its name.
@@ -113,7 +113,7 @@ pub struct Rib {
     /// Routes of both layers.
     stored: usize,
     routes_max: usize,
-    observed_origin: Option<u64>,
+    observed: Option<(u64, Name)>,
     events: Vec<RouteEvent>,
 }
 
@@ -131,7 +131,7 @@ impl Rib {
             routes: 0,
             stored: 0,
             routes_max,
-            observed_origin: None,
+            observed: None,
             events: Vec::new(),
         }
     }
@@ -146,12 +146,13 @@ impl Rib {
         self.routes == 0
     }
 
-    /// From now on, keeps [`RouteEvent`]s of routes of this origin for [`Rib::take_events`].
-    pub fn observe(&mut self, origin: u64) {
-        self.observed_origin = Some(origin);
+    /// From now on, keeps [`RouteEvent`]s of routes of this origin, and of any routes for this very
+    /// name, for [`Rib::take_events`].
+    pub fn observe(&mut self, origin: u64, name: Name) {
+        self.observed = Some((origin, name));
     }
 
-    /// What happened to routes of the observed origin since the last call.
+    /// What happened to observed routes since the last call.
     pub fn take_events(&mut self) -> Vec<RouteEvent> {
         std::mem::take(&mut self.events)
     }
@@ -430,7 +431,8 @@ impl Rib {
     }
 
     fn note_event(&mut self, kind: &RouteKind, added: bool, name: &[u8]) {
-        if kind.layer == Layer::Rib && self.observed_origin == Some(kind.origin) {
+        let Some((origin, observed_name)) = &self.observed else { return };
+        if kind.layer == Layer::Rib && (*origin == kind.origin || observed_name.value() == name) {
             let name = NameRef::new(name).expect("the RIB's keys are names").to_name();
             self.events.push(RouteEvent { name, face: kind.face, origin: kind.origin, added });
         }

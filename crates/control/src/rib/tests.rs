@@ -237,17 +237,21 @@ fn refreshed_routes_do_not_pile_up_deadlines() {
 }
 
 #[test]
-fn routes_of_the_observed_origin_make_events() {
+fn observed_routes_make_events() {
     let (mut rib, mut fib) = (Rib::new(100), fib());
-    rib.observe(65);
+    rib.observe(65, name("/daemon"));
     let mut client = route(256, 0, 1);
     rib.register(&mut fib, name("/other").as_ref(), &client).expect("room");
+    rib.register(&mut fib, name("/daemon").as_ref(), &client).expect("room");
     client.origin = 65;
     rib.register(&mut fib, name("/app").as_ref(), &client).expect("room");
     rib.register(&mut fib, name("/app").as_ref(), &client).expect("room");
     rib.remove_face(&mut fib, FaceId(256));
-    let events: Vec<_> = rib.take_events().into_iter().map(|e| (e.name, e.added)).collect();
-    assert_eq!(events, [(name("/app"), true), (name("/app"), false)]);
+    let events: Vec<_> =
+        rib.take_events().into_iter().map(|e| (e.name.as_ref().to_string(), e.origin, e.added)).collect();
+    let event = |name: &str, origin, added| (name.to_owned(), origin, added);
+    let (daemon, app) = (|added| event("/daemon", 0, added), |added| event("/app", 65, added));
+    assert_eq!(events, [daemon(true), app(true), daemon(false), app(false)]);
 }
 
 #[test]

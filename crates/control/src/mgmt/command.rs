@@ -1,0 +1,194 @@
+//! The commands of the protocol, and the fields that each wants.
+
+use super::tlv::ControlParameters;
+use crate::security::Module;
+
+/// A command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Command {
+    FaceCreate,
+    FaceUpdate,
+    FaceDestroy,
+    FibAddNexthop,
+    FibRemoveNexthop,
+    RibRegister,
+    RibUnregister,
+    RibAnnounce,
+    CsConfig,
+    CsErase,
+    StrategySet,
+    StrategyUnset,
+}
+
+/// Fields of [`ControlParameters`], as bits.
+mod field {
+    pub const NAME: u16 = 1;
+    pub const FACE_ID: u16 = 1 << 1;
+    pub const URI: u16 = 1 << 2;
+    pub const LOCAL_URI: u16 = 1 << 3;
+    pub const ORIGIN: u16 = 1 << 4;
+    pub const COST: u16 = 1 << 5;
+    pub const CAPACITY: u16 = 1 << 6;
+    pub const COUNT: u16 = 1 << 7;
+    pub const FLAGS: u16 = 1 << 8;
+    pub const MASK: u16 = 1 << 9;
+    pub const STRATEGY: u16 = 1 << 10;
+    pub const EXPIRATION_PERIOD: u16 = 1 << 11;
+    pub const FACE_PERSISTENCY: u16 = 1 << 12;
+    pub const BASE_CONGESTION_MARKING_INTERVAL: u16 = 1 << 13;
+    pub const DEFAULT_CONGESTION_THRESHOLD: u16 = 1 << 14;
+    pub const MTU: u16 = 1 << 15;
+
+    /// Their names, lowest bit first.
+    pub const NAMES: [&str; 16] = [
+        "Name",
+        "FaceId",
+        "Uri",
+        "LocalUri",
+        "Origin",
+        "Cost",
+        "Capacity",
+        "Count",
+        "Flags",
+        "Mask",
+        "Strategy",
+        "ExpirationPeriod",
+        "FacePersistency",
+        "BaseCongestionMarkingInterval",
+        "DefaultCongestionThreshold",
+        "Mtu",
+    ];
+}
+
+/// Largest FacePersistency.
+const PERSISTENCY_MAX: u64 = 2;
+
+impl Command {
+    /// The command of a module and verb, and who decides on it.
+    pub fn from_names(module: &[u8], verb: &[u8]) -> Option<(Command, Module)> {
+        let module = Module::from_name(module)?;
+        let command = match (module, verb) {
+            (Module::Faces, b"create") => Command::FaceCreate,
+            (Module::Faces, b"update") => Command::FaceUpdate,
+            (Module::Faces, b"destroy") => Command::FaceDestroy,
+            (Module::Fib, b"add-nexthop") => Command::FibAddNexthop,
+            (Module::Fib, b"remove-nexthop") => Command::FibRemoveNexthop,
+            (Module::Rib, b"register") => Command::RibRegister,
+            (Module::Rib, b"unregister") => Command::RibUnregister,
+            (Module::Rib, b"announce") => Command::RibAnnounce,
+            (Module::Cs, b"config") => Command::CsConfig,
+            (Module::Cs, b"erase") => Command::CsErase,
+            (Module::StrategyChoice, b"set") => Command::StrategySet,
+            (Module::StrategyChoice, b"unset") => Command::StrategyUnset,
+            _ => return None,
+        };
+        Some((command, module))
+    }
+
+    /// The fields that it needs, and those that it may have besides.
+    fn fields(self) -> (u16, u16) {
+        use field::*;
+        const LINK: u16 =
+            FLAGS | MASK | FACE_PERSISTENCY | BASE_CONGESTION_MARKING_INTERVAL | DEFAULT_CONGESTION_THRESHOLD | MTU;
+        match self {
+            Command::FaceCreate => (URI, LOCAL_URI | LINK),
+            Command::FaceUpdate => (0, FACE_ID | LINK),
+            Command::FaceDestroy => (FACE_ID, 0),
+            Command::FibAddNexthop => (NAME, FACE_ID | COST),
+            Command::FibRemoveNexthop => (NAME, FACE_ID),
+            Command::RibRegister => (NAME, FACE_ID | ORIGIN | COST | FLAGS | EXPIRATION_PERIOD),
+            Command::RibUnregister => (NAME, FACE_ID | ORIGIN),
+            Command::RibAnnounce => (0, 0),
+            Command::CsConfig => (0, CAPACITY | FLAGS | MASK),
+            Command::CsErase => (NAME, COUNT),
+            Command::StrategySet => (NAME | STRATEGY, 0),
+            Command::StrategyUnset => (NAME, 0),
+        }
+    }
+
+    /// Whether these parameters make sense for it; else why not.
+    pub fn validate(self, parameters: &ControlParameters) -> Result<(), String> {
+        let present = present(parameters);
+        let (required, optional) = self.fields();
+        if let Some(name) = lowest_name(required & !present) {
+            return Err(format!("{name} is required but missing"));
+        }
+        if let Some(name) = lowest_name(present & !(required | optional)) {
+            return Err(format!("{name} is forbidden but present"));
+        }
+        if optional & field::MASK != 0 && parameters.flags.is_some() != parameters.mask.is_some() {
+            return Err("Flags must be accompanied by Mask".into());
+        }
+        let is_root = || parameters.name.as_ref().is_some_and(|name| name.as_ref().is_empty());
+        match self {
+            Command::FaceDestroy if parameters.face_id == Some(0) => Err("FaceId must be valid".into()),
+            Command::CsErase if parameters.count == Some(0) => Err("Count must be positive".into()),
+            Command::StrategyUnset if is_root() => Err("Name must not be /".into()),
+            _ if parameters.face_persistency.is_some_and(|p| p > PERSISTENCY_MAX) => {
+                Err("FacePersistency is unknown".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn present(p: &ControlParameters) -> u16 {
+    let fields = [
+        p.name.is_some(),
+        p.face_id.is_some(),
+        p.uri.is_some(),
+        p.local_uri.is_some(),
+        p.origin.is_some(),
+        p.cost.is_some(),
+        p.capacity.is_some(),
+        p.count.is_some(),
+        p.flags.is_some(),
+        p.mask.is_some(),
+        p.strategy.is_some(),
+        p.expiration_period_ms.is_some(),
+        p.face_persistency.is_some(),
+        p.base_congestion_marking_interval_ns.is_some(),
+        p.default_congestion_threshold_bytes.is_some(),
+        p.mtu.is_some(),
+    ];
+    fields.iter().rev().fold(0, |bits, &present| bits << 1 | u16::from(present))
+}
+
+fn lowest_name(bits: u16) -> Option<&'static str> {
+    field::NAMES.get(bits.trailing_zeros() as usize).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_checked() {
+        let name = Some("/a".parse().expect("a name"));
+        let mut parameters = ControlParameters::default();
+        assert_eq!(Command::RibRegister.validate(&parameters), Err("Name is required but missing".into()));
+        assert_eq!(Command::FaceUpdate.validate(&parameters), Ok(()));
+        parameters.name = name;
+        assert_eq!(Command::RibRegister.validate(&parameters), Ok(()));
+        assert_eq!(Command::FaceUpdate.validate(&parameters), Err("Name is forbidden but present".into()));
+        parameters.mtu = Some(1);
+        assert_eq!(Command::RibRegister.validate(&parameters), Err("Mtu is forbidden but present".into()));
+        let half = ControlParameters { flags: Some(1), ..ControlParameters::default() };
+        assert_eq!(Command::CsConfig.validate(&half), Err("Flags must be accompanied by Mask".into()));
+        let zero = ControlParameters { face_id: Some(0), ..ControlParameters::default() };
+        assert!(Command::FaceDestroy.validate(&zero).is_err());
+        assert!(Command::FaceUpdate.validate(&zero).is_ok());
+        let root = ControlParameters { name: Some(Default::default()), ..ControlParameters::default() };
+        assert!(Command::StrategyUnset.validate(&root).is_err());
+        let strange = ControlParameters { face_persistency: Some(3), ..ControlParameters::default() };
+        assert!(Command::FaceUpdate.validate(&strange).is_err());
+    }
+
+    #[test]
+    fn verbs_belong_to_modules() {
+        assert_eq!(Command::from_names(b"rib", b"register"), Some((Command::RibRegister, Module::Rib)));
+        assert_eq!(Command::from_names(b"fib", b"register"), None);
+        assert_eq!(Command::from_names(b"bir", b"register"), None);
+    }
+}

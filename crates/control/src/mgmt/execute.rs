@@ -1,0 +1,256 @@
+//! What authorized commands do.
+
+use byname_forward::FaceId;
+use byname_forward::face_table::Scope;
+use byname_forward::worker::CsInfo;
+use byname_wire::{Interest, Name};
+
+use super::announcement::Announcement;
+use super::faces::{change_request, create_request, created, face_not_found, face_of, updated};
+use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, route_flags};
+use super::{Command, Management, Moment};
+use crate::rib::{ROUTE_COMPONENTS_MAX, RibError, Route};
+
+/// Cost of routes from prefix announcements, as in NFD.
+const ANNOUNCED_COST: u64 = 2048;
+/// Packets that one `cs/erase` erases at most, as in NFD.
+const ERASE_MAX: usize = 256;
+/// Lifetimes from here on mean for ever: the largest that ndn-cxx can express.
+const FOR_EVER_MS: u64 = i64::MAX as u64;
+
+impl Management {
+    /// Carries out a command whose parameters were validated.
+    pub(super) fn execute(
+        &mut self,
+        command: Command,
+        parameters: ControlParameters,
+        incoming: FaceId,
+        now: Moment,
+    ) -> ControlResponse {
+        match command {
+            Command::FaceCreate => match create_request(&parameters) {
+                Ok(request) => created(self.forwarder.create_face(request)),
+                Err(response) => response,
+            },
+            Command::FaceUpdate => self.face_update(&parameters, incoming),
+            Command::FaceDestroy => {
+                let face = face_of(&parameters, incoming);
+                // The forwarder's own faces stay.
+                if face >= FaceId::FIRST {
+                    self.forwarder.destroy_face(face);
+                }
+                ControlResponse::ok(&parameters)
+            }
+            Command::FibAddNexthop => self.fib_add_nexthop(parameters, incoming),
+            Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
+            Command::RibRegister => self.rib_register(parameters, incoming, now),
+            Command::RibUnregister => self.rib_unregister(parameters, incoming),
+            Command::RibAnnounce => unreachable!("announcements have no ControlParameters"),
+            Command::CsConfig => self.cs_config(&parameters),
+            Command::CsErase => self.cs_erase(parameters),
+            Command::StrategySet => self.strategy_set(parameters),
+            Command::StrategyUnset => {
+                self.strategies.unset(&name_of(&parameters));
+                ControlResponse::ok(&parameters)
+            }
+        }
+    }
+
+    fn face_update(&self, parameters: &ControlParameters, incoming: FaceId) -> ControlResponse {
+        let face = face_of(parameters, incoming);
+        let Some(status) = self.forwarder.face(face) else { return face_not_found() };
+        match change_request(&status, parameters) {
+            Ok(change) => updated(self.forwarder.update_face(face, change), parameters),
+            Err(response) => response,
+        }
+    }
+
+    fn fib_add_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
+        let face = face_of(&parameters, incoming);
+        let name = name_of(&parameters);
+        let cost = parameters.cost.unwrap_or(0);
+        if name.as_ref().len() > ROUTE_COMPONENTS_MAX {
+            let text = format!("FIB entry prefix cannot exceed {ROUTE_COMPONENTS_MAX} components");
+            return ControlResponse::new(414, text);
+        }
+        if !self.face_exists(face) {
+            return ControlResponse::new(410, "Face not found");
+        }
+        if let Err(error) = self.rib.add_nexthop(&mut self.fib, name.as_ref(), face, cost) {
+            return refused(error);
+        }
+        (parameters.face_id, parameters.cost) = (Some(face.0), Some(cost));
+        ControlResponse::ok(&parameters)
+    }
+
+    fn fib_remove_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
+        let face = face_of(&parameters, incoming);
+        // Nobody is to lock everybody out, themselves included.
+        if face != FaceId::INTERNAL {
+            self.rib.remove_nexthop(&mut self.fib, name_of(&parameters).as_ref(), face);
+        }
+        parameters.face_id = Some(face.0);
+        ControlResponse::ok(&parameters)
+    }
+
+    fn rib_register(&mut self, mut parameters: ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {
+        let face = face_of(&parameters, incoming);
+        let route = Route {
+            face,
+            origin: parameters.origin.unwrap_or(origin::APP),
+            cost: parameters.cost.unwrap_or(0),
+            flags: parameters.flags.unwrap_or(route_flags::CHILD_INHERIT),
+            expires_at_ms: deadline(parameters.expiration_period_ms, now),
+        };
+        if !self.face_exists(face) {
+            return ControlResponse::new(410, "Face not found");
+        }
+        let name = parameters.name.take().unwrap_or_default();
+        if let Err(error) = self.rib.register(&mut self.fib, name.as_ref(), &route) {
+            return refused(error);
+        }
+        ControlResponse::ok(&ControlParameters {
+            name: Some(name),
+            face_id: Some(face.0),
+            origin: Some(route.origin),
+            cost: Some(route.cost),
+            flags: Some(route.flags),
+            ..parameters
+        })
+    }
+
+    fn rib_unregister(&mut self, parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
+        let face = face_of(&parameters, incoming);
+        let origin = parameters.origin.unwrap_or(origin::APP);
+        self.rib.unregister(&mut self.fib, name_of(&parameters).as_ref(), face, origin);
+        ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
+    }
+
+    pub(super) fn rib_announce(
+        &mut self,
+        interest: &Interest<'_>,
+        incoming: FaceId,
+        scope: Scope,
+        now: Moment,
+    ) -> ControlResponse {
+        let announcement = match Announcement::in_parameters(interest.application_parameters.unwrap_or_default()) {
+            Ok(announcement) => announcement,
+            Err(error) => return ControlResponse::new(400, format!("Malformed prefix announcement: {error}")),
+        };
+        if let Err(refusal) = self.authorizer.authorize_announcement(&announcement.data, scope, now.unix_ms) {
+            return ControlResponse::new(403, format!("Prefix announcement rejected: {refusal}"));
+        }
+        if !self.face_exists(incoming) {
+            return ControlResponse::new(410, "Face not found");
+        }
+        let lifetime_ms = announcement.lifetime_ms(now.unix_ms);
+        let route = Route {
+            face: incoming,
+            origin: origin::PREFIX_ANNOUNCEMENT,
+            cost: ANNOUNCED_COST,
+            flags: route_flags::CHILD_INHERIT,
+            expires_at_ms: deadline(Some(lifetime_ms), now),
+        };
+        if let Err(error) = self.rib.register(&mut self.fib, announcement.prefix, &route) {
+            return refused(error);
+        }
+        ControlResponse::ok(&ControlParameters {
+            name: Some(announcement.prefix.to_name()),
+            face_id: Some(incoming.0),
+            origin: Some(route.origin),
+            cost: Some(route.cost),
+            flags: Some(route.flags),
+            expiration_period_ms: Some(lifetime_ms),
+            ..ControlParameters::default()
+        })
+    }
+
+    fn cs_config(&self, parameters: &ControlParameters) -> ControlResponse {
+        let (flags, mask) = (parameters.flags.unwrap_or(0), parameters.mask.unwrap_or(0));
+        let flag = |bit| (mask & bit != 0).then_some(flags & bit != 0);
+        let capacity = parameters.capacity.map(|packets| usize::try_from(packets).unwrap_or(usize::MAX));
+        let info = self.forwarder.cs_config(capacity, flag(cs_flags::ADMIT), flag(cs_flags::SERVE));
+        let info = cs_info(&info);
+        ControlResponse::ok(&ControlParameters {
+            capacity: Some(info.capacity),
+            flags: Some(info.flags),
+            ..ControlParameters::default()
+        })
+    }
+
+    fn cs_erase(&self, parameters: ControlParameters) -> ControlResponse {
+        let count = parameters.count.unwrap_or(u64::MAX);
+        let count_max = usize::try_from(count).unwrap_or(usize::MAX).min(ERASE_MAX);
+        let (erased, more) = self.forwarder.cs_erase(name_of(&parameters), count_max);
+        let stopped_short = more && count > ERASE_MAX as u64;
+        ControlResponse::ok(&ControlParameters {
+            count: Some(erased as u64),
+            capacity: stopped_short.then_some(ERASE_MAX as u64),
+            ..parameters
+        })
+    }
+
+    fn strategy_set(&mut self, parameters: ControlParameters) -> ControlResponse {
+        let strategy = parameters.strategy.clone().unwrap_or_default();
+        match self.strategies.set(&name_of(&parameters), strategy.0.as_ref()) {
+            Ok(instance) => {
+                ControlResponse::ok(&ControlParameters { strategy: Some(tlv::StrategyName(instance)), ..parameters })
+            }
+            Err(response) => response,
+        }
+    }
+
+    /// The content of `status/general`.
+    pub(super) fn general_status(&self, now: Moment) -> tlv::ForwarderStatus {
+        let counters = self.forwarder.counters();
+        tlv::ForwarderStatus {
+            nfd_version: format!("byname {}", env!("CARGO_PKG_VERSION")),
+            start_timestamp_ms: self.started_unix_ms,
+            current_timestamp_ms: now.unix_ms,
+            n_name_tree_entries: self.fib.len() as u64 + counters.pit_entries,
+            n_fib_entries: self.fib.len() as u64,
+            n_pit_entries: counters.pit_entries,
+            n_measurements_entries: counters.measurements,
+            n_cs_entries: counters.cs.packets,
+            n_in_interests: counters.faces.in_interests,
+            n_in_data: counters.faces.in_data,
+            n_in_nacks: counters.faces.in_nacks,
+            n_out_interests: counters.faces.out_interests,
+            n_out_data: counters.faces.out_data,
+            n_out_nacks: counters.faces.out_nacks,
+            n_satisfied_interests: Some(counters.satisfied_interests),
+            n_unsatisfied_interests: Some(counters.unsatisfied_interests),
+        }
+    }
+}
+
+/// The content of `cs/info`.
+pub(super) fn cs_info(info: &CsInfo) -> tlv::CsInfo {
+    let flag = |set, bit| if set { bit } else { 0 };
+    tlv::CsInfo {
+        capacity: info.packets_max,
+        flags: flag(info.admit, cs_flags::ADMIT) | flag(info.serve, cs_flags::SERVE),
+        n_cs_entries: info.packets,
+        n_hits: info.hits,
+        n_misses: info.misses,
+    }
+}
+
+/// The prefix of a command that was checked to have one.
+fn name_of(parameters: &ControlParameters) -> Name {
+    parameters.name.clone().unwrap_or_default()
+}
+
+fn deadline(lifetime_ms: Option<u64>, now: Moment) -> Option<u64> {
+    let lifetime_ms = lifetime_ms.filter(|&ms| ms < FOR_EVER_MS)?;
+    now.ms.checked_add(lifetime_ms).filter(|&at| at < FOR_EVER_MS)
+}
+
+fn refused(error: RibError) -> ControlResponse {
+    match error {
+        RibError::TooDeep => {
+            ControlResponse::new(414, format!("Route prefix cannot exceed {ROUTE_COMPONENTS_MAX} components"))
+        }
+        RibError::Full { .. } | RibError::FibFull => ControlResponse::new(507, error.to_string()),
+    }
+}

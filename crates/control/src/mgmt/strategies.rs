@@ -1,0 +1,93 @@
+//! The module `strategy-choice`.
+
+use std::collections::BTreeMap;
+
+use byname_forward::strategy::{self, StrategyChoice, StrategyError};
+use byname_wire::{Name, NameRef};
+
+use super::tlv::ControlResponse;
+use crate::rib::ROUTE_COMPONENTS_MAX;
+
+/// Most choices: each worker looks for them by hash, one depth after the other.
+const CHOICES_MAX: usize = 65_536;
+
+/// Which strategy serves which names. There is always one for `/`.
+pub(super) struct StrategyChoices {
+    choices: BTreeMap<Name, Name>,
+    changed: bool,
+}
+
+impl StrategyChoices {
+    /// These choices, as far as they name strategies, and the default for `/`.
+    pub fn new(choices: impl IntoIterator<Item = (Name, Name)>) -> Self {
+        let known = |(prefix, name): (Name, Name)| Some((prefix, strategy::instance_name(name.as_ref()).ok()?));
+        let mut choices: BTreeMap<_, _> = choices.into_iter().filter_map(known).collect();
+        choices.entry(Name::default()).or_insert_with(strategy::default_name);
+        StrategyChoices { choices, changed: true }
+    }
+
+    /// Sets the strategy of a prefix; returns its full name.
+    pub fn set(&mut self, prefix: &Name, name: NameRef<'_>) -> Result<Name, ControlResponse> {
+        if prefix.as_ref().len() > ROUTE_COMPONENTS_MAX {
+            let text = format!("Prefix cannot exceed {ROUTE_COMPONENTS_MAX} components");
+            return Err(ControlResponse::new(414, text));
+        }
+        let instance = strategy::instance_name(name).map_err(|error| match error {
+            StrategyError::Unknown => ControlResponse::new(404, "Strategy not registered"),
+            StrategyError::BadParameters => ControlResponse::new(409, "Error instantiating strategy: bad parameters"),
+        })?;
+        if self.choices.len() >= CHOICES_MAX && !self.choices.contains_key(prefix) {
+            return Err(ControlResponse::new(507, format!("There are {CHOICES_MAX} strategy choices already")));
+        }
+        self.changed |= self.choices.insert(prefix.clone(), instance.clone()).as_ref() != Some(&instance);
+        Ok(instance)
+    }
+
+    /// Lets a prefix, not `/`, have the strategy of the next shorter one.
+    pub fn unset(&mut self, prefix: &Name) {
+        self.changed |= !prefix.as_ref().is_empty() && self.choices.remove(prefix).is_some();
+    }
+
+    /// All choices, if they have changed since the last call.
+    pub fn take_changed(&mut self) -> Option<Vec<StrategyChoice>> {
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let choice =
+            |(prefix, strategy): (&Name, &Name)| StrategyChoice { prefix: prefix.clone(), strategy: strategy.clone() };
+        Some(self.choices.iter().map(choice).collect())
+    }
+
+    /// Prefixes and the full names of their strategies.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name)> {
+        self.choices.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(uri: &str) -> Name {
+        uri.parse().expect("a test's own name")
+    }
+
+    #[test]
+    fn choices_are_checked_and_only_changes_are_passed_on() {
+        let mut choices = StrategyChoices::new([]);
+        assert_eq!(choices.take_changed().map(|c| c.len()), Some(1));
+        let multicast = name("/localhost/nfd/strategy/multicast");
+        let instance = choices.set(&name("/a"), multicast.as_ref()).expect("a strategy");
+        assert!(multicast.as_ref().is_prefix_of(&instance.as_ref()) && instance != multicast);
+        assert_eq!(choices.take_changed().map(|c| c.len()), Some(2));
+        choices.set(&name("/a"), instance.as_ref()).expect("a strategy");
+        assert!(choices.take_changed().is_none());
+        let code = |outcome: Result<Name, ControlResponse>| outcome.err().map(|r| r.code);
+        assert_eq!(code(choices.set(&name("/a"), name("/localhost/nfd/strategy/none").as_ref())), Some(404));
+        assert_eq!(code(choices.set(&name(&"/x".repeat(33)), multicast.as_ref())), Some(414));
+        choices.unset(&name("/a"));
+        choices.unset(&name("/b"));
+        choices.unset(&Name::default());
+        assert_eq!(choices.take_changed().map(|c| c.len()), Some(1));
+    }
+}

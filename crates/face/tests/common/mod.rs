@@ -1,0 +1,106 @@
+//! A router in this process: the real loop, worker and ports.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use byname_face::udp::{UdpConfig, UdpPort};
+use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, LinkFlags, Port, Running, start};
+use byname_forward::face_table::Persistency;
+use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::worker::WorkerConfig;
+use byname_forward::{FaceId, Worker};
+use byname_lookup::oracle::Oracle;
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Interest, Name, NameHashKey};
+
+pub struct Router {
+    pub running: Running,
+    pub udp: SocketAddr,
+    fib: Oracle,
+    tables: Arc<Tables>,
+    groups: u32,
+}
+
+impl Router {
+    /// A router with a UDP port on loopback.
+    pub fn udp(adjust: impl FnOnce(&mut UdpConfig)) -> Router {
+        Router::with(IoConfig::default(), Vec::new(), adjust)
+    }
+
+    pub fn with(config: IoConfig, mut ports: Vec<Box<dyn Port>>, adjust: impl FnOnce(&mut UdpConfig)) -> Router {
+        let mut udp = UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into());
+        adjust(&mut udp);
+        let port = UdpPort::bind(udp).expect("a port on loopback");
+        let udp = port.local_addr();
+        ports.push(Box::new(port));
+        let fib = Oracle::default();
+        let tables = Arc::new(Tables::new(fib.query()));
+        let worker = Worker::new(WorkerConfig::default(), NameHashKey([3, 4]), tables.clone(), 5);
+        let running = start(config, worker, ports).expect("the thread starts");
+        Router { running, udp, fib, tables, groups: 0 }
+    }
+
+    pub fn route(&mut self, prefix: &str, face: FaceId) {
+        let entry = EntryId(self.groups);
+        self.groups += 1;
+        self.tables.set_group(entry, Some(NexthopGroup { nexthops: [Nexthop { face, cost: 0 }].into() }));
+        self.fib.apply(&[Change::Set(name(prefix), entry)]).expect("the oracle takes all");
+        self.tables.replace_fib(self.fib.query());
+    }
+
+    /// A persistent face to a peer.
+    pub fn face(&self, remote: SocketAddr) -> FaceStatus {
+        let request = FaceRequest {
+            remote: FaceUri::Udp(remote),
+            local: None,
+            persistency: Persistency::Persistent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: None,
+            default_congestion_threshold_bytes: None,
+        };
+        self.running.handle.create_face(request).expect("a new face")
+    }
+
+    pub fn stop(self) {
+        self.running.handle.shutdown();
+        self.running.thread.join().expect("the thread ends well");
+    }
+}
+
+pub fn name(uri: &str) -> Name {
+    uri.parse().expect("a name in a test")
+}
+
+pub fn interest(uri: &str, nonce: u32) -> Vec<u8> {
+    InterestBuilder::new(name(uri), nonce).lifetime_ms(2000).encode()
+}
+
+pub fn data(uri: &str, len: usize) -> Vec<u8> {
+    DataBuilder::new(name(uri)).content(vec![7; len]).encode()
+}
+
+pub fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket on loopback");
+    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    socket
+}
+
+/// Answers Interests on a socket until one asks for `/stop`; returns how many it answered.
+pub fn produce(socket: &UdpSocket, content_len: usize) -> usize {
+    let (mut buffer, mut answered) = ([0; 9000], 0);
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer).expect("an Interest in time");
+        let interest = Interest::decode(&buffer[..len]).expect("a bare Interest");
+        let data = DataBuilder::new(interest.name.to_name()).content(vec![7; content_len]).encode();
+        if interest.name.component(-1).is_some_and(|c| c.value == b"stop") {
+            return answered;
+        }
+        socket.send_to(&data, from).expect("sent");
+        answered += 1;
+    }
+}

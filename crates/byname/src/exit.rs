@@ -1,5 +1,6 @@
 //! Exit codes, so that scripts can tell what happened.
 
+use crate::client::management::ManagementError;
 use crate::client::{ConnectError, ExchangeError};
 use crate::fetch::pipeline::PipelineError;
 
@@ -50,7 +51,11 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<ConnectError>() {
             return NO_FORWARDER;
         }
-        match cause.downcast_ref::<ExchangeError>() {
+        let exchange = match cause.downcast_ref::<ManagementError>() {
+            Some(ManagementError::Unanswered { error, .. }) => Some(error),
+            _ => cause.downcast_ref::<ExchangeError>(),
+        };
+        match exchange {
             Some(ExchangeError::Timeout { .. }) => return TIMEOUT,
             Some(ExchangeError::Nack { .. }) => return REFUSED,
             Some(ExchangeError::Interrupted) => return INTERRUPTED,

@@ -57,16 +57,16 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "byname", version, about, max_term_width = 110)]
 #[command(
-    help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}\n\nOptions:\n{options}\n\n{after-help}\n"
+    help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}"
 )]
 #[command(before_help = OVERVIEW)]
 #[command(after_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 #[command(disable_help_subcommand = true)]
 struct Cli {
     /// Where the forwarder is: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT]
-    /// [default: NDN_CLIENT_TRANSPORT, then ~/.ndn/client.conf or /etc/ndn/client.conf, then
-    /// /run/nfd/nfd.sock, then $XDG_RUNTIME_DIR/nfd/nfd.sock]
-    #[arg(long, global = true, value_name = "URI", help_heading = "Connection", verbatim_doc_comment)]
+    /// [default: as NDN_CLIENT_TRANSPORT or client.conf say, else /run/nfd/nfd.sock or nfd/nfd.sock in
+    /// the user's runtime directory]
+    #[arg(long, global = true, value_name = "URI")]
     transport: Option<String>,
     #[command(subcommand)]
     command: Command,

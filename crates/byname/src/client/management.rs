@@ -26,8 +26,13 @@ const ORIGIN_CLIENT: u64 = 65;
 #[derive(Debug, Error)]
 pub enum ManagementError {
     /// There was no answer.
-    #[error(transparent)]
-    Exchange(#[from] ExchangeError),
+    #[error("no answer to {command}: {}", reason(error))]
+    Unanswered {
+        /// `module/verb`.
+        command: String,
+        /// Why.
+        error: ExchangeError,
+    },
     /// The forwarder said no.
     #[error("the forwarder refuses {command}: {text} (code {code})")]
     Refused {
@@ -48,6 +53,15 @@ pub enum ManagementError {
         /// What is wrong with it.
         error: DecodeError,
     },
+}
+
+/// Commands have long names, full of digests, that tell people nothing.
+fn reason(error: &ExchangeError) -> String {
+    match error {
+        ExchangeError::Timeout { waited, .. } => format!("the forwarder was silent for {} ms", waited.as_millis()),
+        ExchangeError::Nack { reason, .. } => format!("refused: {}", super::nack_words(*reason)),
+        other => other.to_string(),
+    }
 }
 
 /// How to register a prefix.
@@ -88,7 +102,8 @@ fn command_under(
 ) -> Result<ControlParameters, ManagementError> {
     let command = format!("{module}/{verb}");
     let name = management_name(scope, module, verb).join(Component::generic(&parameters.encode()));
-    let answer = client.exchange(&signed(name), 1)?;
+    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error };
+    let answer = client.exchange(&signed(name), 1).map_err(unanswered)?;
     let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
     let response = ControlResponse::decode(answer.data().content).map_err(malformed)?;
     let body = match response.body.is_empty() {
@@ -113,8 +128,9 @@ pub fn dataset(
         name = name.join(Component::generic(filter));
     }
     let command = format!("{module}/{verb}");
+    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error };
     let first = InterestBuilder::new(name, rand::random()).can_be_prefix(true).must_be_fresh(true);
-    let packet = client.exchange(&first.lifetime_ms(LIFETIME.as_millis() as u64).encode(), 2)?;
+    let packet = client.exchange(&first.lifetime_ms(LIFETIME.as_millis() as u64).encode(), 2).map_err(unanswered)?;
     let data = packet.data();
     let segment = data.name.component(-1).filter(|last| last.typ == component_type::SEGMENT);
     if segment.is_none() || data.content_type == content_type::NACK {
@@ -131,7 +147,7 @@ pub fn dataset(
     while last.is_none_or(|last| next <= last) && next < DATASET_SEGMENTS_MAX {
         let name = base.join_number(component_type::SEGMENT, next);
         let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(LIFETIME.as_millis() as u64).encode();
-        let packet = client.exchange(&interest, 3)?;
+        let packet = client.exchange(&interest, 3).map_err(unanswered)?;
         content.extend_from_slice(packet.data().content);
         last = packet.data().final_block.and_then(|last| last.number()).or(last);
         next += 1;

@@ -105,6 +105,11 @@ impl Pipeline {
         self.last.is_some_and(|last| self.base > last)
     }
 
+    /// The first segment that has not been handed out.
+    pub fn next_to_take(&self) -> u64 {
+        self.base
+    }
+
     /// Smoothed round-trip time.
     pub fn rtt(&self) -> Duration {
         self.rtt.smoothed()

@@ -176,7 +176,7 @@ impl Summary {
         Summary {
             name: object.to_string(),
             octets: sink.octets(),
-            segments: sink.segments().max(1),
+            segments: 1,
             resumed_octets,
             elapsed_ms: elapsed * 1e3,
             octets_per_second: (sink.octets() - resumed_octets) as f64 / elapsed.max(1e-6),
@@ -359,6 +359,7 @@ impl Transfer {
 
     fn done(self) -> (Summary, Sink) {
         let mut summary = Summary::new(&self.base, self.start, self.resumed_octets, &self.sink);
+        summary.segments = self.pipeline.next_to_take();
         summary.retransmissions = self.pipeline.retransmissions;
         summary.congestion_marks = self.pipeline.congestion_marks;
         summary.rtt_ms = self.pipeline.rtt().as_secs_f64() * 1e3;

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use byname_wire::data::DataBuilder;
-use byname_wire::{Component, Name};
+use byname_wire::name::component_type;
+use byname_wire::{Component, Name, NameRef};
 
 use crate::Connection;
 use crate::client::Fields;
@@ -34,13 +35,22 @@ pub struct PingServerArgs {
     quiet: bool,
 }
 
+/// The number of a ping: in text, as ndn-tools sends it, or typed, as ndnd does.
+fn number_text(name: NameRef<'_>) -> String {
+    let Some(last) = name.component(-1) else { return String::new() };
+    match last.number().filter(|_| last.typ == component_type::SEQUENCE_NUM) {
+        Some(number) => number.to_string(),
+        None => Name::default().join(last).to_string().split_off(1),
+    }
+}
+
 /// Runs `byname ping-server`.
 pub fn run(args: PingServerArgs, connection: &Connection) -> anyhow::Result<u8> {
     let mut client = connection.connect()?;
     client.catch_signals()?;
-    register(&mut client, &args.prefix, args.announce)?;
-    println!("PING SERVER for {}; Ctrl-C stops it", args.prefix);
     let base = args.prefix.join(Component::generic(b"ping"));
+    register(&mut client, &base, args.announce)?;
+    println!("PING SERVER for {}; Ctrl-C stops it", args.prefix);
     let content = vec![b'a'; usize::from(args.size)];
     let mut answered = 0u64;
     client.serve(|interest, incoming, outbox| {
@@ -52,12 +62,24 @@ pub fn run(args: PingServerArgs, connection: &Connection) -> anyhow::Result<u8> 
             outbox.push(&data, Fields { pit_token: incoming.pit_token, congestion_mark: incoming.congestion_mark });
             answered += 1;
             if !args.quiet {
-                let last = interest.name.component(-1).map(|number| number.value).unwrap_or_default();
-                let _ = writeln!(std::io::stdout(), "interest received: seq={}", String::from_utf8_lossy(last));
+                let _ = writeln!(std::io::stdout(), "interest received: seq={}", number_text(interest.name));
             }
         }
         args.count.is_none_or(|count| answered < count)
     })?;
     println!("\n--- {} ping server statistics ---\n{answered} answered", args.prefix);
     Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_both_kinds() {
+        for (name, number) in [("/p/ping/123", "123"), ("/p/ping/seq=7", "7"), ("/p/ping/%00", "%00")] {
+            let name: Name = name.parse().unwrap();
+            assert_eq!(number_text(name.as_ref()), number);
+        }
+    }
 }

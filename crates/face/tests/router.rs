@@ -136,7 +136,7 @@ fn routers_are_joined_in_memory() {
 
 #[test]
 fn a_control_side_that_does_not_listen_holds_nothing_up_and_misses_nothing() {
-    let mut router = Router::with(IoConfig { events_max: 2, ..IoConfig::default() }, Vec::new(), |_| {});
+    let mut router = Router::with(IoConfig { events_max: 20, ..IoConfig::default() }, Vec::new(), |_| {});
     let producer = socket();
     let to_producer = router.face(producer.local_addr().unwrap());
     router.route("/a", to_producer.id);

@@ -35,6 +35,8 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
                 names.iter().zip(&mut prefixes).map(|(name, p)| NameView::new(&KEY, name.as_ref(), p)).collect();
             reader.begin_burst();
             reader.fib().longest_match_burst(&views, &mut found[..views.len()]);
+            // Give the writer every chance to go wrong between FIB and group.
+            std::thread::yield_now();
             for (i, found) in (at as u64 * 32..).zip(&found[..views.len()]) {
                 let Some(found) = found else { continue };
                 assert_eq!(found.depth, 2);
@@ -43,7 +45,6 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
             }
             if sleeps {
                 reader.end_burst();
-                std::thread::yield_now();
             }
             bursts.fetch_add(1, Ordering::Relaxed);
         }
@@ -56,15 +57,17 @@ fn places_and_ids_are_used_again_and_no_reader_is_misled() {
     let tables = Arc::new(Tables::new(control.query()));
     let (stop, bursts) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for sleeps in [false, true] {
+        let readers = [false, true].map(|sleeps| {
             let (tables, stop, bursts) = (&tables, &stop, &bursts);
-            scope.spawn(move || look(tables, stop, bursts, sleeps));
-        }
+            scope.spawn(move || look(tables, stop, bursts, sleeps))
+        });
+        // A reader that failed ends the test; the scope passes its panic on.
+        let alive = || readers.iter().all(|reader| !reader.is_finished());
         let mut random = 9u64;
         let mut ids: Vec<Option<EntryId>> = vec![None; NAMES as usize];
         let mut free: Vec<EntryId> = (0..2 * NAMES as u32).map(EntryId).collect();
         let mut round = 0;
-        while round < 400 || bursts.load(Ordering::Relaxed) < 5000 {
+        while alive() && (round < 400 || bursts.load(Ordering::Relaxed) < 5000) {
             round += 1;
             let (mut changes, mut retired) = (Vec::new(), Vec::new());
             for _ in 0..50 {

@@ -10,6 +10,7 @@ mod exit;
 mod fetch;
 mod manage;
 mod nfdc_words;
+mod run;
 mod tools;
 
 use std::process::ExitCode;
@@ -74,6 +75,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start the forwarder; needs no configuration
+    Run(run::RunArgs),
+    /// Check a configuration file
+    Check(run::CheckArgs),
+    /// Print the default configuration, with comments
+    DefaultConfig,
     /// Show the state of the forwarder
     Status(status::StatusArgs),
     /// List, show, create and destroy faces
@@ -123,6 +130,9 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse_from(line).unwrap_or_else(|error| error.exit());
     let connection = Connection { transport: cli.transport };
     let result = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => run::check(args),
+        Command::DefaultConfig => run::print_default_config(),
         Command::Status(args) => status::run(args, &connection),
         Command::Face(args) => face::run(args, &connection),
         Command::Route(args) => route::run(args, &connection),

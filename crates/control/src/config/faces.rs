@@ -124,13 +124,11 @@ pub struct Tcp {
     pub ipv4: bool,
     /// Over IPv6.
     pub ipv6: bool,
-    /// Whether loopback addresses have local scope.
-    pub loopback_is_local: bool,
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { listen: true, port: 6363, ipv4: true, ipv6: true, loopback_is_local: true }
+        Tcp { listen: true, port: 6363, ipv4: true, ipv6: true }
     }
 }
 
@@ -163,13 +161,11 @@ pub struct WebSocket {
     pub ipv4: bool,
     /// Over IPv6.
     pub ipv6: bool,
-    /// Whether loopback addresses have local scope.
-    pub loopback_is_local: bool,
 }
 
 impl Default for WebSocket {
     fn default() -> Self {
-        WebSocket { listen: true, port: 9696, ipv4: true, ipv6: true, loopback_is_local: true }
+        WebSocket { listen: true, port: 9696, ipv4: true, ipv6: true }
     }
 }
 

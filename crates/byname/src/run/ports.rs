@@ -1,0 +1,219 @@
+//! Ports as the configuration wants them and the machine allows.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use byname_control::config::Config;
+use byname_face::link::LinkConfig;
+use byname_face::stream::{ListenError, StreamConfig, StreamPort};
+use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
+use byname_face::udp::{UdpConfig, UdpPort};
+use byname_face::{LinkFlags, Port};
+
+use super::holder::{Protocol, explain};
+use super::socket_path::Surroundings;
+
+/// Ports that are bound, and what to tell of them.
+#[derive(Default)]
+pub struct Bound {
+    /// To be given to the packet thread.
+    pub ports: Vec<Box<dyn Port>>,
+    /// UDP addresses.
+    pub udp: Vec<SocketAddr>,
+    /// TCP addresses.
+    pub tcp: Vec<SocketAddr>,
+    /// WebSocket addresses.
+    pub websocket: Vec<SocketAddr>,
+    /// Multicast groups.
+    pub multicast: Vec<SocketAddr>,
+    /// The Unix socket.
+    pub unix: Option<PathBuf>,
+    /// What could not be had, and was not fatal.
+    pub notes: Vec<String>,
+}
+
+/// Binds all that `config` asks for.
+///
+/// # Errors
+/// A port that somebody else holds, or that the system refuses. One address family that this
+/// machine lacks is only noted.
+pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Bound> {
+    let mut bound = Bound::default();
+    // The Unix socket first: a second instance then says so before it complains about ports.
+    bind_unix(config, surroundings, &mut bound)?;
+    bind_udp(config, &mut bound)?;
+    bind_multicast(config, &mut bound);
+    bind_tcp(config, &mut bound)?;
+    bind_websocket(config, &mut bound)?;
+    Ok(bound)
+}
+
+fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    let udp = &config.faces.udp;
+    // Without listening a socket is still needed to send from, on any port.
+    let port = if udp.listen { udp.port } else { 0 };
+    for listen in addresses(port, udp.ipv4, udp.ipv6, "UDP", &mut bound.notes) {
+        let settings = UdpConfig {
+            on_demand: udp.listen,
+            on_demand_faces_max: config.faces.on_demand_max,
+            idle_timeout: udp.idle_timeout,
+            loopback_is_local: udp.loopback_is_local,
+            mtu: usize::try_from(udp.mtu).unwrap_or(usize::MAX),
+            ..UdpConfig::new(listen)
+        };
+        match UdpPort::bind(settings) {
+            Ok(port) => {
+                if udp.listen {
+                    bound.udp.push(port.local_addr());
+                }
+                bound.ports.push(Box::new(port));
+            }
+            Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(explain(Protocol::Udp, listen)),
+            Err(error) => return Err(refused(error, "UDP", listen, "[faces.udp] port")),
+        }
+    }
+    Ok(())
+}
+
+fn bind_multicast(config: &Config, bound: &mut Bound) {
+    let multicast = &config.faces.udp.multicast;
+    if !multicast.enabled {
+        return;
+    }
+    let groups = [
+        config.faces.udp.ipv4.then_some(SocketAddr::V4(multicast.group_ipv4)),
+        config.faces.udp.ipv6.then_some(SocketAddr::V6(multicast.group_ipv6)),
+    ];
+    for group in groups.into_iter().flatten() {
+        let settings = MulticastConfig {
+            interfaces: (!multicast.interfaces.is_empty()).then(|| multicast.interfaces.clone()),
+            ad_hoc: multicast.ad_hoc,
+            mtu: usize::try_from(config.faces.udp.mtu).unwrap_or(usize::MAX),
+            ..MulticastConfig::new(group)
+        };
+        match MulticastPort::join(settings) {
+            Ok(port) if port.interfaces().next().is_none() => {
+                bound.notes.push(format!("no multicast on {group}: no interface could join"));
+            }
+            Ok(port) => {
+                bound.multicast.push(group);
+                bound.ports.push(Box::new(port));
+            }
+            Err(error) => bound.notes.push(format!("no multicast on {group}: {error}")),
+        }
+    }
+}
+
+fn bind_tcp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    let tcp = &config.faces.tcp;
+    let listen = if tcp.listen { addresses(tcp.port, tcp.ipv4, tcp.ipv6, "TCP", &mut bound.notes) } else { Vec::new() };
+    // Without listening the port still connects to peers.
+    let port = StreamPort::tcp(&listen, stream_config(config))
+        .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
+    bound.tcp = listen;
+    bound.ports.push(Box::new(port));
+    Ok(())
+}
+
+fn bind_websocket(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    let websocket = &config.faces.websocket;
+    if !websocket.listen {
+        return Ok(());
+    }
+    let listen = addresses(websocket.port, websocket.ipv4, websocket.ipv6, "WebSocket", &mut bound.notes);
+    let port = StreamPort::websocket(&listen, stream_config(config))
+        .map_err(|error| explain_listen(error, &listen, "WebSocket", "[faces.websocket] port"))?;
+    bound.websocket = listen;
+    bound.ports.push(Box::new(port));
+    Ok(())
+}
+
+fn bind_unix(config: &Config, surroundings: &Surroundings, bound: &mut Bound) -> anyhow::Result<()> {
+    if !config.faces.unix.listen {
+        return Ok(());
+    }
+    let candidates = surroundings.candidates(&config.faces.unix.path);
+    let mut refusals = Vec::new();
+    for path in candidates {
+        match StreamPort::unix(&[&path], stream_config(config)) {
+            Ok(port) => {
+                bound.unix = Some(path);
+                bound.ports.push(Box::new(port));
+                return Ok(());
+            }
+            Err(ListenError::System { error, .. })
+                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                refusals.push(format!("{}: {error}", path.display()));
+            }
+            Err(ListenError::InUse { uri, holder }) => bail!(
+                "{uri} is in use by {holder}: `byname status` shows a forwarder that runs; \
+                 to run two, give this one a configuration with another path and other ports (`byname default-config`)"
+            ),
+            Err(error) => return Err(error).context("the Unix socket; see `path` under [faces.unix]"),
+        }
+    }
+    bail!(
+        "the Unix socket cannot be created ({}); set `path` under [faces.unix] to a place where this user may, \
+         or XDG_RUNTIME_DIR",
+        refusals.join("; ")
+    )
+}
+
+fn stream_config(config: &Config) -> StreamConfig {
+    let flags = LinkFlags { congestion_marking: config.faces.congestion_marking, ..LinkFlags::default() };
+    StreamConfig {
+        connections_max: config.faces.on_demand_max,
+        link: LinkConfig { flags, ..LinkConfig::default() },
+        ..StreamConfig::default()
+    }
+}
+
+/// The wildcard addresses of the families that are wanted and there.
+fn addresses(port: u16, ipv4: bool, ipv6: bool, what: &str, notes: &mut Vec<String>) -> Vec<SocketAddr> {
+    let wanted = [
+        ipv4.then_some(("IPv4", IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+        ipv6.then_some(("IPv6", IpAddr::V6(Ipv6Addr::UNSPECIFIED))),
+    ];
+    let mut addresses = Vec::new();
+    for (family, ip) in wanted.into_iter().flatten() {
+        match UdpSocket::bind((ip, 0)) {
+            Ok(_) => addresses.push(SocketAddr::new(ip, port)),
+            Err(error) => notes.push(format!("no {what} over {family}: this machine has none ({error})")),
+        }
+    }
+    addresses
+}
+
+fn refused(error: std::io::Error, what: &str, address: SocketAddr, setting: &str) -> anyhow::Error {
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("ports below 1024 are for root: change {setting}, or grant CAP_NET_BIND_SERVICE")
+        }
+        _ => format!("see {setting} in the configuration"),
+    };
+    anyhow!("cannot listen on {what} {address}: {error}; {advice}")
+}
+
+fn explain_listen(error: ListenError, wanted: &[SocketAddr], what: &str, setting: &str) -> anyhow::Error {
+    match error {
+        ListenError::InUse { uri, .. } => {
+            let text = uri.to_string();
+            let address = wanted.iter().find(|a| text.ends_with(&a.to_string())).or(wanted.first());
+            match address {
+                Some(address) => anyhow!(explain(Protocol::Tcp, *address)),
+                None => anyhow!("{what}: {uri} is in use"),
+            }
+        }
+        ListenError::System { error, uri } => {
+            let address = wanted.iter().find(|a| uri.to_string().ends_with(&a.to_string())).or(wanted.first());
+            match address {
+                Some(address) => refused(error, what, *address, setting),
+                None => anyhow!("{what}: {uri}: {error}"),
+            }
+        }
+        other => anyhow!(other),
+    }
+}

@@ -1,0 +1,198 @@
+//! The table that `byname run` shows when it is up.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::socket_path::SYSTEM_SOCKET;
+
+/// What the table tells.
+#[derive(Debug, Clone, Default)]
+pub struct StartUp {
+    /// This process.
+    pub pid: u32,
+    /// Where the configuration came from; `None`: defaults.
+    pub config: Option<PathBuf>,
+    /// UDP addresses.
+    pub udp: Vec<SocketAddr>,
+    /// Multicast groups.
+    pub multicast: Vec<SocketAddr>,
+    /// TCP addresses.
+    pub tcp: Vec<SocketAddr>,
+    /// WebSocket addresses.
+    pub websocket: Vec<SocketAddr>,
+    /// The Unix socket.
+    pub unix: Option<PathBuf>,
+    /// Who may command.
+    pub management: String,
+    /// Most pending Interests.
+    pub pit_entries: usize,
+    /// Most packets in the content store.
+    pub cs_packets: usize,
+    /// Most memory of the content store.
+    pub cs_bytes: usize,
+    /// Most routes.
+    pub routes_max: usize,
+    /// Where metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// Faces and routes of the configuration.
+    pub initial: (usize, usize),
+    /// What could not be had.
+    pub notes: Vec<String>,
+}
+
+impl StartUp {
+    /// The table.
+    pub fn render(&self) -> String {
+        let mut out = format!("byname {} runs (process {})\n\n", env!("CARGO_PKG_VERSION"), self.pid);
+        let mut row = |label: &str, value: String| {
+            // A String takes all that is written to it.
+            let _ = writeln!(out, "  {label:<12}{value}");
+        };
+        row("UDP", list(&self.udp));
+        if !self.multicast.is_empty() {
+            row("Multicast", list(&self.multicast));
+        }
+        row("TCP", list(&self.tcp));
+        row("WebSocket", list(&self.websocket));
+        row("Unix", self.unix.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string()));
+        row("Management", self.management.clone());
+        row("Tables", format!("{} pending Interests, {} routes", grouped(self.pit_entries), grouped(self.routes_max)));
+        row("Cache", format!("{} packets, {}", grouped(self.cs_packets), bytesize(self.cs_bytes)));
+        row("Metrics", self.metrics.map_or_else(|| "off".to_owned(), |at| format!("http://{at}/metrics")));
+        row(
+            "Config",
+            match &self.config {
+                Some(path) => path.display().to_string(),
+                None => "defaults (`byname default-config` prints them)".to_owned(),
+            },
+        );
+        if self.initial != (0, 0) {
+            row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
+        }
+        for note in &self.notes {
+            row("Note", note.clone());
+        }
+        out.push_str("\nTry next, in another terminal:\n");
+        if let Some(path) = self.unix.as_ref().filter(|path| path.as_os_str() != SYSTEM_SOCKET) {
+            let _ = writeln!(out, "  export NDN_CLIENT_TRANSPORT=unix://{}", path.display());
+        }
+        out.push_str(
+            "  byname ping-server /demo          answer pings\n\
+             \x20 byname ping /demo                 and send some\n\
+             \x20 byname status                     see what the router does\n\
+             \x20 byname route add /ndn udp://HOST  forward /ndn to another router\n\
+             \nCtrl-C ends it.\n",
+        );
+        out
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    match addresses {
+        [] => "off".to_owned(),
+        _ => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// `65536` as `65,536`.
+fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A size in the largest unit that keeps it whole enough.
+fn bytesize(bytes: usize) -> String {
+    let units = [("GiB", 1usize << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} octets"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start_up() -> StartUp {
+        let both = |port| {
+            let v4: SocketAddr = ([0, 0, 0, 0], port).into();
+            vec![v4, SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), port)]
+        };
+        StartUp {
+            pid: 4711,
+            udp: both(6363),
+            tcp: both(6363),
+            websocket: both(9696),
+            unix: Some(SYSTEM_SOCKET.into()),
+            management: "this host only".to_owned(),
+            pit_entries: 65_536,
+            cs_packets: 65_536,
+            cs_bytes: 128 << 20,
+            routes_max: 4_000_000,
+            metrics: Some(([127, 0, 0, 1], 9626).into()),
+            ..StartUp::default()
+        }
+    }
+
+    #[test]
+    fn the_table_without_configuration() {
+        let expected = format!(
+            "\
+byname {} runs (process 4711)
+
+  UDP         0.0.0.0:6363, [::]:6363
+  TCP         0.0.0.0:6363, [::]:6363
+  WebSocket   0.0.0.0:9696, [::]:9696
+  Unix        /run/nfd/nfd.sock
+  Management  this host only
+  Tables      65,536 pending Interests, 4,000,000 routes
+  Cache       65,536 packets, 128 MiB
+  Metrics     http://127.0.0.1:9626/metrics
+  Config      defaults (`byname default-config` prints them)
+
+Try next, in another terminal:
+  byname ping-server /demo          answer pings
+  byname ping /demo                 and send some
+  byname status                     see what the router does
+  byname route add /ndn udp://HOST  forward /ndn to another router
+
+Ctrl-C ends it.
+",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(start_up().render(), expected);
+    }
+
+    #[test]
+    fn a_socket_elsewhere_is_to_be_exported() {
+        let mut elsewhere = start_up();
+        elsewhere.unix = Some("/run/user/1000/nfd/nfd.sock".into());
+        elsewhere.udp.clear();
+        elsewhere.metrics = None;
+        elsewhere.notes.push("no TCP over IPv6".to_owned());
+        let text = elsewhere.render();
+        assert!(text.contains("\n  export NDN_CLIENT_TRANSPORT=unix:///run/user/1000/nfd/nfd.sock\n"), "{text}");
+        assert!(text.contains("\n  UDP         off\n"));
+        assert!(text.contains("\n  Metrics     off\n"));
+        assert!(text.contains("\n  Note        no TCP over IPv6\n"));
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(grouped(1), "1");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(bytesize(1 << 30), "1 GiB");
+        assert_eq!(bytesize(1_500_000), "1.4 MiB");
+        assert_eq!(bytesize(12), "12 octets");
+    }
+}

@@ -8,6 +8,7 @@ pub mod io_loop;
 pub mod link;
 pub mod memory;
 pub mod port;
+pub mod stream;
 pub mod udp;
 pub mod uri;
 pub mod waker;

@@ -1,0 +1,352 @@
+//! How packets stand in a stream: one after the other, or in WebSocket messages. Without I/O.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+
+use byname_wire::lp::FRAME_BYTES_MAX;
+use byname_wire::tlv::{self, DecodeError};
+use tungstenite::handshake::client::ClientHandshake;
+use tungstenite::handshake::server::{NoCallback, ServerHandshake};
+use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Message, WebSocket};
+
+use super::connection::End;
+use crate::link::{Frame, is_plausible};
+
+/// Longest WebSocket message: several packets may share one.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// WebSocket connections read in pieces of this size, which each keeps allocated.
+const WEBSOCKET_READ_BYTES: usize = 8 << 10;
+/// An empty buffer that is larger gives its memory back.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// Takes a stream apart into frames, and puts frames into a stream.
+pub(super) enum Codec {
+    /// Elements back to back.
+    Plain(Cutter),
+    /// RFC 6455.
+    WebSocket(Box<WebSocketCodec>),
+}
+
+/// What there is after a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Frames may be left: call again without new octets.
+    Frames,
+    /// More octets are needed.
+    Nothing,
+}
+
+impl Codec {
+    /// Takes `octets` in (all of them) and yields frames while `frame` says so; `malformed` counts
+    /// messages that were skipped.
+    pub(super) fn receive(
+        &mut self,
+        octets: &[u8],
+        malformed: &mut u64,
+        frame: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Left, End> {
+        match self {
+            Codec::Plain(cutter) => cutter.receive(octets, frame).map_err(End::Garbage),
+            Codec::WebSocket(codec) => codec.receive(octets, malformed, frame),
+        }
+    }
+
+    /// Appends a frame to `out`.
+    pub(super) fn send(&mut self, frame: &Frame, out: &mut Vec<u8>) -> Result<(), End> {
+        match self {
+            Codec::Plain(_) => frame.write_to(out),
+            Codec::WebSocket(codec) => codec.send(frame, out)?,
+        }
+        Ok(())
+    }
+
+    /// Appends what the codec itself has to say: handshake, pongs, close frames.
+    pub(super) fn take_output(&mut self, out: &mut Vec<u8>) {
+        if let Codec::WebSocket(codec) = self
+            && let Some(stream) = codec.stream()
+        {
+            out.append(&mut stream.output);
+        }
+    }
+
+    /// Whether packets can be sent.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Codec::Plain(_) => true,
+            Codec::WebSocket(codec) => matches!(codec.phase, Phase::Open(_)),
+        }
+    }
+}
+
+/// Cuts elements out of a stream.
+#[derive(Default)]
+pub(super) struct Cutter {
+    pending: Vec<u8>,
+    start: usize,
+}
+
+impl Cutter {
+    fn receive(&mut self, octets: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<Left, DecodeError> {
+        if self.start == self.pending.len() {
+            // The common case: straight from the caller's buffer.
+            self.pending.clear();
+            let (used, left) = cut(octets, frame)?;
+            self.start = 0;
+            if used == octets.len() && self.pending.capacity() > KEPT_BYTES {
+                self.pending = Vec::new();
+            }
+            self.pending.extend_from_slice(&octets[used..]);
+            return Ok(left);
+        }
+        if !octets.is_empty() {
+            self.pending.drain(..self.start);
+            self.start = 0;
+            self.pending.extend_from_slice(octets);
+        }
+        let (used, left) = cut(&self.pending[self.start..], frame)?;
+        self.start += used;
+        Ok(left)
+    }
+}
+
+/// Yields whole elements; octets used.
+fn cut(octets: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<(usize, Left), DecodeError> {
+    let mut used = 0;
+    loop {
+        let rest = &octets[used..];
+        if rest.len() >= 2 && !is_plausible(rest) {
+            return Err(DecodeError::UnexpectedCritical(u64::from(rest[0])));
+        }
+        let Some(len) = tlv::element_len(rest, FRAME_BYTES_MAX)? else { return Ok((used, Left::Nothing)) };
+        used += len;
+        if !frame(&rest[..len]) {
+            return Ok((used, Left::Frames));
+        }
+    }
+}
+
+/// What a WebSocket reads from and writes to: buffers, so that the connection does the I/O.
+#[derive(Default)]
+pub(super) struct BufferStream {
+    input: Vec<u8>,
+    start: usize,
+    output: Vec<u8>,
+}
+
+impl BufferStream {
+    fn push(&mut self, octets: &[u8]) {
+        self.input.drain(..self.start);
+        self.start = 0;
+        self.input.extend_from_slice(octets);
+    }
+}
+
+impl Read for BufferStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.input[self.start..];
+        if rest.is_empty() {
+            if self.input.capacity() > KEPT_BYTES {
+                (self.input, self.start) = (Vec::new(), 0);
+            }
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        self.start += len;
+        Ok(len)
+    }
+}
+
+impl Write for BufferStream {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.output.extend_from_slice(octets);
+        Ok(octets.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A WebSocket over buffers.
+pub(super) struct WebSocketCodec {
+    phase: Phase,
+}
+
+enum Phase {
+    Accepting(MidHandshake<ServerHandshake<BufferStream, NoCallback>>),
+    Connecting(MidHandshake<ClientHandshake<BufferStream>>),
+    Open(WebSocket<BufferStream>),
+    /// Only while a call moves it, and after a handshake that failed.
+    Gone,
+}
+
+impl WebSocketCodec {
+    /// The server's end: any path, any subprotocol that needs no answer.
+    pub(super) fn server() -> Self {
+        let start = ServerHandshake::start(BufferStream::default(), NoCallback, Some(websocket_config()));
+        WebSocketCodec { phase: Phase::Accepting(start) }
+    }
+
+    /// The client's end; its request is output at once.
+    pub(super) fn client(remote: SocketAddr) -> Result<Self, End> {
+        let request = tungstenite::client::IntoClientRequest::into_client_request(format!("ws://{remote}/"))?;
+        let start = ClientHandshake::start(BufferStream::default(), request, Some(websocket_config()))?;
+        let mut codec = WebSocketCodec { phase: Phase::Connecting(start) };
+        codec.shake_hands()?;
+        Ok(codec)
+    }
+
+    fn receive(
+        &mut self,
+        octets: &[u8],
+        malformed: &mut u64,
+        frame: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Left, End> {
+        if let Some(stream) = self.stream() {
+            stream.push(octets);
+        }
+        self.shake_hands()?;
+        let Phase::Open(socket) = &mut self.phase else { return Ok(Left::Nothing) };
+        loop {
+            let message = match socket.read() {
+                Ok(Message::Binary(message)) => message,
+                Ok(Message::Text(_)) => {
+                    *malformed += 1;
+                    continue;
+                }
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_)) => continue,
+                Err(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Left::Nothing);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            // A message is bounded: hand all of it out, so that nothing of it must be kept.
+            let mut wants_more = true;
+            let cut = cut(&message, &mut |element| {
+                wants_more = frame(element);
+                true
+            });
+            if cut.is_err() || cut.is_ok_and(|(used, _)| used != message.len()) {
+                *malformed += 1;
+            }
+            if !wants_more {
+                return Ok(Left::Frames);
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &Frame, out: &mut Vec<u8>) -> Result<(), End> {
+        let Phase::Open(socket) = &mut self.phase else { return Ok(()) };
+        let mut message = Vec::with_capacity(frame.len());
+        frame.write_to(&mut message);
+        socket.write(Message::binary(message))?;
+        socket.flush()?;
+        out.append(&mut socket.get_mut().output);
+        Ok(())
+    }
+
+    fn stream(&mut self) -> Option<&mut BufferStream> {
+        match &mut self.phase {
+            Phase::Accepting(handshake) => Some(handshake.get_mut().get_mut()),
+            Phase::Connecting(handshake) => Some(handshake.get_mut().get_mut()),
+            Phase::Open(socket) => Some(socket.get_mut()),
+            Phase::Gone => None,
+        }
+    }
+
+    fn shake_hands(&mut self) -> Result<(), End> {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Accepting(handshake) => match advance(handshake)? {
+                Ok(socket) => Phase::Open(socket),
+                Err(handshake) => Phase::Accepting(handshake),
+            },
+            Phase::Connecting(handshake) => match advance(handshake)? {
+                Ok((socket, _)) => Phase::Open(socket),
+                Err(handshake) => Phase::Connecting(handshake),
+            },
+            other => other,
+        };
+        Ok(())
+    }
+}
+
+/// The result of a handshake, or the handshake itself when it needs more input.
+fn advance<R: HandshakeRole>(handshake: MidHandshake<R>) -> Result<Result<R::FinalResult, MidHandshake<R>>, End> {
+    match handshake.handshake() {
+        Ok(done) => Ok(Ok(done)),
+        Err(HandshakeError::Interrupted(handshake)) => Ok(Err(handshake)),
+        Err(HandshakeError::Failure(error)) => Err(error.into()),
+    }
+}
+
+fn websocket_config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(WEBSOCKET_READ_BYTES)
+        .write_buffer_size(0)
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packets() -> (Vec<Vec<u8>>, Vec<u8>) {
+        let mut packets = Vec::new();
+        for len in [1usize, 5, 200, 252, 253, 8000] {
+            let mut packet = Vec::new();
+            tlv::push_tlv(&mut packet, if len % 2 == 0 { 5 } else { 6 }, &vec![len as u8; len]);
+            packets.push(packet);
+        }
+        let stream = packets.concat();
+        (packets, stream)
+    }
+
+    #[test]
+    fn streams_may_break_anywhere() {
+        let (packets, stream) = packets();
+        for at in 0..=stream.len() {
+            let (mut cutter, mut seen) = (Cutter::default(), Vec::new());
+            let mut take = |f: &[u8]| {
+                seen.push(f.to_vec());
+                true
+            };
+            assert_eq!(cutter.receive(&stream[..at], &mut take), Ok(Left::Nothing));
+            assert_eq!(cutter.receive(&stream[at..], &mut take), Ok(Left::Nothing));
+            assert_eq!(seen, packets, "broken at {at}");
+        }
+    }
+
+    #[test]
+    fn what_the_caller_does_not_take_waits() {
+        let (packets, stream) = packets();
+        let (mut cutter, mut seen) = (Cutter::default(), Vec::new());
+        // Three times the stream, one frame a call, and new octets in between.
+        let mut input = &[&stream[..], &stream, &stream].concat()[..];
+        loop {
+            let (now, later) = input.split_at(input.len().min(3_000));
+            input = later;
+            let left = cutter.receive(now, &mut |f| {
+                seen.push(f.to_vec());
+                false
+            });
+            if left == Ok(Left::Nothing) && input.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(seen, [&packets[..], &packets, &packets].concat());
+    }
+
+    #[test]
+    fn garbage_and_huge_lengths_are_seen_from_the_header() {
+        let cut = |octets: &[u8]| Cutter::default().receive(octets, &mut |_| true);
+        assert_eq!(cut(b"GET / HTTP/1.1\r\n"), Err(DecodeError::UnexpectedCritical(b'G'.into())));
+        assert_eq!(cut(&[6, 254, 0, 1, 0, 0]), Err(DecodeError::TooLarge));
+        assert_eq!(cut(&[6, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Err(DecodeError::TooLarge));
+        assert_eq!(cut(&[6, 253, 0, 1]), Err(DecodeError::BadNumber));
+        assert_eq!(cut(&[6]), Ok(Left::Nothing));
+        assert_eq!(cut(&[]), Ok(Left::Nothing));
+    }
+}

@@ -10,12 +10,15 @@ mod events;
 mod execute;
 mod faces;
 mod strategies;
+#[cfg(test)]
+mod tests;
 pub mod tlv;
 
 use byname_face::{FaceEvent, ForwarderHandle};
 use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::{FaceId, Packet};
 use byname_wire::data::DataBuilder;
+use byname_wire::name::component_type;
 use byname_wire::{DecodeError, Interest, Name};
 
 pub use command::Command;
@@ -244,7 +247,10 @@ impl Management {
         if len > dataset_len && interest.name.component(-1).is_some_and(dataset::names_part) {
             return self.datasets.segment(interest.name, &sources);
         }
-        if len != dataset_len || !interest.can_be_prefix {
+        // pynfdc signs what it asks, though nobody checks who reads.
+        let is_signed =
+            interest.name.component(-1).is_some_and(|last| last.typ == component_type::PARAMETERS_SHA256_DIGEST);
+        if len != dataset_len + usize::from(is_signed) || !interest.can_be_prefix {
             return None;
         }
         let content = match (module, verb) {
@@ -277,8 +283,8 @@ impl Management {
             }
             (b"faces", _) => {
                 let filter = match interest.name.component(VERB_END as isize) {
-                    Some(filter) => FaceQueryFilter::decode(filter.value),
-                    None => Ok(FaceQueryFilter::default()),
+                    Some(filter) if verb == b"query" => FaceQueryFilter::decode(filter.value),
+                    _ => Ok(FaceQueryFilter::default()),
                 };
                 let filter = filter.map_err(|_| ControlResponse::new(400, "Malformed filter"))?;
                 let entries = self.forwarder.faces();

@@ -1,0 +1,527 @@
+//! Management driven without sockets: a packet thread that has only the internal face, Interests
+//! handed in as the worker would.
+
+use std::sync::Arc;
+
+use byname_face::face::LinkCounters;
+use byname_face::io_loop::{self, IoConfig, Running};
+use byname_face::{FaceEvent, FaceStatus, FaceUri, LinkFlags};
+use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_forward::tables::Tables;
+use byname_forward::worker::WorkerConfig;
+use byname_forward::{FaceId, Worker};
+use byname_lookup::Control;
+use byname_lookup::prefix::LongestFirst;
+use byname_wire::data::{DataBuilder, content_type};
+use byname_wire::interest::InterestBuilder;
+use byname_wire::name::component_type;
+use byname_wire::signature::{SignatureInfo, SignatureType};
+use byname_wire::{Component, Data, Name, NameHashKey, digest};
+use proptest::prelude::*;
+
+use super::tlv::{ControlParameters, ControlResponse, Element, StrategyName, decode_list};
+use super::{Management, Moment, tlv};
+use crate::fib_writer::FibWriter;
+use crate::security::{Authorizer, Signer};
+
+/// An application's face.
+const APP: FaceId = FaceId(300);
+/// A neighbour's face.
+const NEIGHBOUR: FaceId = FaceId(301);
+const START: Moment = Moment { ms: 1, unix_ms: 1_700_000_000_000 };
+
+fn name(uri: &str) -> Name {
+    uri.parse().expect("a test's own name")
+}
+
+fn face(id: FaceId, scope: Scope) -> FaceStatus {
+    FaceStatus {
+        id,
+        remote: FaceUri::Fd(id.0),
+        local: FaceUri::Unix("/run/nfd/nfd.sock".into()),
+        scope,
+        link_type: LinkType::PointToPoint,
+        persistency: Persistency::OnDemand,
+        mtu: None,
+        flags: LinkFlags::default(),
+        base_congestion_marking_interval_ns: 0,
+        default_congestion_threshold_bytes: 0,
+        expires_in_ms: None,
+        up: true,
+        counters: FaceCounters::default(),
+        link: LinkCounters::default(),
+    }
+}
+
+struct Router {
+    management: Management,
+    running: Option<Running>,
+    now: Moment,
+    signer: Signer,
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.handle.shutdown();
+            running.thread.join().expect("the packet thread does not panic");
+        }
+    }
+}
+
+impl Router {
+    fn new(routes_max: usize) -> Self {
+        let key = NameHashKey([1, 2]);
+        let engine = LongestFirst::new(key, 100_000);
+        let tables = Arc::new(Tables::new(engine.query()));
+        let worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 1);
+        let running = io_loop::start(IoConfig::default(), worker, vec![]).expect("threads can be had");
+        let fib = FibWriter::new(Box::new(engine), tables);
+        let mut management =
+            Management::new(running.handle.clone(), Authorizer::local_only(), routes_max, fib, [], START);
+        management.face_event(&FaceEvent::Created(face(APP, Scope::Local)));
+        management.face_event(&FaceEvent::Created(face(NEIGHBOUR, Scope::NonLocal)));
+        management.commit();
+        Router { management, running: Some(running), now: START, signer: Signer::digest() }
+    }
+
+    fn send(&mut self, wire: &[u8], incoming: FaceId) -> Option<ControlResponse> {
+        let answer = self.management.answer(wire, incoming, self.now);
+        self.management.commit();
+        let answer = answer?;
+        let data = Data::decode(&answer).expect("answers are Data");
+        assert_eq!(data.freshness_ms, 1000);
+        assert_eq!(data.signature.value, digest::sha256(&data.signature.signed));
+        Some(ControlResponse::decode(data.content).expect("a ControlResponse"))
+    }
+
+    fn signed(&self, name: Name) -> Vec<u8> {
+        self.signer.sign_command(&InterestBuilder::new(name, 7), self.now.unix_ms).expect("digests can be had")
+    }
+
+    fn command_from(&mut self, verb: &str, parameters: &ControlParameters, incoming: FaceId) -> ControlResponse {
+        let wire = self.signed(name(verb).join(Component::generic(&parameters.encode())));
+        self.send(&wire, incoming).expect("commands are answered")
+    }
+
+    fn command(&mut self, verb: &str, parameters: &ControlParameters) -> ControlResponse {
+        self.command_from(&format!("/localhost/nfd/{verb}"), parameters, APP)
+    }
+
+    fn interest(&mut self, name: Name, can_be_prefix: bool) -> Option<Vec<u8>> {
+        let wire = InterestBuilder::new(name, 7).can_be_prefix(can_be_prefix).must_be_fresh(can_be_prefix).encode();
+        self.management.answer(&wire, APP, self.now).map(|packet| packet.to_vec())
+    }
+
+    /// The content of a dataset, fetched segment by segment.
+    fn dataset(&mut self, uri: &str) -> Vec<u8> {
+        let first = self.interest(name(uri), true).expect("datasets are answered");
+        let mut content = Vec::new();
+        let mut wire = first;
+        for segment in 0.. {
+            let data = Data::decode(&wire).expect("segments are Data");
+            let last = data.name.component(-1).expect("a segment");
+            assert_eq!((last.typ, last.number()), (component_type::SEGMENT, Some(segment)));
+            content.extend_from_slice(data.content);
+            if data.final_block == Some(last) {
+                break;
+            }
+            let version = data.name.prefix(data.name.len() - 1).to_name();
+            let next = version.join_number(component_type::SEGMENT, segment + 1);
+            wire = self.interest(next, false).expect("segments are kept");
+        }
+        content
+    }
+
+    fn routes(&mut self) -> Vec<tlv::RibEntry> {
+        decode_list(&self.dataset("/localhost/nfd/rib/list")).expect("a RIB")
+    }
+
+    fn fib(&mut self) -> Vec<tlv::FibEntry> {
+        let mut entries: Vec<tlv::FibEntry> = decode_list(&self.dataset("/localhost/nfd/fib/list")).expect("a FIB");
+        entries.retain(|entry| !entry.name.as_ref().to_string().ends_with("/nfd"));
+        entries
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.now = Moment { ms: self.now.ms + ms, unix_ms: self.now.unix_ms + ms };
+        self.management.advance(self.now);
+        self.management.commit();
+    }
+}
+
+fn prefix(uri: &str) -> ControlParameters {
+    ControlParameters { name: Some(name(uri)), ..ControlParameters::default() }
+}
+
+#[test]
+fn a_registration_fills_in_what_is_left_out_and_is_listed_at_once() {
+    let mut router = Router::new(100);
+    let response = router.command("rib/register", &prefix("/app"));
+    assert_eq!((response.code, response.text.as_str()), (200, "OK"));
+    let body =
+        ControlParameters { face_id: Some(APP.0), origin: Some(0), cost: Some(0), flags: Some(1), ..prefix("/app") };
+    assert_eq!(response.parameters(), Ok(body));
+    let route = tlv::Route { face_id: APP.0, origin: 0, cost: 0, flags: 1, expiration_period_ms: None };
+    assert_eq!(router.routes(), [tlv::RibEntry { name: name("/app"), routes: vec![route] }]);
+    let record = tlv::NextHopRecord { face_id: APP.0, cost: 0 };
+    assert_eq!(router.fib(), [tlv::FibEntry { name: name("/app"), next_hop_records: vec![record] }]);
+
+    let other = ControlParameters { face_id: Some(NEIGHBOUR.0), cost: Some(9), ..prefix("/app") };
+    assert_eq!(router.command("rib/register", &other).code, 200);
+    assert_eq!(router.routes()[0].routes.len(), 2);
+    let response = router.command("rib/unregister", &prefix("/app"));
+    assert_eq!(response.parameters().expect("a body").face_id, Some(APP.0));
+    assert_eq!(router.routes()[0].routes[0].face_id, NEIGHBOUR.0);
+    assert_eq!(router.command("rib/unregister", &prefix("/app")).code, 200, "as in NFD, although nothing is there");
+
+    router.management.face_event(&FaceEvent::Destroyed(face(NEIGHBOUR, Scope::NonLocal)));
+    router.management.commit();
+    assert_eq!((router.routes(), router.fib()), (vec![], vec![]));
+}
+
+#[test]
+fn routes_expire_and_the_longest_period_is_for_ever() {
+    let mut router = Router::new(100);
+    let lasting = |ms, uri| ControlParameters { expiration_period_ms: Some(ms), ..prefix(uri) };
+    let response = router.command("rib/register", &lasting(5_000, "/a"));
+    assert_eq!(response.parameters().expect("a body").expiration_period_ms, Some(5_000));
+    for (ms, uri) in [(u64::MAX, "/b"), (i64::MAX as u64, "/c"), (i64::MAX as u64 - 1, "/d")] {
+        assert_eq!(router.command("rib/register", &lasting(ms, uri)).code, 200);
+    }
+    assert_eq!(router.management.next_deadline_ms().map(|at| at.min(5_001)), Some(5_001));
+    router.advance(2_000);
+    assert_eq!(router.routes()[0].routes[0].expiration_period_ms, Some(3_000));
+    router.advance(3_000);
+    let names: Vec<String> = router.routes().iter().map(|e| e.name.as_ref().to_string()).collect();
+    assert_eq!(names, ["/b", "/c", "/d"]);
+    router.command("rib/register", &lasting(0, "/e"));
+    router.advance(0);
+    assert_eq!(router.routes().len(), 3);
+}
+
+#[test]
+fn the_older_signed_format_is_accepted() {
+    let mut router = Router::new(100);
+    let signature_info = {
+        let mut out = Vec::new();
+        SignatureInfo::new(SignatureType::DigestSha256).push(&mut out, 0x16);
+        out
+    };
+    let timestamp = router.now.unix_ms.to_be_bytes();
+    let mut command = name("/localhost/nfd/rib/register").join(Component::generic(&prefix("/old").encode()));
+    for part in [&timestamp[..], &[1; 8], &signature_info] {
+        command = command.join(Component::generic(part));
+    }
+    let mut value = vec![0x17, 32];
+    value.extend_from_slice(&digest::sha256(&[command.value()]));
+    let wire = InterestBuilder::new(command.join(Component::generic(&value)), 7).encode();
+    assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(200));
+    assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(403), "replayed");
+}
+
+#[test]
+fn forged_and_replayed_commands_are_refused_and_counted() {
+    let mut router = Router::new(100);
+    let command = name("/localhost/nfd/rib/register").join(Component::generic(&prefix("/a").encode()));
+    let good = router.signed(command.clone());
+    let mut forged = good.clone();
+    let last = forged.len() - 1;
+    forged[last] ^= 1;
+    assert_eq!(router.send(&forged, APP).map(|r| r.code), Some(403));
+    assert_eq!(router.send(&good, NEIGHBOUR).map(|r| r.code), Some(403), "only for this host");
+    assert_eq!(router.send(&good, FaceId(999)).map(|r| r.code), Some(403), "from a face that is gone");
+    assert_eq!(router.send(&good, APP).map(|r| r.code), Some(200));
+    assert_eq!(router.send(&good, APP).map(|r| r.code), Some(403));
+    let unsigned = InterestBuilder::new(command, 7).encode();
+    assert_eq!(router.send(&unsigned, APP).map(|r| r.code), Some(403));
+    let counters = router.management.counters();
+    assert_eq!((counters.commands_ok, counters.commands_failed), (1, 5));
+    assert_eq!(router.management.authorizer.refusals().total(), 5);
+}
+
+#[test]
+fn each_mistake_has_its_code() {
+    let mut router = Router::new(2);
+    let code = |router: &mut Router, verb: &str, p: &ControlParameters| router.command(verb, p).code;
+    assert_eq!(code(&mut router, "rib/register", &ControlParameters::default()), 400);
+    let strange = ControlParameters { count: Some(1), ..prefix("/a") };
+    assert_eq!(code(&mut router, "rib/register", &strange), 400);
+    let nobody = ControlParameters { face_id: Some(999), ..prefix("/a") };
+    for verb in ["rib/register", "fib/add-nexthop"] {
+        assert_eq!(code(&mut router, verb, &nobody), 410);
+        assert_eq!(code(&mut router, verb, &prefix(&"/x".repeat(33))), 414);
+    }
+    assert_eq!(code(&mut router, "rib/reboot", &prefix("/a")), 501);
+    assert_eq!(code(&mut router, "moon/land", &prefix("/a")), 501);
+    // The two prefixes of management itself fill this RIB.
+    assert_eq!(code(&mut router, "rib/register", &prefix("/a")), 507);
+    let strategy = |uri| ControlParameters { strategy: Some(StrategyName(name(uri))), ..prefix("/a") };
+    assert_eq!(code(&mut router, "strategy-choice/set", &strategy("/localhost/nfd/strategy/none")), 404);
+    assert_eq!(code(&mut router, "strategy-choice/set", &prefix("/a")), 400);
+    assert_eq!(code(&mut router, "strategy-choice/unset", &prefix("/")), 400);
+    assert_eq!(code(&mut router, "cs/erase", &ControlParameters { count: Some(0), ..prefix("/a") }), 400);
+    let to = |uri: &str| ControlParameters { uri: Some(uri.into()), ..ControlParameters::default() };
+    for (uri, expected) in [
+        ("nonsense", 400),
+        ("udp://192.0.2.1:6363", 400),
+        ("udp4://router.example:6363", 400),
+        ("udp4://192.0.2.1", 400),
+        ("ether://[01:00:5e:00:17:aa]", 406),
+        ("unix:///run/nfd/nfd.sock", 406),
+        ("udp4://192.0.2.1:6363", 406),
+    ] {
+        assert_eq!(code(&mut router, "faces/create", &to(uri)), expected, "{uri}; no port here makes faces");
+    }
+    let on_demand = ControlParameters { face_persistency: Some(1), ..to("udp4://192.0.2.1:6363") };
+    assert_eq!(code(&mut router, "faces/create", &on_demand), 406);
+    let id = |id| ControlParameters { face_id: Some(id), ..ControlParameters::default() };
+    assert_eq!(code(&mut router, "faces/update", &id(999)), 404);
+    assert_eq!(code(&mut router, "faces/destroy", &id(999)), 200);
+    assert_eq!(code(&mut router, "faces/destroy", &id(0)), 400);
+    assert_eq!(code(&mut router, "faces/destroy", &id(1)), 200);
+    assert!(router.management.forwarder.face(FaceId::INTERNAL).is_some(), "the internal face stays");
+}
+
+#[test]
+fn malformed_parameters_are_answered_if_they_are_authorized() {
+    let mut router = Router::new(100);
+    for garbage in [&b""[..], b"\x68", b"\x68\x05\x07", b"\x07\x00", b"\x68\x02\x69\x00", &[0xff; 64]] {
+        let command = name("/localhost/nfd/rib/register").join(Component::generic(garbage));
+        let wire = router.signed(command);
+        assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(400), "{garbage:02x?}");
+    }
+    let wire = router.signed(name("/localhost/nfd/rib/register"));
+    assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(400));
+}
+
+#[test]
+fn localhop_serves_registration_only_and_whom_the_rules_allow() {
+    let mut router = Router::new(100);
+    let from = |router: &mut Router, face| router.command_from("/localhop/nfd/rib/register", &prefix("/a"), face).code;
+    assert_eq!(from(&mut router, NEIGHBOUR), 403);
+    assert_eq!(from(&mut router, APP), 200, "a client on this host that thinks it is elsewhere");
+    let wire = router.signed(name("/localhop/nfd/cs/erase").join(Component::generic(&prefix("/").encode())));
+    assert!(router.send(&wire, APP).is_none());
+    assert!(router.interest(name("/localhop/nfd/rib/list"), true).is_none());
+    assert!(router.interest(name("/elsewhere/nfd/rib/list"), true).is_none());
+}
+
+#[test]
+fn nexthops_past_the_rib() {
+    let mut router = Router::new(100);
+    let response = router.command("fib/add-nexthop", &prefix("/f"));
+    let body = ControlParameters { face_id: Some(APP.0), cost: Some(0), ..prefix("/f") };
+    assert_eq!(response.parameters(), Ok(body));
+    assert_eq!((router.fib().len(), router.routes().len()), (1, 0));
+    let response = router.command("fib/remove-nexthop", &prefix("/f"));
+    assert_eq!(response.parameters().expect("a body").face_id, Some(APP.0));
+    assert_eq!(router.fib(), []);
+    let locked_out = ControlParameters { face_id: Some(1), ..prefix("/localhost/nfd") };
+    assert_eq!(router.command("fib/remove-nexthop", &locked_out).code, 200);
+    assert_eq!(router.management.fib().len(), 2);
+}
+
+#[test]
+fn strategies_have_versions_in_answers_and_lists() {
+    let mut router = Router::new(100);
+    let asked = name("/localhost/nfd/strategy/multicast");
+    let parameters = ControlParameters { strategy: Some(StrategyName(asked.clone())), ..prefix("/a") };
+    let answered = router.command("strategy-choice/set", &parameters).parameters().expect("a body");
+    let instance = answered.strategy.expect("a strategy").0;
+    assert!(asked.as_ref().is_prefix_of(&instance.as_ref()));
+    assert_eq!(instance.as_ref().len(), asked.as_ref().len() + 1);
+    let list: Vec<tlv::StrategyChoice> =
+        decode_list(&router.dataset("/localhost/nfd/strategy-choice/list")).expect("choices");
+    let listed: Vec<_> = list.iter().map(|c| c.name.as_ref().to_string()).collect();
+    assert_eq!(listed, ["/", "/a"]);
+    assert_eq!(list[1].strategy.0, instance);
+    assert_eq!(router.command("strategy-choice/unset", &prefix("/a")).code, 200);
+    let list = router.dataset("/localhost/nfd/strategy-choice/list");
+    assert_eq!(decode_list::<tlv::StrategyChoice>(&list).map(|l| l.len()), Ok(1));
+}
+
+#[test]
+fn the_content_store_and_the_forwarder_are_described() {
+    let mut router = Router::new(100);
+    let config = ControlParameters { capacity: Some(10), flags: Some(0), mask: Some(2), ..Default::default() };
+    let body = router.command("cs/config", &config).parameters().expect("a body");
+    assert_eq!((body.capacity, body.flags), (Some(10), Some(1)));
+    let info: Vec<tlv::CsInfo> = decode_list(&router.dataset("/localhost/nfd/cs/info")).expect("a CsInfo");
+    assert_eq!((info[0].capacity, info[0].flags, info.len()), (10, 1, 1));
+    let erased = router.command("cs/erase", &prefix("/")).parameters().expect("a body");
+    assert_eq!((erased.count, erased.capacity, erased.name), (Some(0), None, Some(name("/"))));
+    let status = tlv::ForwarderStatus::decode_value(&router.dataset("/localhost/nfd/status/general"));
+    let status = status.expect("a ForwarderStatus");
+    assert_eq!((status.start_timestamp_ms, status.n_fib_entries), (START.unix_ms, 2));
+    assert!(router.dataset("/localhost/nfd/faces/channels").is_empty());
+    let faces: Vec<tlv::FaceStatus> = decode_list(&router.dataset("/localhost/nfd/faces/list")).expect("faces");
+    assert_eq!((faces[0].face_id, faces[0].uri.as_str(), faces.len()), (1, "internal://", 1));
+    let query = |filter: &[u8]| name("/localhost/nfd/faces/query").join(Component::generic(filter));
+    let filter = tlv::FaceQueryFilter { face_scope: Some(0), ..Default::default() };
+    let wire = router.interest(query(&filter.encode()), true).expect("an answer");
+    assert!(Data::decode(&wire).expect("Data").content.is_empty());
+    let wire = router.interest(query(b"x"), true).expect("an answer");
+    let nack = Data::decode(&wire).expect("Data");
+    assert_eq!(nack.content_type, content_type::NACK);
+    assert_eq!(ControlResponse::decode(nack.content).expect("a response").code, 400);
+}
+
+#[test]
+fn large_datasets_come_in_segments_that_are_kept_a_while() {
+    let mut router = Router::new(10_000);
+    for i in 0..3_000 {
+        assert_eq!(router.command("rib/register", &prefix(&format!("/site/{i}/app"))).code, 200);
+    }
+    let first = router.interest(name("/localhost/nfd/rib/list"), true).expect("an answer");
+    let first = Data::decode(&first).expect("Data").name.to_name();
+    let version = first.as_ref().prefix(first.as_ref().len() - 1).to_name();
+    assert_eq!(router.routes().len(), 3_000);
+    assert_eq!(router.fib().len(), 3_000);
+
+    let segment = |n| version.join_number(component_type::SEGMENT, n);
+    let again = router.interest(segment(0), false).expect("kept");
+    assert_eq!(Data::decode(&again).expect("Data").name, first.as_ref());
+    assert!(router.interest(version.clone(), true).is_some());
+    let third = router.interest(segment(2), false);
+    assert!(third.is_some(), "out of order");
+    assert_eq!(router.interest(segment(2), false), third);
+    assert!(router.interest(segment(500), false).is_none());
+    assert!(router.interest(segment(u64::MAX), false).is_none());
+    let end = (0..).find(|&n| router.interest(segment(n), false).is_none());
+    assert!((10..100).contains(&end.expect("it ends")));
+    router.advance(9_000);
+    assert_eq!(router.interest(segment(2), false), third);
+    router.advance(10_001);
+    assert!(router.interest(segment(2), false).is_none());
+    assert_eq!(router.management.next_deadline_ms(), None, "nothing is kept for ever");
+}
+
+#[test]
+fn datasets_do_not_fill_the_memory() {
+    let mut router = Router::new(10_000);
+    for i in 0..1_000 {
+        router.command("rib/register", &prefix(&format!("/site/{i}/app")));
+    }
+    let first = router.interest(name("/localhost/nfd/rib/list"), true).expect("an answer");
+    let first = Data::decode(&first).expect("Data").name.to_name();
+    for _ in 0..300 {
+        router.interest(name("/localhost/nfd/rib/list"), true).expect("an answer");
+    }
+    assert!(router.interest(first, false).is_none(), "the oldest give way");
+}
+
+#[test]
+fn notifications_are_numbered_and_the_last_ones_kept() {
+    let mut router = Router::new(100);
+    let stream = name("/localhost/nfd/faces/events");
+    let number = |n| stream.join_number(component_type::SEQUENCE_NUM, n);
+    let latest = router.interest(stream.clone(), true).expect("the latest");
+    let latest = Data::decode(&latest).expect("Data");
+    assert_eq!(latest.name, number(1).as_ref());
+    let event = tlv::FaceEventNotification::decode(latest.content).expect("a notification");
+    assert_eq!((event.face_id, event.face_event_kind, event.face_scope), (NEIGHBOUR.0, 1, 0));
+    assert!(router.interest(number(0), false).is_some());
+    assert!(router.interest(number(2), false).is_none(), "it waits in the PIT");
+    let packet = router.management.face_event(&FaceEvent::Destroyed(face(APP, Scope::Local)));
+    assert_eq!(Data::decode(&packet).expect("Data").name, number(2).as_ref());
+    assert!(router.interest(number(2), false).is_some());
+    for _ in 0..1_000 {
+        router.management.face_event(&FaceEvent::Up(face(NEIGHBOUR, Scope::NonLocal)));
+    }
+    assert!(router.interest(number(2), false).is_none(), "long ago");
+    assert!(router.interest(number(1_002), false).is_some());
+    assert!(router.interest(number(u64::MAX), false).is_none());
+}
+
+#[test]
+fn announcements_make_routes_of_their_own_origin() {
+    let mut router = Router::new(100);
+    let announcement = DataBuilder::new(name("/net/app/32=PA/v=1/seg=0"))
+        .content_type(content_type::PREFIX_ANN)
+        .content(vec![0x6d, 2, 0x0e, 0x10])
+        .encode();
+    let announce = |router: &Router, parameters: Vec<u8>| {
+        let interest = InterestBuilder::new(name("/localhost/nfd/rib/announce"), 7).application_parameters(parameters);
+        router.signer.sign_command(&interest, router.now.unix_ms).expect("digests can be had")
+    };
+    let wire = announce(&router, announcement.clone());
+    let body = router.send(&wire, APP).expect("an answer").parameters().expect("a body");
+    let expected = ControlParameters {
+        face_id: Some(APP.0),
+        origin: Some(129),
+        cost: Some(2048),
+        flags: Some(1),
+        expiration_period_ms: Some(3_600),
+        ..prefix("/net/app")
+    };
+    assert_eq!(body, expected);
+    assert_eq!(router.routes()[0].routes[0].origin, 129);
+    let mut forged = announcement;
+    let last = forged.len() - 1;
+    forged[last] ^= 1;
+    let wire = announce(&router, forged);
+    assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(403));
+    let wire = announce(&router, vec![]);
+    assert_eq!(router.send(&wire, APP).map(|r| r.code), Some(400));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn nothing_that_is_sent_harms(
+        verbs in proptest::collection::vec((0..6usize, 0..8usize, proptest::collection::vec(any::<u8>(), 0..40)), 1..20),
+    ) {
+        let mut router = Router::new(100);
+        let modules = ["rib", "fib", "faces", "cs", "strategy-choice", "status"];
+        let names = ["register", "list", "announce", "query", "config", "set", "events", "create"];
+        for (module, verb, octets) in verbs {
+            let command = name(&format!("/localhost/nfd/{}/{}", modules[module], names[verb]));
+            let mut parameters = vec![0x68, octets.len() as u8];
+            parameters.extend_from_slice(&octets);
+            for component in [&octets, &parameters] {
+                let command = command.join(Component::generic(component));
+                router.interest(command.clone(), true);
+                router.interest(command.clone(), false);
+                let wire = router.signed(command);
+                router.management.answer(&wire, APP, router.now);
+                router.management.answer(&octets, APP, router.now);
+            }
+        }
+        router.management.commit();
+    }
+}
+
+#[test]
+#[ignore = "takes seconds: run by itself, in release"]
+fn a_million_registrations_take_a_few_seconds() {
+    let mut router = Router::new(4_000_000);
+    router.management = {
+        let key = NameHashKey([1, 2]);
+        let engine = LongestFirst::new(key, 4_000_000);
+        let tables = Arc::new(Tables::new(engine.query()));
+        let fib = FibWriter::new(Box::new(engine), tables);
+        let handle = router.management.forwarder.clone();
+        Management::new(handle, Authorizer::local_only(), 4_000_000, fib, [], START)
+    };
+    router.management.face_event(&FaceEvent::Created(face(APP, Scope::Local)));
+    let wires: Vec<Vec<u8>> = (0..1_000_000)
+        .map(|i| {
+            let parameters = prefix(&format!("/ndn/site{i:07}/app")).encode();
+            router.signed(name("/localhost/nfd/rib/register").join(Component::generic(&parameters)))
+        })
+        .collect();
+    let start = std::time::Instant::now();
+    for batch in wires.chunks(256) {
+        let answers: Vec<_> = batch.iter().filter_map(|w| router.management.answer(w, APP, router.now)).collect();
+        router.management.commit();
+        assert_eq!(answers.len(), batch.len());
+    }
+    let took = start.elapsed();
+    assert_eq!(router.management.counters().commands_ok, 1_000_000);
+    eprintln!("a million registrations: {took:?}");
+    let start = std::time::Instant::now();
+    assert_eq!(router.routes().len(), 1_000_000);
+    eprintln!("listed and decoded: {:?}", start.elapsed());
+    assert!(took.as_secs() < 10);
+}

@@ -1,1 +1,42 @@
-fn main() {}
+//! `byname-lab`: measures byname and its peers.
+//!
+//! Each experiment is one module and one subcommand; it prints a table and appends JSON lines,
+//! one for each measurement, to a file under `lab-results/`.
+#![forbid(unsafe_code)]
+
+mod peer;
+mod record;
+mod routes;
+mod wire;
+
+use clap::{Parser, Subcommand};
+
+/// Experiments on byname and on any other NDN forwarder that runs as a process.
+#[derive(Parser)]
+#[command(name = "byname-lab", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// Exchanges of Interest and Data through a forwarder, from another core.
+    Wire(wire::Options),
+    /// Registers routes in bulk through management, while traffic runs if asked.
+    Routes(routes::Options),
+    /// Shows what can be run, with the paper each experiment belongs to.
+    List,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().experiment {
+        Experiment::Wire(options) => wire::run(&options),
+        Experiment::Routes(options) => routes::run(&options),
+        Experiment::List => {
+            println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
+            println!("routes  registration of many routes through management           (no paper)");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! One face of the generator: frames in bursts over UDP or a Unix stream.
+
+use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+
+use byname_wire::tlv::element_len;
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use socket2::{Domain, SockRef, Socket, Type};
+
+/// Octets of one send with GSO, and of one receive buffer.
+const SEGMENTS_BYTES_MAX: usize = 65_507;
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+
+/// A face.
+pub enum Endpoint {
+    /// UDP.
+    Udp(Box<Udp>),
+    /// A Unix stream.
+    Unix(Box<Unix>),
+}
+
+/// UDP with GSO and GRO.
+pub struct Udp {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    peer: SocketAddr,
+    segments_max: usize,
+    /// Frames of one length, and perhaps a shorter last one.
+    out: Vec<u8>,
+    segment: usize,
+    segments: usize,
+    buffers: Vec<Vec<u8>>,
+}
+
+/// A stream with one write a burst.
+pub struct Unix {
+    stream: UnixStream,
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+impl Endpoint {
+    /// A socket on this loopback port, connected to `peer`.
+    pub fn udp(port: u16, peer: SocketAddr, plain: bool) -> anyhow::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+        let socket: UdpSocket = socket.into();
+        let state = UdpSocketState::new((&socket).into())?;
+        let sock = SockRef::from(&socket);
+        sock.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
+        sock.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
+        let segments_max = if plain { 1 } else { state.max_gso_segments().max(1) };
+        let buffers = vec![vec![0; 65_536]; BATCH_SIZE];
+        let out = Vec::with_capacity(SEGMENTS_BYTES_MAX);
+        Ok(Endpoint::Udp(Box::new(Udp { socket, state, peer, segments_max, out, segment: 0, segments: 0, buffers })))
+    }
+
+    /// A connected stream.
+    pub fn unix(stream: UnixStream) -> anyhow::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Endpoint::Unix(Box::new(Unix { stream, out: Vec::new(), input: Vec::new() })))
+    }
+
+    /// Queues a frame.
+    pub fn push(&mut self, frame: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Endpoint::Udp(udp) => udp.push(frame)?,
+            Endpoint::Unix(unix) => unix.out.extend_from_slice(frame),
+        }
+        Ok(())
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        match self {
+            Endpoint::Udp(udp) => udp.flush()?,
+            Endpoint::Unix(unix) => unix.flush()?,
+        }
+        Ok(())
+    }
+
+    /// Hands over the frames that have arrived; returns how many.
+    pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> anyhow::Result<usize> {
+        match self {
+            Endpoint::Udp(udp) => Ok(udp.receive(&mut each)?),
+            Endpoint::Unix(unix) => unix.receive(&mut each),
+        }
+    }
+}
+
+impl Udp {
+    fn push(&mut self, frame: &[u8]) -> io::Result<()> {
+        let full = self.segments == self.segments_max || self.out.len() + frame.len() > SEGMENTS_BYTES_MAX;
+        if self.segments > 0 && (full || frame.len() != self.segment) {
+            self.flush()?;
+        }
+        self.segment = frame.len();
+        self.segments += 1;
+        self.out.extend_from_slice(frame);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.segments == 0 {
+            return Ok(());
+        }
+        let transmit = Transmit {
+            destination: self.peer,
+            ecn: None,
+            contents: &self.out,
+            segment_size: (self.segments > 1).then_some(self.segment),
+            src_ip: None,
+        };
+        loop {
+            match self.state.try_send((&self.socket).into(), &transmit) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                // Of an earlier datagram, when nobody listened yet.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                done => {
+                    self.out.clear();
+                    self.segments = 0;
+                    return done;
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let mut meta = [RecvMeta::default(); BATCH_SIZE];
+        let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        let received = match self.state.recv((&self.socket).into(), &mut slices, &mut meta) {
+            Ok(received) => received,
+            Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::ConnectionRefused => return Ok(0),
+            Err(e) => return Err(e),
+        };
+        let mut frames = 0;
+        for (buffer, meta) in slices.iter().zip(&meta[..received]).filter(|(_, m)| m.len > 0) {
+            for frame in buffer[..meta.len].chunks(meta.stride) {
+                each(frame);
+                frames += 1;
+            }
+        }
+        Ok(frames)
+    }
+}
+
+impl Unix {
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(n) => drop(self.out.drain(..n)),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> anyhow::Result<usize> {
+        self.flush()?;
+        let start = self.input.len();
+        self.input.resize(start + (1 << 18), 0);
+        let read = match self.stream.read(&mut self.input[start..]) {
+            Ok(0) => anyhow::bail!("the forwarder closed the connection"),
+            Ok(n) => n,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
+            Err(e) => return Err(e.into()),
+        };
+        self.input.truncate(start + read);
+        let (mut at, mut frames) = (0, 0);
+        while let Ok(Some(len)) = element_len(&self.input[at..], 1 << 16) {
+            let Some(frame) = self.input.get(at..at + len) else { break };
+            each(frame);
+            at += len;
+            frames += 1;
+        }
+        self.input.drain(..at);
+        Ok(frames)
+    }
+}

@@ -1,0 +1,198 @@
+//! Consumer and producer in one thread.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use byname_wire::{Data, LpPacket};
+use hdrhistogram::Histogram;
+
+use super::endpoint::Endpoint;
+use super::packets::{Answers, Names};
+
+/// Interests that can be told apart by slot.
+const SLOTS: usize = 1 << 16;
+/// After this an Interest counts as lost.
+const LOST_AFTER: Duration = Duration::from_millis(1000);
+
+/// What came of a run.
+pub struct Exchanges {
+    /// Interests answered by Data.
+    pub answered: u64,
+    /// Interests not answered in time.
+    pub lost: u64,
+    /// Interests refused.
+    pub nacks: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// From Interest to Data, in ns.
+    pub latency_ns: Histogram<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    number: u32,
+    sent: Option<Instant>,
+}
+
+/// The load generator.
+pub struct Generator {
+    consumer: Endpoint,
+    producer: Endpoint,
+    names: Names,
+    answers: Answers,
+    pending: Vec<Pending>,
+    /// Numbers of names that were never used.
+    fresh: u32,
+    random: u32,
+}
+
+impl Generator {
+    /// A generator over two faces.
+    pub fn new(consumer: Endpoint, producer: Endpoint, names: Names, payload: usize) -> Self {
+        let pending = vec![Pending { number: 0, sent: None }; SLOTS];
+        let random = std::process::id() | 1;
+        Generator { consumer, producer, names, answers: Answers::new(payload), pending, fresh: 0, random }
+    }
+
+    /// Asks for the first `names` names once, so that the content store has them.
+    pub fn fill(&mut self, names: u32) -> anyhow::Result<()> {
+        let (mut next, mut outstanding) = (0, 0);
+        let mut last = Instant::now();
+        while next < names || outstanding > 0 {
+            while next < names && outstanding < 32 {
+                self.ask(next, Instant::now())?;
+                (next, outstanding) = (next + 1, outstanding + 1);
+            }
+            self.consumer.flush()?;
+            self.serve()?;
+            let got = self.collect(|_| {})?.answered;
+            outstanding -= got;
+            if got > 0 {
+                last = Instant::now();
+            } else if last.elapsed() > LOST_AFTER {
+                bail!("the forwarder stopped answering while the content store was filled");
+            }
+        }
+        self.fresh = self.fresh.max(names);
+        Ok(())
+    }
+
+    /// Keeps `window` Interests outstanding for `time`: for new names, or around the first `names`.
+    pub fn run(&mut self, window: usize, time: Duration, names: Option<u32>) -> anyhow::Result<Exchanges> {
+        assert!(window <= SLOTS / 4, "windows are far below the number of slots");
+        self.pending.iter_mut().for_each(|p| p.sent = None);
+        let mut total = Exchanges {
+            answered: 0,
+            lost: 0,
+            nacks: 0,
+            seconds: 0.0,
+            latency_ns: Histogram::new_with_bounds(1, 10_000_000_000, 3)?,
+        };
+        let start = Instant::now();
+        let (mut outstanding, mut next) = (0usize, 0u32);
+        let mut looked_for_lost = start;
+        loop {
+            let now = Instant::now();
+            if now - start >= time {
+                total.seconds = (now - start).as_secs_f64();
+                return Ok(total);
+            }
+            while outstanding < window {
+                let number = match names {
+                    None => {
+                        self.fresh = self.fresh.wrapping_add(1);
+                        self.fresh
+                    }
+                    Some(names) => {
+                        next = (next + 1) % names;
+                        next
+                    }
+                };
+                self.ask(number, now)?;
+                outstanding += 1;
+            }
+            self.consumer.flush()?;
+            self.serve()?;
+            let latencies = &mut total.latency_ns;
+            let got = self.collect(|latency| latencies.saturating_record(latency.as_nanos() as u64))?;
+            total.answered += got.answered as u64;
+            total.nacks += got.nacks as u64;
+            outstanding -= got.answered + got.nacks;
+            if now - looked_for_lost > LOST_AFTER {
+                looked_for_lost = now;
+                let lost = self.forget_lost(now);
+                total.lost += lost as u64;
+                outstanding -= lost;
+            }
+        }
+    }
+
+    fn ask(&mut self, number: u32, now: Instant) -> anyhow::Result<()> {
+        // xorshift32
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        self.pending[number as usize % SLOTS] = Pending { number, sent: Some(now) };
+        self.consumer.push(self.names.interest(number, self.random))
+    }
+
+    /// Answers what has reached the producer.
+    fn serve(&mut self) -> anyhow::Result<()> {
+        let mut frames: Vec<u8> = Vec::new();
+        let mut lens: Vec<usize> = Vec::new();
+        let answers = &mut self.answers;
+        self.producer.receive(|frame| {
+            let answer = LpPacket::decode(frame).ok().and_then(|lp| answers.answer(&lp).map(<[u8]>::len));
+            if let Some(len) = answer {
+                frames.extend_from_slice(answers.last());
+                lens.push(len);
+            }
+        })?;
+        let mut at = 0;
+        for len in lens {
+            self.producer.push(&frames[at..at + len])?;
+            at += len;
+        }
+        self.producer.flush()
+    }
+
+    /// Takes in what has come back to the consumer.
+    fn collect(&mut self, mut latency: impl FnMut(Duration)) -> anyhow::Result<Collected> {
+        let mut got = Collected { answered: 0, nacks: 0 };
+        let now = Instant::now();
+        let (names, pending) = (&self.names, &mut self.pending);
+        self.consumer.receive(|frame| {
+            let Ok(lp) = LpPacket::decode(frame) else { return };
+            if lp.nack.is_some() {
+                got.nacks += 1;
+                return;
+            }
+            let Some(data) = lp.fragment.and_then(|f| Data::decode(f).ok()) else { return };
+            let Some(number) = names.number(&data) else { return };
+            let slot = &mut pending[number as usize % SLOTS];
+            if slot.number == number
+                && let Some(sent) = slot.sent.take()
+            {
+                latency(now - sent);
+                got.answered += 1;
+            }
+        })?;
+        Ok(got)
+    }
+
+    fn forget_lost(&mut self, now: Instant) -> usize {
+        let mut lost = 0;
+        for slot in &mut self.pending {
+            if slot.sent.is_some_and(|sent| now - sent > LOST_AFTER) {
+                slot.sent = None;
+                lost += 1;
+            }
+        }
+        lost
+    }
+}
+
+struct Collected {
+    answered: usize,
+    nacks: usize,
+}

@@ -1,0 +1,228 @@
+//! Exchanges through a forwarder process, from another core: rate, latency, CPU and memory.
+//!
+//! One thread is consumer and producer at once, as in NDN-DPDK's and NFD's own benchmarks: it
+//! keeps a window of Interests for distinct names outstanding, answers those that reach its
+//! producer side, and times each exchange. UDP is sent with GSO and received with GRO, or one
+//! datagram at a time with `--plain`; a Unix stream gets one write a burst.
+//!
+//! The same generator through a plain reflector (receive, send) on the forwarder's core is the
+//! floor of what the sockets cost.
+
+mod endpoint;
+mod generator;
+mod packets;
+mod reflector;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::peer::{Management, Peer, PeerOptions};
+use crate::record::Recorder;
+use endpoint::Endpoint;
+use generator::{Exchanges, Generator};
+use packets::Names;
+
+/// Which socket.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Port {
+    /// UDP on loopback.
+    Udp,
+    /// The forwarder's Unix stream socket.
+    Unix,
+}
+
+/// Which names.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    /// A new name for each Interest: the content store never helps.
+    Miss,
+    /// Names asked for before: the content store answers all.
+    Hit,
+}
+
+/// Options of `byname-lab wire`.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    peer: PeerOptions,
+    /// Socket to use.
+    #[arg(long, value_enum, default_value = "udp")]
+    port: Port,
+    /// Interests outstanding at once.
+    #[arg(long, value_delimiter = ',', default_value = "16,64,256")]
+    window: Vec<usize>,
+    /// Whether the content store can answer.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "miss,hit")]
+    mode: Vec<Mode>,
+    /// Seconds to measure each combination for.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Octets of content in each Data.
+    #[arg(long, default_value_t = 1000)]
+    payload: usize,
+    /// Names in the hit mode.
+    #[arg(long, default_value_t = 10_000)]
+    names: u32,
+    /// UDP address of the forwarder.
+    #[arg(long, default_value = "127.0.0.1:6363")]
+    forwarder: SocketAddr,
+    /// Prefixes to spread the names over: /ndn/siteNNNNNNN/app for NNNNNNN below this
+    /// (registered before, by `byname-lab routes`); 0: one prefix.
+    #[arg(long, default_value_t = 0)]
+    prefixes: u32,
+    /// UDP port of the consumer; the producer has the next.
+    #[arg(long, default_value_t = 7000)]
+    local_port: u16,
+    /// One system call a datagram, as simple applications do.
+    #[arg(long)]
+    plain: bool,
+    /// Measure a plain reflector in the forwarder's place too.
+    #[arg(long)]
+    reflector: bool,
+    /// Print each record as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One measurement.
+#[derive(Serialize)]
+struct Record {
+    forwarder: String,
+    port: Port,
+    mode: Mode,
+    plain: bool,
+    window: usize,
+    payload: usize,
+    prefixes: u32,
+    seconds: f64,
+    exchanges_per_s: f64,
+    exchanges_per_cpu_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
+    lost: u64,
+    nacks: u64,
+    rss_mb: f64,
+}
+
+/// Runs the experiment.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let mut recorder = Recorder::new("wire", options.json)?;
+    println!(
+        "{:<12} {:>5} {:>5} {:>7} {:>12} {:>12} {:>9} {:>9} {:>7} {:>8}",
+        "forwarder", "port", "mode", "window", "exchanges/s", "per CPU-s", "p50 us", "p99 us", "lost", "RSS MB"
+    );
+    let peer = Peer::start(&options.peer)?;
+    let mut generator = connect(options)?;
+    for &mode in &options.mode {
+        for &window in &options.window {
+            let progress = spinner(&format!("{} {mode:?} window {window}", options.peer.label));
+            let before_warm_up = Duration::from_secs_f64(0.5);
+            match mode {
+                Mode::Miss => drop(generator.run(window, before_warm_up, None)?),
+                Mode::Hit => generator.fill(options.names)?,
+            }
+            let names = (mode == Mode::Hit).then_some(options.names);
+            let start = peer.usage();
+            let measured = generator.run(window, Duration::from_secs_f64(options.seconds), names)?;
+            let end = peer.usage();
+            progress.finish_and_clear();
+            let cpu_s = end.cpu_s - start.cpu_s;
+            report(options, &mut recorder, &options.peer.label, mode, window, measured, cpu_s, end.rss_mb)?;
+        }
+    }
+    drop(peer);
+    if options.reflector && options.port == Port::Udp {
+        let reflector = reflector::start(options.local_port)?;
+        let consumer = Endpoint::udp(options.local_port, reflector.address, options.plain)?;
+        let producer = Endpoint::udp(options.local_port + 1, reflector.address, options.plain)?;
+        let mut generator = Generator::new(consumer, producer, Names::new("/ndn/bench", 0)?, options.payload);
+        for &window in &options.window {
+            let measured = generator.run(window, Duration::from_secs_f64(options.seconds), None)?;
+            report(options, &mut recorder, "reflector", Mode::Miss, window, measured, 0.0, 0.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Consumer and producer, with a route to the producer.
+fn connect(options: &Options) -> anyhow::Result<Generator> {
+    let names = Names::new("/ndn/bench", options.prefixes)?;
+    let mut management = Management::connect(&options.peer.socket)?;
+    let (consumer, producer) = match options.port {
+        Port::Udp => {
+            let consumer = Endpoint::udp(options.local_port, options.forwarder, options.plain)?;
+            let producer = Endpoint::udp(options.local_port + 1, options.forwarder, options.plain)?;
+            let face = management.face(&format!("udp4://127.0.0.1:{}", options.local_port + 1))?;
+            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            (consumer, producer)
+        }
+        Port::Unix => {
+            management.route("/ndn", None).context("cannot direct /ndn to the producer")?;
+            let consumer = Endpoint::unix(Management::connect(&options.peer.socket)?.into_stream())?;
+            (consumer, Endpoint::unix(management.into_stream())?)
+        }
+    };
+    Ok(Generator::new(consumer, producer, names, options.payload))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn report(
+    options: &Options,
+    recorder: &mut Recorder,
+    forwarder: &str,
+    mode: Mode,
+    window: usize,
+    measured: Exchanges,
+    cpu_s: f64,
+    rss_mb: f64,
+) -> anyhow::Result<()> {
+    let us = |q: f64| measured.latency_ns.value_at_quantile(q) as f64 / 1000.0;
+    let record = Record {
+        forwarder: forwarder.to_owned(),
+        port: options.port,
+        mode,
+        plain: options.plain,
+        window,
+        payload: options.payload,
+        prefixes: options.prefixes,
+        seconds: measured.seconds,
+        exchanges_per_s: measured.answered as f64 / measured.seconds,
+        exchanges_per_cpu_s: if cpu_s > 0.0 { measured.answered as f64 / cpu_s } else { 0.0 },
+        p50_us: us(0.5),
+        p99_us: us(0.99),
+        max_us: us(1.0),
+        lost: measured.lost,
+        nacks: measured.nacks,
+        rss_mb,
+    };
+    println!(
+        "{:<12} {:>5} {:>5} {:>7} {:>12.0} {:>12.0} {:>9.1} {:>9.1} {:>7} {:>8.1}",
+        record.forwarder,
+        format!("{:?}", record.port).to_lowercase(),
+        format!("{:?}", record.mode).to_lowercase(),
+        record.window,
+        record.exchanges_per_s,
+        record.exchanges_per_cpu_s,
+        record.p50_us,
+        record.p99_us,
+        record.lost,
+        record.rss_mb
+    );
+    recorder.add(&record)
+}
+
+fn spinner(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a literal template"));
+    // Ticks now and then only: a busy terminal would disturb what is measured.
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}

@@ -1,0 +1,124 @@
+//! The generator's packets: written once, then patched.
+
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Data, Interest, LpPacket, Name};
+
+/// Names of six components and 48 octets, told apart by their last eight hexadecimal digits.
+pub struct Names {
+    /// Of each prefix, an Interest with a number to patch.
+    templates: Vec<Vec<u8>>,
+    /// Digits after which the number follows in Data: those of this run.
+    salt: [u8; 8],
+    name_ends: Vec<usize>,
+}
+
+const DIGITS: usize = 8;
+
+impl Names {
+    /// Names below `prefix`, or below `prefixes` prefixes /ndn/siteNNNNNNN/app.
+    pub fn new(prefix: &str, prefixes: u32) -> anyhow::Result<Self> {
+        let salt = format!("{:08x}", std::process::id() ^ std::time::UNIX_EPOCH.elapsed()?.subsec_nanos());
+        let templates = (0..prefixes.max(1))
+            .map(|i| {
+                let prefix = if prefixes == 0 { prefix.to_owned() } else { format!("/ndn/site{i:07}/app") };
+                let name: Name = format!("{prefix}/alpha/video/v{salt}/s00000000").parse()?;
+                Ok(InterestBuilder::new(name, 0).lifetime_ms(4000).encode())
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let name_end = |t: &Vec<u8>| {
+            let interest = Interest::decode(t).expect("built above");
+            interest.name_offset + interest.name.value().len()
+        };
+        let name_ends = templates.iter().map(name_end).collect();
+        Ok(Names { templates, salt: salt.as_bytes().try_into().expect("eight digits"), name_ends })
+    }
+
+    /// The Interest for a number; `random` chooses the prefix and is its nonce.
+    pub fn interest(&mut self, number: u32, random: u32) -> &[u8] {
+        let which = random as usize % self.templates.len();
+        let (template, end) = (&mut self.templates[which], self.name_ends[which]);
+        for (i, digit) in template[end - DIGITS..end].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (4 * (DIGITS - 1 - i)) & 15) as usize];
+        }
+        // Nonce: its element follows the name, type and length in two octets.
+        template[end + 2..end + 6].copy_from_slice(&random.to_be_bytes());
+        template
+    }
+
+    /// The number in the name of Data, if it is of this run.
+    pub fn number(&self, data: &Data<'_>) -> Option<u32> {
+        let name = data.name.value();
+        let (rest, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
+        // Type, length and 's' stand between the salt and the number.
+        let (rest, _) = rest.split_at_checked(rest.len().checked_sub(3)?)?;
+        if !rest.ends_with(&self.salt) {
+            return None;
+        }
+        u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    }
+}
+
+/// Data with one content for all names.
+pub struct Answers {
+    /// All that follows the name.
+    tail: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+impl Answers {
+    /// Answers with `payload` octets of content.
+    pub fn new(payload: usize) -> Self {
+        let data = DataBuilder::new(Name::default()).freshness_ms(10_000).content(vec![b'x'; payload]).encode();
+        let decoded = Data::decode(&data).expect("built above");
+        let tail = data[decoded.name_offset..].to_vec();
+        Answers { tail, packet: Vec::new() }
+    }
+
+    /// The frame that answers `frame`, if that holds an Interest: its PIT token is echoed. The
+    /// signature is that of another name: nobody on the way looks.
+    pub fn answer(&mut self, frame: &LpPacket<'_>) -> Option<&[u8]> {
+        let interest = Interest::decode(frame.fragment?).ok()?;
+        self.packet.clear();
+        let (tail, name) = (&self.tail, interest.name.value());
+        let data = |out: &mut Vec<u8>| {
+            byname_wire::tlv::push_nested(out, byname_wire::tlv::types::DATA, |out| {
+                byname_wire::tlv::push_tlv(out, byname_wire::tlv::types::NAME, name);
+                out.extend_from_slice(tail);
+            });
+        };
+        if frame.pit_token.is_empty() {
+            data(&mut self.packet);
+        } else {
+            let mut inner = Vec::new();
+            data(&mut inner);
+            let lp = LpPacket { pit_token: frame.pit_token, fragment: Some(&inner), ..Default::default() };
+            lp.encode(&mut self.packet);
+        }
+        Some(&self.packet)
+    }
+
+    /// The latest answer.
+    pub fn last(&self) -> &[u8] {
+        &self.packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_carries_the_number_that_was_asked() {
+        let mut names = Names::new("/ndn/bench", 0).expect("a name");
+        let mut answers = Answers::new(1000);
+        let interest = names.interest(0xabc_1234, 77).to_vec();
+        let decoded = Interest::decode(&interest).expect("an Interest");
+        assert_eq!((decoded.nonce, decoded.name.len()), (Some(77), 6));
+        let frame = LpPacket::decode(&interest).expect("a bare Interest");
+        let answer = answers.answer(&frame).expect("an Interest").to_vec();
+        let data = Data::decode(&answer).expect("Data");
+        assert_eq!(data.content.len(), 1000);
+        assert_eq!(names.number(&data), Some(0xabc_1234));
+    }
+}

@@ -6,6 +6,8 @@
 //! to wake from sleep costs tens of microseconds, and then sleeps until a descriptor is ready, a
 //! command comes, or a deadline of the worker or of a port is due. There is no periodic tick.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -183,13 +185,13 @@ impl ForwarderHandle {
     }
     /// State of the content store.
     pub fn cs_info(&self) -> CsInfo {
-        self.counters().cs
+        self.call(|io_loop| io_loop.worker.cs_info()).unwrap_or_default()
     }
     /// Changes the content store; returns how it is now.
     pub fn cs_config(&self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) -> CsInfo {
         let info = self.call(move |io_loop| {
             io_loop.worker.cs_config(packets_max, admit, serve);
-            io_loop.worker.counters().cs
+            io_loop.worker.cs_info()
         });
         info.unwrap_or_default()
     }
@@ -207,9 +209,9 @@ impl ForwarderHandle {
             }
         }
     }
-    /// Counts of the worker.
+    /// Counts of the worker; among its drops are those of ports.
     pub fn counters(&self) -> WorkerCounters {
-        self.call(|io_loop| io_loop.worker.counters()).unwrap_or_default()
+        self.call(|io_loop| io_loop.counters()).unwrap_or_default()
     }
     /// Sends what is queued, closes all faces and ends the thread.
     pub fn shutdown(&self) {
@@ -237,6 +239,7 @@ pub struct InternalFace {
     pub from_worker: Receiver<(LinkFields, Packet)>,
     to_worker: Sender<(LinkFields, Packet)>,
     waker: LoopWaker,
+    dropped: Arc<AtomicU64>,
 }
 
 impl InternalFace {
@@ -244,13 +247,17 @@ impl InternalFace {
         from_worker: Receiver<(LinkFields, Packet)>,
         to_worker: Sender<(LinkFields, Packet)>,
         waker: LoopWaker,
+        dropped: Arc<AtomicU64>,
     ) -> Self {
-        InternalFace { from_worker, to_worker, waker }
+        InternalFace { from_worker, to_worker, waker, dropped }
     }
 
     /// Sends a packet to the worker; false if the queue was full.
     pub fn send(&self, fields: LinkFields, packet: Packet) -> bool {
         let sent = self.to_worker.try_send((fields, packet)).is_ok();
+        if !sent {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
         self.waker.wake();
         sent
     }
@@ -474,6 +481,17 @@ impl IoLoop {
     fn status(&self, face: FaceId) -> Option<FaceStatus> {
         let port = *self.faces.get(&face)?;
         self.ports[port].status(self.ticks(), face).map(|s| self.with_counters(s))
+    }
+
+    fn counters(&self) -> WorkerCounters {
+        let mut counters = self.worker.counters();
+        for (reason, count) in self.ports.iter().flat_map(|p| p.drops()) {
+            match counters.drops.iter_mut().find(|d| d.0 == reason) {
+                Some(known) => known.1 += count,
+                None => counters.drops.push((reason, count)),
+            }
+        }
+        counters
     }
 
     fn with_counters(&self, mut status: FaceStatus) -> FaceStatus {

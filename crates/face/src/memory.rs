@@ -1,5 +1,6 @@
 //! Ports without sockets: the forwarder's own face, and pairs that join two loops in a process.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
@@ -32,20 +33,24 @@ pub struct MemoryPort {
     peer: Arc<OnceLock<LoopWaker>>,
     own: Arc<OnceLock<LoopWaker>>,
     sent: bool,
+    /// Packets that the control side could not send.
+    input_drops: Arc<AtomicU64>,
 }
 
 /// The internal face: its port, and the control side's end.
 pub(crate) fn internal(queue_max: usize, waker: LoopWaker) -> (MemoryPort, InternalFace) {
     let (to_worker, input) = bounded(queue_max);
     let (output, from_worker) = bounded(queue_max);
+    let dropped = Arc::new(AtomicU64::new(0));
     let port = MemoryPort {
+        input_drops: dropped.clone(),
         fixed_id: Some(FaceId::INTERNAL),
         remote: FaceUri::Internal,
         scope: Scope::Local,
         flags: LinkFlags { local_fields: true, ..LinkFlags::default() },
         ..MemoryPort::new(output, input, Arc::default(), Arc::default())
     };
-    (port, InternalFace::new(from_worker, to_worker, waker))
+    (port, InternalFace::new(from_worker, to_worker, waker, dropped))
 }
 
 /// Two ports, each the other's peer, for two loops in one process.
@@ -76,6 +81,7 @@ impl MemoryPort {
             peer,
             own,
             sent: false,
+            input_drops: Arc::default(),
         }
     }
 
@@ -200,5 +206,9 @@ impl Port for MemoryPort {
 
     fn channels(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        vec![("internal_queue_full", self.input_drops.load(Ordering::Relaxed))]
     }
 }

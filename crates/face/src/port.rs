@@ -106,6 +106,11 @@ pub trait Port: Send {
 
     /// Local URIs of the addresses that it listens on.
     fn channels(&self) -> Vec<String>;
+
+    /// What it dropped that was of no face, by reason, in words fit for a metric label.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// What the loop lends to a port for one call.

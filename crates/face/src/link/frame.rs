@@ -67,7 +67,7 @@ impl FrameSpec {
 }
 
 /// The header of a packet with these fields, whole.
-pub(super) fn header(fields: &LinkFields) -> LpPacket<'_> {
+pub(crate) fn header(fields: &LinkFields) -> LpPacket<'_> {
     LpPacket {
         frag_count: 1,
         pit_token: fields.pit_token,

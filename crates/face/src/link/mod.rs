@@ -26,6 +26,7 @@ use crate::face::{LinkCounters, LinkFlags};
 pub use congestion::CongestionMarker;
 pub use frame::Frame;
 use frame::FrameSpec;
+pub(crate) use frame::header;
 pub use reassembly::ReassemblyBudget;
 use reassembly::{Outcome, Reassembler};
 use reliability::Reliability;
@@ -295,7 +296,8 @@ pub(crate) fn is_plausible(octets: &[u8]) -> bool {
     matches!(octets.first(), Some(0x05 | 0x06 | 0x64)) && octets.len() >= 2
 }
 
-fn has_no_fields(fields: &LinkFields) -> bool {
+/// Whether a packet with these fields needs no link header.
+pub(crate) fn has_no_fields(fields: &LinkFields) -> bool {
     fields.pit_token.is_empty()
         && fields.nack.is_none()
         && fields.incoming_face_id.is_none()

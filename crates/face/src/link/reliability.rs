@@ -121,8 +121,13 @@ impl Reliability {
         new
     }
 
+    /// At once where Acks have shown a loss, so that what is lost need not wait for its RTO.
     pub(super) fn next_deadline(&self) -> Option<Ticks> {
-        let rto = self.unacked.first_key_value().map(|(_, f)| f.sent + self.rtt.rto);
+        let due = |(tx_sequence, frame): (&u64, &Unacked)| match self.is_overtaken(*tx_sequence) {
+            true => Ticks(0),
+            false => frame.sent + self.rtt.rto,
+        };
+        let rto = self.unacked.first_key_value().map(due);
         match (rto, self.acks_deadline) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -139,14 +144,14 @@ impl Reliability {
     ) -> u64 {
         let (mut sent, mut timed_out) = (0, false);
         // What is sent again comes back at the end, not yet lost; so this ends.
-        while let Some(first) = self.unacked.first_entry() {
-            let overtaken = self.acked[2].is_some_and(|third| *first.key() < third);
-            let late = now.since(first.get().sent) >= self.rtt.rto;
+        while let Some((&tx_sequence, first)) = self.unacked.first_key_value() {
+            let overtaken = self.is_overtaken(tx_sequence);
+            let late = now.since(first.sent) >= self.rtt.rto;
             if !overtaken && !late {
                 break;
             }
             timed_out |= late && !overtaken;
-            let mut frame = first.remove();
+            let Some((_, mut frame)) = self.unacked.pop_first() else { break };
             if frame.retransmissions >= RETRANSMISSIONS_MAX {
                 self.forget_packet(&frame.spec);
                 continue;
@@ -206,6 +211,10 @@ impl Reliability {
             self.unacked.pop_first();
         }
         self.unacked.insert(tx_sequence, frame);
+    }
+
+    fn is_overtaken(&self, tx_sequence: u64) -> bool {
+        self.acked[2].is_some_and(|third| tx_sequence < third)
     }
 
     fn acks_that_fit(&self, mtu: Option<usize>, used: usize) -> usize {

@@ -342,6 +342,24 @@ fn a_dead_link_is_given_up_after_three_retransmissions() {
 }
 
 #[test]
+fn three_acks_that_overtake_a_frame_show_it_lost_at_once() {
+    let (mut a, mut b) = (service(Some(1400), 2), service(Some(1400), 2));
+    let frames: Vec<_> =
+        (0..4).flat_map(|n| send(&mut a, Ticks(0), LinkFields::default(), &network_packet(5, 60, n))).collect();
+    for frame in &frames[1..] {
+        receive(&mut b, Ticks(0), frame);
+    }
+    let mut acks = Vec::new();
+    b.on_deadline(Ticks::from_ms(5), &mut acks);
+    receive(&mut a, Ticks::from_ms(5), &octets(&acks)[0]);
+    assert!(a.next_deadline().is_some_and(|at| at <= Ticks::from_ms(5)));
+    let mut again = Vec::new();
+    a.on_deadline(Ticks::from_ms(5), &mut again);
+    assert_eq!(receive(&mut b, Ticks::from_ms(5), &octets(&again)[0]).len(), 1);
+    assert_eq!(a.counters.retransmissions, 1);
+}
+
+#[test]
 fn acks_ride_on_packets_or_go_alone_after_five_ms() {
     let (mut a, mut b) = (service(Some(1400), 2), service(Some(1400), 2));
     let packet = network_packet(5, 60, 1);

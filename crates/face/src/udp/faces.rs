@@ -31,6 +31,8 @@ pub(super) struct Faces {
     on_demand_count: usize,
     timers: BTreeSet<(Ticks, FaceId)>,
     budget: ReassemblyBudget,
+    /// Datagrams of strangers that got no face.
+    pub(super) refused: u64,
 }
 
 impl Faces {
@@ -44,6 +46,7 @@ impl Faces {
             on_demand_count: 0,
             timers: BTreeSet::new(),
             budget: ReassemblyBudget::default(),
+            refused: 0,
         }
     }
 
@@ -194,10 +197,12 @@ impl Faces {
         local: Option<IpAddr>,
     ) -> Option<FaceId> {
         if !self.config.on_demand || !is_usable(&remote) {
+            self.refused += 1;
             return None;
         }
         let local = local.filter(|ip| !ip.is_multicast() && !ip.is_unspecified());
         if self.on_demand_count >= self.config.on_demand_faces_max && !self.evict(cx) {
+            self.refused += 1;
             return None;
         }
         let local = local.unwrap_or_else(|| self.local.ip());

@@ -86,6 +86,8 @@ pub struct UdpPort {
     blocked: bool,
     /// Errors in a row.
     receive_errors: u32,
+    /// Datagrams of strangers that did not look like NDN.
+    not_ndn: u64,
 }
 
 impl UdpPort {
@@ -102,6 +104,7 @@ impl UdpPort {
             readable: false,
             blocked: false,
             receive_errors: 0,
+            not_ndn: 0,
         })
     }
 
@@ -162,7 +165,7 @@ impl Port for UdpPort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let (now, mut datagrams) = (cx.now(), 0);
         let mut last: Option<(SocketAddr, Option<FaceId>)> = None;
-        let faces = &mut self.faces;
+        let (faces, not_ndn) = (&mut self.faces, &mut self.not_ndn);
         while self.readable && datagrams < packets_max {
             let more = self.socket.receive(|meta, datagram| {
                 datagrams += 1;
@@ -172,8 +175,11 @@ impl Port for UdpPort {
                     _ => faces.find(&remote),
                 };
                 let id = known.or_else(|| {
-                    let plausible = link::is_plausible(datagram);
-                    plausible.then(|| faces.create_on_demand(cx, remote, meta.dst_ip)).flatten()
+                    if !link::is_plausible(datagram) {
+                        *not_ndn += 1;
+                        return None;
+                    }
+                    faces.create_on_demand(cx, remote, meta.dst_ip)
                 });
                 last = Some((remote, id));
                 let Some((id, face)) = id.and_then(|id| Some((id, faces.get_mut(id)?))) else { return };
@@ -271,5 +277,9 @@ impl Port for UdpPort {
 
     fn channels(&self) -> Vec<String> {
         vec![FaceUri::Udp(self.socket.local()).to_string()]
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", self.faces.refused)]
     }
 }

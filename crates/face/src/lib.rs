@@ -3,10 +3,12 @@
 
 mod event_queue;
 pub mod face;
+pub mod fault;
 mod id_map;
 pub mod io_loop;
 pub mod link;
 pub mod memory;
+pub mod pcap;
 pub mod port;
 pub mod stream;
 pub mod udp;

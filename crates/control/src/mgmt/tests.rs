@@ -2,6 +2,7 @@
 //! handed in as the worker would.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use byname_face::face::LinkCounters;
 use byname_face::io_loop::{self, IoConfig, Running};
@@ -511,17 +512,24 @@ fn a_million_registrations_take_a_few_seconds() {
             router.signed(name("/localhost/nfd/rib/register").join(Component::generic(&parameters)))
         })
         .collect();
-    let start = std::time::Instant::now();
+    let start = cpu_time();
     for batch in wires.chunks(256) {
         let answers: Vec<_> = batch.iter().filter_map(|w| router.management.answer(w, APP, router.now)).collect();
         router.management.commit();
         assert_eq!(answers.len(), batch.len());
     }
-    let took = start.elapsed();
+    let took = cpu_time() - start;
     assert_eq!(router.management.counters().commands_ok, 1_000_000);
     eprintln!("a million registrations: {took:?}");
-    let start = std::time::Instant::now();
+    let start = cpu_time();
     assert_eq!(router.routes().len(), 1_000_000);
-    eprintln!("listed and decoded: {:?}", start.elapsed());
+    eprintln!("listed and decoded: {:?}", cpu_time() - start);
     assert!(took.as_secs() < 10);
+}
+
+/// Time that this thread has run: what others do on this machine does not count.
+fn cpu_time() -> Duration {
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let ns = schedstat.split(' ').next().and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.expect("a number"))
 }

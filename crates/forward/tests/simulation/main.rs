@@ -145,6 +145,30 @@ fn interests_that_go_round_in_circles_die() {
 }
 
 #[test]
+fn on_a_shared_medium_nobody_repeats_what_all_have_heard() {
+    for (seed, loss) in [(1, 0.0), (2, 0.1), (3, 0.1)] {
+        let mut net = Network::new(seed);
+        let nodes: [usize; 4] = std::array::from_fn(|_| net.router(small()));
+        let faces = net.medium(&nodes, Faults { loss, jitter_ms: 3, ..Faults::NONE });
+        for (&node, &face) in nodes.iter().zip(&faces) {
+            net.route(node, "/", &[face]);
+            net.strategy(node, "/", "multicast");
+        }
+        let (_, face) = net.app(nodes[3], Producer::default());
+        net.route(nodes[3], "/p", &[face]);
+        let consumers: Vec<_> =
+            (0..2).map(|i| net.app(nodes[i], Consumer::new(names("/p", 0..100), seed + i as u64)).0).collect();
+        net.run_for(Duration::from_secs(200));
+        for &consumer in &consumers {
+            assert_eq!(net.app_as::<Consumer>(consumer).fetched, 100, "seed {seed}");
+        }
+        // A bystander hears every Interest and sends none: its only way is where they came from.
+        assert_eq!(net.ledger(nodes[2]).interests_out(), 0);
+        net.settle();
+    }
+}
+
+#[test]
 fn without_a_producer_consumers_hear_nacks() {
     let mut net = Network::new(7);
     let [near, far] = std::array::from_fn(|_| net.router(small()));

@@ -38,6 +38,8 @@ impl Faults {
 enum Peer {
     Node(usize, FaceId),
     App(usize),
+    /// All others on a shared medium.
+    Medium(usize),
 }
 
 struct Node {
@@ -64,6 +66,8 @@ pub struct Network {
     pub random: Random,
     nodes: Vec<Node>,
     apps: Vec<(Box<dyn App>, usize, FaceId)>,
+    /// Who is on each shared medium.
+    media: Vec<Vec<(usize, FaceId)>>,
     /// Keys of `events` by time, and by number among those of one time.
     order: BinaryHeap<Reverse<(Ticks, u64)>>,
     events: HashMap<u64, Event>,
@@ -77,6 +81,7 @@ impl Network {
             random: Random(seed),
             nodes: Vec::new(),
             apps: Vec::new(),
+            media: Vec::new(),
             order: BinaryHeap::new(),
             events: HashMap::new(),
             event_count: 0,
@@ -100,6 +105,17 @@ impl Network {
         self.face_up(a, face_a, Scope::NonLocal, Peer::Node(b, face_b), faults);
         self.face_up(b, face_b, Scope::NonLocal, Peer::Node(a, face_a), faults);
         (face_a, face_b)
+    }
+
+    /// Joins routers by a medium on which all hear each other; returns their faces.
+    pub fn medium(&mut self, nodes: &[usize], faults: Faults) -> Vec<FaceId> {
+        let faces: Vec<FaceId> = nodes.iter().map(|&node| self.next_face(node)).collect();
+        for (&node, &face) in nodes.iter().zip(&faces) {
+            self.nodes[node].worker.face_up(face, Scope::NonLocal, LinkType::MultiAccess);
+            self.nodes[node].faces.insert(face, (Peer::Medium(self.media.len()), faults));
+        }
+        self.media.push(nodes.iter().copied().zip(faces.iter().copied()).collect());
+        faces
     }
 
     /// Attaches an application by a link without faults; returns its number and its face.
@@ -279,7 +295,12 @@ impl Network {
             congestion_mark: sent.fields.congestion_mark,
             ..Default::default()
         };
-        self.carry(peer, faults, fields, sent.packet);
+        let Peer::Medium(medium) = peer else { return self.carry(peer, faults, fields, sent.packet) };
+        for (other, face) in self.media[medium].clone() {
+            if other != node {
+                self.carry(Peer::Node(other, face), faults, fields.clone(), sent.packet.clone());
+            }
+        }
     }
 
     fn send_from_app(&mut self, app: usize, sent: Vec<(LinkFields, Packet)>) {
@@ -305,6 +326,7 @@ impl Network {
             let event = match peer {
                 Peer::Node(node, face) => Event::ToNode(node, Received { face, fields: fields.clone(), packet }),
                 Peer::App(app) => Event::ToApp(app, fields.clone(), packet),
+                Peer::Medium(_) => unreachable!("`transmit` goes through its members"),
             };
             self.schedule(at, event);
         }

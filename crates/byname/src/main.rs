@@ -57,9 +57,7 @@ Examples:
 /// The forwarder that forwards by name: a router for Named Data Networking, and its tools.
 #[derive(Debug, Parser)]
 #[command(name = "byname", version, about, max_term_width = 110)]
-#[command(
-    help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}"
-)]
+#[command(help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}")]
 #[command(before_help = OVERVIEW)]
 #[command(after_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 #[command(disable_help_subcommand = true)]

@@ -99,14 +99,12 @@ pub fn start(config: IoConfig, worker: Worker, ports: Vec<Box<dyn Port>>) -> Res
     let (internal_port, internal) = memory::internal(config.internal_max, waker.clone());
     let (commands, receiver) = bounded(COMMANDS_MAX);
     let (event_queue, events) = EventQueue::new(config.events_max);
-    let mut all: Vec<Box<dyn Port>> = vec![Box::new(internal_port)];
-    all.extend(ports);
     let mut io_loop = IoLoop {
         config,
         poll,
         waker: waker.clone(),
         worker,
-        ports: all,
+        ports: Vec::new(),
         commands: receiver,
         event_queue,
         faces: FaceMap::default(),
@@ -119,12 +117,8 @@ pub fn start(config: IoConfig, worker: Worker, ports: Vec<Box<dyn Port>>) -> Res
         gone: Vec::new(),
         stopping: false,
     };
-    for port in 0..io_loop.ports.len() {
-        io_loop
-            .with_port(port, |port, cx| port.start(cx))
-            .map_err(|error| StartError::Port { port: io_loop.ports[port].name().to_owned(), error })?;
-    }
-    io_loop.apply_events();
+    io_loop.add_ports(vec![Box::new(internal_port)])?;
+    io_loop.add_ports(ports)?;
     let thread = std::thread::Builder::new()
         .name("byname-packets".into())
         .spawn(move || io_loop.run())
@@ -145,6 +139,10 @@ pub struct ForwarderHandle {
 }
 
 impl ForwarderHandle {
+    /// Starts more ports: those whose peers may find the control side ready.
+    pub fn add_ports(&self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
+        self.call(move |io_loop| io_loop.add_ports(ports)).unwrap_or(Ok(()))
+    }
     /// Creates a face, or says that it exists.
     pub fn create_face(&self, request: FaceRequest) -> Result<FaceStatus, CreateFaceError> {
         self.call(move |io_loop| io_loop.create_face(&request))
@@ -285,6 +283,18 @@ struct IoLoop {
 }
 
 impl IoLoop {
+    /// Starts ports, each at its index.
+    fn add_ports(&mut self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
+        for port in ports {
+            let index = self.ports.len();
+            self.ports.push(port);
+            self.with_port(index, |port, cx| port.start(cx))
+                .map_err(|error| StartError::Port { port: self.ports[index].name().to_owned(), error })?;
+        }
+        self.apply_events();
+        Ok(())
+    }
+
     fn run(mut self) {
         let mut events = Events::with_capacity(POLL_EVENTS);
         let mut rounds = 0;
@@ -397,6 +407,7 @@ impl IoLoop {
             let readiness = Readiness {
                 readable: event.is_readable() || event.is_read_closed() || event.is_error(),
                 writable: event.is_writable() || event.is_write_closed() || event.is_error(),
+                closed: event.is_read_closed() || event.is_error(),
             };
             self.with_port(port, |port, cx| port.ready(cx, key, readiness));
         }

@@ -86,7 +86,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         internal_max: config.general.internal_queue_packets,
         events_max: config.general.face_events,
     };
-    let running = byname_face::start(io_config, worker, std::mem::take(&mut bound.ports))?;
+    let running = byname_face::start(io_config, worker, Vec::new())?;
     let handle = running.handle.clone();
     handle.cs_config(None, Some(config.tables.cs_admit), Some(config.tables.cs_serve));
     let control_config = ControlConfig {
@@ -98,6 +98,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     let forwarder = Forwarder { handle: handle.clone(), internal: running.internal, events: running.events };
     let control = service::start(control_config, forwarder, Box::new(engine), tables)
         .context("cannot start the control thread")?;
+    // Only now: whoever connects at once is to find management answering.
+    handle.add_ports(std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     let metrics = start_metrics(&config, &handle, &control, refusals, &mut bound.notes);
 

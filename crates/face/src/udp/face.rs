@@ -23,6 +23,17 @@ pub(super) enum Sent {
     Blocked,
 }
 
+/// Ways to send, each plainer than the one before, to be tried when the system refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Many datagrams at once.
+    Run,
+    /// One by one.
+    Single,
+    /// One by one, from whatever address the system likes.
+    Plainest,
+}
+
 pub(super) struct UdpFace {
     pub(super) remote: SocketAddr,
     pub(super) local: SocketAddr,
@@ -102,24 +113,23 @@ impl UdpFace {
         if !self.link.config().flags.reliability && self.queue.windows(2).any(|w| w[0].len() != w[1].len()) {
             self.queue.sort_by_key(|f| std::cmp::Reverse(f.len()));
         }
-        let mut done = 0;
+        let (mut done, mut manner) = (0, Manner::Run);
         while done < self.queue.len() {
             let segment = self.queue[done].len();
-            let count = self.run_len(done, socket.run_max());
-            let frames = &self.queue[done..done + count];
+            let count = if manner == Manner::Run { self.run_len(done, socket.run_max()) } else { 1 };
+            let source = self.source.filter(|_| manner != Manner::Plainest);
             let run = socket.run();
-            for frame in frames {
+            for frame in &self.queue[done..done + count] {
                 frame.write_to(run);
             }
-            match socket.send_run(self.remote, self.source, segment) {
-                Ok(()) => done += count,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(_) if count > 1 || self.source.is_some() => {
-                    // The route may not take runs, or the address may be ours no longer: try
-                    // again in the plainest way, which loses nothing if that was it.
-                    self.segment_bytes_max = Some(0);
-                    self.source = None;
+            match socket.send_run(self.remote, source, segment) {
+                Ok(()) => {
+                    self.learn(manner, segment);
+                    done += count;
                 }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) if manner == Manner::Run && count > 1 => manner = Manner::Single,
+                Err(_) if source.is_some() => manner = Manner::Plainest,
                 Err(error) => {
                     tracing::trace!(%error, remote = %self.remote, "datagram refused");
                     self.link.counters.out_drops += 1;
@@ -129,6 +139,18 @@ impl UdpFace {
         }
         self.queue_bytes -= self.queue.drain(..done).map(|f| f.len() as u64).sum::<u64>();
         if self.queue.is_empty() { Sent::All } else { Sent::Blocked }
+    }
+
+    /// Draws conclusions where a plainer manner works than was tried first.
+    fn learn(&mut self, manner: Manner, segment: usize) {
+        match manner {
+            Manner::Run => {}
+            // Too long for the route in runs; or it takes none at all.
+            Manner::Single if segment > SEGMENT_BYTES_SAFE => self.segment_bytes_max = Some(SEGMENT_BYTES_SAFE),
+            Manner::Single => self.segment_bytes_max = Some(0),
+            // The address is not ours any more.
+            Manner::Plainest => self.source = None,
+        }
     }
 
     /// How many frames from `start` on make a run.

@@ -26,6 +26,8 @@ pub struct Readiness {
     pub readable: bool,
     /// Output is possible again, a connection is made, or has failed.
     pub writable: bool,
+    /// The peer has ended its sending, or the connection is broken: the input has an end.
+    pub closed: bool,
 }
 
 /// Moves bytes for its faces; see the [module](self).
@@ -224,7 +226,8 @@ pub(crate) mod tests {
             let mut events = mio::Events::with_capacity(16);
             self.poll.poll(&mut events, Some(std::time::Duration::from_millis(ms))).expect("polling works");
             for event in &events {
-                let readiness = Readiness { readable: event.is_readable(), writable: event.is_writable() };
+                let closed = event.is_read_closed() || event.is_error();
+                let readiness = Readiness { readable: event.is_readable(), writable: event.is_writable(), closed };
                 let (_, key) = split_token(event.token());
                 port.ready(&mut self.cx(), key, readiness);
             }

@@ -207,7 +207,11 @@ impl WebSocketCodec {
         if let Some(stream) = self.stream() {
             stream.push(octets);
         }
-        self.shake_hands()?;
+        if !matches!(self.phase, Phase::Open(_)) {
+            self.shake_hands()?;
+            // Once it is open, the port has something to do before packets pass.
+            return Ok(if matches!(self.phase, Phase::Open(_)) { Left::Frames } else { Left::Nothing });
+        }
         let Phase::Open(socket) = &mut self.phase else { return Ok(Left::Nothing) };
         loop {
             let message = match socket.read() {

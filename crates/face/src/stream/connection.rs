@@ -14,7 +14,7 @@ use super::codec::{Codec, Left};
 use super::socket::Socket;
 use crate::face::FaceStatus;
 use crate::link::{Frame, LinkService};
-use crate::port::PortContext;
+use crate::port::{PortContext, Readiness};
 use crate::uri::FaceUri;
 
 /// Bytes taken from one connection before others have their turn.
@@ -121,6 +121,8 @@ pub(super) struct Connection {
     /// When the phase began, for judging whether a connection held.
     pub(super) since: Ticks,
     readable: bool,
+    /// The input has an end, which is not reached yet.
+    closed: bool,
     frames_left: bool,
     blocked: bool,
     input_ended: bool,
@@ -149,6 +151,7 @@ impl Connection {
             attempts: 0,
             since: Ticks(0),
             readable: false,
+            closed: false,
             frames_left: false,
             blocked: false,
             input_ended: false,
@@ -226,17 +229,19 @@ impl Connection {
         self.socket = None;
         self.codec = codec;
         self.phase = phase;
-        (self.readable, self.frames_left, self.blocked, self.input_ended) = (false, false, false, false);
+        (self.readable, self.closed, self.frames_left) = (false, false, false);
+        (self.blocked, self.input_ended) = (false, false);
         self.owed = 0;
         self.out_start = 0;
         spare.give(std::mem::take(&mut self.out));
     }
 
     /// Notes readiness; whether output is possible again.
-    pub(super) fn note(&mut self, readable: bool, writable: bool) -> bool {
-        self.readable |= readable && !self.input_ended;
-        let unblocked = self.blocked && writable;
-        self.blocked &= !writable;
+    pub(super) fn note(&mut self, readiness: Readiness) -> bool {
+        self.readable |= readiness.readable && !self.input_ended;
+        self.closed |= readiness.closed;
+        let unblocked = self.blocked && readiness.writable;
+        self.blocked &= !readiness.writable;
         unblocked
     }
 
@@ -286,7 +291,12 @@ impl Connection {
                         self.readable = false;
                         return Ok(None);
                     }
-                    Ok(read) => len = read,
+                    Ok(read) => {
+                        len = read;
+                        // Less than asked for is all there was, unless the end comes next: more
+                        // will raise another edge.
+                        self.readable = read == scratch.len() || self.closed;
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.readable = false;
                         return Ok(Some(Turn::Done));

@@ -402,7 +402,7 @@ impl StreamPort {
             }
             return;
         }
-        let unblocked = connection.note(readiness.readable, readiness.writable);
+        let unblocked = connection.note(readiness);
         if connection.is_hung_up() {
             return self.end(cx, slot, End::Closed);
         }

@@ -49,6 +49,7 @@ impl Rig {
             let readiness = Readiness {
                 readable: event.is_readable() || event.is_read_closed() || event.is_error(),
                 writable: event.is_writable() || event.is_write_closed() || event.is_error(),
+                closed: event.is_read_closed() || event.is_error(),
             };
             let (_, key) = split_token(event.token());
             self.port.ready(&mut self.bench.cx(), key, readiness);

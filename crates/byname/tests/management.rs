@@ -1,0 +1,192 @@
+//! The management commands against a running forwarder.
+
+mod common;
+
+use common::{Router, command_at, finish};
+use serde_json::Value;
+
+#[test]
+fn status_has_all_parts() {
+    let router = Router::start();
+    let status = router.json("status");
+    for part in ["general", "channels", "faces", "fib", "rib", "cs", "strategies"] {
+        assert!(status.get(part).is_some(), "{part}");
+    }
+    assert!(status["general"]["version"].as_str().unwrap().contains("byname"));
+    assert!(status["general"]["uptime_ms"].as_u64().unwrap() < 60_000);
+    let channels: Vec<&str> =
+        status["channels"].as_array().unwrap().iter().map(|c| c["local_uri"].as_str().unwrap()).collect();
+    assert!(channels.iter().any(|uri| uri.starts_with("unix://")), "{channels:?}");
+    assert!(channels.iter().any(|uri| uri.starts_with("tcp4://")), "{channels:?}");
+    let text = router.ok("status");
+    for title in ["General status:", "Channels:", "Faces:", "FIB:", "RIB:", "CS information:", "Strategy choices:"] {
+        assert!(text.contains(title), "{title} in {text}");
+    }
+    assert!(router.ok("status show").contains("nPitEntries="));
+    assert!(router.ok("channel").contains("unix://"));
+}
+
+/// Each object has exactly the fields that `docs/json.md` promises.
+#[test]
+fn json_has_the_documented_fields() {
+    let router = Router::start();
+    router.ok("route add /a udp4://127.0.0.1:9");
+    let documentation = include_str!("../../../docs/json.md");
+    let promised = |what: &str| -> Vec<String> {
+        let start = documentation.find(&format!("- **{what}**: ")).unwrap_or_else(|| panic!("{what} is documented"));
+        let text = &documentation[start + 4 + what.len()..];
+        let text = text[..text.find("\n- **").or(text.find("\n\n")).unwrap()].replace('\n', " ");
+        // Words in parentheses are values, or explain.
+        let mut depth = 0;
+        let outside: String = text
+            .chars()
+            .filter(|c| {
+                depth += i32::from(*c == '(') - i32::from(*c == ')');
+                depth == 0
+            })
+            .collect();
+        outside.split('`').skip(1).step_by(2).filter(|word| !word.starts_with('{')).map(str::to_owned).collect()
+    };
+    let status = router.json("status");
+    for (what, object) in [
+        ("general", &status["general"]),
+        ("channel", &status["channels"][0]),
+        ("face", &status["faces"][0]),
+        ("FIB entry", &status["fib"][0]),
+        ("route", &status["rib"][0]),
+        ("content store", &status["cs"]),
+        ("strategy choice", &status["strategies"][0]),
+        ("face outcome", &router.json("face create udp4://127.0.0.1:10")),
+    ] {
+        let mut promised = promised(what);
+        let mut has: Vec<String> =
+            object.as_object().unwrap_or_else(|| panic!("{what}: {object}")).keys().cloned().collect();
+        promised.sort();
+        has.sort();
+        assert_eq!(has, promised, "{what}");
+    }
+}
+
+#[test]
+fn faces_come_change_and_go() {
+    let router = Router::start();
+    let created = router.json("face create udp://localhost:7777");
+    assert_eq!(created["action"], "face-created");
+    assert_eq!(created["remote_uri"], "udp4://127.0.0.1:7777");
+    assert_eq!(created["persistency"], "persistent");
+    let id = created["face_id"].as_u64().unwrap();
+    assert!(id >= 256);
+
+    let again = router.json("face create udp4://127.0.0.1:7777");
+    assert_eq!((&again["action"], again["face_id"].as_u64()), (&Value::from("face-exists"), Some(id)));
+    let changed = router.json("face create remote udp4://127.0.0.1:7777 persistency permanent reliability on");
+    assert_eq!(changed["action"], "face-updated");
+    let face = router.json(&format!("face show {id}"));
+    assert_eq!(face["persistency"], "permanent");
+    assert_eq!(face["reliability"], true);
+
+    let listed = router.json("face list udp4://127.0.0.1:7777");
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert!(router.json("face list scheme unix").as_array().unwrap().iter().all(|f| f["face_id"] != id));
+    assert!(router.ok("face").contains("remote=udp4://127.0.0.1:7777"));
+
+    assert!(router.ok("face destroy udp4://127.0.0.1:7777").starts_with("face-destroyed id="));
+    let done = router.run(&format!("face show {id}"));
+    assert_eq!(done.code, 6);
+    assert!(done.stderr.contains("byname face list"), "{}", done.stderr);
+    assert_eq!(router.run(&format!("face destroy {id}")).code, 6);
+}
+
+#[test]
+fn routes_come_and_go() {
+    let router = Router::start();
+    let text = router.ok("route add prefix /a/b nexthop udp://127.0.0.1:7001 cost 7 capture");
+    assert!(text.contains("face-created id=") && text.contains("route-add-accepted prefix=/a/b"), "{text}");
+    let routes = router.json("route show /a/b");
+    assert_eq!(routes.as_array().unwrap().len(), 1);
+    let face = routes[0]["face_id"].as_u64().unwrap();
+    assert_eq!((&routes[0]["origin"], routes[0]["cost"].as_u64()), (&Value::from("static"), Some(7)));
+    assert_eq!((routes[0]["child_inherit"].as_bool(), routes[0]["capture"].as_bool()), (Some(true), Some(true)));
+
+    // The same face, found by its URI; another prefix; an expiry.
+    router.ok("route add /a/c udp4://127.0.0.1:7001 --no-inherit --expires 60000");
+    let routes = router.json("route list /a");
+    assert_eq!(routes.as_array().unwrap().len(), 2);
+    let c = routes.as_array().unwrap().iter().find(|route| route["prefix"] == "/a/c").unwrap();
+    assert_eq!(c["face_id"].as_u64(), Some(face));
+    assert_eq!(c["child_inherit"], false);
+    assert!((1..=60_000).contains(&c["expires_in_ms"].as_u64().unwrap()));
+    assert_eq!(router.json(&format!("route list nexthop {face}")).as_array().unwrap().len(), 2);
+    assert_eq!(router.json("route list --origin nlsr").as_array().unwrap().len(), 0);
+    let fib = router.json("fib");
+    let entry = fib.as_array().unwrap().iter().find(|entry| entry["prefix"] == "/a/b").unwrap();
+    assert_eq!(entry["nexthops"][0]["face_id"].as_u64(), Some(face));
+    assert_eq!(entry["nexthops"][0]["cost"], 7);
+
+    assert!(router.ok("route remove /a/b udp4://127.0.0.1:7001").contains("route-removed prefix=/a/b"));
+    let done = router.run(&format!("route remove /a/b {face}"));
+    assert_eq!(done.code, 6, "{}", done.stderr);
+    assert_eq!(router.run("route show /a/b").code, 6);
+    // Routes die with their face.
+    router.ok(&format!("face destroy {face}"));
+    assert_eq!(router.run("route show /a/c").code, 6);
+}
+
+#[test]
+fn the_content_store_is_configured_and_erased() {
+    let router = Router::start();
+    let config = router.json("cs config capacity 5000 serve off");
+    assert_eq!((config["capacity"].as_u64(), config["serve"].as_bool()), (Some(5000), Some(false)));
+    let info = router.json("cs");
+    assert_eq!((info["capacity"].as_u64(), info["serve"].as_bool()), (Some(5000), Some(false)));
+    assert_eq!(info["admit"], true);
+    router.ok("cs config --serve on");
+
+    let server = router.serve("ping-server /s", "/s/ping", b"");
+    router.ok("ping /s -c 3 -i 10");
+    assert_eq!(router.json("cs info")["entries"].as_u64().unwrap() >= 3, true);
+    assert_eq!(router.json("cs erase /s 2")["count"], 2);
+    assert_eq!(router.json("cs erase prefix /s")["count"], 1);
+    assert_eq!(server.interrupt(), 0);
+}
+
+#[test]
+fn strategies_are_set_and_unset() {
+    let router = Router::start();
+    let set = router.json("strategy set /live multicast");
+    assert!(set["strategy"].as_str().unwrap().starts_with("/localhost/nfd/strategy/multicast/v="), "{set}");
+    let effective = router.json("strategy show /live/now");
+    assert_eq!(effective["prefix"], "/live");
+    router.ok("strategy unset prefix /live");
+    assert_eq!(router.json("strategy show /live/now")["prefix"], "/");
+    let done = router.run("strategy set /live no-such");
+    assert_eq!(done.code, 6);
+    assert!(done.stderr.contains("in use are"), "{}", done.stderr);
+    assert_eq!(router.run("strategy unset /").code, 2);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let at = |transport: &str, line: &str| finish(command_at(transport, line));
+    let done = at("unix:///nonexistent/nfd.sock", "status");
+    assert_eq!(done.code, 4);
+    assert!(done.stderr.contains("no forwarder answers on unix:///nonexistent/nfd.sock"), "{}", done.stderr);
+    assert!(done.stderr.contains("byname run"), "{}", done.stderr);
+
+    let done = at("tcp://127.0.0.1:1", "face");
+    assert_eq!(done.code, 4);
+    let done = at("gopher://x", "face");
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("unix:///run/nfd/nfd.sock"), "{}", done.stderr);
+    let done = at("unix:///nonexistent", "ping demo");
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("try '/demo'"), "{}", done.stderr);
+    for line in ["nonsense", "route add /a", "face create router", "get /a --tries 0", "put /a"] {
+        assert_eq!(at("unix:///nonexistent", line).code, 2, "{line}");
+    }
+    for line in ["--help", "route add --help", "get -h", "--version"] {
+        let done = at("unix:///nonexistent", line);
+        assert_eq!(done.code, 0, "{line}");
+        assert!(!done.stdout.is_empty(), "{line}");
+    }
+}

@@ -2,7 +2,7 @@
 # Installs what the tests need and runs them all. Needs Rust, Python 3.11 or newer, and Node 20 or newer.
 #
 #   ./test.sh                     everything
-#   ./test.sh clippy unit         some parts only: setup fmt clippy doc deny unit clients
+#   ./test.sh clippy unit         some parts only: setup fmt clippy doc deny unit models clients
 #   ./test.sh --long              with the scenarios that take a minute or more
 #   ./test.sh clients -- -k nack  what follows `--` goes to pytest
 #
@@ -14,7 +14,7 @@ parts=()
 pytest_args=()
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | clients) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | models | clients) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --) shift; pytest_args+=("$@"); break ;;
     -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;;
@@ -22,7 +22,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit clients)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit models clients)
 
 say() { printf '\n== %s\n' "$*"; }
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
@@ -109,6 +109,14 @@ fi
 if wanted unit; then
   say "cargo test"
   cargo test --locked --workspace
+fi
+if wanted models; then
+  say "loom: what threads share, under every order of up to two preemptions"
+  # A folder of its own, or each change of flags would build everything anew.
+  loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" cargo test --locked "$@"; }
+  export LOOM_MAX_PREEMPTIONS=2
+  loom -p byname-lookup --test loom
+  loom -p byname-forward --lib models
 fi
 if wanted clients && [[ -z ${BYNAME_BIN:-} ]]; then
   say "cargo build --release"

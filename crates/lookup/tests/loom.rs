@@ -1,7 +1,7 @@
-//! Models of lookups under a writer: every interleaving, and every value that the memory model lets
-//! a reader see.
+//! Models of lookups under a writer: every order of their steps (of up to two preemptions, in CI),
+//! and every value that the memory model lets a reader see.
 //!
-//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p byname-lookup --release --test loom`
+//! `./test.sh models` runs them.
 #![cfg(loom)]
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The data plane, without I/O and without threads of its own.
 //!
-//! A [`Worker`](worker::Worker) takes what ports received, and yields what they are to send.
+//! A [`Worker`] takes what ports received, and yields what they are to send.
 #![deny(unsafe_code)]
 
 pub mod counters;

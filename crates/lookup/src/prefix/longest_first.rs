@@ -15,7 +15,7 @@
 //!   of depths in use, not by its own length; the two stages of [So §2.3] would bound it further.
 //! - Rules change in place while readers look up. A lookup that overlaps at most one change gives
 //!   the answer of before or of after it; one that overlaps more is repeated, up to
-//!   [`TRIES_MAX`] times, since probes on both sides of several changes may add up to an answer
+//!   four times, since probes on both sides of several changes may add up to an answer
 //!   that was never right.
 //!
 //! Cost, both halves together, in bytes a rule: 16 for the rule, 8 for the second digest, and 17

@@ -56,6 +56,7 @@ impl Generator {
 
     /// Asks for the first `names` names once, so that the content store has them.
     pub fn fill(&mut self, names: u32) -> anyhow::Result<()> {
+        self.pending.iter_mut().for_each(|p| p.sent = None);
         let (mut next, mut outstanding) = (0, 0);
         let mut last = Instant::now();
         while next < names || outstanding > 0 {

@@ -14,12 +14,12 @@
 //! - Depths without rules are not probed. That bounds the probes of a hostile name by the number
 //!   of depths in use, not by its own length; the two stages of [So §2.3] would bound it further.
 //! - Rules change in place while readers look up. A lookup that overlaps at most one change gives
-//!   the answer of before or of after it; one that overlaps more is repeated, up to
-//!   four times, since probes on both sides of several changes may add up to an answer
-//!   that was never right.
+//!   the answer of before or of after it; one that overlaps more is repeated, since probes on both
+//!   sides of several changes may add up to an answer that was never right. The fourth try stands:
+//!   only a writer that never pauses for a lookup's length gets that far.
 //!
 //! Cost, both halves together, in bytes a rule: 16 for the rule, 8 for the second digest, and 17
-//! to 35 for buckets (two to four rules a bucket); 43 at a million rules.
+//! to 35 for buckets (two to four rules a bucket); 42 at a million rules.
 
 use std::sync::Arc;
 

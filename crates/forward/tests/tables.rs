@@ -67,7 +67,7 @@ fn places_and_ids_are_used_again_and_no_reader_is_misled() {
         let mut ids: Vec<Option<EntryId>> = vec![None; NAMES as usize];
         let mut free: Vec<EntryId> = (0..2 * NAMES as u32).map(EntryId).collect();
         let mut round = 0;
-        while alive() && (round < 400 || bursts.load(Ordering::Relaxed) < 5000) {
+        while alive() && (round < 150 || bursts.load(Ordering::Relaxed) < 2000) {
             round += 1;
             let (mut changes, mut retired) = (Vec::new(), Vec::new());
             for _ in 0..50 {

@@ -72,7 +72,7 @@ struct InFlight {
 /// Whether the daemon answers.
 enum Daemon {
     Answers,
-    Silent { since_backoff: Duration, probe_at: Instant },
+    Silent { backoff: Duration, probe_at: Instant },
 }
 
 /// Keeps a routing daemon informed.
@@ -98,7 +98,7 @@ impl Readvertiser {
             waiting: VecDeque::new(),
             in_flight: HashMap::new(),
             refreshes: VecDeque::new(),
-            daemon: Daemon::Silent { since_backoff: BACKOFF_MIN, probe_at: now },
+            daemon: Daemon::Silent { backoff: Duration::ZERO, probe_at: now },
             left_out: 0,
         }
     }
@@ -154,7 +154,7 @@ impl Readvertiser {
                 self.waiting.push_back(prefix.clone());
             }
         }
-        self.daemon = Daemon::Silent { since_backoff: BACKOFF_MIN, probe_at: now };
+        self.daemon = Daemon::Silent { backoff: Duration::ZERO, probe_at: now };
     }
 
     /// Signed Interests that are to be sent now. `unix_ms` is the wall clock, for signatures.
@@ -270,9 +270,9 @@ impl Readvertiser {
             Daemon::Answers => BACKOFF_MIN,
             // Of several commands that fail at once, the first has set the next probe.
             Daemon::Silent { probe_at, .. } if probe_at > now => return,
-            Daemon::Silent { since_backoff, .. } => (since_backoff * 2).min(BACKOFF_MAX),
+            Daemon::Silent { backoff, .. } => (backoff * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
         };
-        self.daemon = Daemon::Silent { since_backoff: backoff, probe_at: now + backoff };
+        self.daemon = Daemon::Silent { backoff, probe_at: now + backoff };
     }
 
     fn time_out(&mut self, now: Instant) {
@@ -388,7 +388,7 @@ mod tests {
             }
             now = readvertiser.next_deadline().expect("prefixes wait");
         }
-        assert_eq!(probes, [0, 2, 6, 14, 30, 62, 122, 182, 242, 302, 362, 422, 482, 542]);
+        assert_eq!(probes, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543]);
         assert_eq!(readvertiser.waiting.len(), 100, "none is lost, none is doubled");
 
         // It appears: all follows at once.

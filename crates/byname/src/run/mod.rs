@@ -253,12 +253,17 @@ fn describe_rights(config: &Config) -> String {
         parts.push("anyone on this host".to_owned());
     }
     if keys > 0 {
-        parts.push(format!("{keys} keys"));
+        parts.push(count(keys, "key"));
     }
     if remote > 0 {
-        parts.push(format!("{remote} keys from the network"));
+        parts.push(format!("{} from the network", count(remote, "key")));
     }
     if parts.is_empty() { "nobody".to_owned() } else { parts.join(", ") }
+}
+
+/// `1 key`, `2 keys`.
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// The packet thread, watched.

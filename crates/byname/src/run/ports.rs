@@ -10,7 +10,7 @@ use byname_face::link::LinkConfig;
 use byname_face::stream::{ListenError, StreamConfig, StreamPort};
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
-use byname_face::{LinkFlags, Port};
+use byname_face::{FaceUri, LinkFlags, Port};
 
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
@@ -112,7 +112,7 @@ fn bind_tcp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     // Without listening the port still connects to peers.
     let port = StreamPort::tcp(&listen, stream_config(config))
         .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
-    bound.tcp = listen;
+    bound.tcp = local_addresses(&port);
     bound.ports.push(Box::new(port));
     Ok(())
 }
@@ -125,7 +125,7 @@ fn bind_websocket(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     let listen = addresses(websocket.port, websocket.ipv4, websocket.ipv6, "WebSocket", &mut bound.notes);
     let port = StreamPort::websocket(&listen, stream_config(config))
         .map_err(|error| explain_listen(error, &listen, "WebSocket", "[faces.websocket] port"))?;
-    bound.websocket = listen;
+    bound.websocket = local_addresses(&port);
     bound.ports.push(Box::new(port));
     Ok(())
 }
@@ -160,6 +160,15 @@ fn bind_unix(config: &Config, surroundings: &Surroundings, bound: &mut Bound) ->
          or XDG_RUNTIME_DIR",
         refusals.join("; ")
     )
+}
+
+/// What a port really listens on, should the system have chosen.
+fn local_addresses(port: &StreamPort) -> Vec<SocketAddr> {
+    let address = |uri: &FaceUri| match uri {
+        FaceUri::Tcp(address) | FaceUri::WebSocket(address) => Some(*address),
+        _ => None,
+    };
+    port.local_uris().filter_map(address).collect()
 }
 
 fn stream_config(config: &Config) -> StreamConfig {

@@ -68,7 +68,7 @@ impl StartUp {
             },
         );
         if self.initial != (0, 0) {
-            row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
+            row("Start", format!("{} faces and {} routes of the configuration", self.initial.0, self.initial.1));
         }
         for note in &self.notes {
             row("Note", note.clone());

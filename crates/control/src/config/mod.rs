@@ -350,10 +350,11 @@ impl Config {
                 ));
             }
         }
-        if self.faces.tcp.listen && self.faces.websocket.listen && self.faces.tcp.port == self.faces.websocket.port {
+        let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);
+        if tcp.listen && websocket.listen && tcp.port == websocket.port && tcp.port != 0 {
             return Err(format!(
                 "[faces.tcp] and [faces.websocket] both want TCP port {}: change one `port`",
-                self.faces.tcp.port
+                tcp.port
             ));
         }
         Ok(())

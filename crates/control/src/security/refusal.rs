@@ -62,16 +62,16 @@ impl Refusal {
     /// The reason as a metric label.
     pub fn label(self) -> &'static str {
         match self {
-            Refusal::ParametersDigest => "parameters_digest",
+            Refusal::ParametersDigest => "parameters-digest",
             Refusal::Unsigned => "unsigned",
             Refusal::Malformed => "malformed",
-            Refusal::NoRule => "no_rule",
-            Refusal::BadSignature => "bad_signature",
-            Refusal::CertificateExpired => "certificate_expired",
-            Refusal::UntrustedSigner => "untrusted_signer",
-            Refusal::NoTime => "no_time",
-            Refusal::TooOld => "too_old",
-            Refusal::TooFarAhead => "too_far_ahead",
+            Refusal::NoRule => "no-rule",
+            Refusal::BadSignature => "bad-signature",
+            Refusal::CertificateExpired => "certificate-expired",
+            Refusal::UntrustedSigner => "untrusted-signer",
+            Refusal::NoTime => "no-time",
+            Refusal::TooOld => "too-old",
+            Refusal::TooFarAhead => "too-far-ahead",
             Refusal::Replayed => "replayed",
         }
     }

@@ -39,7 +39,7 @@ impl EventQueue {
     pub(crate) fn push(&mut self, event: FaceEvent) {
         if self.backlog.is_empty() {
             match self.channel.try_send(event) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
                 Err(TrySendError::Full(event)) => self.keep(event),
             }
         } else {

@@ -4,7 +4,7 @@
 //! unfragmented LpPackets take the short way; reassembly and reliability keep their state in boxes
 //! that a face gets when it first needs them, so that thousands of plain faces stay small.
 //!
-//! Implements [NDNLPv2] as NFD's GenericLinkService does: fragments in a row of Sequences, link
+//! Implements NDNLPv2 as NFD's GenericLinkService does: fragments in a row of Sequences, link
 //! fields in the first fragment only, TxSequence and Ack for reliability, congestion marks in the
 //! manner of CoDel. Differs: all state is bounded, across the faces of a port too
 //! ([`ReassemblyBudget`]).

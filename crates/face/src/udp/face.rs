@@ -74,7 +74,7 @@ impl UdpFace {
             queue: Vec::new(),
             queue_bytes: 0,
             dirty: false,
-            source: Some(local.ip()).filter(|ip| !ip.is_unspecified()),
+            source: Some(local.ip()).filter(is_source),
             segment_bytes_max: None,
         }
     }
@@ -204,4 +204,11 @@ impl UdpFace {
             link: self.link.counters,
         }
     }
+}
+
+/// Whether a datagram can name this address as its source. A link-local one would need its
+/// interface with it; the system knows that better from the destination.
+fn is_source(address: &IpAddr) -> bool {
+    let link_local = matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !address.is_unspecified() && !link_local
 }

@@ -130,7 +130,9 @@ impl Faces {
         {
             if persistency == Persistency::OnDemand {
                 self.on_demand_count += 1;
-                self.on_demand.push_back(id);
+                if !self.on_demand.contains(&id) {
+                    self.on_demand.push_back(id);
+                }
                 face.heard = now;
             } else if face.persistency == Persistency::OnDemand {
                 self.on_demand_count -= 1;

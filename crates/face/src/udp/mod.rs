@@ -54,7 +54,7 @@ pub struct UdpConfig {
     /// Whether peers on a loopback address are processes of this host in scope (as for ndnd) or not
     /// (as for NFD).
     pub loopback_is_local: bool,
-    /// Longest datagram sent, in octets: [`MTU_MIN`] to 65,507; longer packets are fragmented.
+    /// Longest datagram sent, in octets: [`link::MTU_MIN`] to 65,507; longer packets are fragmented.
     pub mtu: usize,
     /// Buffers that the system is asked for, in bytes.
     pub socket_buffer_bytes: usize,

@@ -8,6 +8,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -19,9 +20,12 @@ pub(super) const DATAGRAM_BYTES_MAX: usize = 65_507;
 const BUFFER_STRIDE: usize = 65_536 + 1_088;
 /// Buffers filled by one system call on a busy socket.
 pub(super) const BUFFERS_BUSY: usize = 32;
-/// Times that GSO is switched on again after the system refused a run. A refusal that concerns one
-/// peer's route must not slow all others; one that concerns the machine must not cost forever.
-const GSO_RETRIES: u32 = 64;
+/// What it costs, in successful sends, to switch GSO on again after the system refused a run. A
+/// refusal that concerns one peer's route must not slow all others; one that concerns the machine
+/// must cost next to nothing.
+const GSO_RESTORE_COST: u32 = 256;
+/// Successful sends that count towards that, at most.
+const GSO_CREDIT_MAX: u32 = 64 * GSO_RESTORE_COST;
 
 /// A non-blocking UDP socket with its buffers.
 pub(super) struct DatagramSocket {
@@ -31,7 +35,7 @@ pub(super) struct DatagramSocket {
     buffers: Vec<u8>,
     meta: Vec<RecvMeta>,
     run: Vec<u8>,
-    gso_retries: u32,
+    gso_credit: u32,
     gso_segments: usize,
 }
 
@@ -61,10 +65,10 @@ impl DatagramSocket {
             buffers: vec![0; buffers * BUFFER_STRIDE],
             meta: vec![RecvMeta::default(); buffers],
             run: Vec::with_capacity(DATAGRAM_BYTES_MAX),
-            gso_retries: GSO_RETRIES,
+            gso_credit: GSO_CREDIT_MAX,
             gso_segments,
         };
-        socket.allow_fragmentation()?;
+        socket.adjust()?;
         Ok(socket)
     }
 
@@ -90,6 +94,10 @@ impl DatagramSocket {
             Err(error) => return Err(error),
         };
         for (meta, buffer) in self.meta[..filled].iter().zip(&slices) {
+            if meta.len == 0 {
+                // Shown too, or a flood of empty datagrams would never count as a burst.
+                visit(meta, &[]);
+            }
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 visit(meta, datagram);
             }
@@ -113,7 +121,9 @@ impl DatagramSocket {
         let segment_size = (segment < self.run.len()).then_some(segment);
         let transmit = Transmit { destination: to, ecn: None, contents: &self.run, segment_size, src_ip: from };
         let sent = self.state.try_send((&self.socket).into(), &transmit);
-        if sent.is_err() && self.state.max_gso_segments() < self.gso_segments {
+        self.gso_credit = (self.gso_credit + u32::from(sent.is_ok())).min(GSO_CREDIT_MAX);
+        if self.state.max_gso_segments() < self.gso_segments && self.gso_credit >= GSO_RESTORE_COST {
+            self.gso_credit -= GSO_RESTORE_COST;
             self.restore_gso();
         }
         sent
@@ -121,26 +131,24 @@ impl DatagramSocket {
 
     /// The library takes any refusal for one of GSO as such; here only the caller's peer loses it.
     fn restore_gso(&mut self) {
-        if self.gso_retries == 0 {
-            return;
-        }
-        self.gso_retries -= 1;
         if let Ok(state) = UdpSocketState::new((&self.socket).into()) {
             self.state = state;
-            if let Err(error) = self.allow_fragmentation() {
+            if let Err(error) = self.adjust() {
                 tracing::warn!(%error, "cannot allow IP fragmentation again");
             }
         }
     }
 
-    /// NDN packets of up to 8,800 octets are longer than most links' MTU: let IP fragment them,
-    /// as other forwarders do (the library forbids it, for QUIC).
-    fn allow_fragmentation(&self) -> io::Result<()> {
+    /// Undoes what the library sets for QUIC. NDN packets of up to 8,800 octets are longer than
+    /// most links' MTU: let IP fragment them, as other forwarders do. And nobody reads the times
+    /// of arrival, which cost on every datagram.
+    fn adjust(&self) -> io::Result<()> {
+        let _ = setsockopt(&self.socket, sockopt::ReceiveTimestampns, &false);
         match self.local {
             SocketAddr::V4(_) => set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)?,
             SocketAddr::V6(_) => {
                 set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT)?;
-                nix::sys::socket::setsockopt(&self.socket, nix::sys::socket::sockopt::Ipv6DontFrag, &false)?;
+                setsockopt(&self.socket, sockopt::Ipv6DontFrag, &false)?;
             }
         }
         Ok(())
@@ -149,7 +157,6 @@ impl DatagramSocket {
 
 /// Sets both buffers, past the system's limit where the process may.
 fn set_buffer_sizes(socket: &Socket, bytes: usize) {
-    use nix::sys::socket::{setsockopt, sockopt};
     if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
         let _ = socket.set_recv_buffer_size(bytes);
     }

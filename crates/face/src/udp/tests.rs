@@ -315,6 +315,20 @@ fn a_face_changes_as_asked() {
 }
 
 #[test]
+fn empty_datagrams_count_towards_a_burst() {
+    let mut rig = rig();
+    let peer = peer();
+    for _ in 0..200 {
+        peer.send_to(&[], rig.port.local_addr()).unwrap();
+    }
+    rig.port.receive(&mut rig.bench.cx(), 64);
+    assert!(rig.port.has_input(), "others have their turn");
+    rig.settle();
+    assert_eq!(rig.port.drops()[0], ("udp_not_ndn", 200));
+    assert!(rig.bench.events.is_empty());
+}
+
+#[test]
 fn ipv6_works_alike() {
     let Ok(peer) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
     peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();

@@ -29,7 +29,7 @@ impl Management {
     ) -> ControlResponse {
         match command {
             Command::FaceCreate => match create_request(&parameters) {
-                Ok(request) => created(self.forwarder.create_face(request)),
+                Ok(request) => created(self.forwarder.create_face(request), &parameters),
                 Err(response) => response,
             },
             Command::FaceUpdate => self.face_update(&parameters, incoming),

@@ -86,9 +86,9 @@ pub(super) fn create_request(parameters: &ControlParameters) -> Result<FaceReque
 }
 
 /// The answer to `faces/create`.
-pub(super) fn created(outcome: Result<FaceStatus, CreateFaceError>) -> ControlResponse {
+pub(super) fn created(outcome: Result<FaceStatus, CreateFaceError>, asked: &ControlParameters) -> ControlResponse {
     match outcome {
-        Ok(status) => ControlResponse::ok(&create_body(&status)),
+        Ok(status) => ControlResponse::ok(&without_unasked(create_body(&status), asked)),
         Err(CreateFaceError::Exists(status)) => {
             ControlResponse::new(409, "Face with remote URI already exists").with_body(&create_body(&status))
         }
@@ -125,7 +125,7 @@ pub(super) fn change_request(
 /// The answer to `faces/update`.
 pub(super) fn updated(outcome: Result<FaceStatus, UpdateFaceError>, parameters: &ControlParameters) -> ControlResponse {
     match outcome {
-        Ok(status) => ControlResponse::ok(&update_body(&status)),
+        Ok(status) => ControlResponse::ok(&without_unasked(update_body(&status), parameters)),
         Err(UpdateFaceError::NotFound) => face_not_found(),
         Err(UpdateFaceError::Unacceptable(_)) => invalid_properties().with_body(&ControlParameters {
             face_persistency: parameters.face_persistency,
@@ -159,6 +159,17 @@ fn update_body(status: &FaceStatus) -> ControlParameters {
         mtu: mtu_number(status),
         ..ControlParameters::default()
     }
+}
+
+/// Leaves out link settings that the command did not name: python-ndn expects them elsewhere than
+/// where ndn-cxx puts them, and rejects the whole answer.
+fn without_unasked(mut body: ControlParameters, asked: &ControlParameters) -> ControlParameters {
+    body.base_congestion_marking_interval_ns =
+        body.base_congestion_marking_interval_ns.filter(|_| asked.base_congestion_marking_interval_ns.is_some());
+    body.default_congestion_threshold_bytes =
+        body.default_congestion_threshold_bytes.filter(|_| asked.default_congestion_threshold_bytes.is_some());
+    body.mtu = body.mtu.filter(|_| asked.mtu.is_some());
+    body
 }
 
 fn create_body(status: &FaceStatus) -> ControlParameters {

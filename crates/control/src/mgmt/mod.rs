@@ -337,7 +337,13 @@ fn parameters(interest: &Interest<'_>) -> Result<ControlParameters, DecodeError>
 
 fn respond(interest: &Interest<'_>, response: &ControlResponse) -> Packet {
     let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
-    Packet::copy_from(&data.content(response.encode()).encode())
+    let content = if response.body.is_empty() {
+        // python-ndn reads parameters out of every answer, a refusal too.
+        response.clone().with_body(&ControlParameters::default()).encode()
+    } else {
+        response.encode()
+    };
+    Packet::copy_from(&data.content(content).encode())
 }
 
 /// What NFD answers in place of a dataset.

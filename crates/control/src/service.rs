@@ -26,8 +26,9 @@ use crate::readvertise::Readvertiser;
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 
-/// Packets from the worker that are handled before their answers are sent.
-const BATCH_MAX: usize = 256;
+/// Packets from the worker that are handled before their answers are sent: few, so that the packet
+/// thread and this one work at the same time.
+const BATCH_MAX: usize = 32;
 /// How often an answer is tried again while the queue to the worker is full.
 const SEND_TRIES: u32 = 100;
 /// How long to wait in between.

@@ -34,17 +34,21 @@ fn rule(fib: &FibWriter, name: &Name) -> Vec<(u64, u64)> {
     group.map_or(Vec::new(), |group| group.nexthops.iter().map(|n| (n.face.0, n.cost)).collect())
 }
 
+/// Name, face, origin, and whether it is past the RIB.
+type SlowKey = (Name, u64, u64, bool);
+/// Cost, flags and deadline.
+type SlowValue = (u64, u64, Option<u64>);
+
 /// The same by the rules of NFD's developer guide, from scratch at each question.
 #[derive(Default, Clone)]
 struct SlowRib {
-    /// By name, face, origin and whether past the RIB: cost, flags, deadline.
-    routes: BTreeMap<(Name, u64, u64, bool), (u64, u64, Option<u64>)>,
+    routes: BTreeMap<SlowKey, SlowValue>,
 }
 
 impl SlowRib {
     fn nexthops(&self, name: &Name) -> Vec<(u64, u64)> {
         let at = |prefix: &Name, past: bool| {
-            let of = |((n, f, _, p), (c, fl, _)): (&(Name, u64, u64, bool), &(u64, u64, Option<u64>))| {
+            let of = |((n, f, _, p), (c, fl, _)): (&SlowKey, &SlowValue)| {
                 (n == prefix && *p == past).then_some((*f, *c, *fl))
             };
             self.routes.iter().filter_map(of).collect::<Vec<_>>()

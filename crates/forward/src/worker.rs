@@ -210,8 +210,7 @@ impl Worker {
 
     /// Erases up to `count_max` Data packets under `prefix`; returns how many went, and whether more are left.
     pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
-        let prefix = NameView::new(&self.key, prefix, &mut self.hashes[0]);
-        self.table.erase(&prefix, count_max)
+        self.table.erase(prefix, count_max)
     }
 
     /// Counts of one face since it came up.
@@ -265,6 +264,7 @@ impl Worker {
 
     /// Takes the parsed packets through their pipelines, then those that missed through the FIB.
     fn handle_burst(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+        self.table.drop_unused(now);
         let mut burst = std::mem::take(&mut self.burst);
         for (i, (received, parsed)) in burst.drain(..).enumerate() {
             if !self.faces.contains_key(&received.face) {

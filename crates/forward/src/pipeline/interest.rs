@@ -91,6 +91,9 @@ impl Worker {
             rewrite(&mut received.packet, &mut info, without_forwarding_hint);
         }
 
+        if info.can_be_prefix {
+            self.table.keep_prefix_index(now);
+        }
         let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
         let found = self.table.find(&name, info.can_be_prefix, info.must_be_fresh, now);
         let pending = found.pending.and_then(|s| self.table.slot(s).pit());

@@ -18,7 +18,7 @@ mod shares;
 
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
-use byname_wire::{Component, NameHashKey, NameView};
+use byname_wire::{Component, NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
 pub use cs_policy::Replacement;
@@ -29,7 +29,7 @@ use crate::ticks::Ticks;
 use crate::worker::{CsInfo, CsPolicy, WorkerConfig};
 use index::Index;
 use list::Links;
-use prefix_index::PrefixIndex;
+use prefix_index::{NodeId, PrefixIndex};
 use shares::Shares;
 
 /// Nodes of the prefix index that one Interest may walk.
@@ -150,6 +150,29 @@ impl PitCs {
         })
     }
 
+    /// Sees to it that Data is found by prefix, now and for a while.
+    pub fn keep_prefix_index(&mut self, now: Ticks) {
+        if !self.prefix_index.keep(now) {
+            return;
+        }
+        let mut hashes = PrefixHashes::default();
+        for slot in 0..self.slots.len() as SlotId {
+            let place = &self.slots[slot as usize];
+            if matches!(place.kind, Kind::Cs(_)) {
+                let name = NameView::new(&self.key, place.name(), &mut hashes);
+                let node = self.prefix_index.insert(&name, slot);
+                if let Kind::Cs(cs) = &mut self.slots[slot as usize].kind {
+                    cs.node = node;
+                }
+            }
+        }
+    }
+
+    /// Frees what has been of no use for a while. To be called now and then.
+    pub fn drop_unused(&mut self, now: Ticks) {
+        self.prefix_index.drop_unused(now);
+    }
+
     /// What there is for an Interest: one lookup for the PIT and for Data of just its name
     /// [So §2.4]; then, where its selectors ask for it, Data below the name or of one digest.
     pub fn find(&self, name: &NameView<'_>, can_be_prefix: bool, must_be_fresh: bool, now: Ticks) -> Found {
@@ -267,7 +290,7 @@ impl PitCs {
                 slot
             }
         };
-        let node = self.prefix_index.insert(name, slot);
+        let node = if self.prefix_index.is_kept() { self.prefix_index.insert(name, slot) } else { NodeId::NONE };
         self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, node });
         self.replacement.insert(&mut self.links, slot, hash);
         self.evict();
@@ -315,23 +338,16 @@ impl PitCs {
     }
 
     /// Erases up to `count_max` Data below a prefix; returns how many, and whether more are left.
-    pub fn erase(&mut self, prefix: &NameView<'_>, count_max: usize) -> (usize, bool) {
-        let octets = prefix.name().value();
-        let mut found = Vec::new();
-        let more = self.prefix_index.find(prefix.full_hash(), usize::MAX, |s| {
-            if !self.slots[s as usize].name_octets().starts_with(octets) {
-                return false;
-            }
-            if found.len() < count_max {
-                found.push(s);
-                return false;
-            }
-            true
-        });
+    pub fn erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
+        let below = |s: &SlotId| self.cs(*s).is_some() && prefix.is_prefix_of(&self.slots[*s as usize].name());
+        let mut found: Vec<SlotId> =
+            (0..self.slots.len() as SlotId).filter(below).take(count_max.saturating_add(1)).collect();
+        let more = found.len() > count_max;
+        found.truncate(count_max);
         for &slot in &found {
             self.remove(slot);
         }
-        (found.len(), more.is_some())
+        (found.len(), more)
     }
 
     /// Slots of all pending Interests, in no order.

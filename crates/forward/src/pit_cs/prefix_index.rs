@@ -8,11 +8,18 @@
 //! Nodes are found by the keyed hash of their name, and names are not compared here: the caller
 //! compares the name of the Data it gets. Two names that share a 64-bit hash can hide Data from
 //! such an Interest, never answer it wrongly.
+//!
+//! Names that share no parents cost a node for each component, which is more than all the rest of
+//! caching them. So the tree is there only while somebody asks by prefix: the first such Interest
+//! has it built from the content store, and after a minute without one it is dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
 
 use byname_wire::NameView;
+
+use crate::ticks::Ticks;
 
 /// No node, no slot.
 const NONE: u32 = u32::MAX;
@@ -44,9 +51,16 @@ struct Node {
     slot: u32,
 }
 
+/// How long the tree is kept after it was of use.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
 /// The tree.
 #[derive(Default)]
 pub struct PrefixIndex {
+    /// Until when the tree is kept; `None`: there is none.
+    kept_until: Option<Ticks>,
+    /// Counts the trees there have been: nodes of an earlier one are gone.
+    tree: u32,
     by_hash: HashMap<u64, u32, BuildHasherDefault<HashIsKey>>,
     nodes: Vec<Node>,
     free: Vec<u32>,
@@ -54,15 +68,44 @@ pub struct PrefixIndex {
 
 /// A node, to remove its Data by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeId(u32);
+pub struct NodeId {
+    tree: u32,
+    node: u32,
+}
+
+impl NodeId {
+    /// The node of Data that came while there was no tree.
+    pub const NONE: NodeId = NodeId { tree: 0, node: NONE };
+}
 
 impl PrefixIndex {
+    /// Whether there is a tree.
+    pub fn is_kept(&self) -> bool {
+        self.kept_until.is_some()
+    }
+
+    /// An Interest asks by prefix: keeps the tree for a while. True if it has just begun, and the
+    /// caller is to insert all Data there is.
+    pub fn keep(&mut self, now: Ticks) -> bool {
+        let begins = self.kept_until.is_none();
+        self.kept_until = Some(now + KEPT_FOR);
+        self.tree = self.tree.wrapping_add(u32::from(begins));
+        begins
+    }
+
+    /// Drops a tree that has been of no use.
+    pub fn drop_unused(&mut self, now: Ticks) {
+        if self.kept_until.is_some_and(|until| now > until) {
+            *self = PrefixIndex { tree: self.tree, ..Default::default() };
+        }
+    }
+
     /// Hangs the Data in `slot` on its name. Data of the same name must have been removed.
     pub fn insert(&mut self, name: &NameView<'_>, slot: u32) -> NodeId {
         let mut depth = name.len();
         if let Some(&leaf) = self.by_hash.get(&name.hash(depth)) {
             self.nodes[leaf as usize].slot = slot;
-            return NodeId(leaf);
+            return NodeId { tree: self.tree, node: leaf };
         }
         let leaf = self.add(name.hash(depth), slot);
         let mut child = leaf;
@@ -81,12 +124,15 @@ impl PrefixIndex {
             }
             child = parent;
         }
-        NodeId(leaf)
+        NodeId { tree: self.tree, node: leaf }
     }
 
     /// Takes a Data off its node, and the nodes that nothing hangs on any more.
     pub fn remove(&mut self, node: NodeId) {
-        let mut here = node.0;
+        if node.tree != self.tree || node.node == NONE || !self.is_kept() {
+            return;
+        }
+        let mut here = node.node;
         self.nodes[here as usize].slot = NONE;
         while here != NONE {
             let Node { hash, parent, first_child, prev_sibling, next_sibling, slot } = self.nodes[here as usize];
@@ -178,6 +224,7 @@ mod tests {
     #[test]
     fn data_is_found_below_each_prefix_until_removed() {
         let mut index = PrefixIndex::default();
+        assert!(index.keep(Ticks(0)) && !index.keep(Ticks(0)));
         let mut prefixes = PrefixHashes::default();
         let nodes: Vec<NodeId> = ["/a/b/c", "/a/b/d", "/a/b", "/x", "/a/b/c/d/e"]
             .iter()
@@ -201,5 +248,26 @@ mod tests {
         assert_eq!(below(&index, "/"), []);
         assert!(index.by_hash.is_empty());
         assert_eq!(index.free.len(), index.nodes.len());
+    }
+
+    #[test]
+    fn an_unused_tree_is_dropped_with_its_nodes() {
+        let mut index = PrefixIndex::default();
+        let mut prefixes = PrefixHashes::default();
+        index.keep(Ticks(0));
+        let name: Name = "/a/b".parse().expect("a name");
+        let node = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 1);
+        index.drop_unused(Ticks::from_ms(59_000));
+        assert_eq!(below(&index, "/a"), [1]);
+        index.drop_unused(Ticks::from_ms(61_000));
+        assert!(!index.is_kept());
+        assert_eq!(below(&index, "/a"), []);
+        assert!(index.keep(Ticks::from_ms(62_000)));
+        index.remove(node);
+        let again = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 2);
+        index.remove(node);
+        assert_eq!(below(&index, "/a"), [2], "a node of the old tree is no node of the new");
+        index.remove(again);
+        assert_eq!(below(&index, "/a"), []);
     }
 }

@@ -1,5 +1,7 @@
 //! The table against a list that is searched from end to end.
 
+use std::time::Duration;
+
 use byname_wire::data::DataBuilder;
 use byname_wire::{FaceId, Name, PitToken, PrefixHashes};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -96,6 +98,11 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
         let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
         let (can_be_prefix, must_be_fresh) = (rng.random(), rng.random());
         let now = Ticks(rng.random_range(0..100));
+        if can_be_prefix {
+            t.keep_prefix_index(now);
+        } else if rng.random_ratio(1, 50) {
+            t.drop_unused(now + Duration::from_secs(61));
+        }
         // What an Interest finds.
         let found = t.find(&view, can_be_prefix, must_be_fresh, now);
         let pending = list.iter().find(|k| k.name == name && k.selectors == Some((can_be_prefix, must_be_fresh)));

@@ -20,6 +20,9 @@ use crate::rib::Rib;
 
 /// Octets of content in a segment.
 const SEGMENT_BYTES: usize = 8000;
+/// Longest name of a dataset, filter included: with a version, a segment, and the rest of the
+/// packet it leaves room for a segment's content.
+pub(super) const NAME_BYTES_MAX: usize = 600;
 /// How long a version is kept after it was last asked for.
 const KEPT_MS: u64 = 10_000;
 /// Versions kept.

@@ -19,7 +19,7 @@ use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::{FaceId, Packet};
 use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
-use byname_wire::{DecodeError, Interest, Name};
+use byname_wire::{DecodeError, Interest, Name, PACKET_BYTES_MAX};
 
 pub use command::Command;
 
@@ -197,15 +197,13 @@ impl Management {
         let (module, verb) = (components.next()?.value, components.next()?.value);
         match Command::from_names(module, verb) {
             // Neighbours may register, if they may anything.
-            Some((command, Module::Rib)) => Some(self.answer_command(&interest, command, Module::Rib, incoming, now)),
-            Some((command, module)) if localhost => {
-                Some(self.answer_command(&interest, command, module, incoming, now))
-            }
+            Some((command, Module::Rib)) => self.answer_command(&interest, command, Module::Rib, incoming, now),
+            Some((command, module)) if localhost => self.answer_command(&interest, command, module, incoming, now),
             _ if !localhost => None,
             _ if (module, verb) == (b"faces", b"events") => self.events.answer(&interest),
             _ if is_dataset(module, verb) => self.answer_dataset(&interest, module, verb, now),
             _ if interest.application_parameters.is_some() || components.next().is_some() => {
-                Some(respond(&interest, &ControlResponse::new(501, "Unknown command")))
+                respond(&interest, &ControlResponse::new(501, "Unknown command"))
             }
             _ => None,
         }
@@ -218,7 +216,7 @@ impl Management {
         module: Module,
         incoming: FaceId,
         now: Moment,
-    ) -> Packet {
+    ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
         let response = match self.authorizer.authorize(interest, module, scope, now.unix_ms) {
             Err(refusal) => ControlResponse::new(403, refusal.to_string()),
@@ -253,12 +251,15 @@ impl Management {
         if len != dataset_len + usize::from(is_signed) || !interest.can_be_prefix {
             return None;
         }
+        if interest.name.value().len() > dataset::NAME_BYTES_MAX {
+            return None;
+        }
         let content = match (module, verb) {
             (b"rib", _) => Source::Rib(None),
             (b"fib", _) => Source::Fib(None),
             _ => match self.whole_dataset(interest, module, verb, now) {
                 Ok(content) => Source::Whole(content),
-                Err(response) => return Some(respond_with_nack(interest, &response)),
+                Err(response) => return respond_with_nack(interest, &response),
             },
         };
         self.counters.datasets += 1;
@@ -335,20 +336,29 @@ fn parameters(interest: &Interest<'_>) -> Result<ControlParameters, DecodeError>
     ControlParameters::decode(component.value)
 }
 
-fn respond(interest: &Interest<'_>, response: &ControlResponse) -> Packet {
-    let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
-    let content = if response.body.is_empty() {
-        // python-ndn reads parameters out of every answer, a refusal too.
-        response.clone().with_body(&ControlParameters::default()).encode()
-    } else {
-        response.encode()
+fn respond(interest: &Interest<'_>, response: &ControlResponse) -> Option<Packet> {
+    let answer = |response: &ControlResponse| {
+        let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
+        let content = if response.body.is_empty() {
+            // python-ndn reads parameters out of every answer, a refusal too.
+            response.clone().with_body(&ControlParameters::default()).encode()
+        } else {
+            response.encode()
+        };
+        packet_of(&data.content(content).encode())
     };
-    Packet::copy_from(&data.content(content).encode())
+    answer(response).or_else(|| answer(&ControlResponse::new(response.code, "")))
 }
 
 /// What NFD answers in place of a dataset.
-fn respond_with_nack(interest: &Interest<'_>, response: &ControlResponse) -> Packet {
+fn respond_with_nack(interest: &Interest<'_>, response: &ControlResponse) -> Option<Packet> {
     let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
     let data = data.content_type(byname_wire::data::content_type::NACK);
-    Packet::copy_from(&data.content(response.encode()).encode())
+    packet_of(&data.content(response.encode()).encode())
+}
+
+/// A packet of these octets, unless they are too many: an answer repeats the Interest's name, and
+/// often what the name says once more in its content.
+fn packet_of(octets: &[u8]) -> Option<Packet> {
+    (octets.len() <= PACKET_BYTES_MAX).then(|| Packet::copy_from(octets))
 }

@@ -533,3 +533,24 @@ fn cpu_time() -> Duration {
     let ns = schedstat.split(' ').next().and_then(|ns| ns.parse().ok());
     Duration::from_nanos(ns.expect("a number"))
 }
+
+#[test]
+fn names_too_long_for_an_answer_do_no_harm() {
+    let mut router = Router::new(100);
+    // The answer repeats the name, and its body would repeat the parameters: no packet holds both.
+    for len in [4000, 6000, 8000, 8500] {
+        let long = Name::from_components([Component::generic(&vec![b'a'; len])]);
+        let parameters = ControlParameters { name: Some(long), ..ControlParameters::default() };
+        let wire = router.signed(name("/localhost/nfd/rib/register").join(Component::generic(&parameters.encode())));
+        let answer = router.send(&wire, APP);
+        assert!(answer.is_none_or(|response| response.code == 200));
+        let uri = ControlParameters { uri: Some("a".repeat(len)), ..ControlParameters::default() };
+        let wire = router.signed(name("/localhost/nfd/faces/create").join(Component::generic(&uri.encode())));
+        let answer = router.send(&wire, APP);
+        assert!(answer.is_none_or(|response| response.code == 400));
+        let filter = tlv::FaceQueryFilter { uri: Some("a".repeat(len)), ..tlv::FaceQueryFilter::default() };
+        let query = name("/localhost/nfd/faces/query").join(Component::generic(&filter.encode()));
+        assert_eq!(router.interest(query, true), None);
+    }
+    assert_eq!(router.routes().len(), 4);
+}

@@ -14,6 +14,8 @@ from router import Router, free_ports
 
 LOCAL, NON_LOCAL = 1, 0
 PERSISTENT, PERMANENT = 1, 2
+SERVE = 2
+CONGESTION_MARKING = 4
 MULTICAST = "/8=localhost/8=nfd/8=strategy/8=multicast"
 BEST_ROUTE = "/8=localhost/8=nfd/8=strategy/8=best-route"
 
@@ -96,8 +98,7 @@ async def test_face_create_query_update_destroy(router: Router, manager: NdntsCl
     assert face["mtu"] == 1400
 
     updated = await manager.invoke("faces/update", {
-        "faceId": body["faceId"], "facePersistency": PERSISTENT, "flagLocalFields": False, "flagCongestionMarking": True,
-        "maskCongestionMarking": True,
+        "faceId": body["faceId"], "facePersistency": PERSISTENT, "flags": CONGESTION_MARKING, "mask": CONGESTION_MARKING,
     })
     assert updated["code"] == 200, updated
     assert updated["body"]["facePersistency"] == PERSISTENT
@@ -259,13 +260,13 @@ async def test_content_store_info_config_erase(router: Router, ndnts: Ndnts, man
     assert (await manager.call("cs_erase", name="/store"))["count"] == 20
     assert (await manager.fetch("/store/0"))["content"] == "x 21"
 
-    configured = await manager.invoke("cs/config", {"capacity": 1000, "flagEnableServe": False, "maskEnableServe": True})
+    configured = await manager.invoke("cs/config", {"capacity": 1000, "flags": 0, "mask": SERVE})
     assert configured["code"] == 200, configured
     assert configured["body"]["capacity"] == 1000
     [info] = await manager.dataset("cs/info")
     assert info["capacity"] == 1000
     assert (await manager.fetch("/store/0"))["content"] == "x 22", "nothing is served from the store"
-    await manager.invoke("cs/config", {"flagEnableServe": True, "maskEnableServe": True})
+    await manager.invoke("cs/config", {"flags": SERVE, "mask": SERVE})
     assert (await manager.fetch("/store/0"))["content"] in ("x 21", "x 22")
 
 

@@ -210,3 +210,27 @@ fn after_the_end_calls_answer_without_a_forwarder() {
     assert_eq!(handle.cs_erase(name("/"), 10), (0, false));
     handle.shutdown();
 }
+
+#[test]
+fn no_wake_up_is_ever_lost() {
+    // Without spinning the loop falls asleep after each command: a lost wake-up would be for ever.
+    let router = Router::with(IoConfig { spin: Duration::ZERO, ..IoConfig::default() }, Vec::new(), |_| {});
+    let (done, finished) = std::sync::mpsc::channel();
+    for _ in 0..2 {
+        let (handle, done) = (router.running.handle.clone(), done.clone());
+        std::thread::spawn(move || {
+            for n in 0..3000 {
+                assert!(handle.face(FaceId::INTERNAL).is_some());
+                // Sometimes just after it slept, sometimes just before.
+                for _ in 0..n % 400 {
+                    std::hint::spin_loop();
+                }
+            }
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        finished.recv_timeout(Duration::from_secs(60)).expect("every command is carried out");
+    }
+    router.stop();
+}

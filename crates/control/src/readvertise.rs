@@ -286,7 +286,8 @@ impl Readvertiser {
     }
 
     fn take_refreshes(&mut self, now: Instant) {
-        while let Some((at, prefix)) = self.refreshes.pop_front_if(|(at, _)| *at <= now) {
+        while self.refreshes.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((at, prefix)) = self.refreshes.pop_front() else { return };
             let Some(advertised) = self.prefixes.get_mut(&prefix) else { continue };
             // Told again since, or about to be.
             if advertised.refresh_at == Some(at) && !advertised.busy {

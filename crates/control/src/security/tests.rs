@@ -263,6 +263,49 @@ fn keys_and_signatures_of_openssl_verify() {
     }
 }
 
+/// What python-ndn 0.5.2 signs: `make_command` (v0.2) and `make_command_v2` with a signer (v0.3), for
+/// `/localhost/nfd/rib/register` at [`NOW_MS`]; certificates by its `self_sign`. The keys are gone.
+#[test]
+fn commands_and_certificates_of_python_ndn() {
+    let digests: [&[u8]; 2] = [
+        include_bytes!("vectors/python_ndn_v02_digest.interest"),
+        include_bytes!("vectors/python_ndn_v03_digest.interest"),
+    ];
+    for wire in digests {
+        let mut authorizer = Authorizer::local_only();
+        assert_eq!(authorize(&mut authorizer, wire, Scope::Local), Ok(Authorized { key_name: None }));
+        assert_eq!(authorize(&mut authorizer, wire, Scope::Local), Err(Refusal::Replayed));
+    }
+    let key_name = name("/alice/KEY/%01");
+    let certificates: [(&[u8], &[u8], &str); 3] = [
+        (
+            include_bytes!("vectors/python_ndn_ecdsa.ndncert"),
+            include_bytes!("vectors/python_ndn_ecdsa.interest"),
+            "ECDSA P-256",
+        ),
+        (include_bytes!("vectors/python_ndn_rsa.ndncert"), include_bytes!("vectors/python_ndn_rsa.interest"), "RSA"),
+        (
+            include_bytes!("vectors/python_ndn_ed25519.ndncert"),
+            include_bytes!("vectors/python_ndn_ed25519.interest"),
+            "Ed25519",
+        ),
+    ];
+    for (certificate, wire, kind) in certificates {
+        let certificate = Certificate::decode(certificate).expect(kind);
+        assert_eq!(format!("{:?}", certificate.key), kind);
+        assert_eq!(certificate.key_name, key_name);
+        let mut authorizer = trusting(certificate);
+        let accepted = authorize(&mut authorizer, wire, Scope::NonLocal);
+        assert_eq!(accepted, Ok(Authorized { key_name: Some(key_name.clone()) }), "{kind}");
+    }
+    let key = VerifyingKey::from_hmac_secret(b"a secret of 22 octets");
+    let signer = TrustedSigner::Hmac { key_name: key_name.clone(), key };
+    let rule = Rule { remote: true, signer, modules: vec![Module::Rib] };
+    let mut authorizer = Authorizer::new(vec![rule], TimeWindow::default());
+    let wire = include_bytes!("vectors/python_ndn_hmac.interest");
+    assert!(authorize(&mut authorizer, wire, Scope::NonLocal).is_ok());
+}
+
 #[test]
 fn shared_secrets_verify() {
     let key_name = name("/home/KEY/1");
@@ -378,6 +421,24 @@ fn keys_of_hostile_sizes_are_errors() {
     let packet = certificate_packet(&good);
     for cut in 0..packet.len() {
         assert!(Certificate::decode(&packet[..cut]).is_err());
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn octets_of_strangers_never_panic(octets in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+        let _ = Certificate::decode(&octets);
+        let _ = Certificate::decode(&certificate_packet(&octets));
+        if let Ok(key) = VerifyingKey::from_spki(&octets) {
+            key.verifies(SignatureType::Sha256WithEcdsa, &[&octets], &octets);
+        }
+        // As the last components of a name, where the older format has its signature.
+        let (info, value) = octets.split_at(octets.len() / 2);
+        let name = name("/localhost/nfd/rib/register/p/1/2")
+            .join(Component::generic(info))
+            .join(Component::generic(value));
+        let wire = InterestBuilder::new(name, 1).encode();
+        assert!(authorize(&mut Authorizer::local_only(), &wire, Scope::Local).is_err());
     }
 }
 

@@ -160,6 +160,7 @@ pub fn start(
         readvertise_prefix: config.readvertise.prefix,
         gauges: Arc::clone(&gauges),
         clock,
+        inbox: Vec::new(),
         outbox: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("byname-control".into()).spawn(move || service.run())?;
@@ -189,6 +190,7 @@ struct Service {
     readvertise_prefix: Name,
     gauges: Arc<ControlGauges>,
     clock: Clock,
+    inbox: Vec<(LinkFields, Packet)>,
     outbox: Vec<Packet>,
 }
 
@@ -205,12 +207,17 @@ impl Service {
     /// Handles what is there, up to a batch of it.
     fn round(&mut self) -> Result<(), Ended> {
         let now = self.clock.now();
-        // Before Interests: their faces may be new.
+        while self.inbox.len() < BATCH_MAX
+            && let Some(received) = next(&self.internal.from_worker)?
+        {
+            self.inbox.push(received);
+        }
+        // Faces are announced before what comes from them: with the Interests in hand, and not
+        // before, all their faces are known.
         while let Some(event) = next(&self.events)? {
             self.outbox.push(self.management.face_event(&event));
         }
-        for _ in 0..BATCH_MAX {
-            let Some((fields, packet)) = next(&self.internal.from_worker)? else { break };
+        for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
         }
         if self.management.next_deadline_ms().is_some_and(|at| at <= now.ms) {

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
 use byname_control::mgmt::tlv::{
-    ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus, RibEntry,
-    decode_list, origin,
+    ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,
+    RibEntry, decode_list, origin,
 };
 use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::stream::{StreamConfig, StreamPort};
-use byname_face::{ForwarderHandle, IoConfig};
+use byname_face::udp::{UdpConfig, UdpPort};
+use byname_face::{ForwarderHandle, IoConfig, Port};
 use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
@@ -51,7 +52,9 @@ impl Router {
         let engine = LongestFirst::new(key, 1000);
         let tables = Arc::new(Tables::new(engine.query()));
         let worker = Worker::new(WorkerConfig::default(), key, Arc::clone(&tables), 1);
-        let running = byname_face::start(IoConfig::default(), worker, vec![Box::new(port)]).expect("a thread");
+        let udp = UdpPort::bind(UdpConfig::new(([127, 0, 0, 1], 0).into())).expect("a socket");
+        let ports: Vec<Box<dyn Port>> = vec![Box::new(port), Box::new(udp)];
+        let running = byname_face::start(IoConfig::default(), worker, ports).expect("a thread");
         let config = ControlConfig {
             authorizer: Authorizer::local_only(),
             routes_max: 1000,
@@ -181,6 +184,8 @@ fn a_subscriber_hears_of_each_face() {
     let router = Router::start();
     let stream = name("/localhost/nfd/faces/events");
     let mut subscriber = router.client();
+    // The router has noticed our own face when it answers.
+    subscriber.routes();
     subscriber.ask(stream.clone(), true);
     let latest = subscriber.receive();
     let latest = Data::decode(&latest).expect("Data").name.component(-1).and_then(|c| c.number()).expect("a number");
@@ -190,7 +195,6 @@ fn a_subscriber_hears_of_each_face() {
         let event = FaceEventNotification::decode(Data::decode(&wire).expect("Data").content).expect("a notification");
         (FaceEventKind::from_number(event.face_event_kind).expect("a kind"), event.face_id)
     };
-    // Our own face may have come after the latest notification was answered with.
     let connecting = std::thread::spawn({
         let socket = router.socket.clone();
         move || {
@@ -224,6 +228,49 @@ fn a_routing_daemon_is_told_of_client_routes() {
     let wire = daemon.receive();
     let command = Interest::decode(&wire).expect("an Interest").name;
     assert!(name("/localhost/nlsr/rib/unregister").as_ref().is_prefix_of(&command));
+}
+
+#[test]
+fn faces_are_created_once_changed_within_limits_and_destroyed() {
+    let router = Router::start();
+    let mut client = router.client();
+    let uri = "udp4://127.0.0.1:9".to_owned();
+    let create = ControlParameters { uri: Some(uri.clone()), mtu: Some(1400), ..ControlParameters::default() };
+    let response = client.command("faces/create", &create);
+    assert_eq!(response.code, 200, "{}", response.text);
+    let body = response.parameters().expect("a body");
+    let face = body.face_id.expect("a face");
+    assert!(face >= FaceId::FIRST.0);
+    assert_eq!((&body.uri, body.mtu, body.face_persistency), (&Some(uri.clone()), Some(1400), Some(0)));
+    assert!(body.local_uri.is_some_and(|local| local.starts_with("udp4://127.0.0.1:")) && body.flags.is_some());
+
+    let response = client.command("faces/create", &create);
+    assert_eq!(response.code, 409);
+    let again = response.parameters().expect("the whole body");
+    assert_eq!((again.face_id, &again.uri), (Some(face), &Some(uri)));
+    assert!(again.local_uri.is_some() && again.flags.is_some() && again.face_persistency.is_some());
+
+    let change = ControlParameters { face_id: Some(face), ..ControlParameters::default() };
+    let local_fields = ControlParameters { flags: Some(1), mask: Some(1), ..change.clone() };
+    let response = client.command("faces/update", &local_fields);
+    assert_eq!(response.code, 409, "only local faces have local fields");
+    let offending = response.parameters().expect("what offends");
+    assert_eq!((offending.flags, offending.mask), (Some(1), Some(1)));
+    let own = ControlParameters { face_id: None, ..local_fields };
+    let response = client.command("faces/update", &own);
+    assert_eq!((response.code, response.parameters().expect("a body").flags.map(|f| f & 1)), (200, Some(1)));
+    let permanent = ControlParameters { face_persistency: Some(2), mtu: Some(1200), ..change.clone() };
+    let body = client.command("faces/update", &permanent).parameters().expect("a body");
+    assert_eq!((body.face_id, body.face_persistency, body.mtu), (Some(face), Some(2), Some(1200)));
+
+    let faces: Vec<FaceStatus> = client.list("/localhost/nfd/faces/list");
+    let listed = faces.iter().find(|f| f.face_id == face).expect("it is listed");
+    assert_eq!((listed.face_scope, listed.face_persistency, listed.link_type), (0, 2, 0));
+    assert_eq!(client.command("faces/destroy", &change).code, 200);
+    assert_eq!(client.command("faces/update", &change).code, 404);
+    let channels: Vec<ChannelStatus> = client.list("/localhost/nfd/faces/channels");
+    assert!(channels.iter().any(|c| c.local_uri.starts_with("unix://")));
+    assert!(channels.iter().any(|c| c.local_uri.starts_with("udp4://")));
 }
 
 #[test]

@@ -18,7 +18,8 @@ pub trait Element: Sized {
     }
     /// The element.
     fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        // Room for nearly all: this is on the path of every command.
+        let mut out = Vec::with_capacity(128);
         self.encode_to(&mut out);
         out
     }

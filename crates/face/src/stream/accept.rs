@@ -1,10 +1,10 @@
 //! How connections come in.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
 use byname_forward::face_table::{Persistency, Scope};
-use std::cmp::Reverse;
 
 use super::connection::{Connection, Phase};
 use super::socket::{Accepted, Listener};
@@ -26,11 +26,13 @@ pub(super) struct Entrance {
     pub(super) pending: bool,
     /// Connections closed because there were too many already.
     refused: u64,
+    /// The system had no descriptor for the last one; said once.
+    exhausted: bool,
 }
 
 impl Entrance {
     pub(super) fn new(listener: Listener, local: FaceUri) -> Self {
-        Entrance { listener, local, pending: false, refused: 0 }
+        Entrance { listener, local, pending: false, refused: 0, exhausted: false }
     }
 }
 
@@ -50,6 +52,7 @@ impl StreamPort {
             let entrance = &mut self.entrances[index];
             match entrance.listener.accept() {
                 Ok(accepted) if room => {
+                    entrance.exhausted = false;
                     if let Err(error) = self.admit(cx, index, accepted) {
                         tracing::warn!(%error, "cannot watch a connection");
                     }
@@ -67,7 +70,9 @@ impl StreamPort {
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
                 Err(error) => {
-                    tracing::warn!(%error, local = %entrance.local, "cannot accept connections");
+                    if !std::mem::replace(&mut entrance.exhausted, true) {
+                        tracing::warn!(%error, local = %entrance.local, "cannot accept connections");
+                    }
                     entrance.pending = false;
                     // There will be no further edge for those that wait already.
                     self.timers.push(Reverse((cx.now() + EXHAUSTED_PAUSE, LISTENER_BIT | index as u32, 0)));

@@ -295,7 +295,45 @@ fn websocket_config() -> WebSocketConfig {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_input_is_taken_without_harm(
+            websocket: bool,
+            handshake: bool,
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),
+        ) {
+            let mut codec = if websocket {
+                Codec::WebSocket(Box::new(WebSocketCodec::server()))
+            } else {
+                Codec::Plain(Cutter::default())
+            };
+            let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+            let (mut malformed, mut yielded, mut given) = (0, 0, 0);
+            let begin = handshake.then(|| request.to_vec());
+            for piece in begin.into_iter().chain(pieces) {
+                given += piece.len();
+                let mut octets = &piece[..];
+                while let Ok(left) = codec.receive(octets, &mut malformed, &mut |f| {
+                    yielded += f.len();
+                    false
+                }) {
+                    octets = &[];
+                    if left == Left::Nothing {
+                        break;
+                    }
+                }
+            }
+            prop_assert!(yielded <= given);
+            if websocket && handshake {
+                prop_assert!(codec.is_open());
+            }
+        }
+    }
 
     fn packets() -> (Vec<Vec<u8>>, Vec<u8>) {
         let mut packets = Vec::new();

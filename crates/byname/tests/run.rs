@@ -312,3 +312,86 @@ fn neighbours_register_by_trust_anchor_only() {
     assert!(metrics.contains("byname_drops_total{reason=\"scope\"} 1"), "{metrics}");
     assert_eq!(running.end("-TERM"), Some(0));
 }
+
+/// A client on the Unix socket.
+struct Local {
+    stream: std::os::unix::net::UnixStream,
+    rest: Vec<u8>,
+}
+
+impl Local {
+    fn connect(running: &Running) -> Local {
+        let socket = running.folder.path().join("nfd.sock");
+        let stream = std::os::unix::net::UnixStream::connect(socket).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        Local { stream, rest: Vec::new() }
+    }
+
+    fn send(&mut self, wire: &[u8]) {
+        self.stream.write_all(wire).expect("sent");
+    }
+
+    /// The next network packet.
+    fn receive(&mut self) -> Vec<u8> {
+        loop {
+            if let Ok(Some(len)) = byname_wire::tlv::element_len(&self.rest, 9000)
+                && self.rest.len() >= len
+            {
+                let frame: Vec<u8> = self.rest.drain(..len).collect();
+                let packet = LpPacket::decode(&frame).expect("a frame");
+                assert_eq!(packet.nack, None);
+                return packet.fragment.expect("a packet").to_vec();
+            }
+            let mut octets = [0; 9000];
+            let len = self.stream.read(&mut octets).expect("an answer in time");
+            assert_ne!(len, 0, "the connection ended");
+            self.rest.extend(&octets[..len]);
+        }
+    }
+
+    /// Sends a command of the `rib` module, which must succeed.
+    fn rib(&mut self, verb: &str, prefix: &str, origin: u64) {
+        let origin = Some(origin);
+        let parameters = ControlParameters { name: prefix.parse().ok(), origin, ..Default::default() }.encode();
+        let name: Name = format!("/localhost/nfd/rib/{verb}").parse().expect("a name");
+        let interest = InterestBuilder::new(name.join(Component::generic(&parameters)), rand::random());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis() as u64;
+        self.send(&Signer::digest().sign_command(&interest, now).expect("signed"));
+        let answer = self.receive();
+        let data = Data::decode(&answer).expect("Data");
+        assert_eq!(ControlResponse::decode(data.content).expect("a response").code, 200);
+    }
+
+    /// Answers a readvertisement command; returns its verb and prefix.
+    fn answer_readvertisement(&mut self) -> (String, String) {
+        let wire = self.receive();
+        let interest = byname_wire::Interest::decode(&wire).expect("an Interest");
+        assert_eq!(interest.name.len(), 6, "{}", interest.name);
+        let component = |i| interest.name.component(i).expect("six components").value;
+        let parameters = ControlParameters::decode(component(4)).expect("parameters");
+        let said = (text(component(3)), parameters.name.expect("a prefix").to_string());
+        let response = ControlResponse::new(200, "OK").encode();
+        let data = byname_wire::data::DataBuilder::new(interest.name.to_name()).content(response);
+        self.send(&data.encode());
+        said
+    }
+}
+
+#[test]
+fn a_routing_daemon_hears_of_client_routes() {
+    let running = Running::start(CONFIG);
+    let mut app = Local::connect(&running);
+    app.rib("register", "/app/early", 65);
+    app.rib("register", "/app/static", 255);
+    // The daemon starts later: it hears of what is there, and of client routes only.
+    let mut daemon = Local::connect(&running);
+    daemon.rib("register", "/localhost/nlsr", 128);
+    assert_eq!(daemon.answer_readvertisement(), ("register".to_owned(), "/app/early".to_owned()));
+    app.rib("register", "/app/late", 65);
+    assert_eq!(daemon.answer_readvertisement(), ("register".to_owned(), "/app/late".to_owned()));
+    app.rib("unregister", "/app/early", 65);
+    assert_eq!(daemon.answer_readvertisement(), ("unregister".to_owned(), "/app/early".to_owned()));
+    // The application goes, and its routes with its face.
+    drop(app);
+    assert_eq!(daemon.answer_readvertisement(), ("unregister".to_owned(), "/app/late".to_owned()));
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -31,20 +32,19 @@ def binary() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free for TCP and UDP on all addresses just now."""
-    with contextlib.ExitStack() as stack:
-        ports: list[int] = []
-        while len(ports) < count:
-            tcp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            tcp.bind(("", 0))
-            port = tcp.getsockname()[1]
-            udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            try:
+    """Ports that are free for TCP and UDP just now, outside of what the kernel gives to others."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(10_000, 32_000)
+        if port in ports:
+            continue
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp, \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            with contextlib.suppress(OSError):
+                tcp.bind(("", port))
                 udp.bind(("", port))
-            except OSError:
-                continue
-            ports.append(port)
-        return ports
+                ports.append(port)
+    return ports
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Router:
         command = [str(binary()), "run", "--config", str(self.config_path)]
         if self.netns:
             command = ["ip", "netns", "exec", self.netns, *command]
-        log = self.log_path.open("ab")
+        log = self.log_path.open("wb")
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env={**os.environ, "HOME": str(self.directory), "RUST_BACKTRACE": "1", **self.env},
@@ -121,8 +121,8 @@ class Router:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log()}")
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(str(self.socket_path))
+            # The start-up table comes when all is open.
+            if f"(process {self.process.pid})" in self.log():
                 return
             time.sleep(0.02)
         raise TimeoutError(f"{self.name} does not listen after {wait_s} s:\n{self.log()}")

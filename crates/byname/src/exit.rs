@@ -42,6 +42,14 @@ impl Failure {
     }
 }
 
+/// An error with its causes in one line. Causes that an error's own words repeat are left out.
+pub fn message_of(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |message, cause| {
+        let cause = cause.to_string();
+        if message.ends_with(&cause) { message } else { format!("{message}: {cause}") }
+    })
+}
+
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
@@ -68,4 +76,39 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         }
     }
     FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::nack_words;
+    use byname_wire::{NackReason, Name};
+
+    fn error(error: ExchangeError) -> anyhow::Error {
+        anyhow::Error::new(error).context("cannot find /a")
+    }
+
+    #[test]
+    fn codes_of_wrapped_errors() {
+        let name = Name::default;
+        let timeout = || ExchangeError::Timeout { name: name(), waited: Default::default(), tries: 1 };
+        assert_eq!(code_of(&error(timeout())), TIMEOUT);
+        assert_eq!(code_of(&error(ExchangeError::Interrupted)), INTERRUPTED);
+        let refused = ExchangeError::Nack { name: name(), reason: NackReason::NoRoute };
+        assert_eq!(code_of(&error(refused)), REFUSED);
+        let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout() };
+        assert_eq!(code_of(&anyhow::Error::new(unanswered)), TIMEOUT);
+        assert_eq!(code_of(&Failure::new(NOT_FOUND, "no face").into()), NOT_FOUND);
+        assert_eq!(code_of(&anyhow::anyhow!("other")), FAILED);
+    }
+
+    #[test]
+    fn messages_do_not_repeat_themselves() {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let message = message_of(&error(ExchangeError::Io(refused())));
+        assert_eq!(message.matches(&refused().to_string()).count(), 1, "{message}");
+        assert!(message.starts_with("cannot find /a: "), "{message}");
+        let nack = ExchangeError::Nack { name: Name::default(), reason: NackReason::NoRoute };
+        assert!(message_of(&error(nack)).ends_with(nack_words(NackReason::NoRoute)));
+    }
 }

@@ -149,7 +149,7 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(error) if is_broken_pipe(&error) => exit::OK.into(),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", exit::message_of(&error));
             exit::code_of(&error).into()
         }
     }

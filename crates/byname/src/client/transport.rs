@@ -170,6 +170,7 @@ impl Environment {
         }
         let mut sockets = vec![Transport::Unix(SYSTEM_SOCKET.into())];
         sockets.extend(self.runtime_dir.as_ref().map(|dir| Transport::Unix(dir.join("nfd/nfd.sock"))));
+        sockets.extend(self.home.as_ref().map(|dir| Transport::Unix(dir.join(".ndn/nfd.sock"))));
         Ok(sockets)
     }
 
@@ -244,7 +245,11 @@ mod tests {
         let sockets = environment.candidates(None).unwrap();
         assert_eq!(
             sockets,
-            [Transport::Unix(SYSTEM_SOCKET.into()), Transport::Unix("/run/user/7/nfd/nfd.sock".into())]
+            [
+                Transport::Unix(SYSTEM_SOCKET.into()),
+                Transport::Unix("/run/user/7/nfd/nfd.sock".into()),
+                Transport::Unix(home.path().join(".ndn/nfd.sock"))
+            ]
         );
         std::fs::create_dir(home.path().join(".ndn")).unwrap();
         let file = home.path().join(".ndn/client.conf");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Where ndn-cxx, ndnd, python-ndn and NDNts look without configuration.
-pub const SYSTEM_SOCKET: &str = "/run/nfd/nfd.sock";
+pub use crate::client::transport::SYSTEM_SOCKET;
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Default)]

@@ -276,6 +276,7 @@ impl Transfer {
     }
 
     fn run(&mut self, client: &mut Client) -> anyhow::Result<()> {
+        self.bar.set_position(self.sink.octets());
         self.bar.reset_eta();
         while !self.pipeline.is_complete() {
             if client.interrupted() {

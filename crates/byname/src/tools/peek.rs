@@ -121,6 +121,9 @@ fn describe(data: &Data<'_>, rtt: Duration) -> Description {
     }
 }
 
+/// Octets of binary content that a terminal shows.
+const SHOWN_BYTES_MAX: usize = 256;
+
 fn readable(d: &Description) -> String {
     let mut text = format!("{}\n", d.name);
     let mut line = |key: &str, value: String| text += &format!("{key:>14}  {value}\n");
@@ -135,6 +138,10 @@ fn readable(d: &Description) -> String {
     match &d.content_text {
         Some(content) if !content.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) => {
             text += content;
+        }
+        _ if d.content_bytes > SHOWN_BYTES_MAX => {
+            let more = d.content_bytes - SHOWN_BYTES_MAX;
+            text += &format!("{}... {more} more\n", &d.content_hex[..2 * SHOWN_BYTES_MAX]);
         }
         _ => text += &d.content_hex,
     }
@@ -168,5 +175,8 @@ mod tests {
         let binary = readable(&describe(&Data::decode(&binary).unwrap(), Duration::ZERO));
         assert!(binary.ends_with("\n1b5b324a\n"), "{binary}");
         assert!(!binary.contains('\x1b'));
+        let large = data(&[0xff; 300]);
+        let large = readable(&describe(&Data::decode(&large).unwrap(), Duration::ZERO));
+        assert!(large.ends_with("ff... 44 more\n"), "{large}");
     }
 }

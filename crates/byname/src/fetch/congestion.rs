@@ -1,4 +1,8 @@
-//! The congestion window: CUBIC [RFC 9438], counted in segments.
+//! The congestion window: CUBIC [RFC 9438], counted in segments, with the delay-based end of slow
+//! start of HyStart++ [RFC 9406].
+//!
+//! Slow start that only ends with a loss overflows a queue first; on a local forwarder that is over
+//! in milliseconds, long before the forwarder's marks take effect.
 //!
 //! Differs: a congestion mark and a timeout lower the window alike, and, as in ndn-cxx's fetcher, at
 //! most once for the segments that were on their way at that moment; the caller keeps that account.
@@ -10,6 +14,11 @@ use std::time::Duration;
 const BETA: f64 = 0.7;
 /// How fast the window grows again, in segments per second cubed.
 const C: f64 = 0.4;
+/// Slow start ends when this many samples in a row are late ...
+const LATE_SAMPLES: u32 = 8;
+/// ... by an eighth of the shortest round-trip time, within these limits.
+const LATE_BY_MIN: Duration = Duration::from_millis(4);
+const LATE_BY_MAX: Duration = Duration::from_millis(16);
 /// The window never falls below this.
 const WINDOW_MIN: f64 = 2.0;
 
@@ -21,8 +30,10 @@ pub struct Cubic {
     slow_start_threshold: f64,
     /// Window before the last decrease, where the plateau of the curve lies.
     plateau: f64,
-    /// When the last decrease was; `None` in the first slow start.
+    /// When the last decrease, or the end of slow start, was; `None` in the first slow start.
     decreased_at: Option<Duration>,
+    rtt_min: Duration,
+    late_samples: u32,
 }
 
 impl Cubic {
@@ -34,12 +45,26 @@ impl Cubic {
             slow_start_threshold: f64::INFINITY,
             plateau: 0.0,
             decreased_at: None,
+            rtt_min: Duration::MAX,
+            late_samples: 0,
         }
     }
 
     /// Segments that may be on their way.
     pub fn window(&self) -> usize {
         self.window as usize
+    }
+
+    /// The round-trip time of a segment that was asked for once.
+    pub fn on_rtt(&mut self, rtt: Duration, now: Duration) {
+        self.rtt_min = self.rtt_min.min(rtt);
+        let late_by = (self.rtt_min / 8).clamp(LATE_BY_MIN, LATE_BY_MAX);
+        self.late_samples = if rtt > self.rtt_min + late_by { self.late_samples + 1 } else { 0 };
+        if self.decreased_at.is_none() && self.late_samples >= LATE_SAMPLES {
+            self.plateau = self.window;
+            self.slow_start_threshold = self.window;
+            self.decreased_at = Some(now);
+        }
     }
 
     /// A segment arrived.
@@ -85,6 +110,30 @@ mod tests {
             cubic.on_data(RTT, RTT);
         }
         assert_eq!(cubic.window(), 100);
+    }
+
+    #[test]
+    fn slow_start_ends_when_a_queue_builds_up() {
+        let mut cubic = Cubic::new(100.0, 10_000.0);
+        let base = Duration::from_micros(200);
+        cubic.on_rtt(base, base);
+        let late = base + LATE_BY_MIN + base;
+        for i in 0..LATE_SAMPLES {
+            assert_eq!(cubic.decreased_at, None, "{i}");
+            cubic.on_rtt(late, late);
+        }
+        let window = cubic.window();
+        for _ in 0..window {
+            cubic.on_data(late, late);
+        }
+        assert_eq!(cubic.window(), window, "no longer doubles");
+        // One sample in time means that there is no queue.
+        let mut cubic = Cubic::new(100.0, 10_000.0);
+        cubic.on_rtt(base, base);
+        for i in 0..100 {
+            cubic.on_rtt(if i % LATE_SAMPLES == 0 { base } else { late }, late);
+        }
+        assert_eq!(cubic.decreased_at, None);
     }
 
     #[test]

@@ -150,7 +150,9 @@ impl Pipeline {
             Slot::InFlight { sent_at, tries, .. } => {
                 self.in_flight -= 1;
                 if tries == 1 {
-                    self.rtt.sample(now.saturating_sub(sent_at), in_flight);
+                    let rtt = now.saturating_sub(sent_at);
+                    self.rtt.sample(rtt, in_flight);
+                    self.congestion.on_rtt(rtt, now);
                 }
             }
             // Late, but here.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use byname_forward::face_table::Scope;
+use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{LinkFields, Packet};
 use byname_wire::tlv;
 use tungstenite::Message;

@@ -144,7 +144,7 @@ fn the_content_store_is_configured_and_erased() {
 
     let server = router.serve("ping-server /s", "/s/ping", b"");
     router.ok("ping /s -c 3 -i 10");
-    assert_eq!(router.json("cs info")["entries"].as_u64().unwrap() >= 3, true);
+    assert!(router.json("cs info")["entries"].as_u64().unwrap() >= 3);
     assert_eq!(router.json("cs erase /s 2")["count"], 2);
     assert_eq!(router.json("cs erase prefix /s")["count"], 1);
     assert_eq!(server.interrupt(), 0);

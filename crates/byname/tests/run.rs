@@ -395,3 +395,21 @@ fn a_routing_daemon_hears_of_client_routes() {
     drop(app);
     assert_eq!(daemon.answer_readvertisement(), ("unregister".to_owned(), "/app/late".to_owned()));
 }
+
+#[test]
+fn congestion_marking_of_faces_that_peers_make_is_a_setting() {
+    for (setting, marks) in [("true", true), ("false", false)] {
+        let running = Running::start(&format!("[faces]\ncongestion_marking = {setting}\n{CONFIG}"));
+        // Something that has an answer makes a UDP face; the client itself is a face on the Unix socket.
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let interest = InterestBuilder::new("/nobody".parse().expect("a name"), 1).encode();
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        socket.send_to(&interest, running.address("UDP")).expect("sent");
+        assert_ne!(socket.recv(&mut [0; 9000]).expect("a Nack"), 0);
+        let faces = text(&running.client("face list").stdout);
+        for scheme in ["remote=udp4://", "remote=fd://"] {
+            let face = faces.lines().find(|line| line.contains(scheme)).expect("such a face");
+            assert_eq!(face.contains("congestion-marking}"), marks, "{face}");
+        }
+    }
+}

@@ -61,6 +61,7 @@ fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             idle_timeout: udp.idle_timeout,
             loopback_is_local: udp.loopback_is_local,
             mtu: usize::try_from(udp.mtu).unwrap_or(usize::MAX),
+            congestion_marking: config.faces.congestion_marking,
             ..UdpConfig::new(listen)
         };
         match UdpPort::bind(settings) {

@@ -13,7 +13,7 @@ use super::value;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faces {
-    /// Most faces that peers may make.
+    /// Most faces that peers may make, on each transport.
     #[serde(deserialize_with = "value::at_least_1")]
     pub on_demand_max: usize,
     /// Whether faces that peers make mark packets under congestion.

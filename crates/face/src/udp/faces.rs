@@ -144,7 +144,9 @@ impl Faces {
     }
 
     fn link_config(&self) -> LinkConfig {
-        LinkConfig { mtu: Some(self.config.mtu), ..LinkConfig::default() }
+        let mut link = LinkConfig { mtu: Some(self.config.mtu), ..LinkConfig::default() };
+        link.flags.congestion_marking = self.config.congestion_marking;
+        link
     }
 
     fn scope(&self, remote: &SocketAddr) -> Scope {

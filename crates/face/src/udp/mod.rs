@@ -56,6 +56,8 @@ pub struct UdpConfig {
     pub loopback_is_local: bool,
     /// Longest datagram sent, in octets: [`link::MTU_MIN`] to 65,507; longer packets are fragmented.
     pub mtu: usize,
+    /// Whether on-demand faces mark packets under congestion.
+    pub congestion_marking: bool,
     /// Buffers that the system is asked for, in bytes.
     pub socket_buffer_bytes: usize,
 }
@@ -70,6 +72,7 @@ impl UdpConfig {
             idle_timeout: Duration::from_secs(600),
             loopback_is_local: false,
             mtu: byname_wire::PACKET_BYTES_MAX,
+            congestion_marking: true,
             socket_buffer_bytes: 8 << 20,
         }
     }

@@ -1,4 +1,5 @@
-//! From the management protocol's datasets to what is shown.
+//! From the management protocol's datasets to what is shown: prefixes in the order of names, whatever
+//! order the forwarder's tables have.
 
 use anyhow::Context;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
@@ -70,7 +71,8 @@ fn face(f: tlv::FaceStatus) -> Face {
 
 /// `fib/list`.
 pub fn fib(content: &[u8]) -> anyhow::Result<Vec<FibEntry>> {
-    let list: Vec<tlv::FibEntry> = decode_list(content).context("the FIB dataset is malformed")?;
+    let mut list: Vec<tlv::FibEntry> = decode_list(content).context("the FIB dataset is malformed")?;
+    list.sort_by(|a, b| a.name.cmp(&b.name));
     let nexthop = |n: tlv::NextHopRecord| Nexthop { face_id: n.face_id, cost: n.cost };
     Ok(list
         .into_iter()
@@ -83,7 +85,8 @@ pub fn fib(content: &[u8]) -> anyhow::Result<Vec<FibEntry>> {
 
 /// `rib/list`, one item for each route.
 pub fn routes(content: &[u8]) -> anyhow::Result<Vec<Route>> {
-    let list: Vec<tlv::RibEntry> = decode_list(content).context("the RIB dataset is malformed")?;
+    let mut list: Vec<tlv::RibEntry> = decode_list(content).context("the RIB dataset is malformed")?;
+    list.sort_by(|a, b| a.name.cmp(&b.name));
     let mut routes = Vec::new();
     for entry in list {
         let prefix = entry.name.to_string();
@@ -115,9 +118,36 @@ pub fn cs_info(content: &[u8]) -> anyhow::Result<Cs> {
 
 /// `strategy-choice/list`.
 pub fn strategy_choices(content: &[u8]) -> anyhow::Result<Vec<StrategyChoice>> {
-    let list: Vec<tlv::StrategyChoice> = decode_list(content).context("the strategy dataset is malformed")?;
+    let mut list: Vec<tlv::StrategyChoice> = decode_list(content).context("the strategy dataset is malformed")?;
+    list.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(list
         .into_iter()
         .map(|choice| StrategyChoice { prefix: choice.name.to_string(), strategy: choice.strategy.0.to_string() })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_sorted_and_words_put_for_numbers() {
+        let route = |face_id, origin, flags| tlv::Route { face_id, origin, flags, ..Default::default() };
+        let mut content = Vec::new();
+        for (prefix, routes) in [("/b/a", vec![route(5, 0, 1), route(6, 255, 2)]), ("/b", vec![route(7, 9, 0)])] {
+            tlv::RibEntry { name: prefix.parse().unwrap(), routes }.encode_to(&mut content);
+        }
+        let routes = routes(&content).unwrap();
+        let shown: Vec<_> = routes.iter().map(|r| (r.prefix.as_str(), r.face_id, r.origin.as_str())).collect();
+        assert_eq!(shown, [("/b", 7, "9"), ("/b/a", 5, "app"), ("/b/a", 6, "static")]);
+        assert_eq!((routes[1].child_inherit, routes[1].capture), (true, false));
+        assert_eq!((routes[2].child_inherit, routes[2].capture), (false, true));
+    }
+
+    #[test]
+    fn malformed_datasets_are_errors_that_name_them() {
+        assert!(routes(&[0x80, 0x05, 0x00]).unwrap_err().to_string().contains("RIB"));
+        assert!(faces(&[0x07, 0x00]).unwrap_err().to_string().contains("face"));
+        assert!(general(&[]).is_err());
+    }
 }

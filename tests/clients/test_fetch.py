@@ -79,10 +79,11 @@ async def test_many_interests_at_once(router: Router):
 async def test_interests_for_one_name_are_aggregated(router: Router, ndnts: Ndnts):
     server = await ndnts.connect(router.unix)
     assert await server.produce("/slow", "once", delay_ms=300)
-    clients = [await ndnts.connect(router.unix, register=False) for _ in range(5)]
+    clients = [await ndnts.connect(router.unix, register=False) for _ in range(20)]
     answers = await asyncio.gather(*(client.fetch("/slow/same") for client in clients))
-    assert [answer["content"] for answer in answers] == ["once 1"] * 5
-    assert (await server.call("stop", prefix="/slow"))["served"] == 1
+    assert [answer["content"] for answer in answers] == ["once 1"] * 20
+    # As in NFD, one may pass as a retransmission when 10 ms are over, the next after 20 ms more, and so on doubling.
+    assert (await server.call("stop", prefix="/slow"))["served"] <= 6
 
 
 async def test_unregistered_prefix_is_no_longer_served(router: Router):

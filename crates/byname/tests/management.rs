@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Router, command_at, finish};
+use common::{Router, assert_documented, command_at, finish};
 use serde_json::Value;
 
 #[test]
@@ -31,22 +31,6 @@ fn status_has_all_parts() {
 fn json_has_the_documented_fields() {
     let router = Router::start();
     router.ok("route add /a udp4://127.0.0.1:9");
-    let documentation = include_str!("../../../docs/json.md");
-    let promised = |what: &str| -> Vec<String> {
-        let start = documentation.find(&format!("- **{what}**: ")).unwrap_or_else(|| panic!("{what} is documented"));
-        let text = &documentation[start + 4 + what.len()..];
-        let text = text[..text.find("\n- **").or(text.find("\n\n")).unwrap()].replace('\n', " ");
-        // Words in parentheses are values, or explain.
-        let mut depth = 0;
-        let outside: String = text
-            .chars()
-            .filter(|c| {
-                depth += i32::from(*c == '(') - i32::from(*c == ')');
-                depth == 0
-            })
-            .collect();
-        outside.split('`').skip(1).step_by(2).filter(|word| !word.starts_with('{')).map(str::to_owned).collect()
-    };
     let status = router.json("status");
     for (what, object) in [
         ("general", &status["general"]),
@@ -58,12 +42,7 @@ fn json_has_the_documented_fields() {
         ("strategy choice", &status["strategies"][0]),
         ("face outcome", &router.json("face create udp4://127.0.0.1:10")),
     ] {
-        let mut promised = promised(what);
-        let mut has: Vec<String> =
-            object.as_object().unwrap_or_else(|| panic!("{what}: {object}")).keys().cloned().collect();
-        promised.sort();
-        has.sort();
-        assert_eq!(has, promised, "{what}");
+        assert_documented(what, object);
     }
 }
 

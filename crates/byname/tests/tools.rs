@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Router, finish, interrupt, wait, write_sample};
+use common::{Router, assert_documented, finish, interrupt, wait, write_sample};
 
 #[test]
 fn pings_are_answered_and_counted() {
@@ -17,6 +17,7 @@ fn pings_are_answered_and_counted() {
     assert!(text.contains("3 transmitted, 3 received, 0 nacked, 0% loss"), "{text}");
     assert!(text.contains("rtt min/avg/max/mdev = "), "{text}");
     let statistics = router.json("ping /demo -c 2 -i 20");
+    assert_documented("ping statistics", &statistics);
     assert_eq!(statistics["received"], 2);
     assert!(statistics["rtt_avg_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(server.wait(), 0, "ends after five");
@@ -61,6 +62,7 @@ fn what_is_poked_can_be_peeked() {
     // From the content store, which no route leads to; described.
     assert_eq!(router.ok("peek /p --prefix --payload"), "hello\n");
     let packet = router.json("peek /p/hello");
+    assert_documented("packet", &packet);
     assert_eq!((packet["name"].as_str(), packet["content_text"].as_str()), (Some("/p/hello"), Some("hello\n")));
     assert_eq!(packet["freshness_ms"], 5000);
     assert_eq!(packet["final_block"], "hello");
@@ -81,8 +83,12 @@ fn files_go_through_whole() {
     let router = Router::start();
     let (source, target) = (router.path("source"), router.path("target"));
     write_sample(&source, 20_000_001);
-    let server = router.serve(&format!("put /file {} --json", source.display()), "/file", b"");
+    let mut server = router.serve(&format!("put /file {} --json", source.display()), "/file", b"");
+    let publication = server.json();
+    assert_documented("publication", &publication);
     let transfer = router.json(&format!("get /file -o {}", target.display()));
+    assert_documented("transfer", &transfer);
+    assert_eq!(transfer["sha256"], publication["sha256"]);
     assert_eq!(transfer["octets"], 20_000_001);
     assert_eq!(transfer["segments"], 2501);
     assert!(transfer["name"].as_str().unwrap().starts_with("/file/v="));

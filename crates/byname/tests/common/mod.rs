@@ -141,12 +141,18 @@ impl Drop for Router {
 pub struct Server(Child);
 
 impl Server {
-    /// The first line that it prints.
-    pub fn first_line(&mut self) -> String {
-        let mut line = String::new();
-        let stdout = self.0.stdout.as_mut().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("read");
-        line.trim().to_owned()
+    /// What it printed up to a line `}`: a JSON object.
+    pub fn json(&mut self) -> Value {
+        let stdout = BufReader::new(self.0.stdout.as_mut().expect("piped"));
+        let mut text = String::new();
+        for line in stdout.lines() {
+            let line = line.expect("read");
+            text += &line;
+            if line == "}" {
+                break;
+            }
+        }
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
     }
 
     /// Its exit code, once it has ended.
@@ -201,6 +207,30 @@ pub fn finish(mut command: Command) -> Done {
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
     }
+}
+
+/// Asserts that `object` has exactly the fields that `docs/json.md` promises for `what`.
+pub fn assert_documented(what: &str, object: &Value) {
+    let documentation = include_str!("../../../../docs/json.md");
+    let start = documentation.find(&format!("- **{what}**: ")).unwrap_or_else(|| panic!("{what} is documented"));
+    let text = &documentation[start + 4 + what.len()..];
+    let text = text[..text.find("\n- **").or(text.find("\n\n")).expect("the end of the item")].replace('\n', " ");
+    // Words in parentheses are values, or explain.
+    let mut depth = 0;
+    let outside: String = text
+        .chars()
+        .filter(|c| {
+            depth += i32::from(*c == '(') - i32::from(*c == ')');
+            depth == 0
+        })
+        .collect();
+    let words = outside.split('`').skip(1).step_by(2).filter(|word| !word.starts_with('{'));
+    let mut promised: Vec<&str> = words.collect();
+    let object = object.as_object().unwrap_or_else(|| panic!("{what}: {object}"));
+    let mut has: Vec<&str> = object.keys().map(String::as_str).collect();
+    promised.sort_unstable();
+    has.sort_unstable();
+    assert_eq!(has, promised, "{what}");
 }
 
 /// Writes `len` octets that look random, the same each time.

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(code_of(&error(ExchangeError::Interrupted)), INTERRUPTED);
         let refused = ExchangeError::Nack { name: name(), reason: NackReason::NoRoute };
         assert_eq!(code_of(&error(refused)), REFUSED);
-        let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout() };
+        let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout(), local: true };
         assert_eq!(code_of(&anyhow::Error::new(unanswered)), TIMEOUT);
         assert_eq!(code_of(&Failure::new(NOT_FOUND, "no face").into()), NOT_FOUND);
         assert_eq!(code_of(&anyhow::anyhow!("other")), FAILED);

@@ -145,6 +145,15 @@ fn strategies_are_set_and_unset() {
 }
 
 #[test]
+fn strangers_are_told_why_they_may_not() {
+    let router = Router::start();
+    let transport = format!("udp://127.0.0.1:{}", router.port);
+    let done = finish(command_at(&transport, "ping-server /a"));
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("cannot register /a/ping over udp") && done.stderr.contains("403"), "{}", done.stderr);
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let at = |transport: &str, line: &str| finish(command_at(transport, line));
     let done = at("unix:///nonexistent/nfd.sock", "status");

@@ -26,12 +26,14 @@ const ORIGIN_CLIENT: u64 = 65;
 #[derive(Debug, Error)]
 pub enum ManagementError {
     /// There was no answer.
-    #[error("no answer to {command}: {}", reason(error))]
+    #[error("no answer to {command}: {}{}", reason(error), if *local { "" } else { NOT_LOCAL })]
     Unanswered {
         /// `module/verb`.
         command: String,
         /// Why.
         error: ExchangeError,
+        /// Whether this is a connection of the forwarder's own host.
+        local: bool,
     },
     /// The forwarder said no.
     #[error("the forwarder refuses {command}: {text} (code {code})")]
@@ -54,6 +56,9 @@ pub enum ManagementError {
         error: DecodeError,
     },
 }
+
+/// Forwarders drop `/localhost` from strangers without a word.
+const NOT_LOCAL: &str = "; management is for connections of the forwarder's own host, such as its Unix socket";
 
 /// Commands have long names, full of digests, that tell people nothing.
 fn reason(error: &ExchangeError) -> String {
@@ -102,7 +107,8 @@ fn command_under(
 ) -> Result<ControlParameters, ManagementError> {
     let command = format!("{module}/{verb}");
     let name = management_name(scope, module, verb).join(Component::generic(&parameters.encode()));
-    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error };
+    let local = client.is_local();
+    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };
     let answer = client.exchange(&signed(name), 1).map_err(unanswered)?;
     let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
     let response = ControlResponse::decode(answer.data().content).map_err(malformed)?;
@@ -128,7 +134,8 @@ pub fn dataset(
         name = name.join(Component::generic(filter));
     }
     let command = format!("{module}/{verb}");
-    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error };
+    let local = client.is_local();
+    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };
     let first = InterestBuilder::new(name, rand::random()).can_be_prefix(true).must_be_fresh(true);
     let packet = client.exchange(&first.lifetime_ms(LIFETIME.as_millis() as u64).encode(), 2).map_err(unanswered)?;
     let data = packet.data();

@@ -40,20 +40,17 @@ pub fn parse_ms(text: &str) -> Result<Duration, String> {
 
 /// Registers `prefix` for this connection, or explains what is in the way.
 fn register(client: &mut Client, prefix: &Name, announce: bool) -> anyhow::Result<()> {
-    let result = management::register(client, prefix, RegisterOptions { announce });
-    let local = client.is_local();
-    let Err(error) = result else { return Ok(()) };
-    let error = anyhow::Error::new(error).context(format!("cannot register {prefix}"));
-    if local {
-        return Err(error);
-    }
-    Err(error).with_context(|| {
+    let over = if client.is_local() {
+        String::new()
+    } else {
         format!(
-            "{} is not a local connection, and forwarders take registrations from others only if a trust anchor \
-             allows them; use the Unix socket or loopback TCP, or add a route there with `byname route add`",
+            " over {}, which is no connection of the forwarder's own host (use its Unix socket or loopback TCP, or \
+             add a route there with `byname route add`)",
             client.transport()
         )
-    })
+    };
+    management::register(client, prefix, RegisterOptions { announce })
+        .with_context(|| format!("cannot register {prefix}{over}"))
 }
 
 /// Octets for people: `12.3 MB`.

@@ -36,7 +36,7 @@ impl Router {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (port, websocket_port) = (free_port(), free_port());
         let config = format!(
-            "[faces.udp]\nport = {port}\nipv6 = false\nloopback_is_local = true\n\
+            "[faces.udp]\nport = {port}\nipv6 = false\n\
              [faces.tcp]\nport = {port}\nipv6 = false\n\
              [faces.websocket]\nport = {websocket_port}\nipv6 = false\n\
              [faces.unix]\npath = \"{}\"\n[metrics]\nenabled = false\n",

@@ -4,6 +4,8 @@
 //! NFD management protocol; `tools` fetch and publish. All but the first group go through
 //! [`client`], a small blocking NDN client.
 #![forbid(unsafe_code)]
+// Doc comments on arguments are help texts, in which `HOST[:PORT]` is no link.
+#![allow(rustdoc::broken_intra_doc_links)]
 
 mod client;
 mod exit;

@@ -1,6 +1,6 @@
 //! Which process holds an address, as far as /proc tells.
 //!
-//! /proc/net lists sockets with their inode; `/proc/<pid>/fd` shows which process has that inode
+//! /proc/net lists sockets with their inode; ``/proc/PID/fd`` shows which process has that inode
 //! open, for the processes that this user may look at.
 
 use std::fs;

@@ -78,6 +78,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     // Before anything listens: whoever sees it up may already want it to end.
     let signals = Signals::new([SIGTERM, SIGINT]).context("cannot watch for signals")?;
 
+    ports::raise_descriptor_limit();
     let mut bound = ports::bind(&config, &Surroundings::of_process())?;
     let (engine, tables, worker) = data_plane(&config)?;
     let io_config = IoConfig {

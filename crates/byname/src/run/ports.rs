@@ -6,11 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use byname_control::config::Config;
+use byname_face::fault::FaultPort;
 use byname_face::link::LinkConfig;
+use byname_face::pcap::{Capture, CapturePort};
 use byname_face::stream::{ListenError, StreamConfig, StreamPort};
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
@@ -43,11 +46,44 @@ pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Boun
     let mut bound = Bound::default();
     // The Unix socket first: a second instance then says so before it complains about ports.
     bind_unix(config, surroundings, &mut bound)?;
+    let own = bound.ports.len();
     bind_udp(config, &mut bound)?;
     bind_multicast(config, &mut bound);
     bind_tcp(config, &mut bound)?;
+    let network = bound.ports.split_off(own);
+    bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
     bind_websocket(config, &mut bound)?;
+    capture(config, &mut bound)?;
     Ok(bound)
+}
+
+/// The port with the faults that the configuration asks for.
+fn faulty(port: Box<dyn Port>, config: &Config, seed: u64) -> Box<dyn Port> {
+    match config.faults.of_port() {
+        Some(faults) => Box::new(FaultPort::new(port, faults.clone(), faults, seed)),
+        None => port,
+    }
+}
+
+/// Puts a capture around every port, if the configuration asks for one.
+fn capture(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    if config.capture.file.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let path = config.folder.join(&config.capture.file);
+    let capture = Capture::create(&path, config.capture.max as u64)
+        .with_context(|| format!("cannot write the capture {}; see `file` under [capture]", path.display()))?;
+    let ports = std::mem::take(&mut bound.ports);
+    bound.ports = ports.into_iter().map(|p| Box::new(CapturePort::new(p, capture.clone())) as Box<dyn Port>).collect();
+    bound.notes.push(format!("all packets are captured in {}", path.display()));
+    Ok(())
+}
+
+/// Lets the process have as many descriptors as the system allows: each stream face is one.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused, the router accepts fewer connections, and logs when it comes to that.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {

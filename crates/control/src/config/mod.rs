@@ -4,6 +4,7 @@
 //! known are errors, with a suggestion; every error says where it is and what to do.
 
 mod error;
+mod experiment;
 mod faces;
 mod initial;
 mod rights;
@@ -22,6 +23,7 @@ use byname_wire::Name;
 use serde::Deserialize;
 
 pub use error::ConfigError;
+pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
@@ -55,6 +57,10 @@ pub struct Config {
     pub log: Log,
     /// Metrics.
     pub metrics: Metrics,
+    /// A capture of what passes.
+    pub capture: Capture,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
     /// The folder that file names in the configuration are relative to.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -74,6 +80,8 @@ impl Default for Config {
             initial_routes: Vec::new(),
             log: Log::default(),
             metrics: Metrics::default(),
+            capture: Capture::default(),
+            faults: Faults::default(),
             folder: PathBuf::new(),
         }
     }

@@ -72,7 +72,11 @@ async def serve(app: appv2.NDNApp, prefix: str, content: str, *, suffix: str = "
 async def fetch(app: appv2.NDNApp, name, **options) -> tuple[str, bytes]:
     """Name and content of the Data that answers."""
     options = {"lifetime": 2000, **options}
-    data_name, content, _context = await app.express(name, appv2.pass_all, **options)
+    try:
+        data_name, content, _context = await app.express(name, appv2.pass_all, **options)
+    except KeyError as error:
+        # python-ndn forgets an Interest twice when its Data arrives as its time is over.
+        raise InterestTimeout() from error
     return Name.to_str(data_name), bytes(content or b"")
 
 

@@ -204,9 +204,6 @@ impl Bench {
         if octets.is_empty() || octets.len() > PACKET_BYTES_MAX {
             return;
         }
-        if octets[0] == 5 && fields.nack.is_none() && self.up.contains_key(&face) {
-            *self.owed.entry(face).or_default() += 1;
-        }
         self.input.push(Received { face, fields, packet: Packet::copy_from(octets) });
     }
 
@@ -236,6 +233,12 @@ impl Bench {
 
     fn poll(&mut self) {
         let mut output = Vec::new();
+        // Faces come up and go down between arrival and now: now is what counts.
+        for received in &self.input {
+            if received.packet[0] == 5 && received.fields.nack.is_none() && self.up.contains_key(&received.face) {
+                *self.owed.entry(received.face).or_default() += 1;
+            }
+        }
         self.worker.poll(self.now, &mut self.input, &mut output);
         assert!(self.input.is_empty());
         for sent in output {

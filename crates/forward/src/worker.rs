@@ -174,11 +174,9 @@ impl Worker {
             self.expire(now, slot);
         }
         let mut received = input.drain(..);
-        loop {
+        // A part of which nothing could be parsed is not the end of the input.
+        while received.len() > 0 {
             self.parse_burst(received.by_ref().take(BURST_MAX));
-            if self.burst.is_empty() {
-                break;
-            }
             self.handle_burst(now, output);
         }
         // The thread may sleep now: the control side must not wait for it.

@@ -1,5 +1,7 @@
 //! The worker as ports see it: packets in, packets out, in virtual time.
 
+mod others;
+
 use std::time::Duration;
 
 use byname_lookup::oracle::Oracle;

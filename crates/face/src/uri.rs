@@ -221,6 +221,16 @@ pub fn canonize(uri: &str) -> Result<FaceUri, CanonizeError> {
     Ok(canonical.to_string().parse()?)
 }
 
+/// What [`canonize`] makes of a URI with a numeric address; `None` for all others.
+///
+/// Never waits for the resolver.
+pub fn canonize_numeric(uri: &str) -> Option<FaceUri> {
+    let (_, rest) = uri.split_once("://")?;
+    let (host, _) = split_host(rest.strip_suffix('/').unwrap_or(rest))?;
+    host.parse::<IpAddr>().ok()?;
+    canonize(uri).ok()
+}
+
 /// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
 fn split_host(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(text) = text.strip_prefix('[') {
@@ -325,6 +335,17 @@ mod tests {
             "gopher://127.0.0.1:70",
         ] {
             assert!(uri.parse::<FaceUri>().is_err(), "{uri}");
+        }
+    }
+
+    #[test]
+    fn numeric_addresses_need_no_resolver() {
+        let made = |uri| canonize_numeric(uri).map(|made| made.to_string());
+        assert_eq!(made("udp://192.0.2.1:7000").as_deref(), Some("udp4://192.0.2.1:7000"));
+        assert_eq!(made("tcp://[2001:db8::1]").as_deref(), Some("tcp6://[2001:db8::1]:6363"));
+        for uri in ["udp://localhost:6363", "udp://[fe80::1%nowhere]", "udp6://192.0.2.1", "unix:///run/nfd.sock", "x"]
+        {
+            assert_eq!(made(uri), None, "{uri}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The module `faces`.
 
 use byname_face::face::{CreateFaceError, FaceChange, UpdateFaceError};
+use byname_face::uri::canonize_numeric;
 use byname_face::{FaceRequest, FaceStatus, FaceUri, LinkFlags};
 use byname_forward::FaceId;
 use byname_forward::face_table::{LinkType, Persistency, Scope};
@@ -47,8 +48,11 @@ fn persistency(number: u64) -> Persistency {
 }
 
 /// A URI of a command.
+///
+/// That it is canonical is the client's duty; but ndn-dv hands on what its users write, which is
+/// `udp://192.0.2.1:6363` in its own documentation.
 fn parse_uri(uri: &str, which: &str) -> Result<FaceUri, ControlResponse> {
-    uri.parse().map_err(|error| match uri.split_once("://") {
+    uri.parse().or_else(|error| canonize_numeric(uri).ok_or(error)).map_err(|error| match uri.split_once("://") {
         None => ControlResponse::new(400, "Malformed command"),
         Some((scheme, _)) if scheme == "udp" || scheme == "tcp" || SCHEMES.contains(&scheme) => {
             ControlResponse::new(400, format!("Non-canonical {which} URI: {error}"))

@@ -195,11 +195,13 @@ impl Management {
         }
         let mut components = interest.name.components().skip(VERB_END - 2);
         let (module, verb) = (components.next()?.value, components.next()?.value);
+        // ndnd's clients say /localhop whenever they speak TCP, to a forwarder on their own host too.
+        let from_host = localhost || self.scope_of(incoming) == Scope::Local;
         match Command::from_names(module, verb) {
             // Neighbours may register, if they may anything.
             Some((command, Module::Rib)) => self.answer_command(&interest, command, Module::Rib, incoming, now),
-            Some((command, module)) if localhost => self.answer_command(&interest, command, module, incoming, now),
-            _ if !localhost => None,
+            Some((command, module)) if from_host => self.answer_command(&interest, command, module, incoming, now),
+            _ if !from_host => None,
             _ if (module, verb) == (b"faces", b"events") => self.events.answer(&interest),
             _ if is_dataset(module, verb) => self.answer_dataset(&interest, module, verb, now),
             _ if interest.application_parameters.is_some() || components.next().is_some() => {

@@ -265,9 +265,12 @@ fn each_mistake_has_its_code() {
     let to = |uri: &str| ControlParameters { uri: Some(uri.into()), ..ControlParameters::default() };
     for (uri, expected) in [
         ("nonsense", 400),
-        ("udp://192.0.2.1:6363", 400),
+        ("udp://router.example:6363", 400),
         ("udp4://router.example:6363", 400),
-        ("udp4://192.0.2.1", 400),
+        ("udp4://[2001:db8::1]:6363", 400),
+        ("udp://192.0.2.1:66000", 400),
+        ("udp://192.0.2.1:6363", 406),
+        ("udp4://192.0.2.1", 406),
         ("ether://[01:00:5e:00:17:aa]", 406),
         ("unix:///run/nfd/nfd.sock", 406),
         ("udp4://192.0.2.1:6363", 406),
@@ -297,14 +300,29 @@ fn malformed_parameters_are_answered_if_they_are_authorized() {
 }
 
 #[test]
-fn localhop_serves_registration_only_and_whom_the_rules_allow() {
+fn localhop_serves_neighbours_registration_only_and_whom_the_rules_allow() {
     let mut router = Router::new(100);
-    let from = |router: &mut Router, face| router.command_from("/localhop/nfd/rib/register", &prefix("/a"), face).code;
-    assert_eq!(from(&mut router, NEIGHBOUR), 403);
-    assert_eq!(from(&mut router, APP), 200, "a client on this host that thinks it is elsewhere");
-    let wire = router.signed(name("/localhop/nfd/cs/erase").join(Component::generic(&prefix("/").encode())));
-    assert!(router.send(&wire, APP).is_none());
-    assert!(router.interest(name("/localhop/nfd/rib/list"), true).is_none());
+    let register = router.command_from("/localhop/nfd/rib/register", &prefix("/a"), NEIGHBOUR);
+    assert_eq!(register.code, 403);
+    for verb in ["cs/erase", "strategy-choice/unset", "fib/remove-nexthop", "faces/update", "rib/nonsense"] {
+        let command = name(&format!("/localhop/nfd/{verb}")).join(Component::generic(&prefix("/a").encode()));
+        assert!(router.send(&router.signed(command), NEIGHBOUR).is_none(), "{verb}");
+    }
+    let list = InterestBuilder::new(name("/localhop/nfd/rib/list"), 7).can_be_prefix(true).must_be_fresh(true);
+    assert!(router.management.answer(&list.encode(), NEIGHBOUR, START).is_none());
+}
+
+#[test]
+fn localhop_is_localhost_to_clients_of_this_host() {
+    let mut router = Router::new(100);
+    let mut code = |verb: &str, parameters: &ControlParameters| {
+        router.command_from(&format!("/localhop/nfd/{verb}"), parameters, APP).code
+    };
+    assert_eq!(code("rib/register", &prefix("/a")), 200);
+    assert_eq!(code("cs/erase", &prefix("/a")), 200);
+    assert_eq!(code("strategy-choice/unset", &prefix("/a")), 200);
+    assert_eq!(code("rib/nonsense", &prefix("/a")), 501);
+    assert!(router.interest(name("/localhop/nfd/rib/list"), true).is_some());
     assert!(router.interest(name("/elsewhere/nfd/rib/list"), true).is_none());
 }
 

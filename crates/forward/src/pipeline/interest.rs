@@ -129,7 +129,7 @@ impl Worker {
         let congestion_mark = received.fields.congestion_mark;
         let slot = match found.pending {
             Some(slot) => {
-                if !self.add_downstream(slot, record, received.packet, &info) {
+                if !self.add_downstream(slot, record, received.packet, &info, hops_left) {
                     return self.drops.count(Drop::TooManyDownstreams);
                 }
                 slot
@@ -216,9 +216,7 @@ impl Worker {
 
     /// Sends a pending Interest upstream.
     fn send_interest(&mut self, now: Ticks, miss: &Miss, to: FaceId, output: &mut Vec<Outgoing>) {
-        let Some(pit) = self.table.slot(miss.slot).pit() else { return };
-        let nonce = pit.in_record(miss.ingress).map_or(0, |r| r.nonce);
-        self.send_pending(now, miss.slot, to, nonce, miss.expiry, output);
+        self.send_pending(now, miss.slot, to, miss.expiry, output);
         if let Some(sent) = output.last_mut() {
             sent.fields.incoming_face_id = Some(miss.ingress);
             sent.fields.congestion_mark = miss.congestion_mark;
@@ -231,13 +229,12 @@ impl Worker {
         now: Ticks,
         slot: SlotId,
         to: FaceId,
-        nonce: u32,
         expiry: Ticks,
         output: &mut Vec<Outgoing>,
     ) {
         let slot = self.table.slot_mut(slot);
         let (Some(packet), Kind::Pit(pit)) = (&slot.packet, &mut slot.kind) else { return };
-        let record = OutRecord { face: to, nonce, sent: now, expiry, nacked: None };
+        let record = OutRecord { face: to, nonce: pit.nonce, sent: now, expiry, nacked: None };
         match pit.out_records.iter_mut().find(|r| r.face == to) {
             Some(old) => *old = record,
             None => pit.out_records.push(record),
@@ -302,14 +299,23 @@ impl Worker {
 
     /// One more downstream for a pending Interest, or the same once more. The entry keeps the
     /// latest packet: it is the one to send upstream. False if there are too many.
-    fn add_downstream(&mut self, slot: SlotId, record: InRecord, packet: Packet, info: &InterestInfo) -> bool {
+    fn add_downstream(
+        &mut self,
+        slot: SlotId,
+        record: InRecord,
+        packet: Packet,
+        info: &InterestInfo,
+        hops_left: u8,
+    ) -> bool {
         let place = self.table.slot_mut(slot);
         let Kind::Pit(pit) = &mut place.kind else { return false };
+        let nonce = record.nonce;
         match pit.in_records.iter().position(|r| r.face == record.face) {
             Some(old) => pit.in_records[old] = record,
             None if pit.in_records.len() == IN_RECORDS_MAX => return false,
             None => pit.in_records.push(record),
         }
+        (pit.nonce, pit.hops_left) = (nonce, hops_left);
         // Whoever asks again may wait for less time than before.
         let expiry = pit.in_records.iter().map(|r| r.expiry).max().unwrap_or(pit.expiry);
         if expiry != pit.expiry {
@@ -343,6 +349,7 @@ impl Worker {
             depth: name.len() as u8,
             has_implicit_digest: last.is_some_and(|c| c.typ == component_type::IMPLICIT_SHA256_DIGEST),
             hops_left,
+            nonce: record.nonce,
             strategy: strategy as u16,
             prefix_hash: 0,
             owner: record.face,

@@ -33,7 +33,7 @@ impl Worker {
         });
         let Some(record) = record else { return self.drops.count(Drop::UnsolicitedNack) };
         record.nacked = Some(received.fields.nack.unwrap_or(NackReason::None));
-        let (nonce, expiry) = (record.nonce, record.expiry);
+        let expiry = record.expiry;
         let ingress = pit.in_records.iter().max_by_key(|r| r.arrived).map_or(pit.owner, |r| r.face);
 
         let group = self.tables.fib().longest_match(&name).and_then(|m| self.tables.group(m.entry));
@@ -45,7 +45,7 @@ impl Worker {
         decision.clear();
         self.strategies.strategy(usize::from(pit.strategy)).after_nack(&mut situation, pit, &mut decision);
         for &to in &decision.forward {
-            self.send_pending(now, slot, to, nonce, expiry, output);
+            self.send_pending(now, slot, to, expiry, output);
             if let Some(sent) = output.last_mut() {
                 sent.fields.incoming_face_id = Some(ingress);
             }

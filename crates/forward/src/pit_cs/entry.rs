@@ -48,8 +48,10 @@ pub struct PitEntry {
     pub depth: u8,
     /// The last component is an implicit digest.
     pub has_implicit_digest: bool,
-    /// HopLimit after this hop; the largest number when the Interest has none.
+    /// HopLimit of the slot's packet after this hop; the largest number when it has none.
     pub hops_left: u8,
+    /// Nonce of the slot's packet, which is the latest that came.
+    pub nonce: u32,
     /// Number of the strategy that serves it.
     pub strategy: u16,
     /// Hash of the FIB prefix it was forwarded by: the key of measurements.

@@ -24,6 +24,7 @@ fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> P
         depth: depth as u8,
         has_implicit_digest: false,
         hops_left: u8::MAX,
+        nonce: 0,
         strategy: 0,
         prefix_hash: 0,
         owner: FaceId(face),

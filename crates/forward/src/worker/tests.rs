@@ -284,7 +284,7 @@ fn after_a_nack_the_next_nexthop_is_tried_then_downstream_hears_of_it() {
     assert!(b.receive_with(HOST, &interest("/a/b", 9).encode(), nack(NackReason::NoRoute)).is_empty(), "wrong nonce");
     let next = b.receive_with(HOST, &interest("/a/b", 1).encode(), nack(NackReason::NoRoute));
     assert_eq!(shape(&next), ["I301"]);
-    let refused = b.receive_with(HOST_2, &interest("/a/b", 1).encode(), nack(NackReason::Congestion));
+    let refused = b.receive_with(HOST_2, &next[0].packet, nack(NackReason::Congestion));
     assert_eq!(shape(&refused), ["N256", "N257"]);
     assert!(refused.iter().all(|o| o.fields.nack == Some(NackReason::Congestion)), "the mildest reason");
     assert_eq!((nonce_of(&refused[0]), nonce_of(&refused[1])), (Some(1), Some(2)));

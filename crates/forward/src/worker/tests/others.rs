@@ -12,3 +12,35 @@ fn a_burst_of_garbage_does_not_take_along_what_comes_after() {
     input.push(received(&interest("/a/b", 1).encode()));
     assert_eq!(shape(&b.poll(input)), ["I300"]);
 }
+
+#[test]
+fn who_asks_in_one_burst_is_sent_with_the_nonce_that_is_recorded() {
+    let mut b = bench();
+    b.route("/a", &[HOST, HOST_2]);
+    let received = |face, nonce| Received {
+        face,
+        fields: LinkFields::default(),
+        packet: Packet::copy_from(&interest("/a/b", nonce).encode()),
+    };
+    let sent = b.poll(vec![received(APP, 1), received(APP_2, 2)]);
+    assert_eq!(shape(&sent), ["I300"]);
+    let nack = |reason| LinkFields { nack: Some(reason), ..Default::default() };
+    let next = b.receive_with(HOST, &sent[0].packet, nack(NackReason::NoRoute));
+    assert_eq!(shape(&next), ["I301"], "the peer refuses what it was sent");
+    assert!(b.receive(APP, &interest("/a/b", 3).encode()).is_empty(), "suppressed");
+    let refused = b.receive_with(HOST_2, &next[0].packet, nack(NackReason::NoRoute));
+    assert_eq!(shape(&refused), ["N256", "N257"]);
+    assert_eq!(b.dropped(Drop::UnsolicitedNack), 0);
+}
+
+#[test]
+fn hops_left_are_those_of_the_packet_that_is_sent() {
+    let mut b = bench();
+    b.route("/a", &[APP_2, HOST]);
+    assert_eq!(shape(&b.receive(HOST_2, &interest("/a/b", 1).encode())), ["I257"]);
+    b.wait(Duration::from_millis(20));
+    let again = b.receive(HOST_3, &interest("/a/b", 2).hop_limit(1).encode());
+    assert_eq!(shape(&again), ["I257"], "no hop left for another host");
+    b.wait(Duration::from_millis(50));
+    assert_eq!(shape(&b.receive(HOST_3, &interest("/a/b", 3).hop_limit(9).encode())), ["I300"]);
+}

@@ -160,11 +160,15 @@ impl Worker {
             Route::Fib => None,
             Route::Face(face) => {
                 let usable = self.usable(miss.slot, miss.ingress, [Nexthop { face, cost: 0 }].iter());
-                if usable.is_empty() {
-                    self.drops.count(Drop::NextHopFaceId);
-                    return self.drop_pending(now, miss.slot);
+                if !usable.is_empty() {
+                    return self.send_interest(now, miss, face, output);
                 }
-                return self.send_interest(now, miss, face, output);
+                self.drops.count(Drop::NextHopFaceId);
+                // For others it may be on its way already.
+                if self.table.slot(miss.slot).pit().is_some_and(|p| p.out_records.is_empty()) {
+                    self.drop_pending(now, miss.slot);
+                }
+                return;
             }
         };
         let group = entry.and_then(|(entry, _)| self.tables.group(entry));

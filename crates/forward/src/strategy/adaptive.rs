@@ -102,7 +102,10 @@ impl Strategy for Adaptive {
             (asked, self.rank(prefix, n))
         });
         let Some(best) = best.map(|n| n.face) else {
-            decision.refuse = Some(NackReason::NoRoute);
+            // One that is on its way for others already goes on.
+            if verdict == Verdict::New {
+                decision.refuse = Some(NackReason::NoRoute);
+            }
             return;
         };
         decision.forward.push(best);

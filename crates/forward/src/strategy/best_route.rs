@@ -21,14 +21,17 @@ impl BestRoute {
 
 impl Strategy for BestRoute {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
-        let chosen = match self.suppression.decide(situation.now, pit) {
+        let verdict = self.suppression.decide(situation.now, pit);
+        let chosen = match verdict {
             Verdict::Suppress => return,
             Verdict::New => situation.nexthops.first(),
             Verdict::Again => unused_or_oldest(situation.nexthops, pit),
         };
         match chosen {
             Some(nexthop) => decision.forward.push(nexthop.face),
-            None => decision.refuse = Some(NackReason::NoRoute),
+            None if verdict == Verdict::New => decision.refuse = Some(NackReason::NoRoute),
+            // It is on its way for others already.
+            None => {}
         }
     }
 }

@@ -44,3 +44,28 @@ fn hops_left_are_those_of_the_packet_that_is_sent() {
     b.wait(Duration::from_millis(50));
     assert_eq!(shape(&b.receive(HOST_3, &interest("/a/b", 3).hop_limit(9).encode())), ["I300"]);
 }
+
+#[test]
+fn an_upstream_that_asks_in_its_turn_does_not_end_the_wait_of_others() {
+    for strategy in ["best-route", "multicast", "asf"] {
+        let mut b = bench();
+        b.route("/a", &[HOST]);
+        let strategy = name(&format!("/localhost/nfd/strategy/{strategy}/v=5"));
+        b.worker.set_strategy_choices(&[StrategyChoice { prefix: name("/"), strategy }]);
+        assert_eq!(shape(&b.receive(APP, &interest("/a/b", 1).encode())), ["I300"]);
+        b.wait(Duration::from_millis(20));
+        assert!(b.receive(HOST, &interest("/a/b", 2).encode()).is_empty());
+        assert_eq!(shape(&b.receive(HOST, &data("/a/b"))), ["D256"]);
+    }
+}
+
+#[test]
+fn a_nexthop_that_cannot_be_used_does_not_end_the_wait_of_others() {
+    let mut b = bench();
+    b.route("/a", &[HOST]);
+    b.worker.set_local_fields(APP_2, true);
+    assert_eq!(shape(&b.receive(APP, &interest("/a/b", 1).encode())), ["I300"]);
+    let fields = LinkFields { next_hop_face_id: Some(FaceId(999)), ..Default::default() };
+    assert!(b.receive_with(APP_2, &interest("/a/b", 2).encode(), fields).is_empty());
+    assert_eq!(shape(&b.receive(HOST, &data("/a/b"))), ["D256", "D257"]);
+}

@@ -122,7 +122,10 @@ impl Worker {
         };
         let route = match received.fields.next_hop_face_id.filter(|_| local_fields) {
             Some(face) => Route::Face(face),
-            None if info.has_forwarding_hint => Route::Entry(self.match_forwarding_hint(&received.packet)),
+            None if info.has_forwarding_hint => {
+                let interest = Interest::decode(&received.packet).expect("it was parsed when it came");
+                Route::Entry(self.match_forwarding_hint(&interest))
+            }
             None => Route::Fib,
         };
         let (ingress, expiry) = (received.face, record.expiry);
@@ -161,6 +164,9 @@ impl Worker {
             Route::Face(face) => {
                 let usable = self.usable(miss.slot, miss.ingress, [Nexthop { face, cost: 0 }].iter());
                 if !usable.is_empty() {
+                    if let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() {
+                        pit.directed = true;
+                    }
                     return self.send_interest(now, miss, face, output);
                 }
                 self.drops.count(Drop::NextHopFaceId);
@@ -174,6 +180,7 @@ impl Worker {
         let group = entry.and_then(|(entry, _)| self.tables.group(entry));
         let nexthops = self.usable(miss.slot, miss.ingress, group.iter().flat_map(|g| g.nexthops.iter()));
         let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() else { return };
+        pit.directed = false;
         pit.prefix_hash = entry.map_or(0, |(_, hash)| hash);
         let mut situation =
             Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
@@ -355,6 +362,7 @@ impl Worker {
             hops_left,
             nonce: record.nonce,
             strategy: strategy as u16,
+            directed: false,
             prefix_hash: 0,
             owner: record.face,
             expiry,
@@ -374,8 +382,7 @@ impl Worker {
     }
 
     /// The FIB entry of the first delegation that has one other than that of `/`.
-    fn match_forwarding_hint(&self, packet: &Packet) -> Option<(EntryId, u64)> {
-        let interest = Interest::decode(packet).expect("it was parsed when it came");
+    pub(crate) fn match_forwarding_hint(&self, interest: &Interest<'_>) -> Option<(EntryId, u64)> {
         let fib = self.tables.fib();
         let mut hashes = PrefixHashes::default();
         let mut of_root = None;

@@ -1,6 +1,6 @@
 //! Nacks: the strategy tries elsewhere, or refuses downstream too.
 
-use byname_wire::{NackReason, NameView};
+use byname_wire::{Interest, NackReason, NameView};
 
 use crate::counters::Drop;
 use crate::face_table::LinkType;
@@ -36,7 +36,15 @@ impl Worker {
         let expiry = record.expiry;
         let ingress = pit.in_records.iter().max_by_key(|r| r.arrived).map_or(pit.owner, |r| r.face);
 
-        let group = self.tables.fib().longest_match(&name).and_then(|m| self.tables.group(m.entry));
+        // The way that it took before: where the consumer said and nowhere else, by its hint, by its name.
+        let directed = pit.directed;
+        let sent = self.table.slot(slot).packet.as_deref().and_then(|p| Interest::decode(p).ok());
+        let entry = match sent.filter(|i| !i.forwarding_hint_value.is_empty()) {
+            _ if directed => None,
+            Some(hinted) => self.match_forwarding_hint(&hinted).map(|(entry, _)| entry),
+            None => self.tables.fib().longest_match(&name).map(|m| m.entry),
+        };
+        let group = entry.and_then(|e| self.tables.group(e));
         let nexthops = self.usable(slot, ingress, group.iter().flat_map(|g| g.nexthops.iter()));
         let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");
         let mut situation =

@@ -54,6 +54,8 @@ pub struct PitEntry {
     pub nonce: u32,
     /// Number of the strategy that serves it.
     pub strategy: u16,
+    /// It was sent last where a consumer said (NextHopFaceId), not where the FIB says.
+    pub directed: bool,
     /// Hash of the FIB prefix it was forwarded by: the key of measurements.
     pub prefix_hash: u64,
     /// The face whose share of the PIT it takes: the first that asked.

@@ -26,6 +26,7 @@ fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> P
         hops_left: u8::MAX,
         nonce: 0,
         strategy: 0,
+        directed: false,
         prefix_hash: 0,
         owner: FaceId(face),
         expiry: Ticks::from_ms(4000),

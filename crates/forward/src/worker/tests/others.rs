@@ -69,3 +69,21 @@ fn a_nexthop_that_cannot_be_used_does_not_end_the_wait_of_others() {
     assert!(b.receive_with(APP_2, &interest("/a/b", 2).encode(), fields).is_empty());
     assert_eq!(shape(&b.receive(HOST, &data("/a/b"))), ["D256", "D257"]);
 }
+
+#[test]
+fn after_a_nack_an_interest_stays_on_the_way_that_was_chosen_for_it() {
+    let mut b = bench();
+    b.route("/a", &[HOST_3]);
+    b.route("/isp", &[HOST, HOST_2]);
+    let nack = || LinkFields { nack: Some(NackReason::NoRoute), ..Default::default() };
+    let hinted = interest("/a/b", 1).forwarding_hint(vec![name("/isp")]).encode();
+    assert_eq!(shape(&b.receive(APP, &hinted)), ["I300"]);
+    assert_eq!(shape(&b.receive_with(HOST, &hinted, nack())), ["I301"], "by the hint");
+    assert_eq!(shape(&b.receive_with(HOST_2, &hinted, nack())), ["N256"]);
+
+    b.worker.set_local_fields(APP, true);
+    let fields = LinkFields { next_hop_face_id: Some(HOST_2), ..Default::default() };
+    let directed = interest("/a/c", 2).encode();
+    assert_eq!(shape(&b.receive_with(APP, &directed, fields)), ["I301"]);
+    assert_eq!(shape(&b.receive_with(HOST_2, &directed, nack())), ["N256"], "there and nowhere else");
+}

@@ -15,6 +15,9 @@ use crate::strategy::Situation;
 use crate::ticks::Ticks;
 use crate::worker::Worker;
 
+/// Up to so many who wait are searched from end to end; more are sorted.
+const SEARCHED_MAX: usize = 32;
+
 impl Worker {
     /// Data arrived.
     pub(crate) fn on_data(
@@ -50,6 +53,10 @@ impl Worker {
                 self.table.remove(slot);
             }
         }
+        if waiting.len() > SEARCHED_MAX {
+            waiting.sort_unstable_by(|(a, s), (b, t)| a.cmp(b).then_with(|| s.as_slice().cmp(t.as_slice())));
+            waiting.dedup();
+        }
         for (to, pit_token) in waiting {
             let fields = LinkFields {
                 pit_token,
@@ -70,7 +77,8 @@ impl Worker {
         }
     }
 
-    /// Ends the wait of a pending Interest: adds who waits for it to `waiting`, each once.
+    /// Ends the wait of a pending Interest: adds who waits for it to `waiting`, each once as long
+    /// as they are few.
     fn satisfy(
         &mut self,
         now: Ticks,
@@ -91,7 +99,8 @@ impl Worker {
         for record in pit.in_records.iter().filter(|r| r.expiry > now) {
             let Some(face) = self.faces.get(&record.face) else { continue };
             let downstream = (record.face, record.pit_token);
-            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !waiting.contains(&downstream) {
+            let known = || waiting.len() <= SEARCHED_MAX && waiting.contains(&downstream);
+            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !known() {
                 waiting.push(downstream);
             }
         }

@@ -87,3 +87,41 @@ fn after_a_nack_an_interest_stays_on_the_way_that_was_chosen_for_it() {
     assert_eq!(shape(&b.receive_with(APP, &directed, fields)), ["I301"]);
     assert_eq!(shape(&b.receive_with(HOST_2, &directed, nack())), ["N256"], "there and nowhere else");
 }
+
+#[test]
+fn data_for_very_many_who_wait_does_not_hold_up_the_worker() {
+    let mut b = bench();
+    b.route("/", &[HOST]);
+    let faces: Vec<FaceId> = (1000..1200).map(FaceId).collect();
+    for &face in &faces {
+        b.worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+    }
+    let deep = (0..100).map(|i| format!("/{i}")).collect::<String>();
+    let whole = name(&deep);
+    let mut waiting = 0u32;
+    for depth in 1..=100 {
+        let prefix = whole.as_ref().prefix(depth).to_name();
+        for &face in &faces {
+            waiting += 1;
+            let pit_token = PitToken::new(&waiting.to_be_bytes()).expect("short");
+            let interest = InterestBuilder::new(prefix.clone(), waiting).can_be_prefix(true).encode();
+            b.receive_with(face, &interest, LinkFields { pit_token, ..Default::default() });
+        }
+    }
+    let start = std::time::Instant::now();
+    assert_eq!(b.receive(HOST, &data(&deep)).len(), waiting as usize);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn who_waits_with_several_interests_is_answered_once() {
+    let mut b = bench();
+    b.route("/", &[HOST]);
+    for (i, face) in (1000..1100).map(FaceId).enumerate() {
+        b.worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+        for (j, uri) in ["/a", "/a/b"].into_iter().enumerate() {
+            b.receive(face, &interest(uri, (2 * i + j) as u32).can_be_prefix(true).encode());
+        }
+    }
+    assert_eq!(b.receive(HOST, &data("/a/b/c")).len(), 100);
+}

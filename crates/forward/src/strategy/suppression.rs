@@ -49,7 +49,9 @@ impl Suppression {
 
     /// Whether the values make sense together.
     pub fn check(self) -> Result<Self, StrategyError> {
-        let good = self.initial > Duration::ZERO && self.initial <= self.max && self.multiplier >= 1.0;
+        let good = self.initial > Duration::ZERO
+            && self.initial <= self.max
+            && (1.0..f64::INFINITY).contains(&self.multiplier);
         if good { Ok(self) } else { Err(StrategyError::BadParameters) }
     }
 
@@ -62,8 +64,9 @@ impl Suppression {
         if now.since(last) < interval {
             return Verdict::Suppress;
         }
-        let next = interval.mul_f64(self.multiplier).min(self.max);
-        pit.suppression_ns = next.as_nanos() as u64;
+        let next = Duration::try_from_secs_f64(interval.as_secs_f64() * self.multiplier);
+        let next = next.map_or(self.max, |next| next.min(self.max));
+        pit.suppression_ns = u64::try_from(next.as_nanos()).unwrap_or(u64::MAX);
         Verdict::Again
     }
 }

@@ -22,7 +22,15 @@ fn what_is_no_strategy_is_refused() {
     {
         assert_eq!(instance(uri), Err(StrategyError::Unknown), "{uri}");
     }
-    for parameters in ["x~1", "max-timeouts", "max-timeouts~0", "probing-interval~1", "retx-suppression-initial~x"] {
+    for parameters in [
+        "x~1",
+        "max-timeouts",
+        "max-timeouts~0",
+        "probing-interval~1",
+        "retx-suppression-initial~x",
+        "retx-suppression-multiplier~inf",
+        "retx-suppression-multiplier~NaN",
+    ] {
         let uri = format!("/localhost/nfd/strategy/asf/v=5/{parameters}");
         assert_eq!(instance(&uri), Err(StrategyError::BadParameters), "{uri}");
     }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Capacities of buffers, in octets. The last holds the largest packet and its link header.
 const CLASS_BYTES: [usize; 6] = [256, 640, 1280, 2304, 4608, 9216];
+/// Memory that a packet takes, at least.
+pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
 /// Free buffers that a thread keeps in each class.
 const FREE_MAX: usize = 1024;
 

@@ -31,7 +31,7 @@ pub struct Index {
 impl Index {
     /// An index sized for `entries`.
     pub fn new(entries: usize) -> Self {
-        let buckets = (entries / 4).next_power_of_two().max(8);
+        let buckets = (entries.min(1 << 24) / 4).next_power_of_two().max(8);
         Index { buckets: vec![EMPTY; buckets], overflow: Vec::new(), free: NONE, mask: buckets - 1 }
     }
 

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 
-use crate::packet_pool::Packet;
+use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
 use crate::ticks::Ticks;
 use crate::worker::{CsInfo, CsPolicy, WorkerConfig};
 use index::Index;
@@ -84,14 +84,15 @@ pub struct PitCs {
 impl PitCs {
     /// An empty table.
     pub fn new(config: &WorkerConfig, key: NameHashKey) -> Self {
+        let packets = packets_to_expect(config.cs_packets_max, config.cs_bytes_max);
         PitCs {
             key,
             slots: Vec::new(),
             free: Vec::new(),
-            index: Index::new(config.pit_entries_max.saturating_add(config.cs_packets_max).min(1 << 24)),
+            index: Index::new(config.pit_entries_max.saturating_add(packets)),
             links: Links::default(),
             shares: Shares::default(),
-            replacement: Replacement::new(config.cs_policy, config.cs_packets_max),
+            replacement: Replacement::new(config.cs_policy, packets),
             prefix_index: PrefixIndex::default(),
             pit_len: 0,
             pit_entries_max: config.pit_entries_max.max(1),
@@ -429,9 +430,9 @@ impl PitCs {
 
     /// Rebuilds index and replacement order for the present limits.
     fn resize(&mut self) {
-        let entries = self.pit_entries_max.saturating_add(self.cs_packets_max).min(1 << 24);
-        self.index = Index::new(entries);
-        let mut replacement = Replacement::new(self.cs_policy, self.cs_packets_max);
+        let packets = packets_to_expect(self.cs_packets_max, self.cs_bytes_max);
+        self.index = Index::new(self.pit_entries_max.saturating_add(packets));
+        let mut replacement = Replacement::new(self.cs_policy, packets);
         for slot in 0..self.slots.len() as u32 {
             let hash = self.slots[slot as usize].hash;
             match self.slots[slot as usize].kind {
@@ -446,6 +447,11 @@ impl PitCs {
         }
         self.replacement = replacement;
     }
+}
+
+/// Data that a content store within these limits may come to hold.
+fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
+    packets_max.min(bytes_max / MIN_BUFFER_BYTES).min(1 << 24)
 }
 
 /// The digest at the end of a full name, and the components before it.

@@ -125,3 +125,28 @@ fn who_waits_with_several_interests_is_answered_once() {
     }
     assert_eq!(b.receive(HOST, &data("/a/b/c")).len(), 100);
 }
+
+#[test]
+fn extreme_parameters_of_strategies_are_harmless() {
+    for parameters in ["retx-suppression-multiplier~1e300", "retx-suppression-max~18446744073709551615"] {
+        let mut b = bench();
+        b.route("/a", &[HOST]);
+        let strategy = name(&format!("/localhost/nfd/strategy/best-route/v=5/{parameters}"));
+        b.worker.set_strategy_choices(&[StrategyChoice { prefix: name("/"), strategy }]);
+        assert_eq!(shape(&b.receive(APP, &interest("/a/b", 1).encode())), ["I300"]);
+        b.wait(Duration::from_millis(300));
+        assert_eq!(shape(&b.receive(APP, &interest("/a/b", 2).encode())), ["I300"]);
+    }
+}
+
+#[test]
+fn a_content_store_of_any_capacity_is_made() {
+    for cs_policy in [CsPolicy::Lru, CsPolicy::S3Fifo] {
+        let mut b = bench_with(WorkerConfig { cs_policy, ..Default::default() });
+        b.route("/a", &[HOST]);
+        b.worker.cs_config(Some(usize::MAX), None, None);
+        b.receive(APP, &interest("/a/b", 1).encode());
+        assert_eq!(shape(&b.receive(HOST, &data("/a/b"))), ["D256"]);
+        assert_eq!(b.worker.cs_info().packets, 1);
+    }
+}

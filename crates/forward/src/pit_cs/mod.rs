@@ -35,6 +35,10 @@ use shares::Shares;
 /// Nodes of the prefix index that one Interest may walk.
 const PREFIX_WALK_MAX: usize = 64;
 
+/// Nodes of the prefix index for each Data that the content store may hold. Siblings take one or
+/// two; names that are strangers to each other, one for each component.
+const NODES_PER_DATA: usize = 8;
+
 /// A slot's number.
 pub type SlotId = u32;
 
@@ -156,12 +160,13 @@ impl PitCs {
         if !self.prefix_index.keep(now) {
             return;
         }
+        let nodes_max = self.index_nodes_max();
         let mut hashes = PrefixHashes::default();
         for slot in 0..self.slots.len() as SlotId {
             let place = &self.slots[slot as usize];
             if matches!(place.kind, Kind::Cs(_)) {
                 let name = NameView::new(&self.key, place.name(), &mut hashes);
-                let node = self.prefix_index.insert(&name, slot);
+                let node = self.prefix_index.insert(&name, slot, nodes_max);
                 if let Kind::Cs(cs) = &mut self.slots[slot as usize].kind {
                     cs.node = node;
                 }
@@ -291,7 +296,11 @@ impl PitCs {
                 slot
             }
         };
-        let node = if self.prefix_index.is_kept() { self.prefix_index.insert(name, slot) } else { NodeId::NONE };
+        let node = if self.prefix_index.is_kept() {
+            self.prefix_index.insert(name, slot, self.index_nodes_max())
+        } else {
+            NodeId::NONE
+        };
         self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, node });
         self.replacement.insert(&mut self.links, slot, hash);
         self.evict();
@@ -418,6 +427,10 @@ impl PitCs {
         };
         self.count_pit(&entry, false);
         self.shares.remove(&mut self.links, entry.owner, slot);
+    }
+
+    fn index_nodes_max(&self) -> usize {
+        packets_to_expect(self.cs_packets_max, self.cs_bytes_max).saturating_mul(NODES_PER_DATA).max(1024)
     }
 
     fn evict(&mut self) {

@@ -11,7 +11,8 @@
 //!
 //! Names that share no parents cost a node for each component, which is more than all the rest of
 //! caching them. So the tree is there only while somebody asks by prefix: the first such Interest
-//! has it built from the content store, and after a minute without one it is dropped.
+//! has it built from the content store, and after a minute without one it is dropped. And it is
+//! bounded: Data that would need more nodes than are left is not found by prefix, only by its name.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -100,9 +101,25 @@ impl PrefixIndex {
         }
     }
 
-    /// Hangs the Data in `slot` on its name. Data of the same name must have been removed.
-    pub fn insert(&mut self, name: &NameView<'_>, slot: u32) -> NodeId {
+    /// How many nodes there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Hangs the Data in `slot` on its name, unless that would make more than `nodes_max` nodes.
+    /// Data of the same name must have been removed.
+    pub fn insert(&mut self, name: &NameView<'_>, slot: u32, nodes_max: usize) -> NodeId {
         let mut depth = name.len();
+        let nodes_left = nodes_max.saturating_sub(self.by_hash.len());
+        if nodes_left <= depth {
+            // Seldom: then it is worth a look how many the name needs.
+            let known = |d: &usize| self.by_hash.contains_key(&name.hash(*d));
+            let missing = (0..=depth).rev().take_while(|d| !known(d)).count();
+            if missing > nodes_left {
+                return NodeId::NONE;
+            }
+        }
         if let Some(&leaf) = self.by_hash.get(&name.hash(depth)) {
             self.nodes[leaf as usize].slot = slot;
             return NodeId { tree: self.tree, node: leaf };
@@ -231,7 +248,7 @@ mod tests {
             .enumerate()
             .map(|(slot, uri)| {
                 let name: Name = uri.parse().expect("a name");
-                index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), slot as u32)
+                index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), slot as u32, 100)
             })
             .collect();
         assert_eq!(below(&index, "/"), [0, 1, 2, 3, 4]);
@@ -256,7 +273,7 @@ mod tests {
         let mut prefixes = PrefixHashes::default();
         index.keep(Ticks(0));
         let name: Name = "/a/b".parse().expect("a name");
-        let node = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 1);
+        let node = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 1, 100);
         index.drop_unused(Ticks::from_ms(59_000));
         assert_eq!(below(&index, "/a"), [1]);
         index.drop_unused(Ticks::from_ms(61_000));
@@ -264,7 +281,7 @@ mod tests {
         assert_eq!(below(&index, "/a"), []);
         assert!(index.keep(Ticks::from_ms(62_000)));
         index.remove(node);
-        let again = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 2);
+        let again = index.insert(&NameView::new(&KEY, name.as_ref(), &mut prefixes), 2, 100);
         index.remove(node);
         assert_eq!(below(&index, "/a"), [2], "a node of the old tree is no node of the new");
         index.remove(again);

@@ -154,3 +154,29 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
         assert_eq!(t.pit_len(), list.iter().filter(|k| k.selectors.is_some()).count());
     }
 }
+
+#[test]
+fn names_that_share_no_parents_do_not_make_the_prefix_index_grow_without_end() {
+    let mut t = table(&WorkerConfig { cs_packets_max: 1000, ..Default::default() });
+    let mut hashes = PrefixHashes::default();
+    let mut admit = |t: &mut PitCs, name: &Name| {
+        let (packet, range) = bare(name);
+        t.admit(&NameView::new(&KEY, name.as_ref(), &mut hashes), packet, range, Ticks(0), None);
+    };
+    let deep = |i: u32| (0..128).fold(Name::default(), |n, _| n.join(Component::generic(&i.to_be_bytes())));
+    for round in 0..2 {
+        for i in 0..3000 {
+            admit(&mut t, &deep(i));
+        }
+        assert_eq!(t.cs_info().packets, 1000);
+        t.keep_prefix_index(Ticks(0));
+        assert!(t.prefix_index.len() <= NODES_PER_DATA * 1000, "round {round}: {} nodes", t.prefix_index.len());
+    }
+    for i in 0..1000 {
+        admit(&mut t, &format!("/a/{i}").parse().expect("a name"));
+    }
+    let name: Name = "/a".parse().expect("a name");
+    let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
+    assert!(t.find(&view, true, false, Ticks(0)).data.is_some(), "there is room again");
+    assert!(t.prefix_index.len() <= 1002);
+}

@@ -318,14 +318,24 @@ impl Worker {
         info: &InterestInfo,
         hops_left: u8,
     ) -> bool {
-        let place = self.table.slot_mut(slot);
-        let Kind::Pit(pit) = &mut place.kind else { return false };
-        let nonce = record.nonce;
+        let (now, nonce) = (record.arrived, record.nonce);
+        let Some(pit) = self.table.slot_mut(slot).pit_mut() else { return false };
         match pit.in_records.iter().position(|r| r.face == record.face) {
             Some(old) => pit.in_records[old] = record,
             None if pit.in_records.len() == IN_RECORDS_MAX => return false,
-            None => pit.in_records.push(record),
+            None => {
+                while let Some(victim) = self.table.victim_for_downstream() {
+                    if victim == slot {
+                        return false;
+                    }
+                    self.drops.count(Drop::PitFull);
+                    self.drop_pending(now, victim);
+                }
+                self.table.add_in_record(slot, record);
+            }
         }
+        let place = self.table.slot_mut(slot);
+        let Kind::Pit(pit) = &mut place.kind else { return false };
         (pit.nonce, pit.hops_left) = (nonce, hops_left);
         // Whoever asks again may wait for less time than before.
         let expiry = pit.in_records.iter().map(|r| r.expiry).max().unwrap_or(pit.expiry);

@@ -7,7 +7,7 @@
 //!
 //! Differs: entries of one name with different selectors stand beside each other under one hash,
 //! a tree finds Data below a prefix (`prefix_index`), and when the PIT is full, the face with the
-//! largest share of it loses its oldest entry.
+//! largest share of it loses its oldest entry. It is full of entries, or of downstreams.
 
 mod cs_policy;
 mod entry;
@@ -73,6 +73,8 @@ pub struct PitCs {
     prefix_index: PrefixIndex,
     pit_len: usize,
     pit_entries_max: usize,
+    /// In-records beyond the first of each entry; as many are allowed as entries are.
+    more_in_records: usize,
     /// Pending Interests with CanBePrefix, by components of their names.
     can_be_prefix_at: Box<[u32]>,
     /// Pending Interests for one Data by its digest.
@@ -100,6 +102,7 @@ impl PitCs {
             prefix_index: PrefixIndex::default(),
             pit_len: 0,
             pit_entries_max: config.pit_entries_max.max(1),
+            more_in_records: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
             implicit_digests: 0,
             cs_bytes: 0,
@@ -254,6 +257,23 @@ impl PitCs {
             return None;
         }
         self.shares.oldest_of_largest()
+    }
+
+    /// The pending Interest to remove before another downstream of one finds room, as for
+    /// [`PitCs::victim`].
+    pub fn victim_for_downstream(&mut self) -> Option<SlotId> {
+        if self.more_in_records < self.pit_entries_max {
+            return None;
+        }
+        self.shares.oldest_of_largest()
+    }
+
+    /// Adds a downstream to a pending Interest.
+    pub fn add_in_record(&mut self, slot: SlotId, record: InRecord) {
+        if let Some(pit) = self.slots[slot as usize].pit_mut() {
+            pit.in_records.push(record);
+            self.more_in_records += 1;
+        }
     }
 
     /// Puts an Interest into the PIT.
@@ -426,6 +446,7 @@ impl PitCs {
             unreachable!("the caller has a PIT entry");
         };
         self.count_pit(&entry, false);
+        self.more_in_records -= entry.in_records.len() - 1;
         self.shares.remove(&mut self.links, entry.owner, slot);
     }
 

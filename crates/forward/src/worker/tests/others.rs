@@ -150,3 +150,23 @@ fn a_content_store_of_any_capacity_is_made() {
         assert_eq!(b.worker.cs_info().packets, 1);
     }
 }
+
+#[test]
+fn downstreams_of_all_entries_together_are_bounded() {
+    let mut b = bench_with(WorkerConfig { pit_entries_max: 100, ..Default::default() });
+    b.route("/", &[HOST]);
+    let faces: Vec<FaceId> = (1000..1050).map(FaceId).collect();
+    for &face in &faces {
+        b.worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+    }
+    b.receive(APP, &interest("/good", 0).encode());
+    for i in 0..90 {
+        for (j, &face) in faces.iter().enumerate() {
+            b.receive(face, &interest(&format!("/flood/{i}"), 1 + 100 * i + j as u32).encode());
+            let slots: Vec<SlotId> = b.worker.table.pending().collect();
+            let downstreams = |s: &SlotId| b.worker.table.slot(*s).pit().map_or(0, |p| p.in_records.len());
+            assert!(slots.iter().map(downstreams).sum::<usize>() <= 200);
+        }
+    }
+    assert_eq!(shape(&b.receive(HOST, &data("/good"))), ["D256"]);
+}

@@ -106,7 +106,7 @@ impl Worker {
         }
         // Cached Data answers what comes back in a circle, unless it goes stale before.
         if pit.must_be_fresh && freshness < dead_nonces::LIFETIME {
-            for record in pit.out_records.iter().filter(|r| r.face != upstream) {
+            for record in &pit.out_records {
                 self.dead_nonces.insert(now, hash, record.nonce);
             }
         }

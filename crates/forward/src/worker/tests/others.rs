@@ -170,3 +170,16 @@ fn downstreams_of_all_entries_together_are_bounded() {
     }
     assert_eq!(shape(&b.receive(HOST, &data("/good"))), ["D256"]);
 }
+
+#[test]
+fn a_nonce_sent_to_who_answered_is_dead_if_the_data_goes_stale_at_once() {
+    let mut b = bench();
+    b.route("/a", &[HOST]);
+    b.receive(APP, &interest("/a/b", 1).must_be_fresh(true).encode());
+    let stale = DataBuilder::new(name("/a/b")).encode();
+    assert_eq!(shape(&b.receive(HOST, &stale)), ["D256"]);
+    // The upstream passed it on before it answered, and it comes back another way.
+    let looped = b.receive(HOST_2, &interest("/a/b", 1).must_be_fresh(true).encode());
+    assert_eq!(shape(&looped), ["N301"]);
+    assert_eq!(looped[0].fields.nack, Some(NackReason::Duplicate));
+}

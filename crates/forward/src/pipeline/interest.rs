@@ -334,8 +334,7 @@ impl Worker {
                 self.table.add_in_record(slot, record);
             }
         }
-        let place = self.table.slot_mut(slot);
-        let Kind::Pit(pit) = &mut place.kind else { return false };
+        let Some(pit) = self.table.slot_mut(slot).pit_mut() else { return false };
         (pit.nonce, pit.hops_left) = (nonce, hops_left);
         // Whoever asks again may wait for less time than before.
         let expiry = pit.in_records.iter().map(|r| r.expiry).max().unwrap_or(pit.expiry);
@@ -343,7 +342,7 @@ impl Worker {
             pit.expiry = expiry;
             self.wheel.set(slot, expiry);
         }
-        (place.packet, place.name_start) = (Some(packet), info.name.start);
+        self.table.replace_interest(slot, packet, info.name.start);
         true
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Differs: entries of one name with different selectors stand beside each other under one hash,
 //! a tree finds Data below a prefix (`prefix_index`), and when the PIT is full, the face with the
-//! largest share of it loses its oldest entry. It is full of entries, or of downstreams.
+//! largest share of it loses its oldest entry. It is full of entries, of downstreams, or of bytes.
 
 mod cs_policy;
 mod entry;
@@ -34,6 +34,9 @@ use shares::Shares;
 
 /// Nodes of the prefix index that one Interest may walk.
 const PREFIX_WALK_MAX: usize = 64;
+
+/// Bytes of Interests that the PIT may hold for each entry that it may have. Most take 256.
+const PIT_BYTES_PER_ENTRY: usize = 1024;
 
 /// Nodes of the prefix index for each Data that the content store may hold. Siblings take one or
 /// two; names that are strangers to each other, one for each component.
@@ -73,6 +76,8 @@ pub struct PitCs {
     prefix_index: PrefixIndex,
     pit_len: usize,
     pit_entries_max: usize,
+    /// Memory of the Interests in the PIT.
+    pit_bytes: usize,
     /// In-records beyond the first of each entry; as many are allowed as entries are.
     more_in_records: usize,
     /// Pending Interests with CanBePrefix, by components of their names.
@@ -102,6 +107,7 @@ impl PitCs {
             prefix_index: PrefixIndex::default(),
             pit_len: 0,
             pit_entries_max: config.pit_entries_max.max(1),
+            pit_bytes: 0,
             more_in_records: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
             implicit_digests: 0,
@@ -253,7 +259,8 @@ impl PitCs {
     /// The pending Interest to remove before another finds room: the oldest of the face with the
     /// largest share. `None` when there is room.
     pub fn victim(&mut self) -> Option<SlotId> {
-        if self.pit_len < self.pit_entries_max {
+        let bytes_max = self.pit_entries_max.saturating_mul(PIT_BYTES_PER_ENTRY);
+        if self.pit_len < self.pit_entries_max && self.pit_bytes < bytes_max {
             return None;
         }
         self.shares.oldest_of_largest()
@@ -268,6 +275,14 @@ impl PitCs {
         self.shares.oldest_of_largest()
     }
 
+    /// Puts another packet of the same Interest in the place of the one there is.
+    pub fn replace_interest(&mut self, slot: SlotId, packet: Packet, name_start: u16) {
+        self.pit_bytes += packet.memory_bytes();
+        let s = &mut self.slots[slot as usize];
+        s.name_start = name_start;
+        self.pit_bytes -= s.packet.replace(packet).as_ref().map_or(0, Packet::memory_bytes);
+    }
+
     /// Adds a downstream to a pending Interest.
     pub fn add_in_record(&mut self, slot: SlotId, record: InRecord) {
         if let Some(pit) = self.slots[slot as usize].pit_mut() {
@@ -279,6 +294,7 @@ impl PitCs {
     /// Puts an Interest into the PIT.
     pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
         self.count_pit(&entry, true);
+        self.pit_bytes += packet.memory_bytes();
         let owner = entry.owner;
         let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
         self.index.insert(hash, slot);
@@ -447,6 +463,7 @@ impl PitCs {
         };
         self.count_pit(&entry, false);
         self.more_in_records -= entry.in_records.len() - 1;
+        self.pit_bytes -= self.slots[slot as usize].packet.as_ref().map_or(0, Packet::memory_bytes);
         self.shares.remove(&mut self.links, entry.owner, slot);
     }
 

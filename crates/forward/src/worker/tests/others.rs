@@ -183,3 +183,17 @@ fn a_nonce_sent_to_who_answered_is_dead_if_the_data_goes_stale_at_once() {
     assert_eq!(shape(&looped), ["N301"]);
     assert_eq!(looped[0].fields.nack, Some(NackReason::Duplicate));
 }
+
+#[test]
+fn pending_interests_are_bounded_in_bytes_too() {
+    let mut b = bench_with(WorkerConfig { pit_entries_max: 1000, ..Default::default() });
+    b.route("/", &[HOST]);
+    b.receive(APP, &interest("/good", 0).encode());
+    let long = "x".repeat(8000);
+    for i in 0..1000 {
+        b.receive(HOST_2, &interest(&format!("/{i}/{long}"), 1 + i).encode());
+    }
+    let bytes = |s| b.worker.table.slot(s).packet.as_ref().map_or(0, Packet::memory_bytes);
+    assert!(b.worker.table.pending().map(bytes).sum::<usize>() <= 1000 * 1024 + 9216);
+    assert_eq!(shape(&b.receive(HOST, &data("/good"))), ["D256"]);
+}

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
@@ -30,6 +31,8 @@ use byname_wire::{Component, Data, Interest, LpPacket, Name, NameHashKey};
 
 /// Nothing here takes long but on a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The nonces of all clients.
+static NONCES: AtomicU32 = AtomicU32::new(1);
 
 fn name(uri: &str) -> Name {
     uri.parse().expect("a test's own name")
@@ -70,7 +73,7 @@ impl Router {
     fn client(&self) -> Client {
         let stream = UnixStream::connect(&self.socket).expect("the router listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        Client { stream, received: Vec::new(), signer: Signer::digest(), nonce: 0 }
+        Client { stream, received: Vec::new(), signer: Signer::digest() }
     }
 }
 
@@ -87,7 +90,6 @@ struct Client {
     stream: UnixStream,
     received: Vec<u8>,
     signer: Signer,
-    nonce: u32,
 }
 
 impl Client {
@@ -111,8 +113,9 @@ impl Client {
     }
 
     fn interest(&mut self, name: Name, can_be_prefix: bool) -> InterestBuilder {
-        self.nonce += 1;
-        let interest = InterestBuilder::new(name, self.nonce).lifetime_ms(20_000);
+        // No two clients of one router may use a nonce for the same name: that is a loop.
+        let nonce = NONCES.fetch_add(1, Ordering::Relaxed);
+        let interest = InterestBuilder::new(name, nonce).lifetime_ms(20_000);
         interest.can_be_prefix(can_be_prefix).must_be_fresh(can_be_prefix)
     }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use byname_forward::face_table::FaceMap;
 use byname_forward::strategy::StrategyChoice;
 use byname_forward::worker::{CsInfo, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
@@ -21,7 +22,6 @@ use thiserror::Error;
 
 use crate::event_queue::EventQueue;
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::id_map::FaceMap;
 use crate::memory;
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::waker::LoopWaker;

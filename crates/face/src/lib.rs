@@ -4,7 +4,6 @@
 mod event_queue;
 pub mod face;
 pub mod fault;
-mod id_map;
 pub mod io_loop;
 pub mod link;
 pub mod memory;

@@ -26,13 +26,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use byname_forward::face_table::FaceMap;
 use byname_forward::{FaceId, Outgoing, Ticks};
 use byname_wire::lp::FRAME_BYTES_MAX;
 use mio::Interest;
 use rand::rngs::SmallRng;
 
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::id_map::FaceMap;
 use crate::link::{Frame, LinkConfig, ReassemblyBudget};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;

@@ -4,13 +4,12 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use byname_forward::face_table::{Persistency, Scope};
+use byname_forward::face_table::{FaceMap, Persistency, Scope};
 use byname_forward::{FaceId, Ticks};
 
 use super::face::UdpFace;
 use super::{DATAGRAM_BYTES_MAX, EVICT_IDLE, UdpConfig, route_to};
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::id_map::FaceMap;
 use crate::link::{LinkConfig, LinkService, MTU_MIN, ReassemblyBudget};
 use crate::port::PortContext;
 use crate::uri::FaceUri;

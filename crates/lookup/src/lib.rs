@@ -6,6 +6,7 @@
 
 mod bucket;
 pub mod entry;
+pub mod memory;
 pub mod oracle;
 pub mod prefetch;
 pub mod prefix;
@@ -13,5 +14,6 @@ mod sync;
 pub mod update;
 
 pub use entry::EntryId;
+pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};
 pub use update::{BuildError, Change, Control, Update};

@@ -1,8 +1,13 @@
 //! Longest prefix match of hierarchical names.
 
+pub mod binary_search;
+pub mod compact;
 mod depth_set;
+pub mod learned;
+pub mod level_pulling;
 pub mod longest_first;
 mod rule_array;
+pub mod two_stage;
 
 use byname_wire::NameView;
 
@@ -38,6 +43,12 @@ pub trait PrefixFib: Send + Sync {
         for (name, found) in names.iter().zip(out) {
             *found = self.longest_match(name);
         }
+    }
+    /// Cache lines of the table that a lookup of `name` reads, counted by walking once more; `None`
+    /// where the engine cannot tell.
+    fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
+        let _ = name;
+        None
     }
     /// Resident memory, in bytes.
     fn memory_bytes(&self) -> usize;

@@ -1,0 +1,1 @@
+//! Longest name prefix match by binary search over prefix lengths [Yuan §3].

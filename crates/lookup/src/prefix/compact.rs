@@ -1,0 +1,1 @@
+//! byname's own engine.

@@ -1,0 +1,1 @@
+//! Longest prefix match by a learned index [Hasegawa, reference 17].

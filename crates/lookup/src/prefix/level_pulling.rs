@@ -1,0 +1,1 @@
+//! Binary search that starts deeper below popular prefixes [Yuan §4].

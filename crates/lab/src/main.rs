@@ -4,7 +4,10 @@
 //! one for each measurement, to a file under `lab-results/`.
 #![forbid(unsafe_code)]
 
+mod baselines;
+mod experiments;
 mod peer;
+mod plot;
 mod record;
 mod routes;
 mod wire;
@@ -25,6 +28,8 @@ enum Experiment {
     Wire(wire::Options),
     /// Registers routes in bulk through management, while traffic runs if asked.
     Routes(routes::Options),
+    /// Runs one experiment of `list`, or `all` of them.
+    Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
     List,
 }
@@ -33,7 +38,10 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
         Experiment::Routes(options) => routes::run(&options),
+        Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
+            experiments::list();
+            println!("\nand of a whole forwarder, as subcommands of their own:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
             println!("routes  registration of many routes through management           (no paper)");
             Ok(())

@@ -1,0 +1,101 @@
+//! What an experiment is given: its sizes, the machine's bounds, and places for its results.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use procfs::Current as _;
+use serde::Serialize;
+
+use super::{Experiment, Options};
+use crate::plot::Chart;
+use crate::record::Recorder;
+
+/// Of the memory that is free, what a table may fill: the machine must not begin to swap.
+const MEMORY_SHARE: f64 = 0.9;
+
+/// One run of one experiment.
+pub struct Context<'a> {
+    experiment: &'a Experiment,
+    options: &'a Options,
+    recorder: Recorder,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(experiment: &'a Experiment, options: &'a Options) -> anyhow::Result<Self> {
+        let recorder = Recorder::new(experiment.id, options.json)?;
+        Ok(Context { experiment, options, recorder })
+    }
+
+    /// Rules of the tables to build.
+    pub fn rules(&self) -> Vec<u64> {
+        let needs = &self.experiment.needs;
+        match &self.options.rules {
+            Some(rules) => rules.clone(),
+            None if self.options.quick => needs.quick_rules.to_vec(),
+            None => needs.rules.to_vec(),
+        }
+    }
+
+    /// Whether small and short is wanted.
+    pub fn quick(&self) -> bool {
+        self.options.quick
+    }
+
+    /// How long to measure each thing, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.options.seconds.unwrap_or(if self.options.quick { 0.2 } else { 3.0 })
+    }
+
+    /// A file of the folder with real data.
+    pub fn data(&self, file: &str) -> PathBuf {
+        self.options.data.join(file)
+    }
+
+    /// Whether the machine has this much memory free now.
+    pub fn fits(&self, bytes: u64) -> bool {
+        bytes as f64 <= memory_free() as f64 * MEMORY_SHARE
+    }
+
+    /// Why the experiment cannot be run here, if so.
+    pub(super) fn missing(&self) -> Option<String> {
+        let needs = &self.experiment.needs;
+        if let Some(file) = needs.data.iter().find(|file| !self.data(file).exists()) {
+            return Some(format!("{} is not there (see --data)", self.data(file).display()));
+        }
+        let bytes = self.rules().iter().max().map_or(0, |rules| rules * needs.bytes_per_rule);
+        (!self.fits(bytes)).then(|| {
+            let (needed, free) = (bytes as f64 / 1e9, memory_free() as f64 / 1e9);
+            format!("it needs {needed:.1} GB of memory, and {free:.1} are free (see --rules)")
+        })
+    }
+
+    /// A bar for work of so many steps; drawn only on a terminal.
+    pub fn progress(&self, steps: u64) -> ProgressBar {
+        let bar = ProgressBar::new(steps);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}").expect("a literal template");
+        bar.set_style(style);
+        // Ticks now and then only: a busy terminal would disturb what is measured.
+        bar.enable_steady_tick(Duration::from_millis(500));
+        bar
+    }
+
+    /// Appends one record to `lab-results/ID.jsonl`.
+    pub fn record(&mut self, measured: &impl Serialize) -> anyhow::Result<()> {
+        self.recorder.add(measured)
+    }
+
+    /// Draws the results as `lab-results/ID.svg`.
+    pub fn plot(&self, chart: &Chart) -> anyhow::Result<()> {
+        let path = PathBuf::from("lab-results").join(format!("{}.svg", self.experiment.id));
+        chart.draw(&path).with_context(|| format!("cannot draw {}", path.display()))?;
+        println!("plot: {}", path.display());
+        Ok(())
+    }
+}
+
+/// Memory that can be had without swapping, in bytes; unknown counts as plenty.
+fn memory_free() -> u64 {
+    procfs::Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX)
+}

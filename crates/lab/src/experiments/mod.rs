@@ -1,0 +1,139 @@
+//! The experiments of the papers, and ours: one module each, registered in [`ALL`].
+//!
+//! An experiment says where it comes from and what it needs, measures, prints a table with the
+//! paper's figures beside ours, appends its records to `lab-results/ID.jsonl` and draws
+//! `lab-results/ID.svg`. To add one: a module with `pub(super) const EXPERIMENT: Experiment`, and
+//! its line in [`ALL`].
+
+mod context;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+pub use context::Context;
+pub use table::Table;
+
+/// Every experiment, in the order in which `list` shows and `run all` runs them.
+const ALL: &[&Experiment] = &[];
+
+/// One experiment.
+pub struct Experiment {
+    /// What `byname-lab run` takes, and the name of the files of its results.
+    pub id: &'static str,
+    /// What it finds out, in a few words.
+    pub title: &'static str,
+    /// The paper with the section and its figure or table: `[Yuan §3.3.2] Figure 5`.
+    pub source: &'static str,
+    /// What has to be there.
+    pub needs: Needs,
+    /// Measures, prints and records.
+    pub run: fn(&mut Context<'_>) -> anyhow::Result<()>,
+}
+
+/// What an experiment needs to run.
+pub struct Needs {
+    /// Rules of the tables it builds, one table after the other.
+    pub rules: &'static [u64],
+    /// The same for `--quick`: small enough that all experiments together take few minutes.
+    pub quick_rules: &'static [u64],
+    /// Memory for each rule of the largest table, at its peak, in bytes: both halves of the largest
+    /// engine in it. An experiment that leaves out what does not fit by itself
+    /// ([`Context::fits`]) says what its smallest engine needs.
+    pub bytes_per_rule: u64,
+    /// Files of the folder with real data (`--data`).
+    pub data: &'static [&'static str],
+    /// How long it takes at its default sizes, about.
+    pub minutes: u32,
+}
+
+/// Options of `byname-lab run`.
+#[derive(Args)]
+pub struct Options {
+    /// The experiment, as `byname-lab list` names it, or `all`.
+    id: String,
+    /// Small tables and short measurements: shows that it works, not how fast.
+    #[arg(long)]
+    quick: bool,
+    /// Sizes in place of the experiment's own, in rules.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    rules: Option<Vec<u64>>,
+    /// Seconds for each measurement.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// Folder with the real data: URL lists, traces, routing tables.
+    #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
+    data: PathBuf,
+    /// Print each record as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints every experiment with its paper, and what it needs.
+pub fn list() {
+    let mut table = Table::new(&["id", "what", "from", "rules up to", "GB", "minutes", "data"]);
+    for experiment in ALL {
+        let needs = &experiment.needs;
+        let rules = needs.rules.iter().max().copied().unwrap_or_default();
+        table.row([
+            experiment.id.to_owned(),
+            experiment.title.to_owned(),
+            experiment.source.to_owned(),
+            table::count(rules),
+            format!("{:.1}", (rules * needs.bytes_per_rule) as f64 / 1e9),
+            needs.minutes.to_string(),
+            needs.data.join(" "),
+        ]);
+    }
+    print!("{table}");
+}
+
+/// Runs one experiment or all of them. One whose data or memory is not there is skipped; one that
+/// fails does not keep the others from running.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let chosen: Vec<_> = ALL.iter().filter(|e| options.id == "all" || options.id == e.id).collect();
+    if chosen.is_empty() {
+        bail!("there is no experiment '{}'; `byname-lab list` shows them", options.id);
+    }
+    let mut failed = Vec::new();
+    for experiment in &chosen {
+        println!("\n== {}: {} ({})", experiment.id, experiment.title, experiment.source);
+        let mut context = Context::new(experiment, options)?;
+        if let Some(missing) = context.missing() {
+            println!("skipped: {missing}");
+            continue;
+        }
+        if let Err(error) = (experiment.run)(&mut context).with_context(|| format!("{} failed", experiment.id)) {
+            if chosen.len() == 1 {
+                return Err(error);
+            }
+            println!("{error:#}");
+            failed.push(experiment.id);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} experiments failed: {}", failed.len(), chosen.len(), failed.join(", "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_one_of_a_kind_and_fit_a_file_name() {
+        for (i, experiment) in ALL.iter().enumerate() {
+            assert!(ALL[..i].iter().all(|e| e.id != experiment.id), "{} twice", experiment.id);
+            let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(experiment.id != "all" && experiment.id.chars().all(fits), "{}", experiment.id);
+            assert!(
+                !experiment.needs.rules.is_empty() && !experiment.needs.quick_rules.is_empty(),
+                "{}",
+                experiment.id
+            );
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Tables of results for a terminal.
+
+use std::fmt;
+
+/// Rows of text in aligned columns.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these heads of columns.
+    pub fn new(heads: &[&str]) -> Self {
+        Table { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it has not a cell for each head.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.add(cells.into());
+    }
+
+    /// Adds a row of as many cells as there are heads.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn add(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.rows[0].len(), "a cell for each head");
+        self.rows.push(cells);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows[0].len();
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..columns).map(width).collect();
+        // A column of numbers is read by its last digits.
+        let is_number = |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let right: Vec<_> = (0..columns).map(|c| self.rows[1..].iter().all(|row| is_number(&row[c]))).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, &width), &right) in row.iter().zip(&widths).zip(&right) {
+                let padding = " ".repeat(width - cell.chars().count());
+                line += &if right { format!("{padding}{cell}  ") } else { format!("{cell}{padding}  ") };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A count as people write it: `64 M`, `1.5 M`, `300`.
+pub fn count(n: u64) -> String {
+    let (unit, sign) = match n {
+        0..10_000 => return n.to_string(),
+        10_000..1_000_000 => (1e3, "k"),
+        1_000_000..1_000_000_000 => (1e6, "M"),
+        _ => (1e9, "G"),
+    };
+    let scaled = n as f64 / unit;
+    if scaled.fract() == 0.0 { format!("{scaled} {sign}") } else { format!("{scaled:.1} {sign}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() {
+        let mut table = Table::new(&["engine", "rate"]);
+        table.row(["compact".to_owned(), "9".to_owned()]);
+        table.row(["trie".to_owned(), "12.5".to_owned()]);
+        assert_eq!(table.to_string(), "engine   rate\ncompact     9\ntrie     12.5\n");
+    }
+
+    #[test]
+    fn counts_are_short() {
+        let counts = [(0, "0"), (9_999, "9999"), (310_516, "310.5 k"), (64_000_000, "64 M"), (1_500_000_000, "1.5 G")];
+        for (n, text) in counts {
+            assert_eq!(count(n), text);
+        }
+    }
+}

@@ -132,7 +132,7 @@ fn forwarder() -> (ForwarderHandle, Arc<Tables>) {
     static RUNNING: OnceLock<(Running, Arc<Tables>)> = OnceLock::new();
     let (running, tables) = RUNNING.get_or_init(|| {
         let tables = Arc::new(Tables::new(Oracle::new().query()));
-        let worker = Worker::new(WorkerConfig::default(), NameHashKey([1, 2]), Arc::clone(&tables), 3);
+        let worker = Worker::new(WorkerConfig::default(), NameHashKey::new([1, 2]), Arc::clone(&tables), 3);
         (byname_face::start(IoConfig::default(), worker, Vec::new()).expect("a thread"), tables)
     });
     (running.handle.clone(), Arc::clone(tables))

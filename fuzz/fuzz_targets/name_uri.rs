@@ -11,7 +11,7 @@ fn check(name: NameRef<'_>) {
     assert_eq!(name.to_string().parse::<Name>(), Ok(name.to_name()));
     assert_eq!(Name::from_components(name.components()), name.to_name());
     let mut prefixes = PrefixHashes::default();
-    let view = NameView::new(&NameHashKey([3, 4]), name, &mut prefixes);
+    let view = NameView::new(&NameHashKey::new([3, 4]), name, &mut prefixes);
     assert_eq!(view.len(), name.len());
     for depth in 0..=view.len() {
         let prefix = view.prefix(depth);

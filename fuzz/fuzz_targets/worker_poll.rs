@@ -157,7 +157,7 @@ impl Bench {
             dead_nonces_max: 64,
             producer_regions: vec!["/a".parse().expect("a literal name")],
         };
-        let worker = Worker::new(config, NameHashKey([1, 2]), Arc::clone(&tables), 3);
+        let worker = Worker::new(config, NameHashKey::new([1, 2]), Arc::clone(&tables), 3);
         let mut bench = Bench {
             worker,
             fib,

@@ -51,7 +51,7 @@ impl Router {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("byname.sock");
         let port = StreamPort::unix(&[&socket], StreamConfig::default()).expect("a socket");
-        let key = NameHashKey([3, 4]);
+        let key = NameHashKey::new([3, 4]);
         let engine = LongestFirst::new(key, 1000);
         let tables = Arc::new(Tables::new(engine.query()));
         let worker = Worker::new(WorkerConfig::default(), key, Arc::clone(&tables), 1);

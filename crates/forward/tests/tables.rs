@@ -11,7 +11,7 @@ use byname_lookup::prefix::LongestFirst;
 use byname_lookup::{Change, Control, EntryId, Update};
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 
-const KEY: NameHashKey = NameHashKey([5, 6]);
+const KEY: NameHashKey = NameHashKey::new([5, 6]);
 const NAMES: u64 = 3000;
 
 fn name(i: u64) -> Name {

@@ -10,7 +10,7 @@ use byname_lookup::prefix::LongestFirst;
 use byname_lookup::{Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Component, Name, NameHashKey, NameView, PrefixHashes};
 
-const KEY: NameHashKey = NameHashKey([1, 2]);
+const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
 /// The first `depth` components of `/a/b/c`.
 fn name(depth: usize) -> Name {

@@ -74,7 +74,7 @@ impl Drop for Router {
 
 impl Router {
     fn new(routes_max: usize) -> Self {
-        let key = NameHashKey([1, 2]);
+        let key = NameHashKey::new([1, 2]);
         let engine = LongestFirst::new(key, 100_000);
         let tables = Arc::new(Tables::new(engine.query()));
         let worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 1);

@@ -28,7 +28,7 @@ fn route(face: u64, cost: u64, flags: u64) -> Route {
 /// What the FIB says of exactly this name: (face, cost).
 fn rule(fib: &FibWriter, name: &Name) -> Vec<(u64, u64)> {
     let mut hashes = PrefixHashes::default();
-    let view = NameView::new(&NameHashKey([0; 2]), name.as_ref(), &mut hashes);
+    let view = NameView::new(&NameHashKey::new([0; 2]), name.as_ref(), &mut hashes);
     let found = fib.tables().fib().longest_match(&view).filter(|found| found.depth == view.len());
     let group = found.map(|found| fib.tables().group(found.entry).expect("a rule's group is set"));
     group.map_or(Vec::new(), |group| group.nexthops.iter().map(|n| (n.face.0, n.cost)).collect())
@@ -261,7 +261,7 @@ fn observed_routes_make_events() {
 #[test]
 #[ignore = "takes seconds and measures memory: run by itself, in release"]
 fn a_million_routes_are_fast_and_small() {
-    let engine = byname_lookup::prefix::LongestFirst::new(NameHashKey([1, 2]), 4_000_000);
+    let engine = byname_lookup::prefix::LongestFirst::new(NameHashKey::new([1, 2]), 4_000_000);
     let tables = Arc::new(Tables::new(engine.query()));
     let mut fib = FibWriter::new(Box::new(engine), tables);
     let mut rib = Rib::new(4_000_000);

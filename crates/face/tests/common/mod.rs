@@ -39,7 +39,7 @@ impl Router {
         ports.push(Box::new(port));
         let fib = Oracle::default();
         let tables = Arc::new(Tables::new(fib.query()));
-        let worker = Worker::new(WorkerConfig::default(), NameHashKey([3, 4]), tables.clone(), 5);
+        let worker = Worker::new(WorkerConfig::default(), NameHashKey::new([3, 4]), tables.clone(), 5);
         let running = start(config, worker, ports).expect("the thread starts");
         Router { running, udp, fib, tables, groups: 0 }
     }

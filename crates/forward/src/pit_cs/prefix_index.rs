@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use byname_wire::{Name, NameHashKey, PrefixHashes};
 
-    const KEY: NameHashKey = NameHashKey([1, 2]);
+    const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
     fn below(index: &PrefixIndex, uri: &str) -> Vec<u32> {
         let name: Name = uri.parse().expect("a name");

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 
-const KEY: NameHashKey = NameHashKey([3, 5]);
+const KEY: NameHashKey = NameHashKey::new([3, 5]);
 
 fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> PitEntry {
     let record = InRecord {

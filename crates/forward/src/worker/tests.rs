@@ -16,7 +16,7 @@ use crate::packet_pool::Packet;
 use crate::port::LinkFields;
 use crate::tables::{Nexthop, NexthopGroup};
 
-const KEY: NameHashKey = NameHashKey([7, 11]);
+const KEY: NameHashKey = NameHashKey::new([7, 11]);
 /// Faces 256 and 257 are applications, 300 and above other hosts.
 const APP: FaceId = FaceId(256);
 const APP_2: FaceId = FaceId(257);

@@ -90,7 +90,7 @@ fn worker(cs_policy: CsPolicy) -> Worker {
     let tables = Arc::new(Tables::new(fib.query()));
     tables.set_group(EntryId(0), Some(NexthopGroup { nexthops: [Nexthop { face: UPSTREAM, cost: 0 }].into() }));
     let config = WorkerConfig { cs_policy, ..Default::default() };
-    let mut worker = Worker::new(config, NameHashKey([3, 4]), tables, 1);
+    let mut worker = Worker::new(config, NameHashKey::new([3, 4]), tables, 1);
     for face in 256..260 {
         worker.face_up(FaceId(face), Scope::Local, LinkType::PointToPoint);
     }

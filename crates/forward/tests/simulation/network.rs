@@ -90,7 +90,7 @@ impl Network {
 
     /// Adds a router; returns its number.
     pub fn router(&mut self, config: WorkerConfig) -> usize {
-        let key = NameHashKey([self.random.next(), self.random.next()]);
+        let key = NameHashKey::new([self.random.next(), self.random.next()]);
         let control = LongestFirst::new(key, 1000);
         let tables = Arc::new(Tables::new(control.query()));
         let worker = Worker::new(config.clone(), key, tables.clone(), self.random.next());

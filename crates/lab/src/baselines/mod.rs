@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn answers(fib: &dyn PrefixFib, names: &[Name]) -> Vec<Option<PrefixMatch>> {
-        let key = NameHashKey([1, 2]);
+        let key = NameHashKey::new([1, 2]);
         let mut prefixes = vec![PrefixHashes::default(); names.len()];
         let views: Vec<_> = names.iter().zip(&mut prefixes).map(|(n, p)| NameView::new(&key, n.as_ref(), p)).collect();
         let mut out = vec![None; names.len()];

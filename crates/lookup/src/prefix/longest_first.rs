@@ -393,7 +393,7 @@ fn check_key(key: &NameHashKey) -> NameHashKey {
         let name = Name::default().join(Component::generic(&[b'c', b'h', b'e', b'c', b'k', i]));
         hash_name(key, name.as_ref())
     };
-    NameHashKey([word(0), word(1)])
+    NameHashKey::new([word(0), word(1)])
 }
 
 /// Refuses a batch that sets two names of one digest.

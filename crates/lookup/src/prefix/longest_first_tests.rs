@@ -2,7 +2,7 @@ use byname_wire::PrefixHashes;
 
 use super::*;
 
-const KEY: NameHashKey = NameHashKey([1, 2]);
+const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
 fn name(components: &[&str]) -> Name {
     components.iter().fold(Name::default(), |name, c| name.join(Component::generic(c.as_bytes())))

@@ -51,7 +51,7 @@ fn datasets_do_not_fill_the_memory() {
 fn a_million_registrations_take_a_few_seconds() {
     let mut router = Router::new(4_000_000);
     router.management = {
-        let key = NameHashKey([1, 2]);
+        let key = NameHashKey::new([1, 2]);
         let engine = LongestFirst::new(key, 4_000_000);
         let tables = Arc::new(Tables::new(engine.query()));
         let fib = FibWriter::new(Box::new(engine), tables);

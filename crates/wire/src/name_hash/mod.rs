@@ -1,0 +1,176 @@
+//! The keyed hash of a name and of all its prefixes, in one pass [So §2.1].
+//!
+//! 128 bits for each prefix, in two halves: tables take places from one and fingerprints from the
+//! other, and compare both where a wrong match must be out of reach. The key is drawn at start, so
+//! no stranger can make names collide.
+
+mod aes;
+mod siphash;
+
+use crate::name::{COMPONENTS_MAX, NameRef};
+
+/// What names are hashed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HashFunction {
+    /// SipHash-1-3: a published claim, and the fewest rounds that keep it for hash tables.
+    #[default]
+    SipHash13,
+    /// SipHash-2-4: what its authors advise where digests leave the process.
+    SipHash24,
+    /// Four-round AES, summed over blocks: fastest, and nobody's reviewed design.
+    Aes,
+}
+
+/// The secret of one forwarder, and the function that it goes with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NameHashKey(Keyed);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+// Keys are few and passed by reference; the larger one is what makes its function fast.
+#[allow(clippy::large_enum_variant)]
+enum Keyed {
+    SipHash13(siphash::SipHash<1, 3>),
+    SipHash24(siphash::SipHash<2, 4>),
+    Aes(aes::AesHash),
+}
+
+impl NameHashKey {
+    /// A key of the default function.
+    pub const fn new(secret: [u64; 2]) -> Self {
+        NameHashKey(Keyed::SipHash13(siphash::SipHash::new(secret)))
+    }
+
+    /// A key of `function`.
+    pub fn with_function(function: HashFunction, secret: [u64; 2]) -> Self {
+        NameHashKey(match function {
+            HashFunction::SipHash13 => Keyed::SipHash13(siphash::SipHash::new(secret)),
+            HashFunction::SipHash24 => Keyed::SipHash24(siphash::SipHash::new(secret)),
+            HashFunction::Aes => Keyed::Aes(aes::AesHash::new(secret)),
+        })
+    }
+}
+
+/// The 128-bit keyed hash of a name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest {
+    /// The first half: what tables find places with.
+    pub hash: u64,
+    /// The second half: what tells names apart that share the first.
+    pub check: u64,
+}
+
+/// Digests of all prefixes of one name, and where each prefix ends. Meant to be used again.
+// Digests first: one cache line holds those of four depths.
+#[derive(Clone)]
+#[repr(C, align(64))]
+pub struct PrefixHashes {
+    /// `digest[d]`: of the first `d` components.
+    digest: [Digest; COMPONENTS_MAX + 1],
+    /// `end[d]`: octets of the first `d` components. `end[0] == 0`.
+    end: [u16; COMPONENTS_MAX + 1],
+    len: usize,
+}
+
+impl Default for PrefixHashes {
+    fn default() -> Self {
+        PrefixHashes { digest: [Digest::default(); COMPONENTS_MAX + 1], end: [0; COMPONENTS_MAX + 1], len: 0 }
+    }
+}
+
+impl PrefixHashes {
+    /// Hashes all prefixes of `name`.
+    ///
+    /// # Panics
+    /// If `name` was joined beyond [`COMPONENTS_MAX`] components or 65,535 octets.
+    pub fn fill(&mut self, key: &NameHashKey, name: NameRef<'_>) {
+        assert!(name.value().len() <= usize::from(u16::MAX), "no packet carries a name this long");
+        match &key.0 {
+            Keyed::SipHash13(function) => function.fill(name, self),
+            Keyed::SipHash24(function) => function.fill(name, self),
+            Keyed::Aes(function) => function.fill(name, self),
+        }
+    }
+
+    /// Hashes all prefixes of all `names`, each into its place of `out`.
+    ///
+    /// # Panics
+    /// If the lengths differ, or as [`PrefixHashes::fill`].
+    pub fn fill_burst(key: &NameHashKey, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+        assert_eq!(names.len(), out.len());
+        for (name, out) in names.iter().zip(out) {
+            out.fill(key, *name);
+        }
+    }
+}
+
+/// The hash of one whole name: equals `view.hash(view.len())`.
+pub fn hash_name(key: &NameHashKey, name: NameRef<'_>) -> u64 {
+    digest_name(key, name).hash
+}
+
+/// The digest of one whole name: equals `view.digest(view.len())`.
+pub fn digest_name(key: &NameHashKey, name: NameRef<'_>) -> Digest {
+    match &key.0 {
+        Keyed::SipHash13(function) => function.digest(name.value()),
+        Keyed::SipHash24(function) => function.digest(name.value()),
+        Keyed::Aes(function) => function.digest(name),
+    }
+}
+
+/// A name with the hashes of all its prefixes: what tables look up.
+#[derive(Clone, Copy)]
+pub struct NameView<'a> {
+    name: NameRef<'a>,
+    prefixes: &'a PrefixHashes,
+}
+
+impl<'a> NameView<'a> {
+    /// Fills `prefixes` from `name` and pairs them.
+    pub fn new(key: &NameHashKey, name: NameRef<'a>, prefixes: &'a mut PrefixHashes) -> Self {
+        prefixes.fill(key, name);
+        NameView { name, prefixes }
+    }
+    /// Pairs a name with hashes that were filled from it before.
+    ///
+    /// # Panics
+    /// If `prefixes` were filled from a name of another length in octets.
+    pub fn from_filled(name: NameRef<'a>, prefixes: &'a PrefixHashes) -> Self {
+        assert_eq!(usize::from(prefixes.end[prefixes.len]), name.value().len());
+        NameView { name, prefixes }
+    }
+    /// The name.
+    pub fn name(&self) -> NameRef<'a> {
+        self.name
+    }
+    /// Number of components.
+    pub fn len(&self) -> usize {
+        self.prefixes.len
+    }
+    /// Whether this is `/`.
+    pub fn is_empty(&self) -> bool {
+        self.prefixes.len == 0
+    }
+    /// Digest of the first `depth` components; `depth <= len()`.
+    pub fn digest(&self, depth: usize) -> Digest {
+        self.prefixes.digest[depth]
+    }
+    /// The digest's first half.
+    pub fn hash(&self, depth: usize) -> u64 {
+        self.digest(depth).hash
+    }
+    /// The digest's second half: as good as independent of the first.
+    pub fn check(&self, depth: usize) -> u64 {
+        self.digest(depth).check
+    }
+    /// Hash of the whole name.
+    pub fn full_hash(&self) -> u64 {
+        self.hash(self.len())
+    }
+    /// The first `depth` components; `depth <= len()`.
+    pub fn prefix(&self, depth: usize) -> NameRef<'a> {
+        NameRef::from_checked(&self.name.value()[..usize::from(self.prefixes.end[depth])])
+    }
+}
+
+#[cfg(test)]
+mod tests;

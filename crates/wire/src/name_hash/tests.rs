@@ -1,0 +1,86 @@
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher13, SipHasher24};
+
+use super::*;
+use crate::name::{Component, Name};
+
+const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+
+fn reference<H: Hasher + Hasher128>(mut hasher: H, octets: &[u8]) -> Digest {
+    hasher.write(octets);
+    let digest = hasher.finish128();
+    Digest { hash: digest.h1, check: digest.h2 }
+}
+
+/// Names whose components begin and end at every place within words and blocks.
+fn name_of_many_lengths() -> Name {
+    let mut name = Name::default();
+    for len in [0, 1, 3, 5, 6, 7, 8, 9, 14, 15, 16, 22, 300, 2, 0, 0] {
+        name = name.join(Component::generic(&vec![len as u8; len]));
+    }
+    name
+}
+
+#[test]
+fn every_prefix_has_siphash_of_its_octets() {
+    let [k0, k1] = SECRET;
+    let name = name_of_many_lengths();
+    let mut prefixes = PrefixHashes::default();
+    for function in [HashFunction::SipHash13, HashFunction::SipHash24] {
+        let key = NameHashKey::with_function(function, SECRET);
+        let view = NameView::new(&key, name.as_ref(), &mut prefixes);
+        assert_eq!(view.len(), name.as_ref().len());
+        for depth in 0..=view.len() {
+            let octets = view.prefix(depth).value();
+            let reference = match function {
+                HashFunction::SipHash13 => reference(SipHasher13::new_with_keys(k0, k1), octets),
+                _ => reference(SipHasher24::new_with_keys(k0, k1), octets),
+            };
+            assert_eq!(view.digest(depth), reference);
+            assert_eq!((view.hash(depth), view.check(depth)), (reference.hash, reference.check));
+        }
+    }
+}
+
+#[test]
+fn every_function_gives_a_prefix_what_it_has_alone() {
+    for function in [HashFunction::SipHash13, HashFunction::SipHash24, HashFunction::Aes] {
+        let key = NameHashKey::with_function(function, SECRET);
+        let name = name_of_many_lengths();
+        let mut prefixes = PrefixHashes::default();
+        let view = NameView::new(&key, name.as_ref(), &mut prefixes);
+        for depth in 0..=view.len() {
+            assert_eq!(view.prefix(depth), name.as_ref().prefix(depth));
+            assert_eq!(view.digest(depth), digest_name(&key, view.prefix(depth)));
+        }
+        assert_eq!(view.full_hash(), hash_name(&key, name.as_ref()));
+        NameView::from_filled(name.as_ref(), &prefixes);
+    }
+}
+
+#[test]
+fn names_at_the_limit_fit() {
+    let value = [8, 0].repeat(COMPONENTS_MAX);
+    let name = NameRef::new(&value).unwrap();
+    let mut prefixes = PrefixHashes::default();
+    let view = NameView::new(&NameHashKey::new(SECRET), name, &mut prefixes);
+    assert_eq!(view.len(), COMPONENTS_MAX);
+    let [k0, k1] = SECRET;
+    assert_eq!(view.digest(COMPONENTS_MAX), reference(SipHasher13::new_with_keys(k0, k1), &value));
+}
+
+#[test]
+fn key_and_function_matter() {
+    let name: Name = "/a".parse().unwrap();
+    let mut digests = Vec::new();
+    for function in [HashFunction::SipHash13, HashFunction::SipHash24, HashFunction::Aes] {
+        for secret in [[0, 1], [1, 0]] {
+            let digest = digest_name(&NameHashKey::with_function(function, secret), name.as_ref());
+            digests.extend([digest.hash, digest.check]);
+        }
+    }
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), 12);
+}

@@ -8,9 +8,13 @@ mod baselines;
 mod experiments;
 mod peer;
 mod plot;
+mod prefix;
+mod progress;
 mod record;
 mod routes;
+mod size;
 mod wire;
+mod workload;
 
 use clap::{Parser, Subcommand};
 
@@ -28,6 +32,8 @@ enum Experiment {
     Wire(wire::Options),
     /// Registers routes in bulk through management, while traffic runs if asked.
     Routes(routes::Options),
+    /// Longest name prefix match on one engine, or on several in turn.
+    Prefix(prefix::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -38,6 +44,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
         Experiment::Routes(options) => routes::run(&options),
+        Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

@@ -1,0 +1,204 @@
+//! Options of `byname-lab prefix`, which are also what experiments fill in.
+
+use byname_lookup::Pages;
+use byname_lookup::prefix::BURST_MAX;
+use clap::{Args, Parser, ValueEnum};
+use serde::Serialize;
+
+use crate::size;
+use crate::workload::{Kind, NameChoice};
+
+/// Measures longest name prefix match on one engine, or on several in turn.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Engine to measure (`--engine list` shows them).
+    #[arg(long, default_value = "longest_first")]
+    pub engine: String,
+    /// Engines to measure in turn in one process, over the same names, in place of --engine.
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    pub compare: Vec<String>,
+    /// Rules in the table: 64M is 64,000,000 and 64Mi is 67,108,864. Lists of URLs may hold fewer.
+    #[arg(long, default_value = "1M", value_parser = size::count)]
+    pub rules: u64,
+    /// Components of the deepest rules that are made up.
+    #[arg(long, default_value_t = 7, value_parser = components)]
+    pub components: usize,
+    /// The rules.
+    #[command(flatten)]
+    pub workload: Kind,
+    /// The names.
+    #[command(flatten)]
+    pub names: NameChoice,
+    /// Random components appended to each name that is a hit.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub suffix: usize,
+    /// Names prepared, in random order; fewer than the processor's caches hold would flatter.
+    #[arg(long, default_value = "8M", value_parser = size::count, value_name = "N")]
+    pub draws: u64,
+    /// Readers, each on a core of its own.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Pages that the table lies on; 2m and 1g are reserved first, as root, and given back.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub pages: PageSize,
+    /// Bytes of pages to reserve, in place of an estimate (with --pages 2m or 1g).
+    #[arg(long, value_parser = size::count, value_name = "BYTES")]
+    pub reserve: Option<u64>,
+    /// Names looked up together.
+    #[arg(long, default_value_t = 32, value_parser = burst)]
+    pub burst: usize,
+    /// Seconds of measuring in all, for each engine.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Repetitions that the seconds are divided into; the median is reported.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: u32,
+    /// The keyed hash of names.
+    #[arg(long, value_enum, default_value = "siphash13")]
+    pub hash: Hash,
+    /// What is particular to some engines.
+    #[command(flatten)]
+    pub tuning: Tuning,
+    /// Also measure a reader while a writer changes rules as fast as it can.
+    #[arg(long)]
+    pub updates: bool,
+    /// The same, with the writer held to this rate.
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    pub updates_per_s: Option<u64>,
+    /// Changes in each batch that the writer applies.
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub batch: u32,
+    /// Seed of the rules, the names and the key.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print the record as one line of JSON and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Default for Options {
+    /// What the command line has when it says nothing.
+    fn default() -> Self {
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            options: Options,
+        }
+        Alone::parse_from(["prefix"]).options
+    }
+}
+
+/// Options that only some engines take; the others refuse them.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Tuning {
+    /// compact: compare the octets of names, too.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
+    /// binary_search: compare names wherever a fingerprint matches, or once at the end.
+    #[arg(long, value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// Which cache lines are asked for ahead (longest_first, two_stage, binary_search).
+    #[arg(long, value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetch>,
+    /// two_stage: the depth M that a lookup starts at.
+    #[arg(long, value_name = "M")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_depth: Option<usize>,
+    /// Rules a bucket, on average, at most (longest_first, two_stage, binary_search).
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_factor: Option<f64>,
+    /// level_pulling: prefixes with more children than this are starting points.
+    #[arg(long, value_name = "T")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<usize>,
+}
+
+/// When names are compared [Yuan §3.2.2].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Wherever a fingerprint matches.
+    Always,
+    /// Once the length is found, again from the start if that was wrong.
+    AtEnd,
+}
+
+/// What is prefetched [Yuan §3.3.3], [So §2.2].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefetch {
+    /// Nothing.
+    None,
+    /// The bucket that is visited first.
+    First,
+    /// The buckets of all prefixes.
+    All,
+    /// The next bucket of each name of a burst.
+    Burst,
+    /// The bucket of the next probe, at each probe.
+    Cascade,
+}
+
+/// The keyed hash of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hash {
+    /// SipHash with one and three rounds.
+    #[value(name = "siphash13")]
+    SipHash13,
+    /// SipHash with two and four rounds.
+    #[value(name = "siphash24")]
+    SipHash24,
+    /// A chain of AES rounds.
+    Aes,
+}
+
+/// The pages of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+pub enum PageSize {
+    /// 4 KiB.
+    #[value(name = "4k")]
+    #[serde(rename = "4k")]
+    Small,
+    /// 2 MiB where the kernel has them to give.
+    #[value(name = "auto")]
+    #[serde(rename = "auto")]
+    Large,
+    /// 2 MiB, reserved.
+    #[value(name = "2m")]
+    #[serde(rename = "2m")]
+    Reserved2M,
+    /// 1 GiB, reserved.
+    #[value(name = "1g")]
+    #[serde(rename = "1g")]
+    Reserved1G,
+}
+
+impl From<PageSize> for Pages {
+    fn from(size: PageSize) -> Pages {
+        match size {
+            PageSize::Small => Pages::Small,
+            PageSize::Large => Pages::Large,
+            PageSize::Reserved2M => Pages::Reserved2M,
+            PageSize::Reserved1G => Pages::Reserved1G,
+        }
+    }
+}
+
+fn burst(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
+        _ => Err(format!("a burst has 1 to {BURST_MAX} names")),
+    }
+}
+
+fn components(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(components) if (1..=32).contains(&components) => Ok(components),
+        _ => Err("rules have 1 to 32 components".to_owned()),
+    }
+}

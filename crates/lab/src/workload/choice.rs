@@ -1,0 +1,222 @@
+//! `--workload` and `--names`: choices of which some take a file.
+
+use std::path::PathBuf;
+
+use clap::builder::{NonEmptyStringValueParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
+use serde::Serialize;
+
+/// How URLs become names [Yuan, Table 3].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// `/net/named-data/www/project`: the host's labels reversed.
+    #[default]
+    Tld,
+    /// `/named-data.net/www/project`: the site first, then what is before it.
+    Site,
+    /// `/www.named-data.net/project`: the host as one component.
+    Host,
+}
+
+/// A population of rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Names of the same depth without a common prefix [Yuan §3.3.1].
+    WorstCase,
+    /// The same with depths from 1 up.
+    Random,
+    /// Chains: every prefix of a name is a rule.
+    Nested,
+    /// Nested chains, asked for names with garbage below each of their rules.
+    Adversarial,
+    /// The names of a list of URLs.
+    Urls {
+        /// One URL a line, without its scheme; may be compressed by xz.
+        file: PathBuf,
+        /// How they become names.
+        scheme: Scheme,
+    },
+    /// Prefixes of a trace's names, in the distribution of depths of [So §4.1].
+    So {
+        /// The trace: a list as for `Urls`.
+        file: PathBuf,
+    },
+}
+
+/// Which names are looked up.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NameChoice {
+    /// Names that rules cover.
+    Hit,
+    /// Names that no rule covers.
+    Miss,
+    /// A share of hits, the rest misses.
+    Mixed(f64),
+    /// Hits, the r-th most popular with a probability like r to the power of minus this.
+    Zipf(f64),
+    /// The first so many components of a hit, then garbage up to 32 components.
+    Garbage(usize),
+    /// Hits in the order of a trace: 32-bit object ids, or lines that end with a path.
+    Trace(PathBuf),
+}
+
+impl Kind {
+    /// As on the command line, without a folder.
+    pub fn label(&self) -> String {
+        match self {
+            Kind::WorstCase => "worst-case".to_owned(),
+            Kind::Random => "random".to_owned(),
+            Kind::Nested => "nested".to_owned(),
+            Kind::Adversarial => "adversarial".to_owned(),
+            Kind::Urls { file, scheme } => format!("urls {} {}", file_name(file), format!("{scheme:?}").to_lowercase()),
+            Kind::So { file } => format!("so {}", file_name(file)),
+        }
+    }
+}
+
+impl NameChoice {
+    /// As on the command line, without a folder.
+    pub fn label(&self) -> String {
+        match self {
+            NameChoice::Hit => "hit".to_owned(),
+            NameChoice::Miss => "miss".to_owned(),
+            NameChoice::Mixed(share) => format!("mixed:{share}"),
+            NameChoice::Zipf(exponent) => format!("zipf:{exponent}"),
+            NameChoice::Garbage(depth) => format!("garbage:{depth}"),
+            NameChoice::Trace(file) => format!("trace {}", file_name(file)),
+        }
+    }
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// An option of one word, or of a word and a file.
+fn word_and_file(id: &'static str, default: &'static str, help: &'static str) -> Arg {
+    Arg::new(id)
+        .long(id)
+        .num_args(1..=2)
+        .value_names(["KIND", "FILE"])
+        .default_value(default)
+        .action(ArgAction::Set)
+        .value_parser(ValueParser::new(NonEmptyStringValueParser::new()))
+        .help(help)
+}
+
+fn words(matches: &ArgMatches, id: &str) -> (String, Option<PathBuf>) {
+    let mut words = matches.get_many::<String>(id).into_iter().flatten();
+    (words.next().cloned().unwrap_or_default(), words.next().map(PathBuf::from))
+}
+
+/// Pairs a word with its file, or says what is wrong.
+fn with_file(id: &str, word: &str, file: Option<PathBuf>) -> Result<PathBuf, Error> {
+    file.ok_or_else(|| bad(format!("--{id} {word} needs a file: --{id} {word} FILE")))
+}
+
+fn bad(text: String) -> Error {
+    Error::raw(ErrorKind::InvalidValue, text + "\n")
+}
+
+impl FromArgMatches for Kind {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let (word, file) = words(matches, "workload");
+        let scheme = matches.get_one::<Scheme>("scheme").copied().unwrap_or_default();
+        let kind = match word.as_str() {
+            "urls" => return Ok(Kind::Urls { file: with_file("workload", &word, file)?, scheme }),
+            "so" => return Ok(Kind::So { file: with_file("workload", &word, file)? }),
+            "worst-case" => Kind::WorstCase,
+            "random" => Kind::Random,
+            "nested" => Kind::Nested,
+            "adversarial" => Kind::Adversarial,
+            _ => {
+                return Err(bad(format!(
+                    "there is no workload '{word}': worst-case, random, nested, adversarial, urls FILE or so FILE"
+                )));
+            }
+        };
+        if file.is_some() {
+            return Err(bad(format!("--workload {word} takes no file")));
+        }
+        Ok(kind)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Kind {
+    fn augment_args(command: Command) -> Command {
+        command
+            .arg(word_and_file(
+                "workload",
+                "worst-case",
+                "Rules: worst-case, random (depths from 1 up), nested (each prefix of a name is a rule), adversarial \
+                 (garbage below nested rules), urls FILE, or so FILE (prefixes of a trace's names as in [So §4.1])",
+            ))
+            .arg(
+                Arg::new("scheme")
+                    .long("scheme")
+                    .value_parser(clap::value_parser!(Scheme))
+                    .default_value("tld")
+                    .help("How the URLs of a list become names"),
+            )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for NameChoice {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let (word, file) = words(matches, "names");
+        if word == "trace" {
+            return Ok(NameChoice::Trace(with_file("names", &word, file)?));
+        }
+        if file.is_some() {
+            return Err(bad(format!("--names {word} takes no file")));
+        }
+        let (kind, number) = word.split_once(':').unwrap_or((&word, ""));
+        let choice = match (kind, number.parse::<f64>()) {
+            ("hit", _) if number.is_empty() => NameChoice::Hit,
+            ("miss", _) if number.is_empty() => NameChoice::Miss,
+            ("mixed", Ok(share)) if (0.0..=1.0).contains(&share) => NameChoice::Mixed(share),
+            ("zipf", Ok(exponent)) if (0.0..=4.0).contains(&exponent) => NameChoice::Zipf(exponent),
+            ("garbage", Ok(depth)) if depth.fract() == 0.0 && (0.0..32.0).contains(&depth) => {
+                NameChoice::Garbage(depth as usize)
+            }
+            _ => {
+                return Err(bad(format!(
+                    "there are no names '{word}': hit, miss, mixed:P (P of them hits, 0 to 1), zipf:S (S up to 4), \
+                     garbage:D (D components that match, below 32) or trace FILE"
+                )));
+            }
+        };
+        Ok(choice)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for NameChoice {
+    fn augment_args(command: Command) -> Command {
+        command.arg(word_and_file(
+            "names",
+            "hit",
+            "Names looked up: hit, miss, mixed:P (a share P of hits), zipf:S (hits with popularity rank^-S), garbage:D \
+             (D components of a hit, then garbage up to 32), or trace FILE (hits in the order of a trace)",
+        ))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

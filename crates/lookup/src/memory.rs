@@ -64,6 +64,8 @@ impl Lines {
     /// If the kernel refuses them, with what to do in the text.
     pub(crate) fn zeroed(lines: usize, pages: Pages) -> io::Result<Self> {
         let bytes = lines * size_of::<Line>();
+        // A small table would leave most of a large page unused.
+        let pages = if pages == Pages::Reserved1G && bytes < 1 << 29 { Pages::Large } else { pages };
         let reserved = pages.reservation(bytes).is_some();
         if cfg!(loom) || !cfg!(target_os = "linux") || (bytes < MAPPED_BYTES_MIN && !reserved) {
             return Ok(Lines(Store::Heap(

@@ -18,7 +18,7 @@ pub enum Change<K> {
 
 /// What [`Control::apply`] did to the query half.
 pub enum Update<Q: ?Sized> {
-    /// Readers must be given this query half instead of theirs.
+    /// Readers must have this query half instead of theirs before the next [`Control::apply`].
     Replace(Arc<Q>),
     /// The query half that readers have shows the changes already.
     Patched,
@@ -52,6 +52,29 @@ pub enum BuildError {
         /// Its components.
         depth: usize,
     },
+    /// A bulk load takes rules in canonical order, each once.
+    #[error("the rules are not in canonical order")]
+    Unsorted,
+    /// The engine has no room for an id this large.
+    #[error("the entry id {entry} is not below {entries_max}")]
+    EntryOutOfRange {
+        /// The id.
+        entry: u32,
+        /// Ids are below this.
+        entries_max: u32,
+    },
+    /// The table cannot grow.
+    #[error("no memory for the table: {reason}")]
+    Memory {
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl From<std::io::Error> for BuildError {
+    fn from(error: std::io::Error) -> Self {
+        BuildError::Memory { reason: error.to_string() }
+    }
 }
 
 /// The control half of an engine.

@@ -1,1 +1,0 @@
-//! byname's own engine.

@@ -1,0 +1,169 @@
+//! A table made at once from sorted rules, of which no names are kept.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
+
+use super::part::{Part, SLOTS, tag_of};
+use super::query::{Query, Shared, fattest};
+use super::word::{self, Answer, Word};
+use super::{DEPTH_MAX, ENTRIES_MAX, Options};
+use crate::entry::EntryId;
+use crate::prefix::PrefixFib;
+use crate::update::BuildError;
+
+/// Entries whose lines are on their way.
+const AHEAD: usize = 48;
+
+/// A prefix of the rule pushed last at which a node is, or may be.
+struct Open {
+    depth: usize,
+    rule: Option<EntryId>,
+    has_children: bool,
+}
+
+/// An entry on its way to its bucket.
+struct Waiting {
+    hash: u64,
+    tag: u16,
+    word: Word,
+}
+
+/// Builds a query half from rules in NDN's canonical order.
+///
+/// Since neighbours share their prefixes, the trie is known from one pass, and nothing of a rule
+/// need be kept but its entry: a billion rules take 11.4 GB in all. What is made so cannot be
+/// changed afterwards; for that, give the rules to [`Compact`](super::Compact).
+pub struct BulkLoader {
+    key: NameHashKey,
+    shared: Arc<Shared>,
+    part: Part,
+    /// From `/` to the last rule.
+    open: Vec<Open>,
+    last: Vec<u8>,
+    hashes: Box<PrefixHashes>,
+    waiting: VecDeque<Waiting>,
+    nodes: usize,
+}
+
+impl BulkLoader {
+    /// Room for `nodes` nodes: one for each rule but `/`, and one for each other prefix below which
+    /// rules branch (so at most twice the rules, and hardly more than the rules if these share no
+    /// first components).
+    ///
+    /// # Errors
+    /// If the kernel refuses memory on such pages.
+    pub fn new(key: NameHashKey, nodes: usize, options: &Options) -> Result<Self, BuildError> {
+        let slots = nodes as u128 * 100 / u128::from(options.fill_percent.clamp(1, 99));
+        let buckets = u32::try_from(slots / SLOTS as u128 + 2)
+            .map_err(|_| BuildError::Memory { reason: format!("{nodes} nodes need more than 2^32 buckets") })?;
+        let root = Open { depth: 0, rule: None, has_children: false };
+        Ok(BulkLoader {
+            key,
+            shared: Arc::new(Shared::new(word::fingerprint_mask(options.fingerprint_bits))),
+            part: Part::new(buckets, options.pages)?,
+            open: vec![root],
+            last: Vec::new(),
+            hashes: Box::default(),
+            waiting: VecDeque::with_capacity(AHEAD),
+            nodes: 0,
+        })
+    }
+
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// If it does not come after the rule before it in canonical order, is deeper than
+    /// [`DEPTH_MAX`], has an entry not below [`ENTRIES_MAX`], or finds no room. The loader is of no
+    /// use then.
+    pub fn push(&mut self, name: NameRef<'_>, entry: EntryId) -> Result<(), BuildError> {
+        let depth = name.len();
+        if depth > DEPTH_MAX {
+            return Err(BuildError::TooDeep { depth });
+        }
+        if entry.0 >= ENTRIES_MAX {
+            return Err(BuildError::EntryOutOfRange { entry: entry.0, entries_max: ENTRIES_MAX });
+        }
+        if depth == 0 && self.open.len() == 1 && self.open[0].rule.is_none() && self.nodes == 0 {
+            self.open[0].rule = Some(entry);
+            self.shared.set_root(Some(entry));
+            return Ok(());
+        }
+        if name <= NameRef::new_checked_before(&self.last) {
+            return Err(BuildError::Unsorted);
+        }
+        let shared = self.shared_depth(name);
+        self.close_below(shared)?;
+        self.open.push(Open { depth, rule: Some(entry), has_children: false });
+        self.shared.deepen(depth);
+        self.last.clear();
+        self.last.extend_from_slice(name.value());
+        self.hashes.fill(&self.key, name);
+        Ok(())
+    }
+
+    /// The query half.
+    ///
+    /// # Errors
+    /// If the last entries find no room.
+    pub fn finish(mut self) -> Result<Arc<dyn PrefixFib>, BuildError> {
+        self.close_below(0)?;
+        while !self.waiting.is_empty() {
+            self.place_first()?;
+        }
+        Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]) }))
+    }
+
+    /// Components that `name` shares with the last rule.
+    fn shared_depth(&self, name: NameRef<'_>) -> usize {
+        let last = NameView::from_filled(NameRef::new_checked_before(&self.last), &self.hashes);
+        let octets = name.value().iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+        (1..=last.len()).take_while(|&depth| last.prefix(depth).value().len() <= octets).last().unwrap_or(0)
+    }
+
+    /// Writes the entries of the open nodes deeper than `depth`: nothing more comes below them.
+    fn close_below(&mut self, depth: usize) -> Result<(), BuildError> {
+        while let Some(node) = self.open.pop_if(|node| node.depth > depth) {
+            let above = self.open.last_mut().expect("`/` stays open");
+            if above.depth < depth {
+                // The next rule leaves the edge to this node at `depth`: a branch.
+                self.open.push(Open { depth, rule: None, has_children: true });
+            } else {
+                above.has_children = true;
+            }
+            self.write(&node)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the entry of a node, whose parent is the last one open, on its way.
+    fn write(&mut self, node: &Open) -> Result<(), BuildError> {
+        let last = NameView::from_filled(NameRef::new_checked_before(&self.last), &self.hashes);
+        let above = self.open.last().expect("`/` stays open").depth;
+        let ruled = self.open[1..].iter().rev().find_map(|open| Some((open.rule?, open.depth)));
+        let answer = match (node.rule, ruled) {
+            (Some(rule), _) if node.has_children => Answer::Ruled(rule),
+            (Some(rule), _) => Answer::Leaf(rule),
+            (None, Some((rule, depth))) => Answer::Inherited(rule, depth),
+            (None, None) => Answer::Bare,
+        };
+        let handle = fattest(above, node.depth);
+        let hash = last.hash(handle);
+        let word = Word::new(answer, node.depth - handle, last.check(node.depth));
+        self.part.prefetch(self.part.primary(hash));
+        self.waiting.push_back(Waiting { hash, tag: tag_of(last.check(handle)), word });
+        if self.waiting.len() == AHEAD { self.place_first() } else { Ok(()) }
+    }
+
+    fn place_first(&mut self) -> Result<(), BuildError> {
+        let Some(Waiting { hash, tag, word }) = self.waiting.pop_front() else { return Ok(()) };
+        let alike = |other: Word| other.looks_like(word, self.shared.fingerprint_mask);
+        if self.part.find(self.part.primary(hash), tag, alike, &mut ()).is_some() {
+            return Err(BuildError::Collision);
+        }
+        self.nodes += 1;
+        let placed = self.part.insert(hash, tag, word, &mut |_, _| {});
+        placed.map(|_| ()).ok_or(BuildError::Full { rules: self.nodes - 1 })
+    }
+}

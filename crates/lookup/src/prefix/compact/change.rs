@@ -1,0 +1,267 @@
+//! One change of one rule: what is written, and in which order.
+//!
+//! Whatever a lookup sees of a change, its answer is that of before or of after:
+//!
+//! - An answer is one word, changed in one step.
+//! - A new node's entry is there before anything tells that names go on below its parent.
+//! - Where a node's handle goes to another node, the entry is handed over in one step, and what
+//!   stands under the new handle was there before.
+//! - Before an entry is taken out the change counter is raised, so that a lookup which saw the trie
+//!   as it was above the entry, and then missed the entry, is repeated.
+
+use byname_wire::{NameRef, NameView};
+
+use super::part::tag_of;
+use super::query::fattest;
+use super::table::Key;
+use super::trie::{ROOT, Spot, TrieFull};
+use super::word::{Answer, Word};
+use super::{Compact, NodeId};
+use crate::entry::EntryId;
+use crate::prefix::{PrefixFib as _, PrefixMatch};
+use crate::update::BuildError;
+
+/// Both halves of a prefix's hash.
+#[derive(Clone, Copy)]
+struct Digest {
+    hash: u64,
+    check: u64,
+}
+
+impl Digest {
+    fn of(view: &NameView<'_>, depth: usize) -> Self {
+        Digest { hash: view.hash(depth), check: view.check(depth) }
+    }
+    fn key(self, extent: usize) -> Key {
+        Key { hash: self.hash, tag: tag_of(self.check), extent }
+    }
+}
+
+impl From<TrieFull> for BuildError {
+    fn from(_: TrieFull) -> Self {
+        BuildError::Memory { reason: "the store of names is full".to_owned() }
+    }
+}
+
+impl Compact {
+    /// Sets or removes the rule of a name. Returns the entry that it had.
+    pub(super) fn change(
+        &mut self,
+        view: &NameView<'_>,
+        entry: Option<EntryId>,
+    ) -> Result<Option<EntryId>, BuildError> {
+        let spot = self.trie.find(view);
+        let before = if let Spot::At(node) = spot { self.trie.node(node).rule() } else { None };
+        match entry {
+            _ if before == entry => {}
+            Some(_) if before.is_none() && self.rules == self.rules_max => {
+                return Err(BuildError::Full { rules: self.rules });
+            }
+            Some(entry) => self.set(view, spot, entry)?,
+            None => self.remove(view, spot),
+        }
+        self.rules = self.rules + usize::from(entry.is_some()) - usize::from(before.is_some());
+        Ok(before)
+    }
+
+    fn set(&mut self, view: &NameView<'_>, spot: Spot, entry: EntryId) -> Result<(), BuildError> {
+        self.shared.begin_change(view);
+        self.shared.deepen(view.len());
+        self.collided = false;
+        let node = match spot {
+            Spot::At(ROOT) => {
+                self.trie.set_rule(ROOT, Some(entry));
+                self.shared.set_root(Some(entry));
+                return Ok(());
+            }
+            Spot::At(node) => {
+                let ruled = self.trie.node(node).rule().is_some();
+                self.trie.set_rule(node, Some(entry));
+                self.refresh(node, view.check(view.len()));
+                self.spread(node);
+                // The entry is as it was but for the answer: it collides with nothing new.
+                if ruled {
+                    return Ok(());
+                }
+                node
+            }
+            Spot::Below(parent) => self.add_leaf(view, parent, entry)?,
+            Spot::Within { child, depth } if depth == view.len() => self.split(view, child, depth, Some(entry))?,
+            Spot::Within { child, depth } => {
+                let branch = self.split(view, child, depth, None)?;
+                self.add_leaf(view, branch, entry)?
+            }
+        };
+        let right = PrefixMatch { entry, depth: view.len() };
+        if self.collided || self.table.query().longest_match(view) != Some(right) {
+            self.remove(view, Spot::At(node));
+            return Err(BuildError::Collision);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, view: &NameView<'_>, spot: Spot) {
+        let Spot::At(node) = spot else { unreachable!("the rule is in the trie") };
+        self.shared.begin_change(view);
+        self.trie.set_rule(node, None);
+        if node == ROOT {
+            self.shared.set_root(None);
+            return;
+        }
+        match self.trie.node(node).children() {
+            0 => self.remove_leaf(view, node),
+            1 => {
+                self.spread(node);
+                self.merge(view, node);
+            }
+            _ => {
+                self.refresh(node, view.check(view.len()));
+                self.spread(node);
+            }
+        }
+    }
+
+    /// Adds a rule where nothing is below `parent` yet.
+    fn add_leaf(&mut self, view: &NameView<'_>, parent: NodeId, entry: EntryId) -> Result<NodeId, BuildError> {
+        let above = self.trie.node(parent).depth();
+        let leaf = self.trie.add(view.name(), view.len(), parent, Some(entry))?;
+        self.put(view, leaf, Answer::Leaf(entry))?;
+        self.trie.attach(leaf, view.hash(above + 1));
+        // The first child of a rule: lookups must go on below it now.
+        if parent != ROOT && self.trie.node(parent).children() == 1 {
+            self.rewrite(parent, Word::no_leaf);
+        }
+        Ok(leaf)
+    }
+
+    /// Adds a node at `depth` in the middle of the edge to `child`, on the way to `view`.
+    fn split(
+        &mut self,
+        view: &NameView<'_>,
+        child: NodeId,
+        depth: usize,
+        rule: Option<EntryId>,
+    ) -> Result<NodeId, BuildError> {
+        let (parent, child_depth) = (self.trie.node(child).parent(), self.trie.node(child).depth());
+        let above = self.trie.node(parent).depth();
+        let answer = rule.map_or_else(|| self.trie.inherited(parent), Answer::Ruled);
+        let middle = self.trie.add(view.prefix(depth), depth, parent, rule)?;
+        let handle = fattest(above, depth);
+        let below = fattest(depth, child_depth);
+        let [lower, moved] = self.digests(child, [depth + 1, below]);
+        if handle == self.trie.node(child).handle() {
+            // The handle is the middle's now; the child is under another first.
+            let (key, moved) = (self.trie.node(child).key(), moved.key(child_depth - below));
+            let word = self.table.word(key, child).with_extent(moved.extent);
+            self.table.put(moved, word, child, |node| self.trie.node(node).key().hash)?;
+            self.table.hand_over(key, child, middle, Word::new(answer, depth - handle, view.check(depth)));
+            self.trie.set_key(child, moved);
+            self.trie.set_key(middle, Key { extent: depth - handle, ..key });
+            self.note_collisions(child);
+            self.note_collisions(middle);
+        } else {
+            self.put(view, middle, answer)?;
+        }
+        self.trie.split(child, middle, view.hash(above + 1), lower.hash);
+        if rule.is_some() {
+            self.spread(middle);
+        }
+        Ok(middle)
+    }
+
+    fn remove_leaf(&mut self, view: &NameView<'_>, leaf: NodeId) {
+        let (parent, key) = (self.trie.node(leaf).parent(), self.trie.node(leaf).key());
+        let above = self.trie.node(parent).depth();
+        self.table.remove(key, leaf);
+        self.trie.detach(leaf, view.hash(above + 1));
+        match (self.trie.node(parent).rule(), self.trie.node(parent).children()) {
+            _ if parent == ROOT => {}
+            (Some(rule), 0) => self.rewrite(parent, |word| word.with_answer(Answer::Leaf(rule), view.check(above))),
+            (None, 1) => self.merge(view, parent),
+            _ => {}
+        }
+    }
+
+    /// Takes out a node without rule that has one child. `view` is the node's name or goes on below.
+    fn merge(&mut self, view: &NameView<'_>, middle: NodeId) {
+        let child = self.trie.only_child(middle);
+        let (depth, child_depth) = (self.trie.node(middle).depth(), self.trie.node(child).depth());
+        let above = self.trie.node(self.trie.node(middle).parent()).depth();
+        let [lower] = self.digests(child, [depth + 1]);
+        let (key, child_key) = (self.trie.node(middle).key(), self.trie.node(child).key());
+        let handle = fattest(above, child_depth);
+        if handle == self.trie.node(middle).handle() {
+            // The middle's handle is the child's now.
+            let moved = Key { extent: child_depth - handle, ..key };
+            let word = self.table.word(child_key, child).with_extent(moved.extent);
+            self.table.hand_over(key, middle, child, word);
+            self.shared.begin_change(view);
+            self.table.remove(child_key, child);
+            self.trie.set_key(child, moved);
+        } else {
+            self.shared.begin_change(view);
+            self.table.remove(key, middle);
+        }
+        self.trie.merge(middle, view.hash(above + 1), lower.hash);
+    }
+
+    /// Writes the entry of a new node, whose name is `view`'s first components.
+    fn put(&mut self, view: &NameView<'_>, node: NodeId, answer: Answer) -> Result<(), BuildError> {
+        let depth = self.trie.node(node).depth();
+        let handle = fattest(self.trie.node(self.trie.node(node).parent()).depth(), depth);
+        let key = Digest::of(view, handle).key(depth - handle);
+        let word = Word::new(answer, key.extent, view.check(depth));
+        self.trie.set_key(node, key);
+        self.table.put(key, word, node, |node| self.trie.node(node).key().hash)?;
+        self.note_collisions(node);
+        Ok(())
+    }
+
+    fn rewrite(&mut self, node: NodeId, change: impl FnOnce(Word) -> Word) {
+        self.table.rewrite(self.trie.node(node).key(), node, change);
+    }
+
+    /// Writes the answer of a node whose rule has changed.
+    fn refresh(&mut self, node: NodeId, check: u64) {
+        let answer = self.trie.answer(node);
+        self.rewrite(node, |word| word.with_answer(answer, check));
+    }
+
+    /// Writes the answers of all nodes that inherit from this one.
+    fn spread(&mut self, from: NodeId) {
+        let mut heirs: Vec<_> = self.trie.unruled_children(from).collect();
+        while let Some(node) = heirs.pop() {
+            let [own] = self.digests(node, [self.trie.node(node).depth()]);
+            self.refresh(node, own.check);
+            heirs.extend(self.trie.unruled_children(node));
+        }
+    }
+
+    /// Hashes of a node's prefixes, from the name that the trie keeps.
+    fn digests<const N: usize>(&mut self, node: NodeId, depths: [usize; N]) -> [Digest; N] {
+        let name = NameRef::new_checked_before(self.trie.name(node));
+        let view = NameView::new(&self.key, name, &mut self.scratch);
+        depths.map(|depth| Digest::of(&view, depth))
+    }
+
+    /// Looks for entries that a lookup of this node's name would take for its own, or the other
+    /// way round.
+    fn note_collisions(&mut self, node: NodeId) {
+        let key = self.trie.node(node).key();
+        let alike: Vec<_> = self.table.look_alikes(key, node).collect();
+        for (other, word) in alike {
+            let own = self.table.word(key, node);
+            self.collided |= self.is_taken_for(node, word) || self.is_taken_for(other, own);
+        }
+    }
+
+    /// Whether a lookup of `node`'s name takes `word`, which stands under its handle, for its own.
+    fn is_taken_for(&mut self, node: NodeId, word: Word) -> bool {
+        let depth = self.trie.node(node).handle() + word.extent();
+        if depth > self.trie.node(node).depth() {
+            return false;
+        }
+        let [digest] = self.digests(node, [depth]);
+        word.is_of(digest.check, self.shared.fingerprint_mask)
+    }
+}

@@ -1,0 +1,394 @@
+//! A part of the table: buckets of one cache line, two for each key.
+//!
+//! A line holds six entries of ten octets: a 16-bit tag, so that a probe looks at the words of the
+//! right entries only, and the 64-bit [`Word`]. The four octets left hold a filter of the tags that
+//! overflowed to their other bucket, so that a probe reads a second line only when it must, and a
+//! version, which counts entries that moved away.
+//!
+//! ```text
+//! word 0      tags of slots 0 to 3
+//! word 1      tags of slots 4 and 5, overflow filter, version (16 bits each)
+//! words 2..8  the entries' words
+//! ```
+//!
+//! The other bucket follows from the bucket and the tag alone (cuckoo filters do so, with
+//! fingerprints), by mirroring: any number of buckets will do, and nobody need know the key of an
+//! entry to move it.
+//!
+//! One writer, any number of readers. An entry that moves is written to its new place first, so
+//! that it is never absent; a reader that missed it there sees by the version of the key's first
+//! bucket that something moved, and looks again.
+
+use std::io;
+
+use super::word::Word;
+use crate::memory::{Lines, Pages};
+use crate::prefetch;
+use crate::sync::Ordering;
+
+/// Entries in a bucket.
+pub(super) const SLOTS: usize = 6;
+const LANES: u64 = 0x0001_0001_0001_0001;
+/// Tags in the second word of a line.
+const HEAD_TAGS: u64 = 0xffff_ffff;
+const VERSION_SHIFT: u32 = 48;
+const FILTER_SHIFT: u32 = 32;
+/// Most buckets to look at for room.
+const REACHED_MAX: usize = 250;
+/// How often a probe begins again because entries moved meanwhile; the last answer stands.
+const TRIES_MAX: usize = 8;
+
+/// Counts the cache lines that a probe reads.
+pub(super) trait Meter {
+    fn line(&mut self);
+}
+
+/// Not counting.
+impl Meter for () {
+    #[inline]
+    fn line(&mut self) {}
+}
+
+impl Meter for usize {
+    fn line(&mut self) {
+        *self += 1;
+    }
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) bucket: u32,
+    pub(super) slot: usize,
+}
+
+impl Place {
+    /// Its number among all places of the part.
+    pub(super) fn index(self) -> usize {
+        self.bucket as usize * SLOTS + self.slot
+    }
+}
+
+/// The buckets.
+pub(super) struct Part {
+    lines: Lines,
+    buckets: u32,
+}
+
+impl Part {
+    /// `buckets` empty buckets.
+    pub(super) fn new(buckets: u32, pages: Pages) -> io::Result<Self> {
+        let lines = Lines::zeroed(buckets as usize, pages)?;
+        lines.prefault();
+        Ok(Part { lines, buckets })
+    }
+
+    pub(super) fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// Entries for which there is a slot.
+    pub(super) fn slots(&self) -> usize {
+        self.buckets as usize * SLOTS
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// The first bucket of a key with this hash.
+    #[inline]
+    pub(super) fn primary(&self, hash: u64) -> u32 {
+        ((hash & 0xffff_ffff) * u64::from(self.buckets) >> 32) as u32
+    }
+
+    /// The other bucket of an entry that may stand in `bucket`: the mirror image, so that the other
+    /// of the other is `bucket` again.
+    #[inline]
+    pub(super) fn other(&self, bucket: u32, tag: u16) -> u32 {
+        let spread = u64::from(u32::from(tag).wrapping_mul(0x9e37_79b1));
+        let mirror = (spread * u64::from(self.buckets) >> 32) as u32;
+        if mirror >= bucket { mirror - bucket } else { mirror + (self.buckets - bucket) }
+    }
+
+    /// Asks for a bucket ahead of its probe.
+    #[inline]
+    pub(super) fn prefetch(&self, bucket: u32) {
+        prefetch::read(&self.lines[bucket as usize]);
+    }
+
+    /// The word under `tag` that `accepts`, of a key whose first bucket is `primary`.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        primary: u32,
+        tag: u16,
+        accepts: impl Fn(Word) -> bool,
+        meter: &mut impl Meter,
+    ) -> Option<Word> {
+        let line = &self.lines[primary as usize].0;
+        let mut tries = 0;
+        loop {
+            meter.line();
+            // Acquire, here and below: whoever sees an entry gone sees what went before that.
+            let head = line[1].load(Ordering::Acquire);
+            if let Some(word) = self.find_in(primary, head, tag, |word| !word.is_alternate() && accepts(word)) {
+                return Some(word);
+            }
+            if head >> FILTER_SHIFT & filter_bit(tag) != 0 {
+                meter.line();
+                let other = self.other(primary, tag);
+                let head = self.lines[other as usize].0[1].load(Ordering::Acquire);
+                if let Some(word) = self.find_in(other, head, tag, |word| word.is_alternate() && accepts(word)) {
+                    return Some(word);
+                }
+            }
+            tries += 1;
+            // Entries that moved away while this probe ran may have been missed in both places.
+            if (line[1].load(Ordering::Acquire) ^ head) >> VERSION_SHIFT == 0 || tries == TRIES_MAX {
+                return None;
+            }
+        }
+    }
+
+    #[inline]
+    fn find_in(&self, bucket: u32, head: u64, tag: u16, accepts: impl Fn(Word) -> bool) -> Option<Word> {
+        let line = &self.lines[bucket as usize].0;
+        let first = lanes_equal(line[0].load(Ordering::Acquire), tag);
+        let second = lanes_equal(head, tag) & HEAD_TAGS;
+        // Bit 15 of each 16 stands for a slot: four of the first word, then two of the second.
+        for (mut lanes, slot_0) in [(first, 0), (second, 4)] {
+            while lanes != 0 {
+                let slot = slot_0 + lanes.trailing_zeros() as usize / 16;
+                let word = Word(line[2 + slot].load(Ordering::Acquire));
+                if accepts(word) {
+                    return Some(word);
+                }
+                lanes &= lanes - 1;
+            }
+        }
+        None
+    }
+
+    /// The tag in a slot; zero: empty. This and all that follows are the writer's.
+    pub(super) fn tag(&self, place: Place) -> u16 {
+        let line = &self.lines[place.bucket as usize].0;
+        (line[place.slot / 4].load(Ordering::Relaxed) >> (place.slot % 4 * 16)) as u16
+    }
+
+    pub(super) fn word(&self, place: Place) -> Word {
+        Word(self.lines[place.bucket as usize].0[2 + place.slot].load(Ordering::Relaxed))
+    }
+
+    /// Changes the word of an entry in one step.
+    pub(super) fn set_word(&self, place: Place, word: Word) {
+        self.lines[place.bucket as usize].0[2 + place.slot].store(word.0, Ordering::Release);
+    }
+
+    /// An empty slot of a bucket.
+    pub(super) fn empty_slot(&self, bucket: u32) -> Option<Place> {
+        (0..SLOTS).map(|slot| Place { bucket, slot }).find(|&place| self.tag(place) == 0)
+    }
+
+    /// Puts an entry into an empty slot; `word` says whether that is its other bucket.
+    pub(super) fn put(&self, place: Place, tag: u16, word: Word) {
+        self.set_word(place, word);
+        self.set_tag(place, tag);
+        if word.is_alternate() {
+            let first = &self.lines[self.other(place.bucket, tag) as usize].0[1];
+            let head = first.load(Ordering::Relaxed);
+            first.store(head | filter_bit(tag) << FILTER_SHIFT, Ordering::Release);
+        }
+    }
+
+    /// The places of entries under `tag` in the two buckets of a key.
+    pub(super) fn places(&self, hash: u64, tag: u16) -> impl Iterator<Item = Place> {
+        let primary = self.primary(hash);
+        let other = self.other(primary, tag);
+        let buckets = std::iter::once(primary).chain((other != primary).then_some(other));
+        let places = buckets.flat_map(|bucket| (0..SLOTS).map(move |slot| Place { bucket, slot }));
+        places.filter(move |&place| self.tag(place) == tag)
+    }
+
+    /// All entries: their places, tags and words.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Place, u16, Word)> {
+        let places = (0..self.buckets).flat_map(|bucket| (0..SLOTS).map(move |slot| Place { bucket, slot }));
+        places.map(|place| (place, self.tag(place), self.word(place))).filter(|&(_, tag, _)| tag != 0)
+    }
+
+    /// Puts a new entry into one of its two buckets, and says where; `None`: they are full, and so is
+    /// all that was looked at to make room. `moved` is told of entries that make room.
+    pub(super) fn insert(
+        &self,
+        hash: u64,
+        tag: u16,
+        word: Word,
+        moved: &mut impl FnMut(Place, Place),
+    ) -> Option<Place> {
+        let primary = self.primary(hash);
+        let other = self.other(primary, tag);
+        let place = self
+            .empty_slot(primary)
+            .or_else(|| self.empty_slot(other))
+            .or_else(|| self.make_room([primary, other], moved))?;
+        self.put(place, tag, word.placed(place.bucket != primary));
+        Some(place)
+    }
+
+    /// Empties a slot of one of two full buckets, along the shortest chain of moves.
+    fn make_room(&self, full: [u32; 2], moved: &mut impl FnMut(Place, Place)) -> Option<Place> {
+        // A bucket, how it was reached: the step before and the slot of its bucket.
+        let mut reached = vec![(full[0], None), (full[1], None)];
+        let mut at = 0;
+        while at < reached.len() {
+            for slot in 0..SLOTS {
+                let from = Place { bucket: reached[at].0, slot };
+                let other = self.other(from.bucket, self.tag(from));
+                if let Some(empty) = self.empty_slot(other) {
+                    return Some(self.shift_along(&reached, at, from, empty, moved));
+                }
+                if reached.len() < REACHED_MAX && reached.iter().all(|&(bucket, _)| bucket != other) {
+                    reached.push((other, Some((at, slot))));
+                }
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Moves the last entry of a chain first, so that none is ever absent.
+    fn shift_along(
+        &self,
+        reached: &[(u32, Option<(usize, usize)>)],
+        mut at: usize,
+        mut from: Place,
+        mut to: Place,
+        moved: &mut impl FnMut(Place, Place),
+    ) -> Place {
+        loop {
+            self.shift(from, to);
+            moved(from, to);
+            let Some((before, slot)) = reached[at].1 else { return from };
+            to = from;
+            from = Place { bucket: reached[before].0, slot };
+            at = before;
+        }
+    }
+
+    /// Empties a slot.
+    pub(super) fn clear(&self, place: Place) {
+        self.set_tag(place, 0);
+    }
+
+    /// Moves an entry to an empty slot of its other bucket.
+    pub(super) fn shift(&self, from: Place, to: Place) {
+        let (tag, word) = (self.tag(from), self.word(from));
+        let primary = if word.is_alternate() { to.bucket } else { from.bucket };
+        self.put(to, tag, word.placed(!word.is_alternate()));
+        let head = &self.lines[primary as usize].0[1];
+        // The version is the uppermost field: what it overflows by is lost.
+        head.store(head.load(Ordering::Relaxed).wrapping_add(1 << VERSION_SHIFT), Ordering::Release);
+        self.clear(from);
+    }
+
+    /// Forgets overflows that are no more.
+    pub(super) fn refresh_filters(&self) {
+        let mut filters = vec![0u16; self.buckets as usize];
+        for (place, tag, _) in self.entries().filter(|(_, _, word)| word.is_alternate()) {
+            filters[self.other(place.bucket, tag) as usize] |= filter_bit(tag) as u16;
+        }
+        for (line, filter) in self.lines.iter().zip(filters) {
+            let head = line.0[1].load(Ordering::Relaxed);
+            let filter = u64::from(filter) << FILTER_SHIFT;
+            line.0[1].store(head & !(0xffff << FILTER_SHIFT) | filter, Ordering::Release);
+        }
+    }
+
+    fn set_tag(&self, place: Place, tag: u16) {
+        let word = &self.lines[place.bucket as usize].0[place.slot / 4];
+        let shift = place.slot % 4 * 16;
+        let others = word.load(Ordering::Relaxed) & !(0xffff << shift);
+        word.store(others | u64::from(tag) << shift, Ordering::Release);
+    }
+}
+
+/// The tag of a key with this check half: never zero, which stands for an empty slot.
+#[inline]
+pub(super) fn tag_of(check: u64) -> u16 {
+    (check as u16).max(1)
+}
+
+#[inline]
+fn filter_bit(tag: u16) -> u64 {
+    1 << (tag & 15)
+}
+
+/// Bit 15 of each 16 that equal `tag`, exactly.
+#[inline]
+fn lanes_equal(tags: u64, tag: u16) -> u64 {
+    const LOW: u64 = 0x7fff * LANES;
+    let differ = tags ^ u64::from(tag) * LANES;
+    !((differ & LOW) + LOW | differ | LOW)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::entry::EntryId;
+    use crate::prefix::compact::word::Answer;
+
+    #[test]
+    fn lanes_are_compared_exactly() {
+        for (tags, tag, expected) in [
+            (0x0001_0000_0001_0002u64, 1, 0x8000_0000_8000_0000u64),
+            (0xffff_0000_8000_7fff, 0xffff, 0x8000_0000_0000_0000),
+            (0xffff_0000_8000_7fff, 0x8000, 0x0000_0000_8000_0000),
+            (0x0000_0001_0000_0001, 0, 0x8000_0000_8000_0000),
+        ] {
+            assert_eq!(lanes_equal(tags, tag), expected, "{tags:x} {tag:x}");
+        }
+    }
+
+    #[test]
+    fn the_other_of_the_other_is_the_first() {
+        for buckets in [1, 2, 3, 8, 1000, 177_000_000, u32::MAX] {
+            // Nothing is written: the part has fewer lines than it says.
+            let part = Part { lines: Lines::zeroed(1, Pages::Small).expect("a line"), buckets };
+            for tag in [1, 2, 77, 40_000, 65_535] {
+                for bucket in [0, buckets / 3, buckets - 1] {
+                    let other = part.other(bucket, tag);
+                    assert!(other < buckets);
+                    assert_eq!(part.other(other, tag), bucket);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_found_wherever_they_stand() {
+        let part = Part::new(16, Pages::Small).expect("a kilobyte");
+        let word = Word::new(Answer::Leaf(EntryId(3)), 2, 0xabc << 40);
+        let (primary, tag) = (5, 77);
+        let find = || part.find(primary, tag, |found| found.placed(false) == word, &mut 0);
+        assert_eq!(find(), None);
+        let first = Place { bucket: primary, slot: 5 };
+        part.put(first, tag, word);
+        assert_eq!(find(), Some(word));
+        let other = part.empty_slot(part.other(primary, tag)).expect("empty");
+        part.shift(first, other);
+        assert_eq!(find(), Some(word.placed(true)));
+        part.refresh_filters();
+        assert_eq!(find(), Some(word.placed(true)));
+        part.shift(other, first);
+        assert_eq!(find(), Some(word));
+        let mut lines = 0;
+        part.find(primary, tag, |_| false, &mut lines);
+        assert_eq!(lines, 2, "the overflow is remembered");
+        part.refresh_filters();
+        lines = 0;
+        part.find(primary, tag, |_| false, &mut lines);
+        assert_eq!(lines, 1, "until the filters are made anew");
+        part.clear(first);
+        assert_eq!(find(), None);
+    }
+}

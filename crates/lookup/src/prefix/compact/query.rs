@@ -1,0 +1,251 @@
+//! The query half: fat binary search, a burst of names at a time.
+
+use std::sync::Arc;
+
+use byname_wire::NameView;
+
+use super::DEPTH_MAX;
+use super::part::{Meter, Part, tag_of};
+use super::word::Word;
+use crate::entry::EntryId;
+use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
+use crate::sync::{AtomicU64, Ordering};
+
+/// How often a lookup is repeated because rules changed meanwhile; the last answer stands.
+const TRIES_MAX: usize = 4;
+/// Counters of changes; names share one by their first component.
+const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
+
+/// What all query halves of one table share.
+pub(super) struct Shared {
+    /// The entry of the rule `/`, plus one; zero: no such rule.
+    root: AtomicU64,
+    /// No node is deeper.
+    depth_max: AtomicU64,
+    /// Changes begun, by first component: counted before each, so that a reader notices.
+    changes: Box<[AtomicU64]>,
+    /// The bits of a word that are compared.
+    pub(super) fingerprint_mask: u64,
+}
+
+impl Shared {
+    pub(super) fn new(fingerprint_mask: u64) -> Self {
+        Shared {
+            root: AtomicU64::new(0),
+            depth_max: AtomicU64::new(0),
+            changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            fingerprint_mask,
+        }
+    }
+
+    pub(super) fn root(&self) -> Option<EntryId> {
+        // Acquire: what changed before this answer was given is seen.
+        let root = self.root.load(Ordering::Acquire);
+        root.checked_sub(1).map(|entry| EntryId(entry as u32))
+    }
+
+    /// The writer's method.
+    pub(super) fn set_root(&self, entry: Option<EntryId>) {
+        self.root.store(entry.map_or(0, |entry| u64::from(entry.0) + 1), Ordering::Release);
+    }
+
+    /// Makes room for nodes of this depth. The writer's method.
+    pub(super) fn deepen(&self, depth: usize) {
+        if self.depth_max.load(Ordering::Relaxed) < depth as u64 {
+            self.depth_max.store(depth as u64, Ordering::Release);
+        }
+    }
+
+    /// The counter of changes to names that share the first component of `name`.
+    #[inline]
+    pub(super) fn changes(&self, name: &NameView<'_>) -> &AtomicU64 {
+        let first = if name.is_empty() { 0 } else { name.check(1) };
+        &self.changes[first as usize % STRIPES]
+    }
+
+    /// Notes that a change is about to become visible. The writer's method.
+    pub(super) fn begin_change(&self, name: &NameView<'_>) {
+        let changes = self.changes(name);
+        changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+/// The number between `above` (excluded) and `up_to` (included) that most powers of two divide.
+#[inline]
+pub(super) fn fattest(above: usize, up_to: usize) -> usize {
+    debug_assert!(above < up_to);
+    let differ = usize::BITS - 1 - (above ^ up_to).leading_zeros();
+    up_to >> differ << differ
+}
+
+/// The table that readers see.
+pub(super) struct Query {
+    pub(super) shared: Arc<Shared>,
+    pub(super) parts: Box<[Arc<Part>]>,
+}
+
+/// How far the search for one name has come.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    /// The deepest node found yet is here; zero: none but the root.
+    low: usize,
+    /// The deepest node that there is, is no deeper.
+    high: usize,
+    /// The word found at `low`.
+    found: u64,
+    /// The next probe.
+    handle: usize,
+    part: usize,
+    bucket: u32,
+}
+
+impl Query {
+    /// The part that holds a handle with this hash.
+    #[inline]
+    pub(super) fn part_of(&self, hash: u64) -> usize {
+        // The number of parts is a power of two; the lower half of the hash chooses the bucket.
+        (hash >> 32) as usize & (self.parts.len() - 1)
+    }
+
+    #[inline]
+    fn begin(&self, name: &NameView<'_>, depth_max: usize) -> Walk {
+        let high = name.len().min(depth_max);
+        let mut walk = Walk { high, ..Walk::default() };
+        if high > 0 {
+            self.aim(name, &mut walk);
+        }
+        walk
+    }
+
+    /// Chooses the next probe and asks for its line.
+    #[inline]
+    fn aim(&self, name: &NameView<'_>, walk: &mut Walk) {
+        walk.handle = fattest(walk.low, walk.high);
+        let hash = name.hash(walk.handle);
+        walk.part = self.part_of(hash);
+        let part = &self.parts[walk.part];
+        walk.bucket = part.primary(hash);
+        part.prefetch(walk.bucket);
+    }
+
+    /// Makes the probe; whether another is needed.
+    #[inline]
+    fn step(&self, name: &NameView<'_>, walk: &mut Walk, meter: &mut impl Meter) -> bool {
+        let handle = walk.handle;
+        let mask = self.shared.fingerprint_mask;
+        let accepts = |word: Word| {
+            let depth = handle + word.extent();
+            depth <= name.len() && word.is_of(name.check(depth), mask)
+        };
+        match self.parts[walk.part].find(walk.bucket, tag_of(name.check(handle)), accepts, meter) {
+            Some(word) => {
+                walk.low = handle + word.extent();
+                walk.found = word.0;
+                if word.is_leaf() {
+                    return false;
+                }
+            }
+            None => walk.high = handle - 1,
+        }
+        walk.low < walk.high
+    }
+
+    #[inline]
+    fn answer(&self, walk: &Walk) -> Option<PrefixMatch> {
+        let found = if walk.low > 0 { Word(walk.found).answer(walk.low) } else { None };
+        found.or_else(|| self.shared.root().map(|entry| PrefixMatch { entry, depth: 0 }))
+    }
+
+    fn search(&self, name: &NameView<'_>, meter: &mut impl Meter) -> Option<PrefixMatch> {
+        let mut walk = self.begin(name, self.depth_max());
+        while walk.low < walk.high && self.step(name, &mut walk, meter) {
+            self.aim(name, &mut walk);
+        }
+        self.answer(&walk)
+    }
+
+    #[inline]
+    fn depth_max(&self) -> usize {
+        // Acquire: whoever sees a node of this depth or what it led to sees the depth.
+        (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
+    }
+}
+
+impl PrefixFib for Query {
+    fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
+        let counter = self.shared.changes(name);
+        let mut tries = 0;
+        loop {
+            // Acquire: all changes before the one counted here are seen by the probes below.
+            let changes = counter.load(Ordering::Acquire);
+            let found = self.search(name, &mut ());
+            tries += 1;
+            // Probes are acquire loads: had one seen a later change, this load would see its count.
+            if counter.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
+                return found;
+            }
+        }
+    }
+
+    fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
+        assert_eq!(names.len(), out.len());
+        assert!(names.len() <= BURST_MAX);
+        let mut changes = [0; BURST_MAX];
+        let mut walks = [Walk::default(); BURST_MAX];
+        let mut active = [0u8; BURST_MAX];
+        let mut left = 0;
+        for (i, name) in names.iter().enumerate() {
+            changes[i] = self.shared.changes(name).load(Ordering::Acquire);
+            walks[i] = self.begin(name, self.depth_max());
+            active[left] = i as u8;
+            left += usize::from(walks[i].high > 0);
+        }
+        // Round by round: while one name's line is on its way, the others' are probed.
+        while left > 0 {
+            let mut kept = 0;
+            for at in 0..left {
+                let i = usize::from(active[at]);
+                let (name, walk) = (&names[i], &mut walks[i]);
+                if self.step(name, walk, &mut ()) {
+                    self.aim(name, walk);
+                    active[kept] = i as u8;
+                    kept += 1;
+                }
+            }
+            left = kept;
+        }
+        for (i, (name, found)) in names.iter().zip(out).enumerate() {
+            *found = self.answer(&walks[i]);
+            if self.shared.changes(name).load(Ordering::Relaxed) != changes[i] {
+                *found = self.longest_match(name);
+            }
+        }
+    }
+
+    fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
+        let mut lines = 0;
+        self.search(name, &mut lines);
+        Some(lines)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.shared.changes)
+            + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::fattest;
+
+    #[test]
+    fn the_fattest_number_is_what_most_powers_of_two_divide() {
+        for above in 0..40usize {
+            for up_to in above + 1..=40 {
+                let slow = (above + 1..=up_to).max_by_key(|n| n.trailing_zeros()).expect("not empty");
+                assert_eq!(fattest(above, up_to), slow, "({above}, {up_to}]");
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The writer's side of the table: which node each entry belongs to, room, growth.
+
+use std::io;
+use std::sync::Arc;
+
+use super::NodeId;
+use super::part::{Part, Place};
+use super::query::{Query, Shared};
+use super::word::Word;
+use crate::memory::Pages;
+
+/// Parts of a table that changes: each grows by itself, so that no growth takes long.
+const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
+const BUCKETS_MIN: u32 = if cfg!(loom) { 2 } else { 8 };
+/// A part above this share of its slots, in percent, is the next to grow.
+const FULL_SOON: usize = 92;
+/// A part above this grows at once.
+const FULL: usize = 94;
+/// Small parts fill less evenly: with fewer slots than this, they grow at [`FULL_SMALL`].
+const SMALL: usize = 6000;
+const FULL_SMALL: usize = 75;
+
+/// What the query half knows a node's entry by. While its handle changes a node has two entries,
+/// which differ in what lies between handle and node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Of the handle.
+    pub(super) hash: u64,
+    /// Of the handle.
+    pub(super) tag: u16,
+    /// Components between the handle and the node.
+    pub(super) extent: usize,
+}
+
+/// What the writer knows of a part.
+struct Side {
+    /// By place; meaningless where the slot is empty.
+    owners: Box<[NodeId]>,
+    used: usize,
+    /// Entries that left their other bucket: the filters still tell of them.
+    stale: usize,
+}
+
+/// The query half, with the writer's side of its parts.
+pub(super) struct Table {
+    query: Arc<Query>,
+    sides: Vec<Side>,
+    pages: Pages,
+    /// Readers have another query half than `query`.
+    replaced: bool,
+}
+
+impl Table {
+    pub(super) fn new(shared: Arc<Shared>, pages: Pages) -> io::Result<Self> {
+        let mut table = Table { query: Arc::new(Query { shared, parts: Box::new([]) }), sides: Vec::new(), pages, replaced: false };
+        let made = (0..PARTS).map(|_| table.empty_part(BUCKETS_MIN)).collect::<io::Result<Vec<_>>>()?;
+        let (parts, sides): (Vec<_>, _) = made.into_iter().unzip();
+        table.query = Arc::new(Query { shared: table.query.shared.clone(), parts: parts.into_iter().map(Arc::new).collect() });
+        table.sides = sides;
+        Ok(table)
+    }
+
+    pub(super) fn query(&self) -> &Arc<Query> {
+        &self.query
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.sides.iter().map(|side| size_of_val(&*side.owners) + size_of::<Side>()).sum()
+    }
+
+    /// Makes room for `entries` more before any is written.
+    ///
+    /// A batch either writes only where its readers look, or makes everything anew: if it wrote to
+    /// a part of its own and to parts that readers of the old query half share, these would see
+    /// one of two changes.
+    pub(super) fn reserve(&mut self, entries: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+        // Twice the fair share: keyed hashes spread evenly, small numbers less so.
+        let share = entries.div_ceil(PARTS) * 2 + 8;
+        let lacks = |(part, side): (&Arc<Part>, &Side)| side.used + share > part.slots() * 97 / 100;
+        if self.query.parts.iter().zip(&self.sides).any(lacks) && entries > 0 {
+            self.rebuild(share, hash_of)?;
+        }
+        Ok(())
+    }
+
+    /// Makes all parts anew, each with room for `spare` more entries.
+    fn rebuild(&mut self, spare: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+        let made = (0..PARTS)
+            .map(|i| self.refilled(i, buckets_for(self.sides[i].used + spare), &hash_of))
+            .collect::<io::Result<Vec<_>>>()?;
+        let (parts, sides): (Vec<_>, _) = made.into_iter().unzip();
+        self.sides = sides;
+        self.publish(parts.into_iter().map(Arc::new).collect());
+        Ok(())
+    }
+
+    fn publish(&mut self, parts: Box<[Arc<Part>]>) {
+        self.query = Arc::new(Query { shared: self.query.shared.clone(), parts });
+        self.replaced = true;
+    }
+
+    /// Grows the parts that are nearly full, and says whether readers need a new query half. To be
+    /// called when a batch is applied.
+    pub(super) fn finish(&mut self, hash_of: impl Fn(NodeId) -> u64) -> io::Result<bool> {
+        let mut parts = self.query.parts.clone();
+        let mut grown = false;
+        for i in 0..PARTS {
+            let (slots, side) = (parts[i].slots(), &mut self.sides[i]);
+            if side.stale > slots / 8 {
+                parts[i].refresh_filters();
+                side.stale = 0;
+            }
+            let full = if slots < SMALL { FULL_SMALL } else { FULL };
+            let soon = if slots < SMALL || grown { full } else { FULL_SOON };
+            let used = side.used;
+            if used * 100 > slots * soon {
+                let (part, side) = self.refilled(i, buckets_for(used + used / 4), &hash_of)?;
+                (parts[i], self.sides[i]) = (Arc::new(part), side);
+                grown = true;
+            }
+        }
+        if grown {
+            self.publish(parts);
+        }
+        Ok(std::mem::take(&mut self.replaced))
+    }
+
+    fn empty_part(&self, buckets: u32) -> io::Result<(Part, Side)> {
+        let part = Part::new(buckets, self.pages)?;
+        let owners = vec![NodeId(0); part.slots()].into();
+        Ok((part, Side { owners, used: 0, stale: 0 }))
+    }
+
+    /// The entries of a part in `buckets` buckets, or more if that many do not hold them.
+    fn refilled(&self, i: usize, mut buckets: u32, hash_of: impl Fn(NodeId) -> u64) -> io::Result<(Part, Side)> {
+        let (old, old_side) = (&self.query.parts[i], &self.sides[i]);
+        'larger: loop {
+            let (part, mut side) = self.empty_part(buckets)?;
+            for (place, tag, word) in old.entries() {
+                let owner = old_side.owners[place.index()];
+                if side.insert(&part, hash_of(owner), tag, word, owner).is_none() {
+                    buckets += buckets / 8 + 1;
+                    continue 'larger;
+                }
+            }
+            return Ok((part, side));
+        }
+    }
+
+    /// Adds an entry.
+    pub(super) fn put(&mut self, key: Key, word: Word, owner: NodeId, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+        let i = self.query.part_of(key.hash);
+        while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {
+            // Rare: room was made ahead. Everything anew, for the reason given there.
+            self.rebuild(self.sides[i].used / 4 + 8, &hash_of)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the word of a node's entry in one step.
+    pub(super) fn rewrite(&mut self, key: Key, owner: NodeId, change: impl FnOnce(Word) -> Word) {
+        let (part, place) = self.place(key, owner);
+        let word = part.word(place);
+        part.set_word(place, change(word).placed(word.is_alternate()));
+    }
+
+    /// Gives the entry of one node to another, of the same key, in one step.
+    pub(super) fn hand_over(&mut self, key: Key, from: NodeId, to: NodeId, word: Word) {
+        let i = self.query.part_of(key.hash);
+        let (part, place) = self.place(key, from);
+        part.set_word(place, word.placed(part.word(place).is_alternate()));
+        self.sides[i].owners[place.index()] = to;
+    }
+
+    /// Takes out a node's entry.
+    pub(super) fn remove(&mut self, key: Key, owner: NodeId) {
+        let i = self.query.part_of(key.hash);
+        let (part, place) = self.place(key, owner);
+        let stale = part.word(place).is_alternate();
+        part.clear(place);
+        let side = &mut self.sides[i];
+        side.used -= 1;
+        side.stale += usize::from(stale);
+    }
+
+    /// A node's word.
+    pub(super) fn word(&self, key: Key, owner: NodeId) -> Word {
+        let (part, place) = self.place(key, owner);
+        part.word(place)
+    }
+
+    /// Other nodes whose entries stand where those of this key may, under its tag.
+    pub(super) fn look_alikes(&self, key: Key, owner: NodeId) -> impl Iterator<Item = (NodeId, Word)> {
+        let i = self.query.part_of(key.hash);
+        let (part, side) = (&self.query.parts[i], &self.sides[i]);
+        part.places(key.hash, key.tag)
+            .map(|place| (side.owners[place.index()], part.word(place)))
+            .filter(move |&(other, _)| other != owner)
+    }
+
+    fn place(&self, key: Key, owner: NodeId) -> (&Part, Place) {
+        let i = self.query.part_of(key.hash);
+        let (part, side) = (&self.query.parts[i], &self.sides[i]);
+        let place = part
+            .places(key.hash, key.tag)
+            .find(|&place| side.owners[place.index()] == owner && part.word(place).extent() == key.extent);
+        (part, place.expect("every node but the root has its entry"))
+    }
+
+    /// Asks for the bucket of a handle ahead of its change.
+    pub(super) fn prefetch(&self, hash: u64) {
+        let part = &self.query.parts[self.query.part_of(hash)];
+        part.prefetch(part.primary(hash));
+    }
+}
+
+impl Side {
+    fn insert(&mut self, part: &Part, hash: u64, tag: u16, word: Word, owner: NodeId) -> Option<Place> {
+        let owners = &mut self.owners;
+        let mut moved = |from: Place, to: Place| owners[to.index()] = owners[from.index()];
+        let place = part.insert(hash, tag, word, &mut moved)?;
+        self.owners[place.index()] = owner;
+        self.used += 1;
+        Some(place)
+    }
+}
+
+/// Buckets that hold so many entries with some room left.
+fn buckets_for(entries: usize) -> u32 {
+    let slots = entries * 100 / if entries < SMALL { FULL_SMALL } else { FULL };
+    (slots.div_ceil(super::part::SLOTS) as u32).max(BUCKETS_MIN)
+}

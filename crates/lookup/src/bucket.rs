@@ -9,49 +9,78 @@
 //! are used up the owner builds a larger array. Slots are atomics: one writer, any number of
 //! readers that never wait.
 //!
-//! Bits of the hash: 32 to 63 are the tag, the low bits (at most 28) choose the bucket, bits 28
-//! to 31 are used for neither.
+//! Bits of the hash: 32 to 63 are the tag, 0 to 31 choose the bucket, as a fraction of all.
 
+use std::io;
+
+use crate::count::Count;
+use crate::memory::{Line, Lines, Pages};
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket; few in models, which follow each atomic.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 1 } else { 7 };
-/// Overflow buckets of the smallest array.
-const OVERFLOW_MIN: usize = if cfg!(loom) { 3 } else { 8 };
-/// Most buckets, overflow aside.
-const PRIMARY_MAX: usize = 1 << 28;
-
-#[repr(align(64))]
-struct Bucket {
-    /// `tag << 32 | index + 1`, or zero: empty.
-    slots: [AtomicU64; SLOTS],
-    /// Position of the next bucket of the chain, or zero: the last (bucket 0 follows no other).
-    next: AtomicU64,
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
-
-impl Bucket {
-    fn new() -> Self {
-        Bucket { slots: std::array::from_fn(|_| AtomicU64::new(0)), next: AtomicU64::new(0) }
-    }
-}
+/// The word with the position of the next bucket of the chain; zero: the last (bucket 0 follows
+/// no other). The words before it are slots: `tag << 32 | index + 1`, or zero: empty.
+const NEXT: usize = 7;
 
 fn pack(hash: u64, index: u32) -> u64 {
     (hash >> 32 << 32) | (u64::from(index) + 1)
 }
 
+#[inline]
 fn index_of(slot: u64) -> Option<u32> {
     (slot as u32).checked_sub(1)
 }
 
+#[inline]
+fn slots_of(bucket: &Line) -> &[AtomicU64] {
+    &bucket.0[..SLOTS]
+}
+
+/// How many buckets an array has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Buckets that hashes choose.
+    pub(crate) primary: usize,
+    /// Buckets for what does not fit there.
+    pub(crate) overflow: usize,
+}
+
+impl Shape {
+    /// `primary` buckets and the overflow that they are expected to need at `load` keys each.
+    pub(crate) fn for_load(primary: usize, load: usize) -> Self {
+        let expected = primary as f64 * overflow_per_bucket(load);
+        // Four standard deviations, so that chance does not use them up.
+        Shape { primary, overflow: (expected + 4.0 * expected.sqrt()) as usize + if cfg!(loom) { 2 } else { 8 } }
+    }
+}
+
+/// Overflow buckets that a bucket chosen by `load` keys on average has, on average.
+fn overflow_per_bucket(load: usize) -> f64 {
+    // Keys fall into buckets as by a Poisson distribution; the k-th overflow bucket is there where
+    // more than k buckets full of keys fall.
+    let load = load as f64;
+    let (mut chance, mut below, mut keys, mut buckets) = ((-load).exp(), 0.0, 0, 0.0);
+    loop {
+        below += chance;
+        keys += 1;
+        chance *= load / keys as f64;
+        if (keys - 1) % SLOTS == 0 && keys > SLOTS {
+            let more = 1.0 - below;
+            if more < 1e-9 {
+                return buckets;
+            }
+            buckets += more;
+        }
+    }
+}
+
 /// Chains of buckets. All methods may be called by readers, except those that say otherwise.
 pub(crate) struct BucketArray {
-    /// `mask + 1` buckets that hashes choose, then those for overflow.
-    buckets: Box<[Bucket]>,
-    mask: usize,
+    /// The primary buckets, then those for overflow.
+    buckets: Lines,
+    primary: usize,
 }
 
 /// All overflow buckets are in use.
@@ -59,17 +88,15 @@ pub(crate) struct BucketArray {
 pub(crate) struct OverflowExhausted;
 
 impl BucketArray {
-    /// At least `primary` buckets (rounded up to a power of two), and one in twelve for overflow:
-    /// at four keys a bucket, one chain in twenty has a second bucket.
-    pub(crate) fn new(primary: usize) -> Self {
-        let primary = primary.next_power_of_two().min(PRIMARY_MAX);
-        let overflow = primary / 12 + OVERFLOW_MIN;
-        BucketArray { buckets: (0..primary + overflow).map(|_| Bucket::new()).collect(), mask: primary - 1 }
+    /// # Errors
+    /// If there are no such pages.
+    pub(crate) fn new(shape: Shape, pages: Pages) -> io::Result<Self> {
+        assert!((1..=1 << 31).contains(&shape.primary), "32 bits of the hash choose the bucket");
+        Ok(BucketArray { buckets: Lines::zeroed(shape.primary + shape.overflow, pages)?, primary: shape.primary })
     }
 
-    /// Buckets that hashes choose.
-    pub(crate) fn primary(&self) -> usize {
-        self.mask + 1
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { primary: self.primary, overflow: self.buckets.len() - self.primary }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -79,22 +106,39 @@ impl BucketArray {
     /// Asks for the bucket of `hash` ahead of its probe.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch::read(&self.buckets[hash as usize & self.mask]);
+        prefetch::read(&self.buckets[self.place(hash)]);
     }
 
-    /// The indices stored under the tag of `hash`, in its chain.
+    /// Goes through the chain of `hash`: what `look` yields first, given each index stored under
+    /// the tag of `hash`.
     #[inline]
-    pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
-        self.slots(hash).filter_map(move |slot| {
-            // Acquire: pairs with the writer's release, so that what stands at the index is seen.
-            let slot = slot.load(Ordering::Acquire);
-            if slot >> 32 == hash >> 32 { index_of(slot) } else { None }
-        })
+    pub(crate) fn find<C: Count, T>(
+        &self,
+        hash: u64,
+        count: &mut C,
+        mut look: impl FnMut(u32, &mut C) -> Option<T>,
+    ) -> Option<T> {
+        let mut bucket = &self.buckets[self.place(hash)];
+        loop {
+            count.line();
+            for slot in slots_of(bucket) {
+                // Acquire: pairs with the writer's release, so that what stands at the index is
+                // seen.
+                let slot = slot.load(Ordering::Acquire);
+                if slot >> 32 == hash >> 32
+                    && let Some(index) = index_of(slot)
+                    && let Some(found) = look(index, count)
+                {
+                    return Some(found);
+                }
+            }
+            bucket = self.after(bucket)?;
+        }
     }
 
     /// Every index stored. A writer's method: readers would see a moving picture.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
-        self.buckets.iter().flat_map(|b| &b.slots).filter_map(|slot| index_of(slot.load(Ordering::Relaxed)))
+        self.buckets.iter().flat_map(slots_of).filter_map(|slot| index_of(slot.load(Ordering::Relaxed)))
     }
 
     /// Stores `index`, which is not stored yet; readers see it at once. `overflow_used` counts the
@@ -104,11 +148,12 @@ impl BucketArray {
             slot.store(pack(hash, index), Ordering::Release);
             return Ok(());
         }
-        let at = self.primary() + *overflow_used;
+        let at = self.primary + *overflow_used;
         let bucket = self.buckets.get(at).ok_or(OverflowExhausted)?;
         *overflow_used += 1;
-        bucket.slots[0].store(pack(hash, index), Ordering::Relaxed);
-        self.last_of_chain(hash).next.store(at as u64, Ordering::Release);
+        bucket.0[0].store(pack(hash, index), Ordering::Relaxed);
+        let last = self.chain(hash).last().expect("a chain has a first bucket");
+        last.0[NEXT].store(at as u64, Ordering::Release);
         Ok(())
     }
 
@@ -134,20 +179,25 @@ impl BucketArray {
             .expect("the writer changes only what it found stored")
     }
 
-    fn chain(&self, hash: u64) -> impl Iterator<Item = &Bucket> {
-        let first = &self.buckets[hash as usize & self.mask];
-        std::iter::successors(Some(first), |bucket| match bucket.next.load(Ordering::Acquire) {
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        ((hash as u32 as u64 * self.primary as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn after(&self, bucket: &Line) -> Option<&Line> {
+        match bucket.0[NEXT].load(Ordering::Acquire) {
             0 => None,
             next => self.buckets.get(next as usize),
-        })
+        }
+    }
+
+    fn chain(&self, hash: u64) -> impl Iterator<Item = &Line> {
+        std::iter::successors(Some(&self.buckets[self.place(hash)]), |bucket| self.after(bucket))
     }
 
     fn slots(&self, hash: u64) -> impl Iterator<Item = &AtomicU64> {
-        self.chain(hash).flat_map(|bucket| &bucket.slots)
-    }
-
-    fn last_of_chain(&self, hash: u64) -> &Bucket {
-        self.chain(hash).last().expect("a chain has a first bucket")
+        self.chain(hash).flat_map(slots_of)
     }
 }
 
@@ -155,9 +205,22 @@ impl BucketArray {
 mod tests {
     use super::*;
 
+    fn array(overflow: usize) -> BucketArray {
+        BucketArray::new(Shape { primary: 1, overflow }, Pages::Small).expect("a few lines")
+    }
+
+    fn candidates(array: &BucketArray, hash: u64) -> Vec<u32> {
+        let mut found = Vec::new();
+        array.find(hash, &mut (), |index, _| -> Option<()> {
+            found.push(index);
+            None
+        });
+        found
+    }
+
     #[test]
     fn a_chain_grows_by_overflow_buckets_and_fills_holes_first() {
-        let array = BucketArray::new(1);
+        let array = array(8);
         let mut overflow_used = 0;
         let hash = |i: u32| u64::from(i) << 32;
         for i in 0..20 {
@@ -165,23 +228,45 @@ mod tests {
         }
         assert_eq!(overflow_used, 2);
         array.remove(hash(3), 3);
-        assert_eq!(array.candidates(hash(3)).count(), 0);
+        assert_eq!(candidates(&array, hash(3)), []);
         array.insert(hash(99), 99, &mut overflow_used).expect("a hole");
         assert_eq!(overflow_used, 2);
         array.replace(hash(19), 19, 77);
-        assert_eq!(array.candidates(hash(19)).collect::<Vec<_>>(), [77]);
+        assert_eq!(candidates(&array, hash(19)), [77]);
         assert_eq!(array.indices().count(), 20);
     }
 
     #[test]
     fn says_when_overflow_is_used_up() {
-        let array = BucketArray::new(1);
+        let array = array(3);
         let mut overflow_used = 0;
-        let room = (SLOTS * (1 + 8)) as u32;
+        let room = (SLOTS * (1 + 3)) as u32;
         for i in 0..room {
             array.insert(0, i, &mut overflow_used).expect("room");
         }
         assert_eq!(array.insert(0, room, &mut overflow_used), Err(OverflowExhausted));
-        assert_eq!(array.candidates(0).count(), room as usize);
+        assert_eq!(candidates(&array, 0).len(), room as usize);
+    }
+
+    #[test]
+    fn a_walk_counts_the_lines_it_reads() {
+        let (array, mut overflow_used) = (array(3), 0);
+        for i in 0..20 {
+            array.insert(u64::from(i) << 32, i, &mut overflow_used).expect("room");
+        }
+        let lines = |hash| {
+            let mut counts = crate::count::Counts::default();
+            array.find(hash, &mut counts, |index, _| Some(index));
+            counts.lines
+        };
+        assert_eq!([lines(0), lines(7 << 32), lines(19 << 32), lines(20 << 32)], [1, 2, 3, 3]);
+    }
+
+    /// [So, Table 4] needs 0.82 MB of overflow ("dynamic") buckets beside 16 MB at a load of 4.
+    #[test]
+    fn overflow_is_what_so_measured() {
+        assert!((overflow_per_bucket(4) - 0.82 / 16.0).abs() < 1e-3, "{}", overflow_per_bucket(4));
+        // [So §4.2]: with a load of 8, the first buckets hold only part.
+        assert!((0.5..0.8).contains(&overflow_per_bucket(8)), "{}", overflow_per_bucket(8));
     }
 }

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod bucket;
+mod count;
 pub mod entry;
 pub mod memory;
 pub mod oracle;

@@ -13,6 +13,15 @@ const WORDS: usize = DEPTHS.div_ceil(64);
 pub(crate) struct DepthSet([u64; WORDS]);
 
 impl DepthSet {
+    pub(crate) fn empty() -> Self {
+        DepthSet([0; WORDS])
+    }
+
+    /// Every depth but that of `/`.
+    pub(crate) fn all_but_root() -> Self {
+        DepthSet(std::array::from_fn(|i| if i == 0 { !1 } else { !0 }))
+    }
+
     /// The depths up to `depth`, that included; deepest first.
     #[inline]
     pub(crate) fn down_from(self, depth: usize) -> impl Iterator<Item = usize> {
@@ -42,10 +51,6 @@ impl SharedDepthSet {
         SharedDepthSet(std::array::from_fn(|i| AtomicU64::new(depths.0[i])))
     }
 
-    pub(crate) fn empty() -> Self {
-        Self::new(DepthSet([0; WORDS]))
-    }
-
     /// Acquire: a reader that sees a depth sees the first rule at it.
     #[inline]
     pub(crate) fn load(&self) -> DepthSet {
@@ -71,7 +76,7 @@ mod tests {
 
     #[test]
     fn yields_depths_deepest_first() {
-        let set = SharedDepthSet::empty();
+        let set = SharedDepthSet::new(DepthSet::empty());
         for depth in [0, 1, 63, 64, 127, 128] {
             set.insert(depth);
         }
@@ -83,5 +88,6 @@ mod tests {
         set.remove(0);
         assert!(set.load().down_from(100).eq([63, 1]));
         assert!(set.load().down_from(0).eq([]));
+        assert!(DepthSet::all_but_root().down_from(128).eq((1..=128).rev()));
     }
 }

@@ -1,6 +1,9 @@
-use byname_wire::PrefixHashes;
+use byname_wire::{Component, PrefixHashes};
 
 use super::*;
+use crate::entry::EntryId;
+use crate::prefix::depth_set::DEPTHS;
+use crate::prefix::rule_array::RuleKey;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
@@ -15,7 +18,7 @@ fn longest(fib: &dyn PrefixFib, name: &Name) -> Option<(u32, usize)> {
 }
 
 fn prepared(hash: u64, check: u64, entry: Option<u32>) -> Prepared {
-    Prepared { hash, check, depth: 3, entry: entry.map(EntryId) }
+    Prepared { key: RuleKey { hash, depth: 3, check }, above: None, entry: entry.map(EntryId) }
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn small_changes_are_made_in_place() {
     let a = name(&["a"]);
     for (change, answer) in [
         (Change::Set(a.clone(), EntryId(7)), Some((7, 1))),
-        (Change::Set(a.clone(), EntryId(8)), Some((8, 1))),
+        (Change::Set(a.clone(), EntryId(u32::MAX)), Some((u32::MAX, 1))),
         (Change::Remove(a.clone()), None),
         (Change::Remove(a.clone()), None),
         (Change::Set(Name::default(), EntryId(9)), Some((9, 0))),
@@ -53,15 +56,24 @@ fn small_changes_are_made_in_place() {
 #[test]
 fn the_second_name_of_a_digest_is_refused_and_nothing_of_its_batch_applied() {
     let mut control = LongestFirst::new(KEY, 100);
+    let admit = |control: &mut LongestFirst, changes: &[Prepared]| control.writer.admit(changes, 0);
     control.change(&prepared(5, 10, Some(1)));
-    assert_eq!(control.admit(&[prepared(6, 1, Some(1)), prepared(5, 11, Some(2))]), Err(BuildError::Collision));
-    assert_eq!(control.admit(&[prepared(7, 1, Some(1)), prepared(7, 2, Some(1))]), Err(BuildError::Collision));
-    assert_eq!(control.admit(&[prepared(7, 1, Some(1)), prepared(7, 1, Some(2))]), Ok(2));
-    // Removing a name that was never accepted does not touch the one that has its digest.
+    let collision = Err(BuildError::Collision);
+    assert_eq!(admit(&mut control, &[prepared(6, 1, Some(1)), prepared(5, 11, Some(2))]), collision);
+    assert_eq!(admit(&mut control, &[prepared(7, 1, Some(1)), prepared(7, 2, Some(1))]), collision);
+    assert_eq!(admit(&mut control, &[prepared(7, 1, Some(1)), prepared(7, 1, Some(2))]), Ok(()));
+    // Removing a name that was never accepted does not touch the one that looks like it.
+    let taken = RuleKey { hash: 5, depth: 3, check: 10 };
     control.change(&prepared(5, 11, None));
-    assert_eq!(control.table.find(5, 3), Some((0, EntryId(1))));
-    // The same digest at another depth is another rule.
-    assert_eq!(control.table.find(5, 2), None);
+    assert_eq!(control.writer.find(&taken).map(|(_, rule)| rule.entry), Some(Some(EntryId(1))));
+    // What the query half can tell apart is welcome: another depth, another head of the check half.
+    assert_eq!(control.writer.find(&RuleKey { depth: 2, ..taken }), None);
+    let other = prepared(5, 10 | 1 << 63, Some(4));
+    assert_eq!(admit(&mut control, std::slice::from_ref(&other)), Ok(()));
+    control.change(&other);
+    for (key, entry) in [(taken, 1), (other.key, 4)] {
+        assert_eq!(control.writer.find(&key).map(|(_, rule)| rule.entry), Some(Some(EntryId(entry))));
+    }
 }
 
 #[test]
@@ -89,35 +101,24 @@ fn a_name_deeper_than_any_packet_is_refused() {
 
 #[test]
 fn places_are_used_again_only_after_reclaim() {
-    let mut control = LongestFirst::new(KEY, 10);
-    let a = name(&["a"]);
-    for i in 0..5 {
-        control.apply(&[Change::Set(a.clone(), EntryId(i))]).expect("room");
-    }
-    assert_eq!((control.unused_from, control.retired.len()), (5, 4));
-    control.reclaim();
-    for i in 0..4 {
-        control.apply(&[Change::Remove(a.clone()), Change::Set(a.clone(), EntryId(i))]).expect("room");
-    }
-    assert_eq!((control.unused_from, control.free.len()), (5, 0));
-}
-
-#[test]
-fn room_that_is_never_reclaimed_runs_out_with_an_error() {
+    // Room for four times a chunk, all of it used when nothing is reclaimed.
     let mut control = LongestFirst::new(KEY, 1);
     let a = name(&["a"]);
-    let room = control.table.rules.capacity() as u32;
     let replace = |i| [Change::Set(a.clone(), EntryId(i))];
-    for i in 0..room {
+    for i in 0..(ROOM_FACTOR * CHUNK) as u32 {
         control.apply(&replace(i)).expect("room");
     }
-    assert_eq!(control.apply(&replace(room)).unwrap_err(), BuildError::Full { rules: 1 });
+    assert_eq!(control.apply(&replace(0)).unwrap_err(), BuildError::Full { rules: 1 });
     control.reclaim();
-    control.apply(&replace(room)).expect("reclaimed");
+    let memory = control.memory_bytes();
+    for i in 0..1000 {
+        control.apply(&[Change::Remove(a.clone()), Change::Set(a.clone(), EntryId(i))]).expect("reclaimed");
+    }
+    assert_eq!(control.memory_bytes(), memory);
 }
 
 #[test]
-fn overflow_beyond_the_table_doubles_it() {
+fn overflow_beyond_the_table_makes_it_larger() {
     let mut control = LongestFirst::new(KEY, 10_000);
     // All in bucket 0, whatever the size.
     let crowd: Vec<_> = (0..200u64).map(|i| prepared(i << 32, i, Some(i as u32))).collect();
@@ -125,7 +126,74 @@ fn overflow_beyond_the_table_doubles_it() {
         control.change(change);
     }
     for change in &crowd {
-        assert_eq!(control.find_rule(change).map(|(_, entry)| entry), change.entry);
+        assert_eq!(control.writer.find(&change.key).map(|(_, rule)| rule.entry), Some(change.entry));
     }
     assert_eq!(control.len(), 200);
+}
+
+/// [So §4.2]: buckets are fixed, and chains as long as the load factor makes them.
+#[test]
+fn a_preallocated_table_keeps_its_buckets_and_chains_grow() {
+    let rules = 4096;
+    let options = Options { rules_max: rules, preallocate: true, ..Options::default() };
+    let lines = [1, 4, 16].map(|load_factor| {
+        let mut control = LongestFirst::with_options(KEY, Options { load_factor, ..options }).expect("a few pages");
+        let names: Vec<_> = (0..rules).map(|i| name(&["x", &i.to_string()])).collect();
+        let sets: Vec<_> = (0..).zip(&names).map(|(i, name)| Change::Set(name.clone(), EntryId(i))).collect();
+        for batch in sets.chunks(100) {
+            assert!(matches!(control.apply(batch), Ok(Update::Patched)));
+        }
+        let memory = control.memory();
+        assert_eq!(memory.buckets, rules / load_factor * 64);
+        let fib = control.query();
+        let mut prefixes = PrefixHashes::default();
+        let lines = (0..).zip(&names).map(|(i, name)| {
+            let view = NameView::new(&KEY, name.as_ref(), &mut prefixes);
+            assert_eq!(fib.longest_match(&view).map(|found| found.entry), Some(EntryId(i)));
+            fib.lines_read(&view).expect("counted")
+        });
+        (lines.sum::<usize>() as f64 / rules as f64, memory.overflow)
+    });
+    // The rule, and the buckets of the chain up to it.
+    assert!(lines[0].0 < 2.01 && lines[0].1 < 64 * 3, "{lines:?}");
+    // With four a bucket, one in twenty has a second; with sixteen, nearly all have.
+    assert!((2.01..2.1).contains(&lines[1].0) && lines[1].1.abs_diff(52 * 64) < 20 * 64, "{lines:?}");
+    assert!((2.5..3.0).contains(&lines[2].0) && lines[2].1.abs_diff(439 * 64) < 50 * 64, "{lines:?}");
+}
+
+#[test]
+fn every_kind_of_prefetch_gives_the_same_answers() {
+    for prefetch in [Prefetch::None, Prefetch::Cascade, Prefetch::AllAtOnce, Prefetch::AcrossBurst] {
+        let options = Options { prefetch, ..Options::default() };
+        let mut control = LongestFirst::with_options(KEY, options).expect("a small table");
+        let rules = [name(&["a"]), name(&["a", "b"]), name(&["a", "b", "c", "d"])];
+        let sets: Vec<_> = (0..).zip(&rules).map(|(i, rule)| Change::Set(rule.clone(), EntryId(i))).collect();
+        control.apply(&sets).expect("room");
+        let names: Vec<_> = (0..9).map(|i| name(&["a", "b", "c", "d", "e", "f"][..i % 7])).collect();
+        let mut prefixes = vec![PrefixHashes::default(); names.len()];
+        let pairs = names.iter().zip(&mut prefixes);
+        let views: Vec<_> = pairs.map(|(name, prefixes)| NameView::new(&KEY, name.as_ref(), prefixes)).collect();
+        let mut out = vec![None; views.len()];
+        control.query().longest_match_burst(&views, &mut out);
+        let depths: Vec<_> = out.iter().map(|found| found.map(|found| found.depth)).collect();
+        let right = [None, Some(1), Some(2), Some(2), Some(4), Some(4), Some(4), None, Some(1)];
+        assert_eq!(depths, right, "{prefetch:?}");
+    }
+}
+
+#[test]
+fn depths_without_rules_are_probed_only_when_asked_for() {
+    let rules = [name(&["a"]), name(&["a", "b", "c", "d"])];
+    let deep = name(&["a", "x", "x", "x", "x", "x", "x"]);
+    let mut prefixes = PrefixHashes::default();
+    let view = NameView::new(&KEY, deep.as_ref(), &mut prefixes);
+    for (probe_empty_depths, probes) in [(false, 2), (true, 7)] {
+        let options = Options { probe_empty_depths, ..Options::default() };
+        let mut control = LongestFirst::with_options(KEY, options).expect("a small table");
+        let sets: Vec<_> = rules.iter().map(|rule| Change::Set(rule.clone(), EntryId(0))).collect();
+        control.apply(&sets).expect("room");
+        assert_eq!(control.probes(&view), probes);
+        control.apply(&[Change::Remove(rules[1].clone())]).expect("room");
+        assert_eq!(control.probes(&view), if probe_empty_depths { 7 } else { 1 });
+    }
 }

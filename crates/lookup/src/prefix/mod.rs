@@ -7,6 +7,8 @@ pub mod learned;
 pub mod level_pulling;
 pub mod longest_first;
 mod rule_array;
+mod rule_table;
+mod rule_writer;
 pub mod two_stage;
 
 use byname_wire::NameView;

@@ -2,9 +2,11 @@
 //!
 //! The array grows by chunks and never moves, so that readers of an old and of a new bucket array
 //! share it. A rule is written before its index is published in a slot, and stays as it is until
-//! no reader can hold that index any more.
+//! no reader can hold that index any more, but for its maximum depth.
 
 use std::sync::OnceLock;
+
+use byname_wire::NameView;
 
 use crate::entry::EntryId;
 use crate::sync::{AtomicU64, Ordering};
@@ -12,15 +14,76 @@ use crate::sync::{AtomicU64, Ordering};
 /// Rules in a chunk: 64 KiB; few in models, which follow each atomic.
 pub(crate) const CHUNK: usize = if cfg!(loom) { 4 } else { 4096 };
 
-struct Rule {
+/// What rules are found by: the keyed 128-bit hash of a name, in halves, and its components.
+// In this order, sorting puts side by side what the query half cannot tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RuleKey {
+    pub(crate) hash: u64,
+    pub(crate) depth: usize,
+    pub(crate) check: u64,
+}
+
+impl RuleKey {
+    #[inline]
+    pub(crate) fn of_prefix(name: &NameView<'_>, depth: usize) -> Self {
+        let digest = name.digest(depth);
+        RuleKey { hash: digest.hash, depth, check: digest.check }
+    }
+
+    /// Whether the query half cannot tell the two apart.
+    pub(crate) fn looks_like(&self, other: &RuleKey) -> bool {
+        self.hash == other.hash && Word::of(self) == Word::of(other)
+    }
+}
+
+/// A rule without its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// `None`: a virtual rule, which no name matches [So §2.3].
+    pub(crate) entry: Option<EntryId>,
+    /// Components of the longest rule that begins with this one's name, if kept: see `RuleTable`.
+    pub(crate) depth_max: usize,
+}
+
+/// `check | virtual | depth_max | depth | entry`, of 15, 1, 8, 8 and 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Word(u64);
+
+const DEPTH_SHIFT: u32 = 32;
+const DEPTH_MAX_SHIFT: u32 = 40;
+const VIRTUAL: u64 = 1 << 48;
+const CHECK_SHIFT: u32 = 49;
+const KEY_MASK: u64 = !0 << CHECK_SHIFT | 0xff << DEPTH_SHIFT;
+
+impl Word {
+    /// The part that stands for the key.
+    #[inline]
+    fn of(key: &RuleKey) -> Self {
+        Word(key.check >> CHECK_SHIFT << CHECK_SHIFT | (key.depth as u64) << DEPTH_SHIFT)
+    }
+
+    fn with(self, rule: Rule) -> Self {
+        let entry = rule.entry.map_or(VIRTUAL, |entry| u64::from(entry.0));
+        Word(self.0 | entry | (rule.depth_max as u64) << DEPTH_MAX_SHIFT)
+    }
+
+    #[inline]
+    fn rule(self) -> Rule {
+        let entry = if self.0 & VIRTUAL == 0 { Some(EntryId(self.0 as u32)) } else { None };
+        Rule { entry, depth_max: (self.0 >> DEPTH_MAX_SHIFT & 0xff) as usize }
+    }
+}
+
+/// A rule's place, within one cache line.
+#[repr(align(16))]
+struct Place {
     hash: AtomicU64,
-    /// `depth << 32 | entry`.
-    depth_entry: AtomicU64,
+    word: AtomicU64,
 }
 
 /// Rules by index.
 pub(crate) struct RuleArray {
-    chunks: Box<[OnceLock<Box<[Rule]>>]>,
+    chunks: Box<[OnceLock<Box<[Place]>>]>,
 }
 
 impl RuleArray {
@@ -43,32 +106,44 @@ impl RuleArray {
     ///
     /// # Panics
     /// If `index` is not below the capacity.
-    pub(crate) fn write(&self, index: u32, hash: u64, depth: usize, entry: EntryId) {
-        let chunk = self.chunks[index as usize / CHUNK].get_or_init(|| {
-            (0..CHUNK).map(|_| Rule { hash: AtomicU64::new(0), depth_entry: AtomicU64::new(0) }).collect()
-        });
-        let rule = &chunk[index as usize % CHUNK];
+    pub(crate) fn write(&self, index: u32, key: &RuleKey, rule: Rule) {
+        let chunk = self.chunks[index as usize / CHUNK]
+            .get_or_init(|| (0..CHUNK).map(|_| Place { hash: AtomicU64::new(0), word: AtomicU64::new(0) }).collect());
+        let place = &chunk[index as usize % CHUNK];
         // Relaxed: the release store of the slot publishes both.
-        rule.hash.store(hash, Ordering::Relaxed);
-        rule.depth_entry.store((depth as u64) << 32 | u64::from(entry.0), Ordering::Relaxed);
+        place.hash.store(key.hash, Ordering::Relaxed);
+        place.word.store(Word::of(key).with(rule).0, Ordering::Relaxed);
     }
 
-    /// The entry of a rule, if it has this digest and depth. `index` was read from a slot.
+    /// Changes the maximum depth of a rule in place: readers see the old or the new one. The
+    /// writer's method.
+    ///
+    /// # Panics
+    /// If `index` was never written.
+    pub(crate) fn set_depth_max(&self, index: u32, depth_max: usize) {
+        let word = &self.place(index).expect("only rules that were written are changed").word;
+        let kept = word.load(Ordering::Relaxed) & !(0xff << DEPTH_MAX_SHIFT);
+        word.store(kept | (depth_max as u64) << DEPTH_MAX_SHIFT, Ordering::Release);
+    }
+
+    /// The rule at `index`, if it has this key; of the check half, the 15 bits for which there
+    /// is room are compared. `index` was read from a slot.
     #[inline]
-    pub(crate) fn entry(&self, index: u32, hash: u64, depth: usize) -> Option<EntryId> {
-        let rule = self.rule(index)?;
-        let depth_entry = rule.depth_entry.load(Ordering::Relaxed);
-        let same = rule.hash.load(Ordering::Relaxed) == hash && depth_entry >> 32 == depth as u64;
-        same.then_some(EntryId(depth_entry as u32))
+    pub(crate) fn rule(&self, index: u32, key: &RuleKey) -> Option<Rule> {
+        let place = self.place(index)?;
+        // Acquire: whoever sees a greater maximum depth sees the rule that it is for.
+        let word = place.word.load(Ordering::Acquire);
+        let same = place.hash.load(Ordering::Relaxed) == key.hash && word & KEY_MASK == Word::of(key).0;
+        same.then(|| Word(word).rule())
     }
 
-    /// The digest of a rule. `index` was read from a slot.
+    /// The hash of a rule. `index` was read from a slot.
     pub(crate) fn hash(&self, index: u32) -> Option<u64> {
-        Some(self.rule(index)?.hash.load(Ordering::Relaxed))
+        Some(self.place(index)?.hash.load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn rule(&self, index: u32) -> Option<&Rule> {
+    fn place(&self, index: u32) -> Option<&Place> {
         self.chunks.get(index as usize / CHUNK)?.get()?.get(index as usize % CHUNK)
     }
 }

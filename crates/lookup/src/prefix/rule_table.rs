@@ -1,0 +1,240 @@
+//! The query half of [So]: a compact-array hash table of rules [So §2.2], walked in one stage or
+//! in two (Algorithm 1 of [So §2.3]).
+//!
+//! The first stage probes from the start depth M down, the second from the maximum depth MD that
+//! the rule found at M tells. A start depth that no name exceeds makes the first stage the whole
+//! walk: that is *longest-first*. So both engines share this table, and differ in what their
+//! control halves keep in it.
+//!
+//! Differs:
+//! - The query half keeps no names. Where the paper compares strings after equal 64-bit hashes,
+//!   the keyed 64-bit hash, the depth and 15 bits of its other half are the comparison: all that
+//!   fits beside the entry, so it costs no cache line. A name that no rule covers at a depth is
+//!   taken there for one of n rules with odds of n in 2^79: of a million rules, 1.7e-18 a probe.
+//!   The key is secret, so that nobody can search for such a name. Two *rules* are never confused:
+//!   the control half keeps the full 128 bits of each, and refuses a name that the query half
+//!   could not tell from another ([`BuildError::Collision`](crate::BuildError::Collision)).
+//! - Depths without rules are not probed, unless asked for: that is a baseline for experiments.
+//! - The root `/` is a rule: where there is one, it is the last probe.
+//! - Rules change in place while readers look up. A lookup that overlaps at most one change gives
+//!   the answer of before or of after it; one that overlaps more is repeated, since probes on both
+//!   sides of several changes may add up to an answer that was never right. The fourth try stands:
+//!   only a writer that never pauses for a lookup's length gets that far.
+
+use std::sync::Arc;
+
+use byname_wire::NameView;
+
+use super::depth_set::{DepthSet, SharedDepthSet};
+use super::rule_array::{Rule, RuleArray, RuleKey};
+use super::{BURST_MAX, PrefixFib, PrefixMatch};
+use crate::bucket::BucketArray;
+use crate::count::{Count, Counts};
+use crate::sync::{AtomicU64, Ordering};
+
+/// How often a lookup is repeated because rules changed meanwhile; the last answer stands.
+const TRIES_MAX: usize = 4;
+/// Names whose buckets are under way while one is looked up.
+const PREFETCH_AHEAD: usize = 4;
+/// Most buckets to ask for ahead of one name: a processor has few line-fill buffers.
+const PREFETCH_DEPTHS_MAX: usize = 12;
+
+/// Which buckets of the first stage are asked for ahead of their probes [So §2.2].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Prefetch {
+    /// None.
+    None,
+    /// Each at the probe before its own.
+    Cascade,
+    /// All of a name, before its first probe.
+    AllAtOnce,
+    /// All of a name, while names before it in the burst are looked up.
+    #[default]
+    AcrossBurst,
+}
+
+/// Rules by the digest of their names; one writer, any number of readers.
+pub(crate) struct RuleTable {
+    pub(crate) buckets: BucketArray,
+    pub(crate) rules: Arc<RuleArray>,
+    pub(crate) depths: SharedDepthSet,
+    /// M: the depth that the first stage starts at.
+    start_depth: AtomicU64,
+    /// Changes of rules begun on this table: counted before each, so that a reader notices.
+    changes: AtomicU64,
+    prefetch: Prefetch,
+}
+
+/// Where a walk may find rules, as read at one moment.
+#[derive(Clone, Copy)]
+struct Bounds {
+    start_depth: usize,
+    depths: DepthSet,
+}
+
+impl RuleTable {
+    pub(crate) fn new(
+        buckets: BucketArray,
+        rules: Arc<RuleArray>,
+        depths: DepthSet,
+        start_depth: usize,
+        prefetch: Prefetch,
+    ) -> Self {
+        RuleTable {
+            buckets,
+            rules,
+            depths: SharedDepthSet::new(depths),
+            start_depth: AtomicU64::new(start_depth as u64),
+            changes: AtomicU64::new(0),
+            prefetch,
+        }
+    }
+
+    /// The same over other buckets.
+    pub(crate) fn over(&self, buckets: BucketArray) -> Self {
+        Self::new(buckets, self.rules.clone(), self.depths.load(), self.start_depth(), self.prefetch)
+    }
+
+    pub(crate) fn start_depth(&self) -> usize {
+        self.start_depth.load(Ordering::Relaxed) as usize
+    }
+
+    /// Publishes a start depth for which all virtual rules and maximum depths are in the table.
+    /// Not a change: each walk keeps to the one that it began with. The writer's method.
+    pub(crate) fn set_start_depth(&self, depth: usize) {
+        self.start_depth.store(depth as u64, Ordering::Release);
+    }
+
+    /// Notes that a change of one rule is about to become visible. The writer's method.
+    pub(crate) fn begin_change(&self) {
+        let changes = self.changes.load(Ordering::Relaxed);
+        self.changes.store(changes + 1, Ordering::Release);
+    }
+
+    /// The rule that readers take for this key's, and its index.
+    #[inline]
+    pub(crate) fn find(&self, key: &RuleKey, count: &mut impl Count) -> Option<(u32, Rule)> {
+        self.buckets.find(key.hash, count, |index, count| {
+            count.line();
+            self.rules.rule(index, key).map(|rule| (index, rule))
+        })
+    }
+
+    /// What one lookup costs.
+    pub(crate) fn counts(&self, name: &NameView<'_>) -> Counts {
+        let mut counts = Counts::default();
+        self.walk(self.bounds(), name, &mut counts);
+        counts
+    }
+
+    #[inline]
+    fn bounds(&self) -> Bounds {
+        // Acquire: whoever sees a start depth sees what was put there for it.
+        Bounds { start_depth: self.start_depth.load(Ordering::Acquire) as usize, depths: self.depths.load() }
+    }
+
+    #[inline]
+    fn walk(&self, bounds: Bounds, name: &NameView<'_>, count: &mut impl Count) -> Option<PrefixMatch> {
+        self.stage(bounds, name.len().min(bounds.start_depth), None, name, count)
+    }
+
+    /// Probes from depth `top` down. `at_start` is what the first stage has found at the start
+    /// depth, in the second.
+    fn stage(
+        &self,
+        bounds: Bounds,
+        top: usize,
+        at_start: Option<Rule>,
+        name: &NameView<'_>,
+        count: &mut impl Count,
+    ) -> Option<PrefixMatch> {
+        let mut depths = bounds.depths.down_from(top).peekable();
+        while let Some(depth) = depths.next() {
+            if self.prefetch == Prefetch::Cascade
+                && let Some(next) = depths.peek()
+            {
+                self.buckets.prefetch(name.hash(*next));
+            }
+            let rule = match at_start {
+                Some(rule) if depth == bounds.start_depth => rule,
+                _ => {
+                    count.probe();
+                    let Some((_, rule)) = self.find(&RuleKey::of_prefix(name, depth), count) else { continue };
+                    rule
+                }
+            };
+            // Maximum depths elsewhere belong to a start depth before or after this one.
+            let goes_deeper = depth == bounds.start_depth && rule.depth_max > depth && name.len() > depth;
+            if goes_deeper && at_start.is_none() {
+                return self.stage(bounds, name.len().min(rule.depth_max), Some(rule), name, count);
+            }
+            if let Some(entry) = rule.entry {
+                return Some(PrefixMatch { entry, depth });
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn prefetch(&self, bounds: Bounds, name: &NameView<'_>) {
+        for depth in bounds.depths.down_from(name.len().min(bounds.start_depth)).take(PREFETCH_DEPTHS_MAX) {
+            self.buckets.prefetch(name.hash(depth));
+        }
+    }
+}
+
+impl PrefixFib for RuleTable {
+    fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
+        let mut tries = 0;
+        loop {
+            // Acquire: all changes before the one counted here are seen by the probes below.
+            let changes = self.changes.load(Ordering::Acquire);
+            let bounds = self.bounds();
+            if self.prefetch == Prefetch::AllAtOnce {
+                self.prefetch(bounds, name);
+            }
+            let found = self.walk(bounds, name, &mut ());
+            tries += 1;
+            // Probes are acquire loads: had one seen a later change, this load would see its count.
+            if self.changes.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
+                return found;
+            }
+        }
+    }
+
+    fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
+        assert_eq!(names.len(), out.len());
+        assert!(names.len() <= BURST_MAX);
+        let ahead = match self.prefetch {
+            Prefetch::None | Prefetch::Cascade => names.len(),
+            Prefetch::AllAtOnce => 0,
+            Prefetch::AcrossBurst => PREFETCH_AHEAD,
+        };
+        let changes = self.changes.load(Ordering::Acquire);
+        let bounds = self.bounds();
+        if self.prefetch == Prefetch::AcrossBurst {
+            for name in names.iter().take(ahead) {
+                self.prefetch(bounds, name);
+            }
+        }
+        for (i, (name, found)) in names.iter().zip(&mut *out).enumerate() {
+            if let Some(later) = names.get(i + ahead) {
+                self.prefetch(bounds, later);
+            }
+            *found = self.walk(bounds, name, &mut ());
+        }
+        if self.changes.load(Ordering::Relaxed) != changes {
+            for (name, found) in names.iter().zip(out) {
+                *found = self.longest_match(name);
+            }
+        }
+    }
+
+    fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
+        Some(self.counts(name).lines)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.buckets.memory_bytes() + self.rules.memory_bytes()
+    }
+}

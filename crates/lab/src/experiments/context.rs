@@ -1,19 +1,21 @@
 //! What an experiment is given: its sizes, the machine's bounds, and places for its results.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use procfs::Current as _;
 use serde::Serialize;
 
 use super::{Experiment, Options};
 use crate::plot::Chart;
+use crate::prefix::{self, Record};
+use crate::progress::Progress;
 use crate::record::Recorder;
 
 /// Of the memory that is free, what a table may fill: the machine must not begin to swap.
 const MEMORY_SHARE: f64 = 0.9;
+/// Names prepared with `--quick`.
+const QUICK_DRAWS: u64 = 100_000;
 
 /// One run of one experiment.
 pub struct Context<'a> {
@@ -71,14 +73,22 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// A bar for work of so many steps; drawn only on a terminal.
-    pub fn progress(&self, steps: u64) -> ProgressBar {
-        let bar = ProgressBar::new(steps);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}").expect("a literal template");
-        bar.set_style(style);
-        // Ticks now and then only: a busy terminal would disturb what is measured.
-        bar.enable_steady_tick(Duration::from_millis(500));
-        bar
+    /// What `byname-lab prefix` does by itself with this engine and so many rules: the experiment
+    /// sets what it varies.
+    pub fn prefix(&self, engine: &str, rules: u64) -> prefix::Options {
+        let mut options = prefix::Options { engine: engine.to_owned(), rules, ..Default::default() };
+        options.seconds = self.seconds();
+        if self.quick() {
+            options.draws = QUICK_DRAWS;
+        }
+        options
+    }
+
+    /// Measures and records.
+    pub fn measure(&mut self, options: &prefix::Options) -> anyhow::Result<Record> {
+        let record = prefix::measure(options, Progress::SHOWN)?;
+        self.record(&record)?;
+        Ok(record)
     }
 
     /// Appends one record to `lab-results/ID.jsonl`.

@@ -5,8 +5,21 @@
 //! `lab-results/ID.svg`. To add one: a module with `pub(super) const EXPERIMENT: Experiment`, and
 //! its line in [`ALL`].
 
+mod adversarial;
+mod compact_components;
 mod context;
+mod engines;
+mod hashes;
+mod papers;
+mod so_load_factor;
+mod so_memory;
 mod table;
+mod updates;
+mod yuan_components;
+mod yuan_pages;
+mod yuan_prefetch;
+mod yuan_sizes;
+mod yuan_threads;
 
 use std::path::PathBuf;
 
@@ -16,8 +29,23 @@ use clap::Args;
 pub use context::Context;
 pub use table::Table;
 
+use crate::size;
+
 /// Every experiment, in the order in which `list` shows and `run all` runs them.
-const ALL: &[&Experiment] = &[];
+const ALL: &[&Experiment] = &[
+    &yuan_pages::EXPERIMENT,
+    &yuan_prefetch::EXPERIMENT,
+    &yuan_sizes::EXPERIMENT,
+    &yuan_components::EXPERIMENT,
+    &yuan_threads::EXPERIMENT,
+    &so_memory::EXPERIMENT,
+    &so_load_factor::EXPERIMENT,
+    &engines::EXPERIMENT,
+    &updates::EXPERIMENT,
+    &adversarial::EXPERIMENT,
+    &compact_components::EXPERIMENT,
+    &hashes::EXPERIMENT,
+];
 
 /// One experiment.
 pub struct Experiment {
@@ -58,7 +86,7 @@ pub struct Options {
     #[arg(long)]
     quick: bool,
     /// Sizes in place of the experiment's own, in rules.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::count)]
     rules: Option<Vec<u64>>,
     /// Seconds for each measurement.
     #[arg(long, value_name = "S")]

@@ -37,7 +37,8 @@ impl fmt::Display for Table {
         let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<_> = (0..columns).map(width).collect();
         // A column of numbers is read by its last digits.
-        let is_number = |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let is_number =
+            |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
         let right: Vec<_> = (0..columns).map(|c| self.rows[1..].iter().all(|row| is_number(&row[c]))).collect();
         for row in &self.rows {
             let mut line = String::new();
@@ -61,6 +62,31 @@ pub fn count(n: u64) -> String {
     };
     let scaled = n as f64 / unit;
     if scaled.fract() == 0.0 { format!("{scaled} {sign}") } else { format!("{scaled:.1} {sign}") }
+}
+
+/// A rate in millions.
+pub fn millions(rate: f64) -> String {
+    format!("{:.2}", rate / 1e6)
+}
+
+/// A choice as it is on the command line.
+pub fn word(choice: impl clap::ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// By how much `after` is more than `before`: `-12 %`.
+pub fn change(before: f64, after: f64) -> String {
+    format!("{:+.0} %", (after / before - 1.0) * 100.0)
+}
+
+/// A share of one as `45 %`; nothing for what is not known.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0))
+}
+
+/// A number with so many decimals; nothing for what is not known.
+pub fn optional(number: Option<f64>, decimals: usize) -> String {
+    number.map_or_else(String::new, |number| format!("{number:.decimals$}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! Every engine side by side: bytes a rule, hits and misses a second, from a million rules to what
+//! the machine holds.
+
+use super::{Context, Experiment, Needs, Table, table};
+use crate::plot::Chart;
+use crate::prefix::{ENGINES, Engine, Record};
+use crate::workload::NameChoice;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "engines",
+    title: "every engine: bytes and speed by size",
+    source: "ours",
+    needs: Needs {
+        rules: &[1_000_000, 4_000_000, 16_000_000, 64_000_000, 256_000_000, 1_000_000_000],
+        quick_rules: &[10_000, 50_000],
+        // The smallest engine's; others are left out where they do not fit.
+        bytes_per_rule: 13,
+        data: &[],
+        minutes: 60,
+    },
+    run,
+};
+
+fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
+    let heads = [
+        "rules",
+        "engine",
+        "M hits/s",
+        "M misses/s",
+        "lines a hit",
+        "lines a miss",
+        "bytes a rule",
+        "of limit",
+        "built in s",
+    ];
+    let mut table = Table::new(&heads);
+    let mut chart = Chart::lines("Hits by size of the table, worst case of 7 components", "rules", "hits/s");
+    for engine in ENGINES {
+        let mut points = Vec::new();
+        for rules in context.rules() {
+            if !context.fits(rules * engine.bytes_per_rule) {
+                println!("{} is left out at {} rules: no memory", engine.name, table::count(rules));
+                continue;
+            }
+            let [hits, misses] = hits_and_misses(context, engine, rules)?;
+            points.push((rules as f64, hits.lookups_per_s));
+            table.row([
+                table::count(rules),
+                engine.name.to_owned(),
+                table::millions(hits.lookups_per_s),
+                table::millions(misses.lookups_per_s),
+                table::optional(hits.cache_lines_per_lookup, 2),
+                table::optional(misses.cache_lines_per_lookup, 2),
+                format!("{:.1}", hits.bytes_per_rule),
+                table::percent(hits.of_limit),
+                format!("{:.1}", hits.build_s),
+            ]);
+        }
+        chart.line(engine.name, points);
+    }
+    print!("{table}");
+    context.plot(&chart)
+}
+
+fn hits_and_misses(context: &mut Context<'_>, engine: &Engine, rules: u64) -> anyhow::Result<[Record; 2]> {
+    let mut options = context.prefix(engine.name, rules);
+    let hits = context.measure(&options)?;
+    options.names = NameChoice::Miss;
+    Ok([hits, context.measure(&options)?])
+}

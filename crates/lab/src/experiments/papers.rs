@@ -1,0 +1,6 @@
+//! What the papers measured on.
+
+/// [Yuan, Table 1 and §3.3.1].
+pub const YUAN: &str = "[Yuan]: two Xeon E5-2630 of 2.3 GHz, 192 GB of DDR3-1333; rules of 7 components";
+/// [So §3.1, §4.1].
+pub const SO: &str = "[So]: Xeon (Westmere EP) of 2.0 GHz in an ASR 9000; IRCache names, FIB shaped as URLBlacklist";

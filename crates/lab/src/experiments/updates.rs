@@ -1,0 +1,48 @@
+//! Lookups on one core while a writer on another changes rules as fast as it can.
+
+use super::{Context, Experiment, Needs, Table, table};
+use crate::plot::Chart;
+use crate::prefix::ENGINES;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "updates",
+    title: "lookups during updates",
+    source: "ours",
+    needs: Needs { rules: &[16_000_000], quick_rules: &[50_000], bytes_per_rule: 25, data: &[], minutes: 12 },
+    run,
+};
+
+fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
+    for rules in context.rules() {
+        let heads = ["engine", "M updates/s", "M lookups/s alone", "beside the writer", "change", "wrong"];
+        let mut table = Table::new(&heads);
+        let mut bars = Vec::new();
+        for engine in ENGINES {
+            if !context.fits(rules * engine.bytes_per_rule) {
+                println!("{} is left out: no memory", engine.name);
+                continue;
+            }
+            let mut options = context.prefix(engine.name, rules);
+            options.updates = true;
+            let record = context.measure(&options)?;
+            let (quiet, updating) = (record.lookups_per_s_quiet, record.lookups_per_s_updating);
+            let both = quiet.zip(updating);
+            table.row([
+                engine.name.to_owned(),
+                table::optional(record.updates_per_s.map(|rate| rate / 1e6), 3),
+                quiet.map_or_else(String::new, table::millions),
+                updating.map_or_else(String::new, table::millions),
+                both.map_or_else(String::new, |(quiet, updating)| table::change(quiet, updating)),
+                record.wrong.to_string(),
+            ]);
+            bars.push((engine.name.to_owned(), quiet, updating));
+        }
+        print!("{table}");
+        let labels = bars.iter().map(|bar| bar.0.clone()).collect();
+        let mut chart = Chart::bars(format!("Lookups in {} rules", table::count(rules)), labels, "lookups/s");
+        chart.bar("alone", bars.iter().map(|bar| bar.1));
+        chart.bar("beside a writer", bars.iter().map(|bar| bar.2));
+        context.plot(&chart)?;
+    }
+    Ok(())
+}

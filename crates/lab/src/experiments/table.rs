@@ -52,10 +52,12 @@ impl fmt::Display for Table {
     }
 }
 
-/// A count as people write it: `64 M`, `1.5 M`, `300`.
+/// A count as people write it: `64 M`, `1.5 M`, `16 Mi`, `300`.
 pub fn count(n: u64) -> String {
     let (unit, sign) = match n {
         0..10_000 => return n.to_string(),
+        _ if n % (1 << 20) == 0 => (f64::from(1 << 20), "Mi"),
+        _ if n % (1 << 10) == 0 && n % 1000 != 0 => (f64::from(1 << 10), "Ki"),
         10_000..1_000_000 => (1e3, "k"),
         1_000_000..1_000_000_000 => (1e6, "M"),
         _ => (1e9, "G"),
@@ -103,8 +105,9 @@ mod tests {
 
     #[test]
     fn counts_are_short() {
-        let counts = [(0, "0"), (9_999, "9999"), (310_516, "310.5 k"), (64_000_000, "64 M"), (1_500_000_000, "1.5 G")];
-        for (n, text) in counts {
+        let decimal = [(0, "0"), (9_999, "9999"), (310_516, "310.5 k"), (64_000_000, "64 M"), (1_500_000_000, "1.5 G")];
+        let binary = [(1 << 18, "256 Ki"), (64 << 20, "64 Mi")];
+        for (n, text) in decimal.into_iter().chain(binary) {
             assert_eq!(count(n), text);
         }
     }

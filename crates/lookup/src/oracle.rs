@@ -11,10 +11,12 @@ use crate::update::{BuildError, Change, Control, Update};
 
 /// A map of whole names, asked for each prefix of a name from the longest down.
 ///
-/// What every prefix engine is tested against. Each batch of changes copies the map.
+/// What every prefix engine is tested against. A batch of changes copies the map if somebody still
+/// holds an earlier query half.
 #[derive(Debug, Clone, Default)]
 pub struct Oracle {
-    rules: HashMap<Name, EntryId>,
+    /// By the encoded name: components delimit themselves, so that no two names share one.
+    rules: Arc<HashMap<Box<[u8]>, EntryId>>,
 }
 
 impl Oracle {
@@ -22,19 +24,29 @@ impl Oracle {
     pub fn new() -> Self {
         Oracle::default()
     }
+
+    /// Rules in the table.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
 }
 
 impl PrefixFib for Oracle {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
         (0..=name.len()).rev().find_map(|depth| {
-            let entry = *self.rules.get(&name.prefix(depth).to_name())?;
+            let entry = *self.rules.get(name.prefix(depth).value())?;
             Some(PrefixMatch { entry, depth })
         })
     }
 
     fn memory_bytes(&self) -> usize {
-        let names: usize = self.rules.keys().map(|name| name.value().len()).sum();
-        names + self.rules.capacity() * size_of::<(Name, EntryId)>()
+        let names: usize = self.rules.keys().map(|name| name.len()).sum();
+        names + self.rules.capacity() * size_of::<(Box<[u8]>, EntryId)>()
     }
 }
 
@@ -46,10 +58,11 @@ impl Control<Name> for Oracle {
     }
 
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
+        let rules = Arc::make_mut(&mut self.rules);
         for change in changes {
             match change {
-                Change::Set(name, entry) => self.rules.insert(name.clone(), *entry),
-                Change::Remove(name) => self.rules.remove(name),
+                Change::Set(name, entry) => rules.insert(name.value().into(), *entry),
+                Change::Remove(name) => rules.remove(name.value()),
             };
         }
         Ok(Update::Replace(self.query()))

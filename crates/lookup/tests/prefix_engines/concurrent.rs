@@ -1,0 +1,254 @@
+//! Readers under a writer: each answer was right at some moment while it was looked up.
+//!
+//! All changes are drawn before, with the oracle's answer for each watched name after each of
+//! them. The writer counts the change that it begins and the one that it has finished; a reader's
+//! answer must be that of a version between the last one finished before its lookup began and the
+//! last one begun when it had ended.
+//!
+//! An engine may promise less: that a lookup is right which overlaps at most so many changes
+//! ([`Kind::overlapped_max`]). Answers of others are not checked then, nor counted.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use byname_lookup::oracle::Oracle;
+use byname_lookup::{Change, Control, EntryId, PrefixFib, PrefixMatch, Update};
+use byname_wire::Name;
+
+use crate::engines::{ALL, Burst, Engine, Kind, longest};
+use crate::names::{Random, name};
+use crate::property::operations;
+
+/// Changes between two moments at which the writer waits for the reader, and reclaims.
+const RUN: usize = 64;
+/// Rounds of checked lookups that the reader makes in each such time at least.
+const ROUNDS: u64 = 32;
+
+/// What the writer does, and what is right after each of its batches.
+struct Script {
+    watched: Vec<Name>,
+    batches: Vec<Vec<Change<Name>>>,
+    /// `right[v]`: the answers for `watched` after the first `v` batches.
+    right: Vec<Vec<Option<PrefixMatch>>>,
+}
+
+impl Script {
+    fn new(watched: Vec<Name>, batches: impl IntoIterator<Item = Vec<Change<Name>>>) -> Self {
+        let mut oracle = Oracle::new();
+        let answers = |oracle: &Oracle| watched.iter().map(|name| longest(oracle, name)).collect();
+        let mut right: Vec<Vec<_>> = vec![answers(&oracle)];
+        let batches: Vec<_> = batches.into_iter().collect();
+        for batch in &batches {
+            oracle.apply(batch).expect("the oracle takes all");
+            right.push(answers(&oracle));
+        }
+        Script { watched, batches, right }
+    }
+
+    /// Any changes of few rules, one at a time; now and then a crowd of others comes or goes, for
+    /// which a table has to be built anew.
+    fn random(changes: usize) -> Self {
+        let watched =
+            ["/", "/a", "/b", "/a/a", "/a/b", "/a/b/a", "/a/a/a/a", "/a/a/b/x", "/a/b/a/b", "/b/b/b/b/b", "/b/a/x/y/z"];
+        let rules: Vec<_> = (0..5)
+            .flat_map(|depth| (0..1 << depth).map(move |bits: u32| (depth, bits)))
+            .map(|(depth, bits)| {
+                name(&(0..depth).map(|i| if bits >> i & 1 == 0 { "/a" } else { "/b" }).collect::<String>())
+            })
+            .collect();
+        let mut random = Random(11);
+        let batches = (0..changes).map(|i| {
+            if i % 500 == 499 {
+                return crowd(i / 500);
+            }
+            let rule = random.pick(&rules).clone();
+            let entry = EntryId(random.below(3) as u32);
+            vec![if random.one_in(2) { Change::Set(rule, entry) } else { Change::Remove(rule) }]
+        });
+        Script::new(watched.iter().map(|uri| name(uri)).collect(), batches)
+    }
+
+    /// One route that moves up and down a chain of names: between any two changes one rule or two
+    /// cover the watched names, so that an answer of none is always wrong. Other rules at all
+    /// depths make lookups long.
+    fn moving_route(changes: usize) -> Self {
+        const DEPTH_MAX: usize = 30;
+        let chain = |component: &str, depth: usize| name(&component.repeat(depth));
+        let rules: Vec<_> = (0..=DEPTH_MAX).map(|depth| chain("/a", depth)).collect();
+        let set = |depth: usize| Change::Set(rules[depth].clone(), EntryId(depth as u32));
+        let others = (1..=DEPTH_MAX).map(|depth| Change::Set(chain("/b", depth), EntryId(99)));
+        let mut batches = vec![others.chain([set(0)]).collect()];
+        let (mut random, mut at) = (Random(3), 0);
+        while batches.len() < changes {
+            let to = (at + 1 + random.below(DEPTH_MAX)) % (DEPTH_MAX + 1);
+            batches.push(vec![set(to)]);
+            batches.push(vec![Change::Remove(rules[at].clone())]);
+            at = to;
+        }
+        Script::new(vec![chain("/a", DEPTH_MAX), chain("/a", DEPTH_MAX + 1), chain("/a", 2 * DEPTH_MAX)], batches)
+    }
+}
+
+/// Thousands of names that no watched name is below.
+fn crowd(number: usize) -> Vec<Change<Name>> {
+    let rule = |i: u64| name("/crowd").join_number(8, i % 50).join_number(8, i);
+    let size = 200 << (number / 2 % 5);
+    (0..size)
+        .map(|i| if number % 2 == 0 { Change::Set(rule(i), EntryId(7)) } else { Change::Remove(rule(i)) })
+        .collect()
+}
+
+/// What the writer and the reader share.
+struct Stage {
+    /// The query half to read through, and how many there were before it.
+    published: Mutex<(u64, Arc<dyn PrefixFib>)>,
+    generation: AtomicU64,
+    begun: AtomicU64,
+    finished: AtomicU64,
+    /// The generation that the reader reads through.
+    reader_generation: AtomicU64,
+    /// Rounds of lookups that the reader has ended, and those whose answers it could check.
+    rounds: AtomicU64,
+    rounds_checked: AtomicU64,
+    /// The script has ended, or somebody has failed.
+    stop: AtomicBool,
+}
+
+/// Ends the other's waiting when its thread ends, however it does.
+struct StopAll<'a>(&'a Stage);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Stage {
+    fn new(engine: &Engine) -> Self {
+        Stage {
+            published: Mutex::new((0, engine.query())),
+            generation: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            reader_generation: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
+            rounds_checked: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the reader has come that far.
+    fn wait(&self, counter: &AtomicU64, at_least: u64) {
+        let mut spins = 0;
+        while counter.load(Ordering::SeqCst) < at_least && !self.stopped() {
+            spins += 1;
+            // The reader may have no processor of its own.
+            if spins % 1000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    fn write(&self, mut engine: Engine, script: &Script) {
+        let _stop = StopAll(self);
+        let mut random = Random(5);
+        for (version, batch) in (1..).zip(&script.batches) {
+            self.begun.store(version, Ordering::SeqCst);
+            if let Update::Replace(fib) = engine.apply(batch).expect("few rules") {
+                let generation = self.generation.load(Ordering::SeqCst) + 1;
+                *self.published.lock().expect("not poisoned") = (generation, fib);
+                self.generation.store(generation, Ordering::SeqCst);
+                self.wait(&self.reader_generation, generation);
+            }
+            self.finished.store(version, Ordering::SeqCst);
+            for _ in 0..random.below(200) {
+                std::hint::spin_loop();
+            }
+            if version as usize % RUN == 0 {
+                self.wait(&self.rounds_checked, version / RUN as u64 * ROUNDS);
+                // After the round at hand the reader holds nothing that was taken out so far.
+                self.wait(&self.rounds, self.rounds.load(Ordering::SeqCst) + 1);
+                engine.reclaim();
+            }
+            if self.stopped() {
+                return;
+            }
+        }
+    }
+
+    /// Looks up until the script has ended. Returns how many answers were checked.
+    fn read(&self, kind: &Kind, script: &Script) -> u64 {
+        let _stop = StopAll(self);
+        let burst = Burst::new(&script.watched);
+        let (mut checked, mut generation, mut fib) = (0, 0, self.published.lock().expect("not poisoned").1.clone());
+        for round in 0.. {
+            if self.stopped() {
+                break;
+            }
+            if self.generation.load(Ordering::SeqCst) != generation {
+                (generation, fib) = self.published.lock().expect("not poisoned").clone();
+                self.reader_generation.store(generation, Ordering::SeqCst);
+            }
+            let first = self.finished.load(Ordering::SeqCst);
+            let answers = burst.longest(&*fib);
+            let of_burst = self.check(kind, script, &answers, 0, first);
+            let at = round % script.watched.len();
+            let first = self.finished.load(Ordering::SeqCst);
+            let answer = fib.longest_match(&burst.views()[at]);
+            checked += of_burst + self.check(kind, script, &[answer], at, first);
+            self.rounds_checked.fetch_add(u64::from(of_burst > 0), Ordering::SeqCst);
+            self.rounds.fetch_add(1, Ordering::SeqCst);
+        }
+        checked
+    }
+
+    /// Checks answers for the watched names from `at` on, looked up after change `first` was
+    /// finished. Returns how many.
+    fn check(&self, kind: &Kind, script: &Script, answers: &[Option<PrefixMatch>], at: usize, first: u64) -> u64 {
+        let last = self.begun.load(Ordering::SeqCst);
+        if last - first > kind.overlapped_max {
+            return 0;
+        }
+        let versions: RangeInclusive<_> = first as usize..=last as usize;
+        for (i, answer) in (at..).zip(answers) {
+            let right: Vec<_> = script.right[versions.clone()].iter().map(|right| right[i]).collect();
+            assert!(
+                right.contains(answer),
+                "{}: {} gives {answer:?} during changes {versions:?}: {:?}; right were {right:?}",
+                kind.name,
+                script.watched[i],
+                &script.batches[first as usize..last as usize],
+            );
+        }
+        answers.len() as u64
+    }
+}
+
+fn run(kind: &Kind, script: &Script) -> u64 {
+    let engine = (kind.build)();
+    let stage = Stage::new(&engine);
+    let checked = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| stage.read(kind, script));
+        scope.spawn(|| stage.write(engine, script));
+        reader.join().expect("each answer was right")
+    });
+    assert_eq!(stage.finished.into_inner(), script.batches.len() as u64);
+    checked
+}
+
+#[test]
+fn each_answer_was_right_while_it_was_looked_up() {
+    let changes = (operations() / 60) as usize;
+    let scripts = [Script::random(changes), Script::moving_route(changes)];
+    for script in scripts {
+        let answers_min = script.batches.len() / RUN * ROUNDS as usize * script.watched.len();
+        for kind in ALL {
+            let checked = run(kind, &script);
+            println!("{}: {checked} answers checked under a writer", kind.name);
+            assert!(checked >= answers_min as u64);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The engines under test, and how to ask them.
+
+use std::sync::Arc;
+
+use byname_lookup::prefix::LongestFirst;
+use byname_lookup::{BuildError, Change, Control, PrefixFib, PrefixMatch, Update};
+use byname_wire::name::COMPONENTS_MAX;
+use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
+
+pub const KEY: NameHashKey = NameHashKey::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
+
+/// Most rules that any test puts into a table.
+pub const RULES_MAX: usize = 1 << 20;
+
+pub type Engine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
+
+/// A kind of engine: how to build one, and what it takes.
+pub struct Kind {
+    pub name: &'static str,
+    /// Components of the deepest rule. Names that are looked up may have [`COMPONENTS_MAX`].
+    pub depth_max: usize,
+    /// The largest entry id.
+    pub entry_max: u32,
+    /// Changes that a lookup may overlap and still be right; [`u64::MAX`] for any number.
+    pub overlapped_max: u64,
+    /// Most cache lines that one lookup may read in tables of these tests; `None` where the engine
+    /// cannot tell.
+    pub lines_max: Option<usize>,
+    /// An empty table for [`RULES_MAX`] rules whose names are hashed under [`KEY`].
+    pub build: fn() -> Engine,
+}
+
+/// All of them. An engine that compares names stands here once more with hashes so narrow that
+/// they collide.
+pub const ALL: &[Kind] = &[Kind {
+    name: "longest_first",
+    depth_max: COMPONENTS_MAX,
+    entry_max: u32::MAX,
+    // It is tried four times.
+    overlapped_max: 3,
+    // A bucket, perhaps one more, and a rule at each depth.
+    lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+    build: || Box::new(LongestFirst::new(KEY, RULES_MAX)),
+}];
+
+/// An engine and the query half that its readers would have.
+pub struct Subject {
+    pub engine: Engine,
+    pub fib: Arc<dyn PrefixFib>,
+}
+
+impl Subject {
+    pub fn new(kind: &Kind) -> Self {
+        let engine = (kind.build)();
+        let fib = engine.query();
+        Subject { engine, fib }
+    }
+
+    /// Applies a batch as the forwarder does: whoever reads has the new query half at once.
+    pub fn apply(&mut self, changes: &[Change<Name>]) -> Result<(), BuildError> {
+        if let Update::Replace(fib) = self.engine.apply(changes)? {
+            self.fib = fib;
+        }
+        Ok(())
+    }
+}
+
+pub fn longest(fib: &dyn PrefixFib, name: &Name) -> Option<PrefixMatch> {
+    let mut prefixes = PrefixHashes::default();
+    fib.longest_match(&NameView::new(&KEY, name.as_ref(), &mut prefixes))
+}
+
+pub fn lines_read(fib: &dyn PrefixFib, name: &Name) -> Option<usize> {
+    let mut prefixes = PrefixHashes::default();
+    fib.lines_read(&NameView::new(&KEY, name.as_ref(), &mut prefixes))
+}
+
+/// Hashed names, to be looked up in bursts again and again.
+pub struct Burst<'a> {
+    names: &'a [Name],
+    prefixes: Vec<PrefixHashes>,
+}
+
+impl<'a> Burst<'a> {
+    pub fn new(names: &'a [Name]) -> Self {
+        let mut prefixes = vec![PrefixHashes::default(); names.len()];
+        for (name, prefixes) in names.iter().zip(&mut prefixes) {
+            NameView::new(&KEY, name.as_ref(), prefixes);
+        }
+        Burst { names, prefixes }
+    }
+
+    pub fn views(&self) -> Vec<NameView<'_>> {
+        let pairs = self.names.iter().zip(&self.prefixes);
+        pairs.map(|(name, prefixes)| NameView::from_filled(name.as_ref(), prefixes)).collect()
+    }
+
+    pub fn longest(&self, fib: &dyn PrefixFib) -> Vec<Option<PrefixMatch>> {
+        let mut out = vec![None; self.names.len()];
+        fib.longest_match_burst(&self.views(), &mut out);
+        out
+    }
+}

@@ -1,0 +1,12 @@
+//! Every prefix engine answers as the oracle does, whatever the changes.
+//!
+//! An engine joins all of these tests by its line in `engines.rs`.
+#![cfg(not(loom))]
+
+mod concurrent;
+mod engines;
+mod examples;
+mod growth;
+mod names;
+mod property;
+mod shrink;

@@ -1,0 +1,119 @@
+//! Names to test with, drawn from a seed, in families that each press on another place.
+
+use byname_wire::name::COMPONENTS_MAX;
+use byname_wire::{Component, Name};
+
+/// SplitMix64: names need many numbers, not good ones.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
+/// The name that a plain URI of generic components means.
+pub fn name(uri: &str) -> Name {
+    Name::from_components(uri.split('/').filter(|c| !c.is_empty()).map(|c| Component::generic(c.as_bytes())))
+}
+
+/// A family of names.
+pub struct Family {
+    pub name: &'static str,
+    /// Most changes in a batch.
+    pub batch_max: usize,
+    /// Draws the name of a rule of at most so many components.
+    pub rule: fn(&mut Random, usize) -> Name,
+    /// Draws a name to look up.
+    pub asked: fn(&mut Random) -> Name,
+}
+
+pub const FAMILIES: &[Family] = &[
+    // So few names that edges split and merge, and inherited answers change, all the time.
+    Family {
+        name: "dense",
+        batch_max: 12,
+        rule: |random, depth_max| dense(random, 2, 6.min(depth_max)),
+        asked: |random| dense(random, 2, 8),
+    },
+    Family {
+        name: "bushy",
+        batch_max: 40,
+        rule: |random, depth_max| dense(random, 7, 3.min(depth_max)),
+        asked: |random| dense(random, 7, 4),
+    },
+    // Tables of thousands of rules, which grow and are rebuilt.
+    Family {
+        name: "wide",
+        batch_max: 2000,
+        rule: |random, depth_max| dense(random, 30, 4.min(depth_max)),
+        asked: |random| dense(random, 30, 5),
+    },
+    Family { name: "chains", batch_max: 12, rule: chain, asked: |random| chain(random, COMPONENTS_MAX) },
+    Family { name: "octets", batch_max: 12, rule: octets, asked: |random| octets(random, COMPONENTS_MAX) },
+    Family { name: "hostile", batch_max: 12, rule: trunk, asked: garbage_below_a_trunk },
+];
+
+/// One of about `fanout` to the power of `depth_max` names.
+fn dense(random: &mut Random, fanout: usize, depth_max: usize) -> Name {
+    let octets: Vec<_> = (0..random.below(depth_max + 1)).map(|_| b'a' + random.below(fanout) as u8).collect();
+    Name::from_components(octets.iter().map(|octet| Component::generic(std::slice::from_ref(octet))))
+}
+
+/// One component again and again, with one turn at most: long shared prefixes, all depths.
+fn chain(random: &mut Random, depth_max: usize) -> Name {
+    let near = [0, 1, 2, 7, 8, 15, 16, 17, 30, 31, 32, 33, 63, 64, 65, 126, 127, 128];
+    let depth = (*random.pick(&near)).min(depth_max);
+    let turn = *random.pick(&near);
+    Name::from_components((0..depth).map(|i| Component::generic(if i == turn { b"x" } else { b"a" })))
+}
+
+/// Components that are empty, typed, long, or look like other names.
+fn octets(random: &mut Random, depth_max: usize) -> Name {
+    const LONG: [u8; 600] = [7; 600];
+    let values: [&[u8]; 10] =
+        [b"", b"\0", b"a", b"aa", b"\x08\x01a", b"\x08\x00", &LONG[..252], &LONG[..253], &LONG[..255], &LONG];
+    let types = [8, 8, 8, 32, 54, 253, 65535];
+    let depth = random.below(5).min(depth_max);
+    let mut name = Name::default();
+    for _ in 0..depth {
+        name = name.join(Component { typ: *random.pick(&types), value: *random.pick(&values) });
+    }
+    name
+}
+
+/// A prefix of one of a few deep names.
+fn trunk(random: &mut Random, depth_max: usize) -> Name {
+    let which = random.below(4) as u8;
+    let depth = random.below(40).min(depth_max);
+    let octets: Vec<_> = (0..depth).map(|i| [which, i as u8]).collect();
+    Name::from_components(octets.iter().map(|value| Component::generic(value)))
+}
+
+/// What [So §2.3] calls garbage tokens: a name that follows the rules for a while, then does not.
+fn garbage_below_a_trunk(random: &mut Random) -> Name {
+    let mut name = trunk(random, COMPONENTS_MAX);
+    let room = COMPONENTS_MAX - name.as_ref().len();
+    let more = if random.one_in(8) { room } else { random.below(12) };
+    for _ in 0..more {
+        name = name.join_number(8, random.next());
+    }
+    name
+}

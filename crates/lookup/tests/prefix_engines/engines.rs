@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use byname_lookup::prefix::LongestFirst;
+use byname_lookup::prefix::compact::{self, Compact};
 use byname_lookup::{BuildError, Change, Control, PrefixFib, PrefixMatch, Update};
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
@@ -32,16 +33,30 @@ pub struct Kind {
 
 /// All of them. An engine that compares names stands here once more with hashes so narrow that
 /// they collide.
-pub const ALL: &[Kind] = &[Kind {
-    name: "longest_first",
-    depth_max: COMPONENTS_MAX,
-    entry_max: u32::MAX,
-    // It is tried four times.
-    overlapped_max: 3,
-    // A bucket, perhaps one more, and a rule at each depth.
-    lines_max: Some(3 * (COMPONENTS_MAX + 1)),
-    build: || Box::new(LongestFirst::new(KEY, RULES_MAX)),
-}];
+pub const ALL: &[Kind] = &[
+    Kind {
+        name: "longest_first",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || Box::new(LongestFirst::new(KEY, RULES_MAX)),
+    },
+    Kind {
+        name: "compact",
+        depth_max: compact::DEPTH_MAX,
+        entry_max: compact::ENTRIES_MAX - 1,
+        overlapped_max: 3,
+        // Two lines for each of eight probes.
+        lines_max: Some(16),
+        build: || {
+            let options = compact::Options { rules_max: RULES_MAX, ..compact::Options::default() };
+            Box::new(Compact::new(KEY, &options).expect("pages of any size"))
+        },
+    },
+];
 
 /// An engine and the query half that its readers would have.
 pub struct Subject {

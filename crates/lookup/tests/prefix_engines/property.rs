@@ -90,10 +90,11 @@ impl<'a> Draw<'a> {
     }
 
     fn change(&mut self) -> Change<Name> {
-        let name = (self.family.rule)(&mut self.random, self.kind.depth_max);
-        match self.random.below(8) < self.sets_in_8 {
-            true => Change::Set(name, self.entry()),
-            false => Change::Remove(name),
+        // A rule that the engine cannot have may be removed all the same: no rule, no effect.
+        let (set, random) = (self.random.below(8) < self.sets_in_8, &mut self.random);
+        match set {
+            true => Change::Set((self.family.rule)(random, self.kind.depth_max), self.entry()),
+            false => Change::Remove((self.family.rule)(random, COMPONENTS_MAX)),
         }
     }
 

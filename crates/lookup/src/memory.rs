@@ -6,6 +6,7 @@
 
 use std::io;
 use std::ops::Deref;
+use std::ptr::NonNull;
 
 use crate::sync::AtomicU64;
 
@@ -43,16 +44,24 @@ impl Pages {
 }
 
 /// Cache lines, zero at first. Readers and the writer share them.
-pub(crate) struct Lines(Store);
-
-enum Store {
-    Heap(Box<[Line]>),
-    #[cfg(target_os = "linux")]
-    Mapped {
-        map: memmap2::MmapMut,
-        lines: usize,
-    },
+pub(crate) struct Lines {
+    first: NonNull<Line>,
+    len: usize,
+    store: Store,
 }
+
+/// What the lines lie in; never touched but through [`Lines`].
+enum Store {
+    Heap(#[allow(dead_code, reason = "kept alive, read through `Lines::first`")] Box<[Line]>),
+    #[cfg(target_os = "linux")]
+    Mapped(memmap2::MmapMut),
+}
+
+// SAFETY: `first` points into `store`, which moves with it and may go to another thread; what is
+// there are atomics, which any thread may read and write.
+unsafe impl Send for Lines {}
+// SAFETY: as above.
+unsafe impl Sync for Lines {}
 
 /// Tables below this lie on the heap: a mapping of their own would waste most of a page.
 const MAPPED_BYTES_MIN: usize = 1 << 21;
@@ -63,45 +72,52 @@ impl Lines {
     /// # Errors
     /// If the kernel refuses them, with what to do in the text.
     pub(crate) fn zeroed(lines: usize, pages: Pages) -> io::Result<Self> {
-        let bytes = lines * size_of::<Line>();
+        let bytes = lines.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // A small table would leave most of a large page unused.
         let pages = if pages == Pages::Reserved1G && bytes < 1 << 29 { Pages::Large } else { pages };
         let reserved = pages.reservation(bytes).is_some();
         if cfg!(loom) || !cfg!(target_os = "linux") || (bytes < MAPPED_BYTES_MIN && !reserved) {
-            return Ok(Lines(Store::Heap(
-                (0..lines).map(|_| Line(std::array::from_fn(|_| AtomicU64::new(0)))).collect(),
-            )));
+            let store = (0..lines).map(|_| Line(std::array::from_fn(|_| AtomicU64::new(0)))).collect::<Box<[_]>>();
+            let first = NonNull::from(&*store).cast();
+            return Ok(Lines { first, len: lines, store: Store::Heap(store) });
         }
         #[cfg(target_os = "linux")]
         {
-            let page_bits = match pages {
-                Pages::Small | Pages::Large => None,
-                Pages::Reserved2M => Some(21),
-                Pages::Reserved1G => Some(30),
-            };
-            let mut options = memmap2::MmapOptions::new();
-            match page_bits {
-                Some(bits) => options.len(bytes.next_multiple_of(1 << bits)).huge(Some(bits)).populate(),
-                None => options.len(bytes),
-            };
-            let map = options.map_anon().map_err(|error| match pages.reservation(bytes) {
-                Some(command) => io::Error::new(error.kind(), format!("no pages of that size are left ({command})")),
-                None => error,
-            })?;
-            if pages == Pages::Large {
-                // Refused where the kernel has no such pages: small ones do, slower.
-                let _ = map.advise(memmap2::Advice::HugePage);
-            }
-            Ok(Lines(Store::Mapped { map, lines }))
+            let mut map = Self::map(bytes, pages)?;
+            let first = NonNull::from(&mut map[..]).cast();
+            Ok(Lines { first, len: lines, store: Store::Mapped(map) })
         }
         #[cfg(not(target_os = "linux"))]
         unreachable!("the heap was taken")
     }
 
+    #[cfg(target_os = "linux")]
+    fn map(bytes: usize, pages: Pages) -> io::Result<memmap2::MmapMut> {
+        let page_bits = match pages {
+            Pages::Small | Pages::Large => None,
+            Pages::Reserved2M => Some(21),
+            Pages::Reserved1G => Some(30),
+        };
+        let mut options = memmap2::MmapOptions::new();
+        match page_bits {
+            Some(bits) => options.len(bytes.next_multiple_of(1 << bits)).huge(Some(bits)),
+            None => options.len(bytes),
+        };
+        let map = options.map_anon().map_err(|error| match pages.reservation(bytes) {
+            Some(command) => io::Error::new(error.kind(), format!("no pages of that size are left ({command})")),
+            None => error,
+        })?;
+        if pages == Pages::Large {
+            // Refused where the kernel has no such pages: small ones do, slower.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Ok(map)
+    }
+
     /// Touches each page, so that no lookup or change pays for the first touch.
     pub(crate) fn prefault(&self) {
         #[cfg(target_os = "linux")]
-        if let Store::Mapped { map, .. } = &self.0 {
+        if let Store::Mapped(map) = &self.store {
             // Unknown before Linux 5.14: then pages come when they are touched.
             let _ = map.advise(memmap2::Advice::PopulateWrite);
         }
@@ -111,19 +127,14 @@ impl Lines {
 impl Deref for Lines {
     type Target = [Line];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[Line] {
-        match &self.0 {
-            Store::Heap(lines) => lines,
-            #[cfg(target_os = "linux")]
-            Store::Mapped { map, lines } => {
-                // SAFETY: the mapping is page-aligned, so aligned for `Line`, at least `lines`
-                // lines long, and lives as long as `self`, whose borrow the slice has. `Line` is
-                // eight `AtomicU64`, for which every bit pattern is valid. Nobody reads or writes
-                // the mapping but through this slice, so all accesses are atomic.
-                unsafe { std::slice::from_raw_parts(map.as_ptr().cast::<Line>(), *lines) }
-            }
-        }
+        // SAFETY: `first` and `len` are those of the heap's box, or of a mapping that is aligned to
+        // pages, so for `Line`, and at least `len` lines long; `store` keeps either alive, and in
+        // its place, as long as `self`, whose borrow the slice has. `Line` is eight `AtomicU64`,
+        // for which every bit pattern is valid, and nobody reads or writes them but through this
+        // slice, so all accesses are atomic.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
-use super::part::{Part, SLOTS, tag_of};
+use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
 use super::word::{self, Answer, Word};
 use super::{DEPTH_MAX, ENTRIES_MAX, Options};
@@ -159,7 +159,12 @@ impl BulkLoader {
     fn place_first(&mut self) -> Result<(), BuildError> {
         let Some(Waiting { hash, tag, word }) = self.waiting.pop_front() else { return Ok(()) };
         let alike = |other: Word| other.looks_like(word, self.shared.fingerprint_mask);
-        if self.part.find(self.part.primary(hash), tag, alike, &mut ()).is_some() {
+        let primary = self.part.primary(hash);
+        let found = match self.part.probe(primary, tag, alike) {
+            Probe::Overflowed(version) => self.part.probe_other(primary, tag, version, alike),
+            found => found,
+        };
+        if let Probe::Found(_) = found {
             return Err(BuildError::Collision);
         }
         self.nodes += 1;

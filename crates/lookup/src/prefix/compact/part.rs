@@ -35,25 +35,21 @@ const VERSION_SHIFT: u32 = 48;
 const FILTER_SHIFT: u32 = 32;
 /// Most buckets to look at for room.
 const REACHED_MAX: usize = 250;
-/// How often a probe begins again because entries moved meanwhile; the last answer stands.
-const TRIES_MAX: usize = 8;
 
-/// Counts the cache lines that a probe reads.
-pub(super) trait Meter {
-    fn line(&mut self);
+/// What a probe of one line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probe {
+    Found(Word),
+    Absent,
+    /// It may be in the other bucket.
+    Overflowed(Version),
+    /// Entries moved meanwhile: begin again.
+    Moved,
 }
 
-/// Not counting.
-impl Meter for () {
-    #[inline]
-    fn line(&mut self) {}
-}
-
-impl Meter for usize {
-    fn line(&mut self) {
-        *self += 1;
-    }
-}
+/// The word of a first bucket that holds its version, as it was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Version(u64);
 
 /// Where an entry stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,38 +113,43 @@ impl Part {
         prefetch::read(&self.lines[bucket as usize]);
     }
 
-    /// The word under `tag` that `accepts`, of a key whose first bucket is `primary`.
+    /// Looks for the word under `tag` that `accepts`, in the first bucket of its key.
     #[inline]
-    pub(super) fn find(
+    pub(super) fn probe(&self, primary: u32, tag: u16, accepts: impl Fn(Word) -> bool) -> Probe {
+        let line = &self.lines[primary as usize].0;
+        // Acquire, here and below: whoever sees an entry gone sees what went before that.
+        let head = line[1].load(Ordering::Acquire);
+        if let Some(word) = self.find_in(primary, head, tag, |word| !word.is_alternate() && accepts(word)) {
+            return Probe::Found(word);
+        }
+        if head >> FILTER_SHIFT & filter_bit(tag) != 0 {
+            return Probe::Overflowed(Version(head));
+        }
+        self.absent(primary, Version(head))
+    }
+
+    /// Looks for it in the other bucket; `version` is what the first probe told.
+    #[inline]
+    pub(super) fn probe_other(
         &self,
         primary: u32,
         tag: u16,
+        version: Version,
         accepts: impl Fn(Word) -> bool,
-        meter: &mut impl Meter,
-    ) -> Option<Word> {
-        let line = &self.lines[primary as usize].0;
-        let mut tries = 0;
-        loop {
-            meter.line();
-            // Acquire, here and below: whoever sees an entry gone sees what went before that.
-            let head = line[1].load(Ordering::Acquire);
-            if let Some(word) = self.find_in(primary, head, tag, |word| !word.is_alternate() && accepts(word)) {
-                return Some(word);
-            }
-            if head >> FILTER_SHIFT & filter_bit(tag) != 0 {
-                meter.line();
-                let other = self.other(primary, tag);
-                let head = self.lines[other as usize].0[1].load(Ordering::Acquire);
-                if let Some(word) = self.find_in(other, head, tag, |word| word.is_alternate() && accepts(word)) {
-                    return Some(word);
-                }
-            }
-            tries += 1;
-            // Entries that moved away while this probe ran may have been missed in both places.
-            if (line[1].load(Ordering::Acquire) ^ head) >> VERSION_SHIFT == 0 || tries == TRIES_MAX {
-                return None;
-            }
+    ) -> Probe {
+        let other = self.other(primary, tag);
+        let head = self.lines[other as usize].0[1].load(Ordering::Acquire);
+        match self.find_in(other, head, tag, |word| word.is_alternate() && accepts(word)) {
+            Some(word) => Probe::Found(word),
+            None => self.absent(primary, version),
         }
+    }
+
+    /// Entries that moved away while probes ran may have been missed in both places.
+    #[inline]
+    fn absent(&self, primary: u32, version: Version) -> Probe {
+        let now = self.lines[primary as usize].0[1].load(Ordering::Acquire);
+        if (now ^ version.0) >> VERSION_SHIFT == 0 { Probe::Absent } else { Probe::Moved }
     }
 
     #[inline]
@@ -201,13 +202,17 @@ impl Part {
         }
     }
 
-    /// The places of entries under `tag` in the two buckets of a key.
+    /// The places where a lookup of a key looks for words: entries under its tag in its first
+    /// bucket, and in the other those that overflowed.
     pub(super) fn places(&self, hash: u64, tag: u16) -> impl Iterator<Item = Place> {
         let primary = self.primary(hash);
-        let other = self.other(primary, tag);
-        let buckets = std::iter::once(primary).chain((other != primary).then_some(other));
-        let places = buckets.flat_map(|bucket| (0..SLOTS).map(move |slot| Place { bucket, slot }));
-        places.filter(move |&place| self.tag(place) == tag)
+        let head = self.lines[primary as usize].0[1].load(Ordering::Relaxed);
+        let overflowed = head >> FILTER_SHIFT & filter_bit(tag) != 0;
+        let other = overflowed.then(|| (self.other(primary, tag), true));
+        std::iter::once((primary, false)).chain(other).flat_map(move |(bucket, alternate)| {
+            let places = (0..SLOTS).map(move |slot| Place { bucket, slot });
+            places.filter(move |&place| self.tag(place) == tag && self.word(place).is_alternate() == alternate)
+        })
     }
 
     /// All entries: their places, tags and words.
@@ -369,26 +374,23 @@ mod tests {
         let part = Part::new(16, Pages::Small).expect("a kilobyte");
         let word = Word::new(Answer::Leaf(EntryId(3)), 2, 0xabc << 40);
         let (primary, tag) = (5, 77);
-        let find = || part.find(primary, tag, |found| found.placed(false) == word, &mut 0);
-        assert_eq!(find(), None);
+        let probe = || part.probe(primary, tag, |found| found == word);
+        let probe_other = |version| part.probe_other(primary, tag, version, |found| found.placed(false) == word);
+        assert_eq!(probe(), Probe::Absent);
         let first = Place { bucket: primary, slot: 5 };
         part.put(first, tag, word);
-        assert_eq!(find(), Some(word));
+        assert_eq!(probe(), Probe::Found(word));
         let other = part.empty_slot(part.other(primary, tag)).expect("empty");
         part.shift(first, other);
-        assert_eq!(find(), Some(word.placed(true)));
         part.refresh_filters();
-        assert_eq!(find(), Some(word.placed(true)));
+        let Probe::Overflowed(version) = probe() else { panic!("the filter tells") };
+        assert_eq!(probe_other(version), Probe::Found(word.placed(true)));
         part.shift(other, first);
-        assert_eq!(find(), Some(word));
-        let mut lines = 0;
-        part.find(primary, tag, |_| false, &mut lines);
-        assert_eq!(lines, 2, "the overflow is remembered");
-        part.refresh_filters();
-        lines = 0;
-        part.find(primary, tag, |_| false, &mut lines);
-        assert_eq!(lines, 1, "until the filters are made anew");
+        assert_eq!(probe_other(version), Probe::Moved, "it was there when the first bucket was read");
+        assert_eq!(probe(), Probe::Found(word));
         part.clear(first);
-        assert_eq!(find(), None);
+        assert!(matches!(probe(), Probe::Overflowed(_)), "the overflow is remembered");
+        part.refresh_filters();
+        assert_eq!(probe(), Probe::Absent, "until the filters are made anew");
     }
 }

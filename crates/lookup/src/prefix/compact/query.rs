@@ -5,14 +5,14 @@ use std::sync::Arc;
 use byname_wire::NameView;
 
 use super::DEPTH_MAX;
-use super::part::{Meter, Part, tag_of};
+use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
 use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often a lookup is repeated because rules changed meanwhile; the last answer stands.
-const TRIES_MAX: usize = 4;
+/// How often a lookup, or a probe, is repeated because of changes meanwhile; the last answer stands.
+const TRIES_MAX: u8 = 4;
 /// Counters of changes; names share one by their first component.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
@@ -87,16 +87,22 @@ pub(super) struct Query {
 /// How far the search for one name has come.
 #[derive(Clone, Copy, Default)]
 struct Walk {
-    /// The deepest node found yet is here; zero: none but the root.
-    low: usize,
-    /// The deepest node that there is, is no deeper.
-    high: usize,
-    /// The word found at `low`.
+    /// The word found at depth `low`.
     found: u64,
-    /// The next probe.
-    handle: usize,
-    part: usize,
+    /// What the probe of the first bucket told, where the other is probed next.
+    version: Version,
     bucket: u32,
+    part: u16,
+    /// The other bucket is probed next.
+    other: bool,
+    /// The deepest node found yet is here; zero: none but the root.
+    low: u8,
+    /// The deepest node that there is, is no deeper.
+    high: u8,
+    /// The depth that is probed next.
+    handle: u8,
+    /// Probes begun again because entries moved.
+    again: u8,
 }
 
 impl Query {
@@ -109,9 +115,8 @@ impl Query {
 
     #[inline]
     fn begin(&self, name: &NameView<'_>, depth_max: usize) -> Walk {
-        let high = name.len().min(depth_max);
-        let mut walk = Walk { high, ..Walk::default() };
-        if high > 0 {
+        let mut walk = Walk { high: name.len().min(depth_max) as u8, ..Walk::default() };
+        if walk.high > 0 {
             self.aim(name, &mut walk);
         }
         walk
@@ -120,48 +125,74 @@ impl Query {
     /// Chooses the next probe and asks for its line.
     #[inline]
     fn aim(&self, name: &NameView<'_>, walk: &mut Walk) {
-        walk.handle = fattest(walk.low, walk.high);
-        let hash = name.hash(walk.handle);
-        walk.part = self.part_of(hash);
-        let part = &self.parts[walk.part];
-        walk.bucket = part.primary(hash);
-        part.prefetch(walk.bucket);
+        let handle = fattest(walk.low.into(), walk.high.into());
+        let hash = name.hash(handle);
+        let part = self.part_of(hash);
+        walk.handle = handle as u8;
+        walk.part = part as u16;
+        walk.bucket = self.parts[part].primary(hash);
+        self.parts[part].prefetch(walk.bucket);
     }
 
-    /// Makes the probe; whether another is needed.
+    /// Probes the line that was asked for; whether another one is needed, which is asked for then.
     #[inline]
-    fn step(&self, name: &NameView<'_>, walk: &mut Walk, meter: &mut impl Meter) -> bool {
-        let handle = walk.handle;
+    fn step(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
+        let handle = usize::from(walk.handle);
+        let part = &self.parts[usize::from(walk.part)];
+        let tag = tag_of(name.check(handle));
         let mask = self.shared.fingerprint_mask;
         let accepts = |word: Word| {
             let depth = handle + word.extent();
             depth <= name.len() && word.is_of(name.check(depth), mask)
         };
-        match self.parts[walk.part].find(walk.bucket, tag_of(name.check(handle)), accepts, meter) {
-            Some(word) => {
-                walk.low = handle + word.extent();
+        let probe = match walk.other {
+            false => part.probe(walk.bucket, tag, accepts),
+            true => part.probe_other(walk.bucket, tag, walk.version, accepts),
+        };
+        walk.other = false;
+        match probe {
+            Probe::Found(word) => {
+                walk.low = (handle + word.extent()) as u8;
                 walk.found = word.0;
                 if word.is_leaf() {
                     return false;
                 }
             }
-            None => walk.high = handle - 1,
+            Probe::Overflowed(version) => {
+                (walk.other, walk.version) = (true, version);
+                part.prefetch(part.other(walk.bucket, tag));
+                return true;
+            }
+            Probe::Moved if walk.again < TRIES_MAX => {
+                walk.again += 1;
+                return true;
+            }
+            Probe::Absent | Probe::Moved => walk.high = walk.handle - 1,
         }
-        walk.low < walk.high
+        let more = walk.low < walk.high;
+        if more {
+            self.aim(name, walk);
+        }
+        more
     }
 
     #[inline]
     fn answer(&self, walk: &Walk) -> Option<PrefixMatch> {
-        let found = if walk.low > 0 { Word(walk.found).answer(walk.low) } else { None };
+        let found = if walk.low > 0 { Word(walk.found).answer(walk.low.into()) } else { None };
         found.or_else(|| self.shared.root().map(|entry| PrefixMatch { entry, depth: 0 }))
     }
 
-    fn search(&self, name: &NameView<'_>, meter: &mut impl Meter) -> Option<PrefixMatch> {
+    /// The answer for one name, and the lines that were read for it.
+    fn search(&self, name: &NameView<'_>) -> (Option<PrefixMatch>, usize) {
         let mut walk = self.begin(name, self.depth_max());
-        while walk.low < walk.high && self.step(name, &mut walk, meter) {
-            self.aim(name, &mut walk);
+        let mut lines = 0;
+        if walk.high > 0 {
+            lines = 1;
+            while self.step(name, &mut walk) {
+                lines += 1;
+            }
         }
-        self.answer(&walk)
+        (self.answer(&walk), lines)
     }
 
     #[inline]
@@ -178,7 +209,7 @@ impl PrefixFib for Query {
         loop {
             // Acquire: all changes before the one counted here are seen by the probes below.
             let changes = counter.load(Ordering::Acquire);
-            let found = self.search(name, &mut ());
+            let (found, _) = self.search(name);
             tries += 1;
             // Probes are acquire loads: had one seen a later change, this load would see its count.
             if counter.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
@@ -206,8 +237,7 @@ impl PrefixFib for Query {
             for at in 0..left {
                 let i = usize::from(active[at]);
                 let (name, walk) = (&names[i], &mut walks[i]);
-                if self.step(name, walk, &mut ()) {
-                    self.aim(name, walk);
+                if self.step(name, walk) {
                     active[kept] = i as u8;
                     kept += 1;
                 }
@@ -223,9 +253,7 @@ impl PrefixFib for Query {
     }
 
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
-        let mut lines = 0;
-        self.search(name, &mut lines);
-        Some(lines)
+        Some(self.search(name).1)
     }
 
     fn memory_bytes(&self) -> usize {

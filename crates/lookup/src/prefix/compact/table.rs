@@ -8,6 +8,7 @@ use super::part::{Part, Place};
 use super::query::{Query, Shared};
 use super::word::Word;
 use crate::memory::Pages;
+use crate::prefetch;
 
 /// Parts of a table that changes: each grows by itself, so that no growth takes long.
 const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
@@ -209,8 +210,10 @@ impl Table {
 
     /// Asks for the bucket of a handle ahead of its change.
     pub(super) fn prefetch(&self, hash: u64) {
-        let part = &self.query.parts[self.query.part_of(hash)];
-        part.prefetch(part.primary(hash));
+        let i = self.query.part_of(hash);
+        let bucket = self.query.parts[i].primary(hash);
+        self.query.parts[i].prefetch(bucket);
+        prefetch::read(&self.sides[i].owners[Place { bucket, slot: 0 }.index()]);
     }
 }
 

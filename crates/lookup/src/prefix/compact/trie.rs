@@ -339,8 +339,12 @@ impl Trie {
     }
 }
 
-/// Components, of `from` to `up_to`, that a name shares with `view`; `from` it shares for sure.
+/// Components, of `from` to `up_to`, that a name of `up_to` components shares with `view`; `from` it
+/// shares for sure.
 fn shared_depth(name: &[u8], view: &NameView<'_>, from: usize, up_to: usize) -> usize {
+    if view.name().value().starts_with(name) {
+        return up_to;
+    }
     let shared = name.iter().zip(view.name().value()).take_while(|(a, b)| a == b).count();
     (from..=up_to.min(view.len())).take_while(|&depth| view.prefix(depth).value().len() <= shared).last().unwrap_or(from)
 }

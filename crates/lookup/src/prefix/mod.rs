@@ -16,6 +16,7 @@ use byname_wire::NameView;
 use crate::entry::EntryId;
 
 pub use longest_first::LongestFirst;
+pub use two_stage::TwoStage;
 
 /// Most names in a burst.
 pub const BURST_MAX: usize = 64;

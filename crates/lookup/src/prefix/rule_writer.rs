@@ -189,10 +189,15 @@ impl RuleWriter {
         }
     }
 
+    /// Until now, the batch has not made a new table.
+    pub(crate) fn begin_batch(&mut self) {
+        self.replaced = false;
+    }
+
     /// Refuses a batch that cannot be applied whole; otherwise makes sure that it can. `places`
     /// are the indices that it may need besides one for each rule and each virtual rule it stores.
     pub(crate) fn admit(&mut self, changes: &[Prepared], places: usize) -> Result<(), BuildError> {
-        self.replaced = false;
+        self.begin_batch();
         let sets = || changes.iter().filter(|change| change.entry.is_some());
         let mut stores: Vec<_> = sets().flat_map(|change| [Some(change.key), change.above]).flatten().collect();
         let places = places + stores.len();

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use byname_lookup::prefix::LongestFirst;
 use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::longest_first::{self, Prefetch};
+use byname_lookup::prefix::two_stage::{self, StartDepth};
+use byname_lookup::prefix::{LongestFirst, TwoStage};
 use byname_lookup::{BuildError, Change, Control, PrefixFib, PrefixMatch, Update};
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
@@ -42,7 +44,87 @@ pub const ALL: &[Kind] = &[
         overlapped_max: 3,
         // A bucket, perhaps one more, and a rule at each depth.
         lines_max: Some(3 * (COMPONENTS_MAX + 1)),
-        build: || Box::new(LongestFirst::new(KEY, RULES_MAX)),
+        build: || longest_first(4, Prefetch::AcrossBurst),
+    },
+    Kind {
+        name: "longest_first, load 1",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || longest_first(1, Prefetch::None),
+    },
+    Kind {
+        name: "longest_first, load 16",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // As above, with chains of up to five buckets.
+        lines_max: Some(6 * (COMPONENTS_MAX + 1)),
+        build: || longest_first(16, Prefetch::Cascade),
+    },
+    Kind {
+        name: "two_stage",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(4, StartDepth::MostLikely),
+    },
+    Kind {
+        name: "two_stage, M = 1",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(1, StartDepth::Fixed(1)),
+    },
+    Kind {
+        name: "two_stage, M = 2",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // As above, with chains of up to five buckets.
+        lines_max: Some(6 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(16, StartDepth::Fixed(2)),
+    },
+    Kind {
+        name: "two_stage, M = 3",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(4, StartDepth::Fixed(3)),
+    },
+    Kind {
+        name: "two_stage, M = 5",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(4, StartDepth::Fixed(5)),
+    },
+    Kind {
+        name: "two_stage, M by three quarters",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // It is tried four times.
+        overlapped_max: 3,
+        // A bucket, perhaps one more, and a rule at each depth.
+        lines_max: Some(3 * (COMPONENTS_MAX + 1)),
+        build: || two_stage(4, StartDepth::CumulativeThreshold(0.75)),
     },
     Kind {
         name: "compact",
@@ -57,6 +139,17 @@ pub const ALL: &[Kind] = &[
         },
     },
 ];
+
+fn longest_first(load_factor: usize, prefetch: Prefetch) -> Engine {
+    let options = longest_first::Options { rules_max: RULES_MAX, load_factor, prefetch, ..Default::default() };
+    Box::new(LongestFirst::with_options(KEY, options).expect("pages of any size"))
+}
+
+fn two_stage(load_factor: usize, start_depth: StartDepth) -> Engine {
+    let table = longest_first::Options { rules_max: RULES_MAX, load_factor, ..Default::default() };
+    let options = two_stage::Options { table, start_depth };
+    Box::new(TwoStage::with_options(KEY, options).expect("pages of any size"))
+}
 
 /// An engine and the query half that its readers would have.
 pub struct Subject {

@@ -115,7 +115,7 @@ if wanted models; then
   # A folder of its own, or each change of flags would build everything anew.
   loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" cargo test --locked "$@"; }
   export LOOM_MAX_PREEMPTIONS=2
-  loom -p byname-lookup --test loom
+  loom -p byname-lookup --lib --test "loom*"
   loom -p byname-forward --lib models
 fi
 if wanted clients && [[ -z ${BYNAME_BIN:-} ]]; then

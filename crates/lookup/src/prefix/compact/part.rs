@@ -394,3 +394,50 @@ mod tests {
         assert_eq!(probe(), Probe::Absent, "until the filters are made anew");
     }
 }
+
+/// Every order of the steps of one reader and the writer, and every value the reader may see.
+#[cfg(all(test, loom))]
+mod models {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::entry::EntryId;
+    use crate::prefix::compact::word::Answer;
+
+    /// One lookup while an entry moves from its first bucket to the other or back.
+    fn an_entry_that_moves_is_never_missed(back: bool) {
+        loom::model(move || {
+            let part = Arc::new(Part::new(2, Pages::Small).expect("two lines"));
+            let word = Word::new(Answer::Leaf(EntryId(3)), 0, 7 << 40);
+            let tag = (1..).find(|&tag| part.other(0, tag) == 1).expect("half of all tags");
+            let places = [Place { bucket: 0, slot: 1 }, Place { bucket: 1, slot: 5 }];
+            part.put(places[usize::from(back)], tag, word.placed(back));
+            let looking = loom::thread::spawn({
+                let part = part.clone();
+                move || {
+                    let accepts = |found: Word| found.placed(false) == word;
+                    let found = (0..3).find_map(|_| {
+                        let probe = match part.probe(0, tag, accepts) {
+                            Probe::Overflowed(version) => part.probe_other(0, tag, version, accepts),
+                            probe => probe,
+                        };
+                        (probe != Probe::Moved).then_some(probe)
+                    });
+                    assert!(matches!(found, Some(Probe::Found(_))), "{found:?}");
+                }
+            });
+            part.shift(places[usize::from(back)], places[usize::from(!back)]);
+            looking.join().expect("the reader does not panic");
+        });
+    }
+
+    #[test]
+    fn an_entry_that_overflows_is_never_missed() {
+        an_entry_that_moves_is_never_missed(false);
+    }
+
+    #[test]
+    fn an_entry_that_comes_back_is_never_missed() {
+        an_entry_that_moves_is_never_missed(true);
+    }
+}

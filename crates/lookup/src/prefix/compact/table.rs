@@ -12,7 +12,7 @@ use crate::prefetch;
 
 /// Parts of a table that changes: each grows by itself, so that no growth takes long.
 const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
-const BUCKETS_MIN: u32 = if cfg!(loom) { 2 } else { 8 };
+const BUCKETS_MIN: u32 = 8;
 /// A part above this share of its slots, in percent, is the next to grow.
 const FULL_SOON: usize = 92;
 /// A part above this grows at once.

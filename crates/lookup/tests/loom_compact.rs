@@ -1,0 +1,106 @@
+//! Models of lookups in the compact engine under a writer: every order of their steps (of up to
+//! two preemptions, in CI), and every value that the memory model lets a reader see.
+//!
+//! `./test.sh models` runs them.
+#![cfg(loom)]
+
+use byname_lookup::prefix::compact::{Compact, Options};
+use byname_lookup::{Change, Control, EntryId, PrefixFib, Update};
+use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
+
+const KEY: NameHashKey = NameHashKey::new([1, 2]);
+
+fn name(uri: &str) -> Name {
+    uri.parse().expect("a name")
+}
+
+fn set(uri: &str, entry: u32) -> Change<Name> {
+    Change::Set(name(uri), EntryId(entry))
+}
+
+fn remove(uri: &str) -> Change<Name> {
+    Change::Remove(name(uri))
+}
+
+fn longest(fib: &dyn PrefixFib, asked: &Name) -> Option<u32> {
+    let mut prefixes = PrefixHashes::default();
+    let view = NameView::new(&KEY, asked.as_ref(), &mut prefixes);
+    let mut out = [None];
+    fib.longest_match_burst(&[view], &mut out);
+    out[0].map(|found| found.entry.0)
+}
+
+/// One lookup of `asked` while `changes` are applied one by one to a table that holds `before`: the
+/// answer is among `right`.
+fn model(
+    before: &'static [(&str, u32)],
+    changes: fn() -> Vec<Change<Name>>,
+    asked: &'static str,
+    right: &'static [Option<u32>],
+) {
+    loom::model(move || {
+        let mut control = Compact::new(KEY, &Options::default()).expect("a little memory");
+        let first: Vec<_> = before.iter().map(|&(uri, entry)| set(uri, entry)).collect();
+        control.apply(&first).expect("room");
+        let fib = control.query();
+        let asked = name(asked);
+        let looking = loom::thread::spawn(move || {
+            let found = longest(&*fib, &asked);
+            assert!(right.contains(&found), "{found:?} was never the answer");
+        });
+        for change in changes() {
+            assert!(matches!(control.apply(&[change]), Ok(Update::Patched)));
+        }
+        looking.join().expect("the reader does not panic");
+    });
+}
+
+#[test]
+fn a_rule_below_a_leaf_is_seen_whole_or_not() {
+    model(&[("/a", 1)], || vec![set("/a/b/c", 2)], "/a/b/c/d", &[Some(1), Some(2)]);
+}
+
+#[test]
+fn a_replacement_is_seen_whole_or_not() {
+    model(&[("/a", 1)], || vec![set("/a", 2)], "/a/b", &[Some(1), Some(2)]);
+}
+
+#[test]
+fn a_split_that_moves_the_handle_disturbs_nobody() {
+    // `/a/b/c` has its handle at depth 2, which the new rule `/a/b` takes.
+    model(&[("/a/b/c", 1)], || vec![set("/a/b", 2)], "/a/b/c", &[Some(1)]);
+    model(&[("/a/b/c", 1)], || vec![set("/a/b", 2)], "/a/b/x", &[None, Some(2)]);
+}
+
+#[test]
+fn a_branch_disturbs_nobody() {
+    model(&[("/", 9), ("/a/b/c", 1)], || vec![set("/a/b/d", 2)], "/a/b/c", &[Some(1)]);
+    model(&[("/", 9), ("/a/b/c", 1)], || vec![set("/a/x", 2)], "/a/b/c/d", &[Some(1)]);
+}
+
+#[test]
+fn a_merge_that_moves_the_handle_disturbs_nobody() {
+    model(&[("/a/b", 2), ("/a/b/c", 1)], || vec![remove("/a/b")], "/a/b/c", &[Some(1)]);
+    model(&[("/a/b", 2), ("/a/b/c", 1)], || vec![remove("/a/b")], "/a/b/x", &[Some(2), None]);
+    model(&[("/a/b/c", 1), ("/a/b/d", 2)], || vec![remove("/a/b/d")], "/a/b/c", &[Some(1)]);
+}
+
+#[test]
+fn what_is_inherited_changes_with_its_rule() {
+    let before = &[("/a", 1), ("/a/b/c", 2), ("/a/b/d", 3)];
+    model(before, || vec![set("/a", 4)], "/a/b/x", &[Some(1), Some(4)]);
+    model(before, || vec![remove("/a")], "/a/b/x", &[Some(1), None]);
+    model(before, || vec![set("/a/b", 5)], "/a/b/x", &[Some(1), Some(5)]);
+}
+
+#[test]
+fn a_route_that_moves_up_or_down_is_never_missed() {
+    model(&[("/a", 1)], || vec![set("/a/b", 2), remove("/a")], "/a/b/c", &[Some(1), Some(2)]);
+    model(&[("/a/b", 2)], || vec![set("/a", 1), remove("/a/b")], "/a/b/c", &[Some(1), Some(2)]);
+}
+
+#[test]
+fn a_rule_that_comes_after_a_deeper_one_does_not_hide_it() {
+    model(&[("/", 1)], || vec![set("/a/b", 2), set("/a", 3)], "/a/b", &[Some(1), Some(2)]);
+    model(&[], || vec![set("/a", 2), set("/", 1)], "/a", &[None, Some(2)]);
+}

@@ -112,7 +112,7 @@ impl BulkLoader {
         while !self.waiting.is_empty() {
             self.place_first()?;
         }
-        Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]) }))
+        Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None }))
     }
 
     /// Components that `name` shares with the last rule.

@@ -77,6 +77,7 @@ impl Compact {
             Spot::At(node) => {
                 let ruled = self.trie.node(node).rule().is_some();
                 self.trie.set_rule(node, Some(entry));
+                self.table.set_name_rule(node, Some(entry));
                 self.refresh(node, view.check(view.len()));
                 self.spread(node);
                 // The entry is as it was but for the answer: it collides with nothing new.
@@ -93,7 +94,7 @@ impl Compact {
             }
         };
         let right = PrefixMatch { entry, depth: view.len() };
-        if self.collided || self.table.query().longest_match(view) != Some(right) {
+        if (self.collided && !self.exact) || self.table.query().longest_match(view) != Some(right) {
             self.remove(view, Spot::At(node));
             return Err(BuildError::Collision);
         }
@@ -108,6 +109,7 @@ impl Compact {
             self.shared.set_root(None);
             return;
         }
+        self.table.set_name_rule(node, None);
         match self.trie.node(node).children() {
             0 => self.remove_leaf(view, node),
             1 => {
@@ -124,7 +126,7 @@ impl Compact {
     /// Adds a rule where nothing is below `parent` yet.
     fn add_leaf(&mut self, view: &NameView<'_>, parent: NodeId, entry: EntryId) -> Result<NodeId, BuildError> {
         let above = self.trie.node(parent).depth();
-        let leaf = self.trie.add(view.name(), view.len(), parent, Some(entry))?;
+        let leaf = self.add_node(view, view.len(), parent, Some(entry))?;
         self.put(view, leaf, Answer::Leaf(entry))?;
         self.trie.attach(leaf, view.hash(above + 1));
         // The first child of a rule: lookups must go on below it now.
@@ -145,7 +147,7 @@ impl Compact {
         let (parent, child_depth) = (self.trie.node(child).parent(), self.trie.node(child).depth());
         let above = self.trie.node(parent).depth();
         let answer = rule.map_or_else(|| self.trie.inherited(parent), Answer::Ruled);
-        let middle = self.trie.add(view.prefix(depth), depth, parent, rule)?;
+        let middle = self.add_node(view, depth, parent, rule)?;
         let handle = fattest(above, depth);
         let below = fattest(depth, child_depth);
         let [lower, moved] = self.digests(child, [depth + 1, below]);
@@ -173,6 +175,7 @@ impl Compact {
         let (parent, key) = (self.trie.node(leaf).parent(), self.trie.node(leaf).key());
         let above = self.trie.node(parent).depth();
         self.table.remove(key, leaf);
+        self.table.remove_name(leaf);
         self.trie.detach(leaf, view.hash(above + 1));
         match (self.trie.node(parent).rule(), self.trie.node(parent).children()) {
             _ if parent == ROOT => {}
@@ -202,7 +205,22 @@ impl Compact {
             self.shared.begin_change(view);
             self.table.remove(key, middle);
         }
+        self.table.remove_name(middle);
         self.trie.merge(middle, view.hash(above + 1), lower.hash);
+    }
+
+    /// Makes a node of the first `depth` components of `view`, which nothing leads to yet.
+    fn add_node(
+        &mut self,
+        view: &NameView<'_>,
+        depth: usize,
+        parent: NodeId,
+        rule: Option<EntryId>,
+    ) -> Result<NodeId, BuildError> {
+        let node = self.trie.add(view.prefix(depth), depth, parent, rule)?;
+        let hash_of = |node| self.trie.node(node).key().hash;
+        self.table.add_name(node, view.hash(depth), view.prefix(depth), rule, hash_of)?;
+        Ok(node)
     }
 
     /// Writes the entry of a new node, whose name is `view`'s first components.

@@ -43,6 +43,7 @@
 mod bulk;
 mod change;
 mod edges;
+mod exact;
 mod names;
 mod part;
 mod query;
@@ -85,6 +86,9 @@ pub struct Options {
     /// How much of its room a [`BulkLoader`] means to fill, in percent; 1 to 99. More takes longer to
     /// load, and lets more probes read a second line.
     pub fill_percent: u32,
+    /// Readers compare whole names: a wrong match is out of the question, at two cache lines and the
+    /// name for each lookup. Not for a [`BulkLoader`], which keeps no names.
+    pub exact: bool,
     /// Bits of a fingerprint that are compared, 1 to 41. Fewer than all make wrong matches likely:
     /// for tests.
     pub fingerprint_bits: u32,
@@ -92,7 +96,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { rules_max: 1 << 31, pages: Pages::default(), fill_percent: 94, fingerprint_bits: word::FINGERPRINT_BITS }
+        Options { rules_max: 1 << 31, pages: Pages::default(), fill_percent: 94, exact: false, fingerprint_bits: word::FINGERPRINT_BITS }
     }
 }
 
@@ -104,6 +108,8 @@ pub struct Compact {
     key: NameHashKey,
     rules_max: usize,
     rules: usize,
+    /// Readers compare names: entries may look alike.
+    exact: bool,
     /// An entry was written that looks like another's.
     collided: bool,
     trie: Trie,
@@ -131,7 +137,8 @@ impl Compact {
             rules: 0,
             collided: false,
             trie: Trie::new(),
-            table: Table::new(shared.clone(), options.pages)?,
+            table: Table::new(shared.clone(), options.pages, options.exact)?,
+            exact: options.exact,
             shared,
             scratch: Box::default(),
             ahead: vec![PrefixHashes::default(); AHEAD],
@@ -236,7 +243,7 @@ impl Control<Name> for Compact {
         Self::check(changes)?;
         let sets = changes.iter().filter(|change| matches!(change, Change::Set(..))).count();
         // A rule may bring a branch above it.
-        self.table.reserve(2 * sets, |node| self.trie.node(node).key().hash)?;
+        self.table.reserve(2 * sets, self.trie.ids() + 2 * sets, |node| self.trie.node(node).key().hash)?;
         self.change_all(changes)?;
         let replaced = self.table.finish(|node| self.trie.node(node).key().hash)?;
         Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })

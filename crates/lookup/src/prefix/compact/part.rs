@@ -79,10 +79,6 @@ impl Part {
         Ok(Part { lines, buckets })
     }
 
-    pub(super) fn buckets(&self) -> u32 {
-        self.buckets
-    }
-
     /// Entries for which there is a slot.
     pub(super) fn slots(&self) -> usize {
         self.buckets as usize * SLOTS

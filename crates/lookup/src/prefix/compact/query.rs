@@ -5,6 +5,7 @@ use std::sync::Arc;
 use byname_wire::NameView;
 
 use super::DEPTH_MAX;
+use super::exact::ExactNames;
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
@@ -82,6 +83,8 @@ pub(super) fn fattest(above: usize, up_to: usize) -> usize {
 pub(super) struct Query {
     pub(super) shared: Arc<Shared>,
     pub(super) parts: Box<[Arc<Part>]>,
+    /// In exact mode, the names of all nodes.
+    pub(super) exact: Option<Arc<ExactNames>>,
 }
 
 /// How far the search for one name has come.
@@ -177,8 +180,12 @@ impl Query {
     }
 
     #[inline]
-    fn answer(&self, walk: &Walk) -> Option<PrefixMatch> {
-        let found = if walk.low > 0 { Word(walk.found).answer(walk.low.into()) } else { None };
+    fn answer(&self, name: &NameView<'_>, walk: &Walk) -> Option<PrefixMatch> {
+        let found = match (usize::from(walk.low), &self.exact) {
+            (0, _) => None,
+            (low, Some(exact)) if !exact.holds(name, low) => exact.longest_match(name, self.depth_max()),
+            (low, _) => Word(walk.found).answer(low),
+        };
         found.or_else(|| self.shared.root().map(|entry| PrefixMatch { entry, depth: 0 }))
     }
 
@@ -192,7 +199,7 @@ impl Query {
                 lines += 1;
             }
         }
-        (self.answer(&walk), lines)
+        (self.answer(name, &walk), lines)
     }
 
     #[inline]
@@ -245,7 +252,7 @@ impl PrefixFib for Query {
             left = kept;
         }
         for (i, (name, found)) in names.iter().zip(out).enumerate() {
-            *found = self.answer(&walks[i]);
+            *found = self.answer(name, &walks[i]);
             if self.shared.changes(name).load(Ordering::Relaxed) != changes[i] {
                 *found = self.longest_match(name);
             }
@@ -259,6 +266,7 @@ impl PrefixFib for Query {
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.shared.changes)
+            + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()
     }
 }

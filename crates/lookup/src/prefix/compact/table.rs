@@ -3,10 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
+use byname_wire::NameRef;
+
 use super::NodeId;
+use super::exact::ExactWriter;
 use super::part::{Part, Place};
 use super::query::{Query, Shared};
 use super::word::Word;
+use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::prefetch;
 
@@ -47,18 +51,20 @@ pub(super) struct Table {
     query: Arc<Query>,
     sides: Vec<Side>,
     pages: Pages,
+    /// Names that readers compare, in exact mode.
+    exact: Option<ExactWriter>,
     /// Readers have another query half than `query`.
     replaced: bool,
 }
 
 impl Table {
-    pub(super) fn new(shared: Arc<Shared>, pages: Pages) -> io::Result<Self> {
-        let mut table = Table { query: Arc::new(Query { shared, parts: Box::new([]) }), sides: Vec::new(), pages, replaced: false };
-        let made = (0..PARTS).map(|_| table.empty_part(BUCKETS_MIN)).collect::<io::Result<Vec<_>>>()?;
+    pub(super) fn new(shared: Arc<Shared>, pages: Pages, exact: bool) -> io::Result<Self> {
+        let exact = if exact { Some(ExactWriter::new(pages)?) } else { None };
+        let made = (0..PARTS).map(|_| empty_part(BUCKETS_MIN, pages)).collect::<io::Result<Vec<_>>>()?;
         let (parts, sides): (Vec<_>, _) = made.into_iter().unzip();
-        table.query = Arc::new(Query { shared: table.query.shared.clone(), parts: parts.into_iter().map(Arc::new).collect() });
-        table.sides = sides;
-        Ok(table)
+        let parts = parts.into_iter().map(Arc::new).collect();
+        let query = Query { shared, parts, exact: exact.as_ref().map(|exact| exact.names().clone()) };
+        Ok(Table { query: Arc::new(query), sides, pages, exact, replaced: false })
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
@@ -74,11 +80,22 @@ impl Table {
     /// A batch either writes only where its readers look, or makes everything anew: if it wrote to
     /// a part of its own and to parts that readers of the old query half share, these would see
     /// one of two changes.
-    pub(super) fn reserve(&mut self, entries: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+    ///
+    /// Their nodes' ids are below `ids`.
+    pub(super) fn reserve(
+        &mut self,
+        entries: usize,
+        ids: usize,
+        hash_of: impl Fn(NodeId) -> u64,
+    ) -> io::Result<()> {
         // Twice the fair share: keyed hashes spread evenly, small numbers less so.
         let share = entries.div_ceil(PARTS) * 2 + 8;
         let lacks = |(part, side): (&Arc<Part>, &Side)| side.used + share > part.slots() * 97 / 100;
-        if self.query.parts.iter().zip(&self.sides).any(lacks) && entries > 0 {
+        let cramped = self.exact.as_ref().is_some_and(|exact| !exact.has_room(entries, ids));
+        if entries > 0 && (cramped || self.query.parts.iter().zip(&self.sides).any(lacks)) {
+            if let Some(exact) = &mut self.exact {
+                exact.rebuild(entries, ids)?;
+            }
             self.rebuild(share, hash_of)?;
         }
         Ok(())
@@ -96,7 +113,8 @@ impl Table {
     }
 
     fn publish(&mut self, parts: Box<[Arc<Part>]>) {
-        self.query = Arc::new(Query { shared: self.query.shared.clone(), parts });
+        let exact = self.exact.as_ref().map(|exact| exact.names().clone());
+        self.query = Arc::new(Query { shared: self.query.shared.clone(), parts, exact });
         self.replaced = true;
     }
 
@@ -126,17 +144,11 @@ impl Table {
         Ok(std::mem::take(&mut self.replaced))
     }
 
-    fn empty_part(&self, buckets: u32) -> io::Result<(Part, Side)> {
-        let part = Part::new(buckets, self.pages)?;
-        let owners = vec![NodeId(0); part.slots()].into();
-        Ok((part, Side { owners, used: 0, stale: 0 }))
-    }
-
     /// The entries of a part in `buckets` buckets, or more if that many do not hold them.
     fn refilled(&self, i: usize, mut buckets: u32, hash_of: impl Fn(NodeId) -> u64) -> io::Result<(Part, Side)> {
         let (old, old_side) = (&self.query.parts[i], &self.sides[i]);
         'larger: loop {
-            let (part, mut side) = self.empty_part(buckets)?;
+            let (part, mut side) = empty_part(buckets, self.pages)?;
             for (place, tag, word) in old.entries() {
                 let owner = old_side.owners[place.index()];
                 if side.insert(&part, hash_of(owner), tag, word, owner).is_none() {
@@ -145,6 +157,39 @@ impl Table {
                 }
             }
             return Ok((part, side));
+        }
+    }
+
+    /// Gives readers the name of a node that comes, in exact mode; `hash` is that of the name.
+    pub(super) fn add_name(
+        &mut self,
+        node: NodeId,
+        hash: u64,
+        name: NameRef<'_>,
+        rule: Option<EntryId>,
+        hash_of: impl Fn(NodeId) -> u64,
+    ) -> io::Result<()> {
+        while let Some(exact) = &mut self.exact
+            && exact.add(node, hash, name, rule).is_err()
+        {
+            // Rare, and everything anew: as in `put`.
+            exact.rebuild(node.0 as usize, node.0 as usize + 1)?;
+            self.rebuild(8, &hash_of)?;
+        }
+        Ok(())
+    }
+
+    /// Sets or takes away the rule of such a name.
+    pub(super) fn set_name_rule(&self, node: NodeId, rule: Option<EntryId>) {
+        if let Some(exact) = &self.exact {
+            exact.set_rule(node, rule);
+        }
+    }
+
+    /// Takes such a name out.
+    pub(super) fn remove_name(&mut self, node: NodeId) {
+        if let Some(exact) = &mut self.exact {
+            exact.remove(node);
         }
     }
 
@@ -226,6 +271,12 @@ impl Side {
         self.used += 1;
         Some(place)
     }
+}
+
+fn empty_part(buckets: u32, pages: Pages) -> io::Result<(Part, Side)> {
+    let part = Part::new(buckets, pages)?;
+    let owners = vec![NodeId(0); part.slots()].into();
+    Ok((part, Side { owners, used: 0, stale: 0 }))
 }
 
 /// Buckets that hold so many entries with some room left.

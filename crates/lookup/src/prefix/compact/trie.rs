@@ -103,6 +103,11 @@ impl Trie {
         &mut self.nodes[id.0 as usize / CHUNK][id.0 as usize % CHUNK]
     }
 
+    /// Ids of nodes are below this.
+    pub(super) fn ids(&self) -> usize {
+        self.unused as usize
+    }
+
     /// A node's name: the TLV-VALUE of a Name element.
     pub(super) fn name(&self, id: NodeId) -> &[u8] {
         self.names.get(self.node(id).name)

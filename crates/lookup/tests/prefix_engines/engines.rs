@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use byname_lookup::prefix::binary_search::{self, BinarySearch, Strategy};
 use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::longest_first::{self, Prefetch};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
 use byname_lookup::prefix::{LongestFirst, TwoStage};
@@ -133,11 +135,45 @@ pub const ALL: &[Kind] = &[
         overlapped_max: 3,
         // Two lines for each of eight probes.
         lines_max: Some(16),
-        build: || {
-            let options = compact::Options { rules_max: RULES_MAX, ..compact::Options::default() };
-            Box::new(Compact::new(KEY, &options).expect("pages of any size"))
-        },
+        build: || compact(compact::Options::default()),
     },
+    Kind {
+        name: "compact, exact",
+        depth_max: compact::DEPTH_MAX,
+        entry_max: compact::ENTRIES_MAX - 1,
+        overlapped_max: 3,
+        lines_max: Some(16),
+        build: || compact(compact::Options { exact: true, ..compact::Options::default() }),
+    },
+    Kind {
+        name: "compact, exact, fingerprints of 3 bits",
+        depth_max: compact::DEPTH_MAX,
+        entry_max: compact::ENTRIES_MAX - 1,
+        overlapped_max: 3,
+        lines_max: Some(16),
+        build: || compact(compact::Options { exact: true, fingerprint_bits: 3, ..compact::Options::default() }),
+    },
+    by_length("binary_search", || binary_search(Strategy::AtEnd, binary_search::Prefetch::All, 20)),
+    by_length("binary_search, always", || binary_search(Strategy::Always, binary_search::Prefetch::First, 20)),
+    by_length("binary_search, pipelined", || binary_search(Strategy::AtEnd, binary_search::Prefetch::Burst, 20)),
+    by_length("binary_search, pipelined, always", || {
+        binary_search(Strategy::Always, binary_search::Prefetch::Burst, 20)
+    }),
+    by_length("binary_search, fingerprints of 2 bits", || {
+        binary_search(Strategy::AtEnd, binary_search::Prefetch::None, 2)
+    }),
+    by_length("binary_search, fingerprints of 1 bit, pipelined, always", || {
+        binary_search(Strategy::Always, binary_search::Prefetch::Burst, 1)
+    }),
+    by_length("binary_search, fingerprints of 1 bit, pipelined", || {
+        binary_search(Strategy::AtEnd, binary_search::Prefetch::Burst, 1)
+    }),
+    by_length("level_pulling, T = 64", || level_pulling(64, Strategy::AtEnd, binary_search::Prefetch::All, 20)),
+    by_length("level_pulling, T = 4", || level_pulling(4, Strategy::Always, binary_search::Prefetch::Burst, 20)),
+    by_length("level_pulling, T = 1", || level_pulling(1, Strategy::AtEnd, binary_search::Prefetch::Burst, 20)),
+    by_length("level_pulling, T = 1, fingerprints of 2 bits", || {
+        level_pulling(1, Strategy::AtEnd, binary_search::Prefetch::None, 2)
+    }),
 ];
 
 fn longest_first(load_factor: usize, prefetch: Prefetch) -> Engine {
@@ -145,10 +181,49 @@ fn longest_first(load_factor: usize, prefetch: Prefetch) -> Engine {
     Box::new(LongestFirst::with_options(KEY, options).expect("pages of any size"))
 }
 
+fn compact(options: compact::Options) -> Engine {
+    let options = compact::Options { rules_max: RULES_MAX, ..options };
+    Box::new(Compact::new(KEY, &options).expect("pages of any size"))
+}
+
 fn two_stage(load_factor: usize, start_depth: StartDepth) -> Engine {
     let table = longest_first::Options { rules_max: RULES_MAX, load_factor, ..Default::default() };
     let options = two_stage::Options { table, start_depth };
     Box::new(TwoStage::with_options(KEY, options).expect("pages of any size"))
+}
+
+const fn by_length(name: &'static str, build: fn() -> Engine) -> Kind {
+    Kind {
+        name,
+        depth_max: COMPONENTS_MAX,
+        entry_max: binary_search::ENTRIES_MAX - 1,
+        // It is tried eight times, and starting points that move count as changes, too.
+        overlapped_max: 3,
+        // Eight tables, in each a chain of four buckets, where each slot may ask for a comparison
+        // of the longest names here, 2,400 octets.
+        lines_max: Some(8 * 4 * (1 + 7 * 40)),
+        build,
+    }
+}
+
+fn tables(strategy: Strategy, prefetch: binary_search::Prefetch, fingerprint_bits: u32) -> binary_search::Options {
+    binary_search::Options { strategy, prefetch, fingerprint_bits, rules_max: RULES_MAX, ..Default::default() }
+}
+
+fn binary_search(strategy: Strategy, prefetch: binary_search::Prefetch, fingerprint_bits: u32) -> Engine {
+    let options = tables(strategy, prefetch, fingerprint_bits);
+    Box::new(BinarySearch::new(KEY, options).expect("pages of any size"))
+}
+
+fn level_pulling(
+    children: u32,
+    strategy: Strategy,
+    prefetch: binary_search::Prefetch,
+    fingerprint_bits: u32,
+) -> Engine {
+    let tables = tables(strategy, prefetch, fingerprint_bits);
+    let options = level_pulling::Options { children, tables, ..Default::default() };
+    Box::new(LevelPulling::new(KEY, options).expect("pages of any size"))
 }
 
 /// An engine and the query half that its readers would have.

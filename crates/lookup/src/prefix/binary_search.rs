@@ -1,1 +1,0 @@
-//! Longest name prefix match by binary search over prefix lengths [Yuan §3].

@@ -1,0 +1,302 @@
+//! Longest name prefix match by binary search over prefix lengths.
+//!
+//! Implements [Yuan §3]: a hash table for each prefix length ([`level`]), probed in the order of a
+//! binary search tree ([`search`]), so that a name costs at most ⌈log2(k+1)⌉ of them for rules of up
+//! to k components, whatever the rules are. A rule leaves a *marker* wherever its own search comes
+//! by, or shallower tables would send the search the wrong way; a marker stores the match that its
+//! prefix inherits, so that a lookup never backtracks; a *leaf* bit ends the search at a rule that
+//! is nobody's marker. Tables hold 20-bit fingerprints, and lead to name entries ([`name_store`])
+//! that a rule and its markers share. Answers are exact: octets of names are compared, at each match
+//! or at the end ([`Strategy`]).
+//!
+//! Differs:
+//! - 32-bit places of 16 octets replace the paper's 44-bit pointers.
+//! - For k other than 2^n - 1 the tree is that of the next such k without the missing lengths: as
+//!   deep, and no marker moves when the first deeper rule comes. Lengths without a table are not
+//!   probed.
+//! - Tables grow: one that is full, or out of overflow buckets, is rebuilt at twice its size. The old
+//!   one sends its readers on, so that they see changes that came later.
+//! - Rules change while readers look up. Markers count the rules that need them; the rules below a
+//!   prefix are found by a trie of names on the control side ([`rule_trie`]). A lookup that overlaps
+//!   at most one change gives the answer of before or of after it; one that overlaps more is
+//!   repeated. The eighth try stands: only a writer that never pauses for a lookup's length gets
+//!   that far.
+//! - [`Prefetch::Burst`] is not in the paper: the searches of a burst go on side by side.
+//! - `/` is a rule; no marker inherits it, so it changes at once.
+//!
+//! Takes entry ids below 2^24 and names of up to 8,800 octets, 64 GiB of them.
+//!
+//! Cost, in bytes a rule: 17.6 for each table that has a marker of its own (three for rules of seven
+//! random components), an entry of 16 + 8 for each such table + the name, rounded up to 16, on both
+//! halves' account; and 12 on the control side. A rule that comes, goes or changes above n others
+//! visits those among them that no other rule covers.
+
+mod changes;
+mod level;
+mod name_store;
+mod rule_trie;
+mod search;
+mod table;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use byname_wire::{Name, NameHashKey, NameView, PACKET_BYTES_MAX, PrefixHashes};
+
+use self::level::FINGERPRINT_BITS;
+use self::name_store::Writer;
+use self::rule_trie::RuleTrie;
+use self::table::Table;
+use super::PrefixFib;
+use super::depth_set::DEPTHS;
+use super::level_pulling::Pulling;
+use crate::entry::EntryId;
+use crate::memory::{Lines, Pages};
+use crate::update::{BuildError, Change, Control, Update};
+
+pub(super) use self::name_store::EntryRef;
+pub(super) use self::search::Hit;
+
+/// Entry ids are below this.
+pub const ENTRIES_MAX: u32 = 1 << 24;
+/// Changes whose hashes and buckets are on their way while one is applied.
+const GROUP: usize = 8;
+
+/// When names are compared [Yuan §3.2.2].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strategy {
+    /// Wherever a fingerprint matches.
+    Always,
+    /// Once, when the fingerprints have led to an answer; if that is a false positive, the name is
+    /// looked up again as with [`Strategy::Always`]. Needs hashes that strangers cannot foresee,
+    /// which all of byname's are.
+    #[default]
+    AtEnd,
+}
+
+/// Which cache lines are asked for ahead [Yuan §3.3.3].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Prefetch {
+    /// None.
+    None,
+    /// Of each name, the bucket that is read first.
+    First,
+    /// Of each name, the buckets of all lengths, of which a few will be read.
+    #[default]
+    All,
+    /// Of all names of a burst, what each reads next, while the others go on. Not in the paper.
+    Burst,
+}
+
+/// How to build a table.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When names are compared.
+    pub strategy: Strategy,
+    /// Which cache lines are asked for ahead.
+    pub prefetch: Prefetch,
+    /// The pages of tables and names. Where the table grows beyond reserved ones, it takes
+    /// [`Pages::Large`].
+    pub pages: Pages,
+    /// Most rules.
+    pub rules_max: usize,
+    /// Rules to come, by their number of components, so that the tables need not grow.
+    pub expected: Vec<Expected>,
+    /// Bits of a fingerprint that are compared, 20 at most; fewer, for tests, collide more.
+    pub fingerprint_bits: u32,
+}
+
+/// So many rules of so many components are to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// Their components.
+    pub components: usize,
+    /// Their number.
+    pub rules: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            strategy: Strategy::default(),
+            prefetch: Prefetch::default(),
+            pages: Pages::default(),
+            rules_max: 1 << 30,
+            expected: Vec::new(),
+            fingerprint_bits: FINGERPRINT_BITS,
+        }
+    }
+}
+
+/// The control half: one writer.
+pub struct BinarySearch {
+    key: NameHashKey,
+    options: Options,
+    table: Arc<Table>,
+    /// By length.
+    uses: Box<[Use]>,
+    names: Writer,
+    trie: RuleTrie,
+    rules: usize,
+    pulling: Option<Pulling>,
+    /// Of the changes at hand. Kept, since they are large.
+    hashes: Vec<PrefixHashes>,
+}
+
+/// How full the table of one length is.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    prefixes: usize,
+    overflow_used: usize,
+}
+
+impl BinarySearch {
+    /// An empty table for names hashed under `key`.
+    ///
+    /// # Errors
+    /// If the kernel refuses the pages for the rules that are expected.
+    ///
+    /// # Panics
+    /// If `fingerprint_bits` is above 20.
+    pub fn new(key: NameHashKey, options: Options) -> io::Result<Self> {
+        Self::with_pulling(key, options, None)
+    }
+
+    pub(super) fn with_pulling(key: NameHashKey, options: Options, pulling: Option<Pulling>) -> io::Result<Self> {
+        assert!(options.fingerprint_bits <= FINGERPRINT_BITS, "slots have room for 20 bits");
+        let table = Table::new(&options, pulling.as_ref().map(Pulling::trie))?;
+        let engine = BinarySearch {
+            key,
+            options,
+            table: Arc::new(table),
+            uses: vec![Use::default(); DEPTHS].into(),
+            names: Writer::default(),
+            trie: RuleTrie::default(),
+            rules: 0,
+            pulling,
+            hashes: Vec::new(),
+        };
+        engine.make_expected_levels()?;
+        Ok(engine)
+    }
+
+    /// Rules in the table.
+    pub fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
+    /// Memory of both halves, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let pulling = self.pulling.as_ref().map_or(0, Pulling::memory_bytes);
+        size_of::<Self>() + self.table.memory_bytes() + self.names.memory_bytes() + self.trie.memory_bytes() + pulling
+    }
+
+    /// Tables that a lookup of `name` probes.
+    pub fn hash_lookups(&self, name: &NameView<'_>) -> usize {
+        self.table.count(name).lookups.get()
+    }
+
+    /// Prefixes below which searches begin.
+    pub(super) fn starting_points(&self) -> usize {
+        self.pulling.as_ref().map_or(0, Pulling::len)
+    }
+
+    /// Refuses a batch that cannot be applied whole.
+    fn admit(&self, changes: &[Change<Name>]) -> Result<(), BuildError> {
+        let (mut sets, mut octets) = (0, 0);
+        for change in changes {
+            let (name, entry) = parts(change);
+            let depth = name.as_ref().len();
+            if depth >= DEPTHS {
+                return Err(BuildError::TooDeep { depth });
+            }
+            if name.value().len() > PACKET_BYTES_MAX {
+                return Err(BuildError::Memory { reason: format!("a name of {} octets", name.value().len()) });
+            }
+            let Some(EntryId(entry)) = entry else { continue };
+            if entry >= ENTRIES_MAX {
+                return Err(BuildError::EntryOutOfRange { entry, entries_max: ENTRIES_MAX });
+            }
+            sets += 1;
+            octets += name.value().len();
+        }
+        if !self.names.has_room(sets, octets) {
+            return Err(BuildError::Memory { reason: "the store of names is full".to_owned() });
+        }
+        if self.rules + sets > self.options.rules_max { self.refuse_overfull(changes) } else { Ok(()) }
+    }
+
+    /// Counts exactly: a batch may add a rule twice, or remove what makes room for others.
+    fn refuse_overfull(&self, changes: &[Change<Name>]) -> Result<(), BuildError> {
+        let (mut present, mut rules) = (HashMap::new(), self.rules);
+        let mut hashes = PrefixHashes::default();
+        for change in changes {
+            let (name, entry) = parts(change);
+            let there = present.entry(name).or_insert_with(|| {
+                let view = NameView::new(&self.key, name.as_ref(), &mut hashes);
+                self.entry_of(&view).is_some()
+            });
+            match (*there, entry) {
+                (false, Some(_)) if rules == self.options.rules_max => {
+                    return Err(BuildError::Full { rules: self.rules });
+                }
+                (false, Some(_)) => rules += 1,
+                (true, None) => rules -= 1,
+                _ => {}
+            }
+            *there = entry.is_some();
+        }
+        Ok(())
+    }
+}
+
+impl Control<Name> for BinarySearch {
+    type Query = dyn PrefixFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        self.table.clone()
+    }
+
+    fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
+        self.admit(changes)?;
+        let before = self.table.clone();
+        let mut hashes = std::mem::take(&mut self.hashes);
+        for group in changes.chunks(GROUP) {
+            hashes.resize(group.len().max(hashes.len()), PrefixHashes::default());
+            for (change, hashes) in group.iter().zip(&mut hashes) {
+                self.prefetch(&NameView::new(&self.key, parts(change).0.as_ref(), hashes));
+            }
+            for (change, hashes) in group.iter().zip(&hashes) {
+                let (name, entry) = parts(change);
+                self.change(&NameView::from_filled(name.as_ref(), hashes), entry);
+            }
+        }
+        self.hashes = hashes;
+        Ok(if Arc::ptr_eq(&before, &self.table) { Update::Patched } else { Update::Replace(self.query()) })
+    }
+
+    fn reclaim(&mut self) {
+        self.names.reclaim(&self.table.names);
+    }
+}
+
+fn parts(change: &Change<Name>) -> (&Name, Option<EntryId>) {
+    match change {
+        Change::Set(name, entry) => (name, Some(*entry)),
+        Change::Remove(name) => (name, None),
+    }
+}
+
+/// Lines on the pages asked for, or on ordinary ones where the reserved ones have run out.
+///
+/// # Panics
+/// If the system is out of memory.
+fn lines_somewhere(lines: usize, pages: Pages) -> Lines {
+    Lines::zeroed(lines, pages).or_else(|_| Lines::zeroed(lines, Pages::Large)).expect("the system is out of memory")
+}

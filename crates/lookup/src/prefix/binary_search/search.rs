@@ -1,0 +1,171 @@
+//! Which length to probe next: the tree of [Yuan Figure 1], for any number of lengths.
+//!
+//! Of the lengths that are still open, `lo < length <= hi`, the next one is that which the largest
+//! power of two divides. For rules of up to seven components this is the paper's tree: 4, then 2 or
+//! 6, then 1, 3, 5 or 7. A rule is found through markers at the leading sums of its length's binary
+//! digits (7 = 4 + 2 + 1: at 4 and 6), whatever the deepest length is: a deeper rule adds a level on
+//! top of the tree and moves no marker.
+//!
+//! The same markers serve a search that begins anywhere, which [Yuan §4] needs: if a length is
+//! chosen from an interval, every deeper length of that interval has it among its leading sums,
+//! since no other multiple of that power of two is open.
+
+use std::cell::Cell;
+
+use super::level::Slot;
+use super::name_store::EntryRef;
+
+/// Of the lengths from `lo + 1` to `hi`, the one that the largest power of two divides.
+///
+/// `lo < hi`.
+#[inline]
+fn most_even(lo: usize, hi: usize) -> usize {
+    hi & (usize::MAX << (lo ^ hi).ilog2())
+}
+
+/// The lengths at which a rule of `depth` components has markers, and `depth` itself; shortest
+/// first.
+pub(super) fn leading_sums(depth: usize) -> impl Iterator<Item = usize> {
+    let next = move |sum: usize| (sum < depth).then(|| sum | 1 << (sum ^ depth).ilog2());
+    std::iter::successors(next(0), move |&sum| next(sum))
+}
+
+/// A prefix of the name that a table has, if the fingerprint does not deceive.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::prefix) struct Hit {
+    pub(in crate::prefix) entry: EntryRef,
+    pub(in crate::prefix) depth: usize,
+}
+
+/// One search under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search {
+    /// The answer is at least this deep...
+    lo: usize,
+    /// ...and at most this.
+    hi: usize,
+    /// The length to probe next.
+    at: usize,
+    /// The deepest prefix found.
+    hit: Option<Hit>,
+}
+
+impl Search {
+    /// A search over the lengths from 1 to `hi`.
+    #[inline]
+    pub(super) fn up_to(hi: usize) -> Self {
+        Search { lo: 0, hi, at: if hi > 0 { most_even(0, hi) } else { 0 }, hit: None }
+    }
+
+    /// A search below a prefix that is known to be there, all whose children have their prefix in
+    /// the next table: that one is probed first [Yuan §4].
+    #[inline]
+    pub(super) fn below(hit: Hit, hi: usize) -> Self {
+        Search { lo: hit.depth, hi, at: hit.depth + 1, hit: Some(hit) }
+    }
+
+    /// The length to probe next; `None`: all is known.
+    #[inline]
+    pub(super) fn next(&self) -> Option<usize> {
+        (self.lo < self.hi).then_some(self.at)
+    }
+
+    /// Takes in what the table of the length at hand had.
+    #[inline]
+    pub(super) fn take(&mut self, found: Option<Slot>) {
+        match found {
+            Some(slot) => {
+                self.lo = self.at;
+                self.hit = Some(Hit { entry: slot.entry(), depth: self.at });
+                if slot.is_leaf() {
+                    self.hi = self.lo;
+                }
+            }
+            None => self.hi = self.at - 1,
+        }
+        if self.lo < self.hi {
+            self.at = most_even(self.lo, self.hi);
+        }
+    }
+
+    #[inline]
+    pub(super) fn hit(&self) -> Option<Hit> {
+        self.hit
+    }
+}
+
+/// Counts what a lookup does; the real one counts nothing.
+pub(super) trait Tally {
+    /// A table is looked into.
+    fn lookup(&self);
+    /// Cache lines are read.
+    fn lines(&self, lines: usize);
+}
+
+impl Tally for () {
+    #[inline]
+    fn lookup(&self) {}
+    #[inline]
+    fn lines(&self, _: usize) {}
+}
+
+/// What one lookup did.
+#[derive(Default)]
+pub(super) struct Count {
+    pub(super) lookups: Cell<usize>,
+    pub(super) lines: Cell<usize>,
+}
+
+impl Tally for Count {
+    fn lookup(&self) {
+        self.lookups.set(self.lookups.get() + 1);
+    }
+    fn lines(&self, lines: usize) {
+        self.lines.set(self.lines.get() + lines);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// [Yuan Figure 1]: up to seven components, at most three tables.
+    #[test]
+    fn visits_the_tables_of_the_figure() {
+        let path = |present: usize| {
+            let (mut search, mut path) = (Search::up_to(7), Vec::new());
+            while let Some(at) = search.next() {
+                path.push(at);
+                search.take((at <= present).then(|| Slot::of_test(EntryRef(0))));
+            }
+            path
+        };
+        assert_eq!(path(7), [4, 6, 7]);
+        assert_eq!(path(6), [4, 6, 7]);
+        assert_eq!(path(5), [4, 6, 5]);
+        assert_eq!(path(4), [4, 6, 5]);
+        assert_eq!(path(3), [4, 2, 3]);
+        assert_eq!(path(1), [4, 2, 1]);
+    }
+
+    #[test]
+    fn markers_are_where_any_search_comes_by() {
+        assert!(leading_sums(7).eq([4, 6, 7]));
+        assert!(leading_sums(128).eq([128]));
+        assert!(leading_sums(0).eq([]));
+        for depth in 1..=128 {
+            let sums: Vec<_> = leading_sums(depth).collect();
+            for lo in 0..depth {
+                for hi in depth..=128 {
+                    let (mut lo, mut hi) = (lo, hi);
+                    while lo < hi {
+                        let at = most_even(lo, hi);
+                        assert!(at > depth || sums.contains(&at));
+                        (lo, hi) = if at <= depth { (at, hi) } else { (lo, at - 1) };
+                    }
+                    assert_eq!(lo, depth);
+                }
+            }
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Binary search that starts deeper below popular prefixes [Yuan §4].

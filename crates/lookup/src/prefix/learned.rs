@@ -1,1 +1,0 @@
-//! Longest prefix match by a learned index [Hasegawa, reference 17].

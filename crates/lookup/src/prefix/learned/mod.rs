@@ -1,0 +1,264 @@
+//! Longest prefix match by learned indexes: where a key lies in a sorted array is predicted, and
+//! searched for around the prediction.
+//!
+//! [Hasegawa] learns positions of IPv4 prefixes ([`ipv4`]); this is the same for names, our step.
+//! The keys are keyed hashes of the rules' names, of all depths, sorted; a query goes from the
+//! longest prefix down, over depths at which rules exist, as the baseline of [So §2.3] does.
+//!
+//! Why hashes, and not keys in the order of names, which one search and a chain of covering rules
+//! would answer: names in their own order share prefixes of any length, so that a key of few octets
+//! tells nothing, and who registers names chooses how badly. Keyed hashes are spread evenly whatever
+//! the names; nobody without the key can make the model large or a search long. What is learned is
+//! then the chance deviation of random numbers from a straight line, which is little to learn: the
+//! engine shows what learned indexes cost for names, not a way to beat a hash table.
+//!
+//! **Tiers.** Runs never change. A change makes a new smallest run; one that has outgrown its share
+//! is merged into the next of three, each about as many times as large as the one before. Readers
+//! get all of them at once, so that no lookup ever sees half a batch.
+//!
+//! **Odds.** All 128 bits of the keyed digest are compared: a name that no rule covers is taken for
+//! one of n rules with odds of n in 2^128 a probe. Two rules that share the first 64 bits are
+//! refused ([`BuildError::Collision`]); among a million rules that happens with odds of 2^-25.
+//!
+//! Differs: see [`ipv4`] and the module `model` for the paper's neural network.
+//!
+//! Cost: 24 bytes a rule and 0.1 for the model. A probe searches three runs, of which two are small;
+//! in the large one it reads the model, which caches keep, and one or two lines of hashes. A change
+//! costs a copy of the smallest run, and its shares in larger merges: each as many records as the
+//! square root of 256 times the rules, divided by 256. A merge of all rules pauses the writer, never
+//! a reader, and takes their memory twice.
+
+pub mod ipv4;
+mod model;
+mod run;
+
+use std::sync::Arc;
+
+use byname_wire::name_hash::{Digest, digest_name};
+use byname_wire::{Name, NameHashKey, NameView};
+
+use self::run::{Record, Run};
+use super::depth_set::{DEPTHS, DepthSet, SharedDepthSet};
+use super::{BURST_MAX, PrefixFib, PrefixMatch};
+use crate::count::{Count, Counts};
+use crate::entry::EntryId;
+use crate::update::{BuildError, Change, Control, Update};
+
+/// Records in the smallest run before it is merged.
+const RECENT_MAX: usize = 256;
+/// Names whose lines are under way while one is looked up.
+const PREFETCH_AHEAD: usize = 4;
+/// Most depths to ask for ahead of one name: a processor has few line-fill buffers.
+const PREFETCH_DEPTHS_MAX: usize = 6;
+
+/// The query half.
+struct Table {
+    /// Newest first, which is smallest first: what one says, older ones are not asked.
+    tiers: [Arc<Run>; 3],
+    depths: DepthSet,
+}
+
+impl Table {
+    /// The rule that has this hash.
+    #[inline]
+    fn find(&self, hash: u64, count: &mut impl Count) -> Option<(u64, EntryId)> {
+        let record = self.tiers.iter().find_map(|run| run.find(hash, count))?;
+        record.entry.map(|entry| (record.digest.check, entry))
+    }
+
+    #[inline]
+    fn probe_down(&self, name: &NameView<'_>, count: &mut impl Count) -> Option<PrefixMatch> {
+        self.depths.down_from(name.len()).find_map(|depth| {
+            count.probe();
+            let Digest { hash, check } = name.digest(depth);
+            let (_, entry) = self.find(hash, count).filter(|&(other, _)| other == check)?;
+            Some(PrefixMatch { entry, depth })
+        })
+    }
+
+    #[inline]
+    fn prefetch(&self, name: &NameView<'_>) {
+        for depth in self.depths.down_from(name.len()).take(PREFETCH_DEPTHS_MAX) {
+            // The others are small enough for the caches.
+            self.tiers[2].prefetch(name.hash(depth));
+        }
+    }
+}
+
+impl PrefixFib for Table {
+    fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
+        self.probe_down(name, &mut ())
+    }
+
+    fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
+        assert_eq!(names.len(), out.len());
+        assert!(names.len() <= BURST_MAX);
+        for name in names.iter().take(PREFETCH_AHEAD) {
+            self.prefetch(name);
+        }
+        for (i, (name, found)) in names.iter().zip(out).enumerate() {
+            if let Some(later) = names.get(i + PREFETCH_AHEAD) {
+                self.prefetch(later);
+            }
+            *found = self.longest_match(name);
+        }
+    }
+
+    fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
+        let mut counts = Counts::default();
+        self.probe_down(name, &mut counts);
+        Some(counts.lines)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.tiers.iter().map(|run| run.memory_bytes()).sum::<usize>()
+    }
+}
+
+/// The control half: one writer.
+pub struct Learned {
+    key: NameHashKey,
+    rules_max: usize,
+    rules: usize,
+    depth_rules: [u32; DEPTHS],
+    table: Arc<Table>,
+}
+
+/// A change, hashed.
+#[derive(Debug, Clone, Copy)]
+struct Prepared {
+    record: Record,
+    depth: usize,
+}
+
+/// A batch, checked against the table.
+struct Admitted {
+    /// Ascending by hash: only what changes something.
+    records: Vec<Record>,
+    rules: usize,
+    depth_rules: [u32; DEPTHS],
+}
+
+impl Learned {
+    /// An empty table for at most `rules_max` rules, for names hashed under `key`. Takes every entry
+    /// id, and rules of up to 128 components.
+    ///
+    /// # Panics
+    /// If `rules_max` is above 2^31.
+    pub fn new(key: NameHashKey, rules_max: usize) -> Self {
+        assert!(rules_max <= 1 << 31, "positions are 32 bits");
+        let empty = Arc::new(Run::empty());
+        let table = Table { tiers: [empty.clone(), empty.clone(), empty], depths: DepthSet::empty() };
+        Learned { key, rules_max, rules: 0, depth_rules: [0; DEPTHS], table: Arc::new(table) }
+    }
+
+    /// Rules in the table.
+    pub fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
+    /// Memory of both halves, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.table.memory_bytes()
+    }
+
+    fn prepare(&self, change: &Change<Name>) -> Result<Prepared, BuildError> {
+        let (name, entry) = match change {
+            Change::Set(name, entry) => (name.as_ref(), Some(*entry)),
+            Change::Remove(name) => (name.as_ref(), None),
+        };
+        let depth = name.len();
+        if depth >= DEPTHS {
+            return Err(BuildError::TooDeep { depth });
+        }
+        Ok(Prepared { record: Record { digest: digest_name(&self.key, name), entry }, depth })
+    }
+
+    /// Refuses a batch that cannot be applied whole; leaves out what changes nothing.
+    fn admit(&self, prepared: &[Prepared]) -> Result<Admitted, BuildError> {
+        let mut admitted =
+            Admitted { records: Vec::with_capacity(prepared.len()), rules: self.rules, depth_rules: self.depth_rules };
+        for same_hash in prepared.chunk_by(|a, b| a.record.digest.hash == b.record.digest.hash) {
+            let Digest { hash, .. } = same_hash[0].record.digest;
+            let there = self.table.find(hash, &mut ());
+            let mut taken_by = there.map(|(check, _)| check);
+            let last_words = same_hash.chunk_by(|a, b| a.record.digest == b.record.digest).filter_map(<[_]>::last);
+            for &Prepared { record, depth } in last_words {
+                let is_there = there.is_some_and(|(check, _)| check == record.digest.check);
+                match record.entry {
+                    Some(_) if *taken_by.get_or_insert(record.digest.check) != record.digest.check => {
+                        return Err(BuildError::Collision);
+                    }
+                    Some(_) if !is_there => {
+                        admitted.rules += 1;
+                        admitted.depth_rules[depth] += 1;
+                    }
+                    Some(entry) if there.is_some_and(|(_, old)| old == entry) => continue,
+                    Some(_) => {}
+                    None if is_there => {
+                        admitted.rules -= 1;
+                        admitted.depth_rules[depth] -= 1;
+                    }
+                    None => continue,
+                }
+                admitted.records.push(record);
+            }
+        }
+        if admitted.rules > self.rules_max {
+            return Err(BuildError::Full { rules: self.rules });
+        }
+        Ok(admitted)
+    }
+
+    /// Puts the records into new tiers.
+    fn tiers_with(&self, records: Vec<Record>) -> [Arc<Run>; 3] {
+        let [recent, middle, old] = self.table.tiers.clone();
+        let recent = Run::merged(&recent, records.into_iter(), true);
+        if recent.len() <= RECENT_MAX {
+            return [Arc::new(recent), middle, old];
+        }
+        let empty = Arc::new(Run::empty());
+        let middle = Run::merged(&middle, recent.records(), true);
+        // The geometric mean: both merges then move as many records for each change.
+        if middle.len() <= (old.len() * RECENT_MAX).isqrt().max(RECENT_MAX * RECENT_MAX.isqrt()) {
+            return [empty, Arc::new(middle), old];
+        }
+        [empty.clone(), empty, Arc::new(Run::merged(&old, middle.records(), false))]
+    }
+}
+
+impl Control<Name> for Learned {
+    type Query = dyn PrefixFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        self.table.clone()
+    }
+
+    fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
+        let mut prepared = changes.iter().map(|change| self.prepare(change)).collect::<Result<Vec<_>, _>>()?;
+        // Stable: of changes of one rule the last counts.
+        prepared.sort_by_key(|change| change.record.digest);
+        let Admitted { records, rules, depth_rules } = self.admit(&prepared)?;
+        if records.is_empty() {
+            return Ok(Update::Patched);
+        }
+        let depths = SharedDepthSet::new(DepthSet::empty());
+        (0..DEPTHS).filter(|&depth| depth_rules[depth] > 0).for_each(|depth| depths.insert(depth));
+        let tiers = self.tiers_with(records);
+        (self.rules, self.depth_rules) = (rules, depth_rules);
+        self.table = Arc::new(Table { tiers, depths: depths.load() });
+        Ok(Update::Replace(self.query()))
+    }
+
+    fn reclaim(&mut self) {
+        // A run goes with the last reader that has it.
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,103 @@
+//! Records sorted by hash, under a model: one tier of the table.
+
+use byname_wire::name_hash::Digest;
+
+use super::model::{Model, search};
+use crate::count::Count;
+use crate::entry::EntryId;
+use crate::prefetch;
+
+/// What a tier says of the rule with a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) digest: Digest,
+    /// `None`: the rule was removed, whatever older tiers say.
+    pub(super) entry: Option<EntryId>,
+}
+
+/// What is read only where the hash is the one looked for.
+struct Rest {
+    check: u64,
+    entry: Option<EntryId>,
+}
+
+/// Records, no two of one hash. Never changes.
+pub(super) struct Run {
+    hashes: Box<[u64]>,
+    rests: Box<[Rest]>,
+    model: Model,
+}
+
+impl Run {
+    pub(super) fn empty() -> Self {
+        Run::new(std::iter::empty(), 0)
+    }
+
+    /// Records that ascend by hash; at most `records_max`.
+    fn new(records: impl Iterator<Item = Record>, records_max: usize) -> Self {
+        let (mut hashes, mut rests) = (Vec::with_capacity(records_max), Vec::with_capacity(records_max));
+        for record in records {
+            hashes.push(record.digest.hash);
+            rests.push(Rest { check: record.digest.check, entry: record.entry });
+        }
+        let model = Model::new(hashes.iter().copied());
+        Run { hashes: hashes.into(), rests: rests.into(), model }
+    }
+
+    /// The records of both; of two with one hash, the newer.
+    pub(super) fn merged(older: &Run, newer: impl ExactSizeIterator<Item = Record>, keep_removed: bool) -> Self {
+        let records_max = older.len() + newer.len();
+        let (mut older, mut newer) = (older.records().peekable(), newer.peekable());
+        let merged = std::iter::from_fn(move || match (older.peek(), newer.peek()) {
+            (Some(old), Some(new)) if old.digest.hash < new.digest.hash => older.next(),
+            (Some(old), Some(new)) if old.digest.hash == new.digest.hash => {
+                older.next();
+                newer.next()
+            }
+            (Some(_), None) => older.next(),
+            _ => newer.next(),
+        });
+        Run::new(merged.filter(|record| keep_removed || record.entry.is_some()), records_max)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = Record> {
+        self.hashes
+            .iter()
+            .zip(&self.rests)
+            .map(|(&hash, rest)| Record { digest: Digest { hash, check: rest.check }, entry: rest.entry })
+    }
+
+    /// The record of this hash.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, count: &mut impl Count) -> Option<Record> {
+        let window = self.model.window(hash, count);
+        let at = search(&self.hashes, &window, count, |&other| other < hash);
+        if self.hashes.get(at) != Some(&hash) {
+            return None;
+        }
+        count.line();
+        let rest = &self.rests[at];
+        Some(Record { digest: Digest { hash, check: rest.check }, entry: rest.entry })
+    }
+
+    /// Asks for the lines around where a hash should be.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        /// Hashes in a cache line.
+        const LINE: usize = 8;
+        let window = self.model.window(hash, &mut ());
+        for at in [window.at.saturating_sub(LINE).max(window.from), window.at, window.at + LINE] {
+            if let Some(hash) = self.hashes.get(at) {
+                prefetch::read(hash);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.hashes) + size_of_val(&*self.rests) + self.model.memory_bytes()
+    }
+}

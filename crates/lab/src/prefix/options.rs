@@ -2,6 +2,8 @@
 
 use byname_lookup::Pages;
 use byname_lookup::prefix::BURST_MAX;
+use byname_wire::HashFunction;
+use byname_wire::name::COMPONENTS_MAX;
 use clap::{Args, Parser, ValueEnum};
 use serde::Serialize;
 
@@ -29,6 +31,10 @@ pub struct Options {
     /// The names.
     #[command(flatten)]
     pub names: NameChoice,
+    /// Other names to measure on the same table afterwards, each with a record of its own: as
+    /// --names, but trace.
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    pub then: Vec<NameChoice>,
     /// Random components appended to each name that is a hit.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub suffix: usize,
@@ -44,6 +50,9 @@ pub struct Options {
     /// Bytes of pages to reserve, in place of an estimate (with --pages 2m or 1g).
     #[arg(long, value_parser = size::count, value_name = "BYTES")]
     pub reserve: Option<u64>,
+    /// How the rules come into the table.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub load: Load,
     /// Names looked up together.
     #[arg(long, default_value_t = 32, value_parser = burst)]
     pub burst: usize,
@@ -95,26 +104,61 @@ pub struct Tuning {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// binary_search: compare names wherever a fingerprint matches, or once at the end.
+    /// binary_search, level_pulling: compare names wherever a fingerprint matches, or at the end.
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Which cache lines are asked for ahead (longest_first, two_stage, binary_search).
+    /// Which cache lines are asked for ahead (longest_first and two_stage know none, all, burst and
+    /// cascade; binary_search and level_pulling none, first, all and burst).
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
-    /// two_stage: the depth M that a lookup starts at.
-    #[arg(long, value_name = "M")]
+    /// two_stage: the depth M that a lookup starts at, in place of the depth that most rules have.
+    #[arg(long, value_name = "M", value_parser = start_depth)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_depth: Option<usize>,
-    /// Rules a bucket, on average, at most (longest_first, two_stage, binary_search).
-    #[arg(long, value_name = "N")]
+    /// longest_first, two_stage: rules in each bucket, on average, in a table made for all at once.
+    #[arg(long, value_name = "N", value_parser = load_factor)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_factor: Option<f64>,
+    pub load_factor: Option<usize>,
+    /// longest_first, two_stage: probe depths that have no rules, too, as the paper does.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub probe_empty_depths: bool,
     /// level_pulling: prefixes with more children than this are starting points.
     #[arg(long, value_name = "T")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<usize>,
+}
+
+impl Tuning {
+    /// The options that were given, as on the command line.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let Tuning { exact, strategy, prefetch, start_depth, load_factor, probe_empty_depths, threshold } = self;
+        [
+            ("exact", *exact),
+            ("strategy", strategy.is_some()),
+            ("prefetch", prefetch.is_some()),
+            ("start-depth", start_depth.is_some()),
+            ("load-factor", load_factor.is_some()),
+            ("probe-empty-depths", *probe_empty_depths),
+            ("threshold", threshold.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(option, given)| given.then_some(option))
+    }
+}
+
+/// How rules come into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Load {
+    /// In bulk where the engine and the rules allow it and no updates are measured.
+    Auto,
+    /// As changes, in batches of 4096; the control half keeps their names.
+    Changes,
+    /// In bulk, in canonical order; the engine may then keep no names and take no changes.
+    Bulk,
 }
 
 /// When names are compared [Yuan §3.2.2].
@@ -178,6 +222,16 @@ pub enum PageSize {
     Reserved1G,
 }
 
+impl From<Hash> for HashFunction {
+    fn from(hash: Hash) -> HashFunction {
+        match hash {
+            Hash::SipHash13 => HashFunction::SipHash13,
+            Hash::SipHash24 => HashFunction::SipHash24,
+            Hash::Aes => HashFunction::Aes,
+        }
+    }
+}
+
 impl From<PageSize> for Pages {
     fn from(size: PageSize) -> Pages {
         match size {
@@ -193,6 +247,20 @@ fn burst(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
         _ => Err(format!("a burst has 1 to {BURST_MAX} names")),
+    }
+}
+
+fn start_depth(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(depth) if (1..=COMPONENTS_MAX).contains(&depth) => Ok(depth),
+        _ => Err(format!("a lookup starts at a depth of 1 to {COMPONENTS_MAX}")),
+    }
+}
+
+fn load_factor(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(factor) if (1..=64).contains(&factor) => Ok(factor),
+        _ => Err("buckets hold 1 to 64 rules on average".to_owned()),
     }
 }
 

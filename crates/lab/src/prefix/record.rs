@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::options::{Hash, PageSize, Tuning};
+use super::options::{Hash, Load, PageSize, Tuning};
 
 /// One engine on one workload. Rates are of all threads together; times are a thread's own.
 #[derive(Serialize, Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Record {
     pub workload: String,
     /// The names, as on the command line.
     pub names: String,
+    /// Random components appended to hits.
+    pub suffix: usize,
     /// Names prepared.
     pub names_prepared: usize,
     /// Octets of a name, on average.
@@ -56,6 +58,8 @@ pub struct Record {
     pub bytes_per_rule_both: f64,
     /// What the engine says that its query half takes.
     pub bytes_per_rule_counted: f64,
+    /// How the rules came in.
+    pub load: Load,
     /// Time from the first rule to the last.
     pub build_s: f64,
     /// Changes a second, of one writer; none where the engine takes no changes after this build.

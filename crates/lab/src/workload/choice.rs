@@ -1,6 +1,7 @@
 //! `--workload` and `--names`: choices of which some take a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::builder::{NonEmptyStringValueParser, ValueParser};
 use clap::error::ErrorKind;
@@ -90,7 +91,7 @@ impl NameChoice {
     }
 }
 
-fn file_name(path: &std::path::Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -172,32 +173,40 @@ impl Args for Kind {
     }
 }
 
+impl FromStr for NameChoice {
+    type Err = BadNames;
+
+    fn from_str(word: &str) -> Result<Self, BadNames> {
+        let (kind, number) = word.split_once(':').unwrap_or((word, ""));
+        match (kind, number.parse::<f64>()) {
+            ("hit", _) if number.is_empty() => Ok(NameChoice::Hit),
+            ("miss", _) if number.is_empty() => Ok(NameChoice::Miss),
+            ("mixed", Ok(share)) if (0.0..=1.0).contains(&share) => Ok(NameChoice::Mixed(share)),
+            ("zipf", Ok(exponent)) if (0.0..=4.0).contains(&exponent) => Ok(NameChoice::Zipf(exponent)),
+            ("garbage", Ok(depth)) if depth.fract() == 0.0 && (0.0..32.0).contains(&depth) => {
+                Ok(NameChoice::Garbage(depth as usize))
+            }
+            _ => Err(BadNames(word.to_owned())),
+        }
+    }
+}
+
+/// No choice of names.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there are no names '{0}': hit, miss, mixed:P (a share P of hits, 0 to 1), zipf:S (S up to 4), garbage:D (D \
+     components that match, below 32) or trace FILE"
+)]
+pub struct BadNames(String);
+
 impl FromArgMatches for NameChoice {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let (word, file) = words(matches, "names");
-        if word == "trace" {
-            return Ok(NameChoice::Trace(with_file("names", &word, file)?));
+        match file {
+            _ if word == "trace" => Ok(NameChoice::Trace(with_file("names", &word, file)?)),
+            Some(_) => Err(bad(format!("--names {word} takes no file"))),
+            None => word.parse().map_err(|error: BadNames| bad(error.to_string())),
         }
-        if file.is_some() {
-            return Err(bad(format!("--names {word} takes no file")));
-        }
-        let (kind, number) = word.split_once(':').unwrap_or((&word, ""));
-        let choice = match (kind, number.parse::<f64>()) {
-            ("hit", _) if number.is_empty() => NameChoice::Hit,
-            ("miss", _) if number.is_empty() => NameChoice::Miss,
-            ("mixed", Ok(share)) if (0.0..=1.0).contains(&share) => NameChoice::Mixed(share),
-            ("zipf", Ok(exponent)) if (0.0..=4.0).contains(&exponent) => NameChoice::Zipf(exponent),
-            ("garbage", Ok(depth)) if depth.fract() == 0.0 && (0.0..32.0).contains(&depth) => {
-                NameChoice::Garbage(depth as usize)
-            }
-            _ => {
-                return Err(bad(format!(
-                    "there are no names '{word}': hit, miss, mixed:P (P of them hits, 0 to 1), zipf:S (S up to 4), \
-                     garbage:D (D components that match, below 32) or trace FILE"
-                )));
-            }
-        };
-        Ok(choice)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

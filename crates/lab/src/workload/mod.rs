@@ -6,27 +6,40 @@
 //! generation, so that every answer of an engine can be checked at any size.
 
 mod choice;
+mod components;
+mod list;
+mod made;
+mod names;
 mod random;
-
-pub use choice::{Kind, NameChoice, Scheme};
-pub use random::Random;
+mod so;
+mod text;
+mod urls;
 
 use byname_lookup::EntryId;
-use byname_wire::NameRef;
+use byname_wire::{Name, NameRef};
+
+pub use choice::{Kind, NameChoice, Scheme};
+pub use names::{Drawing, NameSet};
+pub use random::Random;
+
+use made::{Made, Shape};
 
 /// Nexthop groups that the rules of a workload lead to.
-pub const GROUPS: u32 = 1 << 12;
+const GROUPS: u32 = 1 << 15;
+/// Components of names that are made as long as any engine takes.
+const DEPTH_MAX: usize = 32;
 
 /// Rules, and the names that match them.
 pub trait Workload: Send + Sync {
     /// How many rules there are.
     fn rules(&self) -> u64;
 
-    /// Components of the deepest rule.
-    fn components_max(&self) -> usize;
+    /// How many rules have 0 components, 1, 2...
+    fn rules_by_depth(&self) -> Vec<u64>;
 
-    /// Whether rules ascend strictly with `i`, in NDN's canonical order: what a bulk load takes.
-    fn ascending(&self) -> bool;
+    /// Nodes of the rules' compacted trie of components, if rules ascend strictly with their
+    /// number, in NDN's canonical order: what a bulk load needs.
+    fn bulk_nodes(&self) -> Option<u64>;
 
     /// Replaces `out` by the name of rule `i`, as the TLV-VALUE of a Name. `i < rules()`; all rules
     /// are different.
@@ -45,8 +58,43 @@ pub trait Workload: Send + Sync {
     /// The deepest rule that covers `name`: the oracle.
     fn covering(&self, name: NameRef<'_>) -> Option<u64>;
 
+    /// Components of the deepest rule.
+    fn components_max(&self) -> usize {
+        self.rules_by_depth().len() - 1
+    }
+
     /// Where rule `i` leads to.
     fn entry(&self, i: u64) -> EntryId {
         EntryId((random::mix(i) >> 32) as u32 % GROUPS)
     }
+}
+
+/// Counts how often there is each of some depths.
+fn count_depths(depths: impl Iterator<Item = usize>) -> Vec<u64> {
+    let mut counts = vec![0];
+    for depth in depths {
+        if depth >= counts.len() {
+            counts.resize(depth + 1, 0);
+        }
+        counts[depth] += 1;
+    }
+    counts
+}
+
+/// The workload of this kind: made-up rules come as many as asked for, a list's at most so many.
+pub fn open(kind: &Kind, rules: u64, components: usize, seed: u64) -> anyhow::Result<Box<dyn Workload>> {
+    let made = |shape| Box::new(Made::new(shape, rules, components, seed));
+    Ok(match kind {
+        Kind::WorstCase => made(Shape::WorstCase),
+        Kind::Random => made(Shape::Random),
+        Kind::Nested => made(Shape::Nested),
+        Kind::Adversarial => made(Shape::Adversarial),
+        Kind::Urls { file, scheme } => Box::new(urls::Urls::read(file, *scheme, rules, seed)?),
+        Kind::So { file } => Box::new(so::So::read(file, rules, seed)?),
+    })
+}
+
+/// The name of a line of a list; `None` where that is `/` or no name that a table takes.
+fn url_name(line: &str, scheme: Scheme) -> Option<Name> {
+    todo!("{line} {scheme:?}")
 }

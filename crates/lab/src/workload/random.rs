@@ -48,3 +48,64 @@ impl Random {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+/// A random order of the numbers below some number, without a list of them.
+///
+/// Four Feistel rounds permute the numbers of an even count of bits; what falls outside is permuted
+/// again until it falls inside [Black and Rogaway, "Ciphers with arbitrary finite domains"].
+#[derive(Debug, Clone)]
+pub struct Permutation {
+    count: u64,
+    half_bits: u32,
+    seed: u64,
+}
+
+impl Permutation {
+    /// Of the numbers below `count`.
+    pub fn new(count: u64, seed: u64) -> Self {
+        let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+        Permutation { count, half_bits: bits.div_ceil(2).max(1), seed }
+    }
+
+    /// The number at place `i`, which is below `count`.
+    pub fn at(&self, i: u64) -> u64 {
+        assert!(i < self.count);
+        let mask = (1 << self.half_bits) - 1;
+        let mut number = i;
+        loop {
+            let (mut left, mut right) = (number >> self.half_bits, number & mask);
+            for round in 0..4 {
+                (left, right) = (right, left ^ (mix(right ^ mix(self.seed.wrapping_add(round))) & mask));
+            }
+            number = (left << self.half_bits) | right;
+            if number < self.count {
+                return number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permutations_have_each_number_once() {
+        for count in [1, 2, 3, 100, 1024, 1025] {
+            let permutation = Permutation::new(count, 3);
+            let mut numbers: Vec<_> = (0..count).map(|i| permutation.at(i)).collect();
+            assert!(count < 100 || !numbers.is_sorted());
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..count));
+        }
+    }
+
+    #[test]
+    fn numbers_are_below_the_bound_and_fill_it() {
+        let mut random = Random::new(9);
+        let mut seen = [0; 10];
+        (0..10_000).for_each(|_| seen[random.below(10) as usize] += 1);
+        assert!(seen.iter().all(|count| (850..1150).contains(count)), "{seen:?}");
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&random.unit())));
+    }
+}

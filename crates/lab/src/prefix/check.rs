@@ -1,0 +1,56 @@
+//! Answers compared with the oracle's.
+
+use std::ops::Range;
+
+use byname_lookup::{PrefixFib, PrefixMatch};
+use byname_wire::{NameHashKey, NameRef};
+
+use super::reader::Reader;
+use crate::workload::{NameSet, Workload};
+
+/// Answers to check; all, if there are fewer names.
+const SAMPLE: usize = 1 << 17;
+
+/// What was found out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Checked {
+    /// Answers compared.
+    pub checked: u64,
+    /// Those that were wrong.
+    pub wrong: u64,
+}
+
+/// What name `i` must be answered with.
+pub fn expected(workload: &dyn Workload, names: &NameSet, i: usize) -> Option<PrefixMatch> {
+    let name = names.parse(i).expect("generated names are well-formed");
+    let rule = workload.covering(name)?;
+    let mut octets = Vec::new();
+    workload.write_rule(rule, &mut octets);
+    let depth = NameRef::new_checked_before(&octets).len();
+    Some(PrefixMatch { entry: workload.entry(rule), depth })
+}
+
+/// Checks bursts spread over all names.
+pub fn check(
+    fib: &dyn PrefixFib,
+    workload: &dyn Workload,
+    names: &NameSet,
+    key: &NameHashKey,
+    burst: usize,
+) -> Checked {
+    let mut found = Checked::default();
+    for start in sample(names.len(), burst) {
+        let mut reader = Reader::new(names, key, burst, start);
+        let range = reader.look_up(fib);
+        found.checked += range.len() as u64;
+        let pairs = range.zip(reader.answers());
+        found.wrong += pairs.filter(|(i, answer)| **answer != expected(workload, names, *i)).count() as u64;
+    }
+    found
+}
+
+/// Where the bursts of a sample begin.
+pub fn sample(names: usize, burst: usize) -> std::iter::StepBy<Range<usize>> {
+    let stride = (names / SAMPLE).max(1);
+    (0..names).step_by(stride * burst)
+}

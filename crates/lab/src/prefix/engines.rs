@@ -1,0 +1,142 @@
+//! The engines there are, and how each is made from what the command line says.
+
+use anyhow::bail;
+use byname_lookup::prefix::binary_search::{self, BinarySearch, Expected};
+use byname_lookup::prefix::compact::{self, BulkLoader, Compact};
+use byname_lookup::prefix::two_stage::{self, StartDepth};
+use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
+use byname_wire::NameRef;
+
+use super::engine::{Engine, Setup};
+use super::options::{Prefetch, Strategy};
+use crate::baselines::{ComponentTrie, Locked, LongestFirstMap, Patricia};
+
+/// Rules that a bulk load tells its progress after.
+const BULK_STEP: u64 = 1 << 16;
+
+/// Every engine.
+pub const ENGINES: &[Engine] = &[
+    Engine {
+        name: "compact",
+        about: "binary search over the compacted trie's fattest depths; byname's own",
+        bytes_per_rule: 24,
+        takes: &[],
+        empty: |setup| Ok(Box::new(Compact::new(setup.key, &compact_options(setup))?)),
+        bulk: Some(|setup, progress| {
+            let workload = setup.workload;
+            let nodes = usize::try_from(workload.bulk_nodes().unwrap_or_default())?;
+            let mut loader = BulkLoader::new(setup.key, nodes, &compact_options(setup))?;
+            let mut name = Vec::new();
+            for i in 0..workload.rules() {
+                workload.write_rule(i, &mut name);
+                loader.push(NameRef::new_checked_before(&name), workload.entry(i))?;
+                if i % BULK_STEP == BULK_STEP - 1 {
+                    progress(BULK_STEP);
+                }
+            }
+            Ok(loader.finish()?)
+        }),
+    },
+    Engine {
+        name: "longest_first",
+        about: "from the longest prefix down, compact-array table [So §2.2, §2.3]",
+        bytes_per_rule: 96,
+        takes: &["prefetch", "load-factor", "probe-empty-depths"],
+        empty: |setup| Ok(Box::new(LongestFirst::with_options(setup.key, so_options(setup)?)?)),
+        bulk: None,
+    },
+    Engine {
+        name: "two_stage",
+        about: "from a start depth M down, or on from the deepest below it [So §2.3]",
+        bytes_per_rule: 192,
+        takes: &["prefetch", "load-factor", "probe-empty-depths", "start-depth"],
+        empty: |setup| {
+            let start_depth = setup.tuning.start_depth.map_or(StartDepth::MostLikely, StartDepth::Fixed);
+            let options = two_stage::Options { table: so_options(setup)?, start_depth };
+            Ok(Box::new(TwoStage::with_options(setup.key, options)?))
+        },
+        bulk: None,
+    },
+    Engine {
+        name: "binary_search",
+        about: "binary search over prefix lengths, with markers [Yuan §3]",
+        bytes_per_rule: 256,
+        takes: &["strategy", "prefetch"],
+        empty: |setup| Ok(Box::new(BinarySearch::new(setup.key, yuan_options(setup)?)?)),
+        bulk: None,
+    },
+    Engine {
+        name: "hashmap",
+        about: "baseline: a HashMap of names, from the longest prefix down",
+        bytes_per_rule: 256,
+        takes: &[],
+        empty: |_| Ok(Box::new(Locked::<LongestFirstMap>::default())),
+        bulk: None,
+    },
+    Engine {
+        name: "component_trie",
+        about: "baseline: a trie of components",
+        bytes_per_rule: 1024,
+        takes: &[],
+        empty: |_| Ok(Box::new(Locked::<ComponentTrie>::default())),
+        bulk: None,
+    },
+    Engine {
+        name: "patricia",
+        about: "baseline: a Patricia trie of octets",
+        bytes_per_rule: 256,
+        takes: &[],
+        empty: |_| Ok(Box::new(Locked::<Patricia>::default())),
+        bulk: None,
+    },
+];
+
+fn compact_options(setup: &Setup<'_>) -> compact::Options {
+    compact::Options { rules_max: setup.rules_max, pages: setup.pages, ..Default::default() }
+}
+
+fn so_options(setup: &Setup<'_>) -> anyhow::Result<longest_first::Options> {
+    let default = longest_first::Options::default();
+    let prefetch = match setup.tuning.prefetch {
+        None => default.prefetch,
+        Some(Prefetch::None) => longest_first::Prefetch::None,
+        Some(Prefetch::All) => longest_first::Prefetch::AllAtOnce,
+        Some(Prefetch::Burst) => longest_first::Prefetch::AcrossBurst,
+        Some(Prefetch::Cascade) => longest_first::Prefetch::Cascade,
+        Some(Prefetch::First) => bail!("this engine knows no --prefetch first"),
+    };
+    Ok(longest_first::Options {
+        rules_max: setup.rules_max,
+        load_factor: setup.tuning.load_factor.unwrap_or(default.load_factor),
+        preallocate: setup.tuning.load_factor.is_some(),
+        prefetch,
+        pages: setup.pages,
+        probe_empty_depths: setup.tuning.probe_empty_depths,
+    })
+}
+
+fn yuan_options(setup: &Setup<'_>) -> anyhow::Result<binary_search::Options> {
+    let default = binary_search::Options::default();
+    let prefetch = match setup.tuning.prefetch {
+        None => default.prefetch,
+        Some(Prefetch::None) => binary_search::Prefetch::None,
+        Some(Prefetch::First) => binary_search::Prefetch::First,
+        Some(Prefetch::All) => binary_search::Prefetch::All,
+        Some(Prefetch::Burst) => binary_search::Prefetch::Burst,
+        Some(Prefetch::Cascade) => bail!("this engine knows no --prefetch cascade"),
+    };
+    let by_depth = setup.workload.rules_by_depth();
+    let expected = by_depth.iter().enumerate().filter(|(_, rules)| **rules > 0);
+    Ok(binary_search::Options {
+        strategy: match setup.tuning.strategy {
+            None => default.strategy,
+            Some(Strategy::Always) => binary_search::Strategy::Always,
+            Some(Strategy::AtEnd) => binary_search::Strategy::AtEnd,
+        },
+        prefetch,
+        pages: setup.pages,
+        rules_max: setup.rules_max,
+        expected: expected.map(|(components, &rules)| Expected { components, rules: rules as usize }).collect(),
+        ..default
+    })
+}

@@ -1,0 +1,116 @@
+//! What the machine itself can do: the limit of any table.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use byname_lookup::prefetch;
+use memmap2::{Advice, MmapMut, MmapOptions};
+
+use super::cores;
+use super::options::PageSize;
+use super::reservation::memory_free;
+use crate::workload::Random;
+
+/// Octets of a cache line.
+const LINE: usize = 64;
+/// Of the memory that is free, what the table may fill.
+const MEMORY_SHARE: f64 = 0.9;
+/// Reads between two looks at the clock.
+const READS: usize = 4096;
+
+/// Random reads from a table.
+pub struct Reads {
+    /// Cache lines a second, of all threads together.
+    pub lines_per_s: f64,
+    /// Size of the table: less than asked for if the machine has no more.
+    pub bytes: usize,
+}
+
+/// Reads random cache lines, each independent of all others, from a table of `bytes` octets on such
+/// pages: each thread has `burst` of them prefetched and under way.
+pub fn random_reads(
+    bytes: usize,
+    pages: PageSize,
+    burst: usize,
+    threads: usize,
+    duration: Duration,
+) -> anyhow::Result<Reads> {
+    let map = table(bytes, pages)?;
+    let barrier = Barrier::new(threads);
+    let lines_per_s = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (map, barrier) = (&map, &barrier);
+                scope.spawn(move || {
+                    cores::pin(thread);
+                    barrier.wait();
+                    read(map, burst, Random::new(thread as u64), duration)
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().expect("readers do not panic")).sum()
+    });
+    Ok(Reads { lines_per_s, bytes: map.len() })
+}
+
+fn read(map: &[u8], burst: usize, mut random: Random, duration: Duration) -> f64 {
+    let lines = (map.len() / LINE) as u64;
+    let mut under_way = vec![0usize; burst];
+    let (mut sum, mut reads, mut slot) = (0u64, 0, 0);
+    let start = Instant::now();
+    loop {
+        for _ in 0..READS {
+            let at = random.below(lines) as usize * LINE;
+            prefetch::read(&map[at]);
+            let (word, _) = map[under_way[slot]..].split_first_chunk().expect("lines hold a word");
+            sum = sum.wrapping_add(u64::from_le_bytes(*word));
+            under_way[slot] = at;
+            slot = if slot + 1 == burst { 0 } else { slot + 1 };
+        }
+        reads += READS;
+        let elapsed = start.elapsed();
+        if elapsed >= duration {
+            black_box(sum);
+            return reads as f64 / elapsed.as_secs_f64();
+        }
+    }
+}
+
+fn table(bytes: usize, pages: PageSize) -> anyhow::Result<MmapMut> {
+    let mut options = MmapOptions::new();
+    let page_bits = match pages {
+        PageSize::Small | PageSize::Large => None,
+        PageSize::Reserved2M => Some(21),
+        PageSize::Reserved1G => Some(30),
+    };
+    let map = match page_bits {
+        Some(bits) => options.len(bytes.next_multiple_of(1 << bits)).huge(Some(bits)).populate().map_anon(),
+        None => options.len(bytes.min((memory_free() as f64 * MEMORY_SHARE) as usize).max(LINE)).map_anon(),
+    };
+    let mut map = map.context("no memory for the table of random reads")?;
+    if page_bits.is_none() {
+        let advice = if pages == PageSize::Small { Advice::NoHugePage } else { Advice::HugePage };
+        // Refused where the kernel has no huge pages: then all are small.
+        let _ = map.advise(advice);
+    }
+    // Pages that were never written to are all the same zeros, and in the cache.
+    map.iter_mut().step_by(LINE).for_each(|octet| *octet = 1);
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_tables_are_read_faster_than_large_ones() {
+        let rate = |bytes| {
+            let reads = random_reads(bytes, PageSize::Small, 1, 1, Duration::from_millis(50));
+            reads.expect("memory for a small table").lines_per_s
+        };
+        let (small, large) = (rate(1 << 14), rate(1 << 28));
+        assert!(small > large, "{small} and {large} lines a second");
+    }
+}

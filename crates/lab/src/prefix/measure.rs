@@ -1,0 +1,340 @@
+//! One run: builds, measures in turn, checks, and takes apart again.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use byname_wire::NameHashKey;
+
+use super::build::{Built, build};
+use super::check::{Checked, check, sample};
+use super::engine::{self, Engine, Setup};
+use super::machine::{self, Reads};
+use super::options::{Load, Options};
+use super::reader::{Reader, rate_of_all, times};
+use super::record::Record;
+use super::reservation::Reservation;
+use super::updates::{self, Changes, CheckedReader};
+use super::{cores, resident};
+use crate::progress::Progress;
+use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
+
+/// Of the repetitions' time, what the machine's own rate is measured for.
+const MACHINE_SHARE: f64 = 0.2;
+/// Seconds for a rate of updates that nobody asked for.
+const UPDATES_S_MAX: f64 = 0.5;
+
+/// An engine under test.
+struct Bench {
+    engine: &'static Engine,
+    built: Built,
+    /// Memory that building it took.
+    both_bytes: u64,
+}
+
+/// What lookups of some names found, of one engine.
+struct Lookups {
+    /// Lookups a second, of each repetition.
+    rates: Vec<f64>,
+    hash_rate: f64,
+    p99_ns: u64,
+    lines: Option<f64>,
+    checked: Checked,
+    names: usize,
+    name_bytes: f64,
+}
+
+/// What changes found, of one engine.
+#[derive(Default)]
+struct Updates {
+    per_s: Option<f64>,
+    lookups_per_s: Option<f64>,
+    quiet_per_s: Option<f64>,
+    checked: Checked,
+}
+
+/// Memory of one engine, when it is gone.
+struct Memory {
+    query_bytes: u64,
+    both_bytes: u64,
+    counted_bytes: usize,
+    machine: Reads,
+}
+
+/// A run with all it was asked for.
+struct Run<'a> {
+    options: &'a Options,
+    progress: Progress,
+    key: NameHashKey,
+    workload: Box<dyn Workload>,
+}
+
+/// Measures some engines in turn: for each choice of names, a record of each engine.
+pub fn measure_all(
+    options: &Options,
+    engines: &[&str],
+    choices: &[NameChoice],
+    progress: Progress,
+) -> anyhow::Result<Vec<Record>> {
+    let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
+    refuse_impossible(options, &engines)?;
+    let reading = progress.spinner("making the rules");
+    let workload = workload::open(&options.workload, options.rules, options.components, options.seed)?;
+    reading.finish_and_clear();
+    let mut random = Random::new(options.seed);
+    let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
+    let run = Run { options, progress, key, workload };
+
+    let estimate = engines.iter().map(|engine| engine.bytes_per_rule * run.workload.rules()).sum();
+    let reserved = options.reserve.unwrap_or(estimate);
+    let reservation = Reservation::take(options.pages, reserved, options.reserve.is_none())?;
+    let mut benches = engines.iter().map(|engine| run.build(engine)).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(reservation) = &reservation {
+        reservation.trim()?;
+    }
+    let found = choices.iter().map(|choice| run.look_up(choice, &benches)).collect::<anyhow::Result<Vec<_>>>()?;
+    let updates = run.update(&mut benches)?;
+    let memory = benches.into_iter().map(|bench| run.take_apart(bench)).collect::<anyhow::Result<Vec<_>>>()?;
+
+    let mut records = Vec::new();
+    for (choice, found) in choices.iter().zip(&found) {
+        for (((engine, found), updates), (memory, build)) in engines.iter().zip(found).zip(&updates).zip(&memory) {
+            records.push(run.record(engine, choice, found, updates, memory, *build));
+        }
+    }
+    let wrong: u64 = records.iter().map(|record| record.wrong).sum();
+    if wrong > 0 {
+        let engines: Vec<_> = records.iter().filter(|r| r.wrong > 0).map(|r| r.engine.as_str()).collect();
+        bail!("{wrong} answers were wrong, of {}", engines.join(", "));
+    }
+    Ok(records)
+}
+
+fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<()> {
+    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
+    if options.updates || options.updates_per_s.is_some() {
+        cores::ensure_enough(2, "a reader beside a writer")?;
+        ensure!(options.load != Load::Bulk, "rules loaded in bulk take no updates");
+    }
+    ensure!(options.rules > 0, "there must be a rule");
+    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    ensure!(!engines.is_empty(), "there must be an engine");
+    for engine in engines {
+        if let Some(option) = options.tuning.given().find(|option| !engine.takes.contains(option)) {
+            bail!("{} has no --{option}", engine.name);
+        }
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    fn build(&self, engine: &'static Engine) -> anyhow::Result<Bench> {
+        let rules = self.workload.rules();
+        let setup = Setup {
+            key: self.key,
+            // Updates add some, and remove them again.
+            rules_max: usize::try_from(rules + updates::fresh(rules))?,
+            workload: &*self.workload,
+            pages: self.options.pages.into(),
+            tuning: &self.options.tuning,
+        };
+        let updating = self.options.updates || self.options.updates_per_s.is_some();
+        let load = if updating { Load::Changes } else { self.options.load };
+        let before = resident::bytes()?;
+        let built = build(engine, &setup, load, self.progress)?;
+        Ok(Bench { engine, built, both_bytes: resident::bytes()?.saturating_sub(before) })
+    }
+
+    fn names(&self, choice: &NameChoice) -> anyhow::Result<NameSet> {
+        let options = self.options;
+        let bar = self.progress.bar("drawing names", options.draws);
+        let drawing = Drawing { choice, suffix: options.suffix, draws: options.draws, seed: options.seed };
+        let names = NameSet::draw(&*self.workload, &drawing, |drawn| bar.inc(drawn));
+        bar.finish_and_clear();
+        names
+    }
+
+    /// Measures all engines in turn, round by round.
+    fn look_up(&self, choice: &NameChoice, benches: &[Bench]) -> anyhow::Result<Vec<Lookups>> {
+        let options = self.options;
+        let names = self.names(choice)?;
+        let step = self.repetition();
+        let measuring = self.progress.spinner(&format!("looking up, {}", choice.label()));
+        let start_of = |thread| names.len() / options.threads * thread;
+        let reader = |thread| Reader::new(&names, &self.key, options.burst, start_of(thread));
+        let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
+        let mut rates = vec![Vec::new(); benches.len()];
+        let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
+            let fib = &*bench.built.fib;
+            rate_of_all(readers, duration, |reader| {
+                let names = reader.look_up(fib).len();
+                black_box(reader.answers());
+                names
+            })
+        };
+        for bench in benches {
+            // The first round finds caches and the processor's clock cold.
+            round(&mut readers, bench, step / 2);
+        }
+        for _ in 0..options.repetitions {
+            for (bench, rates) in benches.iter().zip(&mut rates) {
+                rates.push(round(&mut readers, bench, step));
+            }
+        }
+        let hash_rate = rate_of_all(&mut readers, step, |reader| reader.hash());
+        let mut found = Vec::new();
+        for (bench, rates) in benches.iter().zip(rates) {
+            let fib = &*bench.built.fib;
+            found.push(Lookups {
+                rates,
+                hash_rate,
+                p99_ns: times(&mut readers[0], fib, step).value_at_quantile(0.99),
+                lines: count_lines(&names, &self.key, bench),
+                checked: check(fib, &*self.workload, &names, &self.key, options.burst),
+                names: names.len(),
+                name_bytes: names.mean_bytes(),
+            });
+        }
+        measuring.finish_and_clear();
+        Ok(found)
+    }
+
+    fn update(&self, benches: &mut [Bench]) -> anyhow::Result<Vec<Updates>> {
+        let with_reader = self.options.updates || self.options.updates_per_s.is_some();
+        let names = if with_reader { Some(self.names(&NameChoice::Hit)?) } else { None };
+        benches.iter_mut().map(|bench| self.update_one(bench, names.as_ref())).collect()
+    }
+
+    fn update_one(&self, bench: &mut Bench, names: Option<&NameSet>) -> anyhow::Result<Updates> {
+        let options = self.options;
+        let Some(subject) = &mut bench.built.subject else { return Ok(Updates::default()) };
+        let spinner = self.progress.spinner(&format!("changing rules of {}", bench.engine.name));
+        let mut changes = Changes::prepare(&*self.workload, options.batch as usize, options.seed);
+        let mut found = Updates::default();
+        match names {
+            None => {
+                let duration = self.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
+                let rates = updates::run(subject, &mut changes, None, None, duration)?;
+                found.per_s = Some(rates.updates_per_s);
+            }
+            Some(names) => {
+                let mut reader = CheckedReader::new(&*self.workload, names, &self.key, options.burst);
+                let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
+                let half = self.repetition() / 2;
+                for _ in 0..options.repetitions {
+                    quiet.push(updates::read_quietly(&*subject.query(), &mut reader, half));
+                    let pace = options.updates_per_s;
+                    let rates = updates::run(subject, &mut changes, Some(&mut reader), pace, half)?;
+                    per_s.push(rates.updates_per_s);
+                    beside.push(rates.lookups_per_s);
+                }
+                found = Updates {
+                    per_s: Some(median(&per_s)),
+                    lookups_per_s: Some(median(&beside)),
+                    quiet_per_s: Some(median(&quiet)),
+                    checked: Checked { checked: reader.checked, wrong: reader.wrong },
+                };
+            }
+        }
+        // Readers have none but the newest half from here on.
+        bench.built.fib = subject.query();
+        spinner.finish_and_clear();
+        Ok(found)
+    }
+
+    /// Takes an engine apart, half by half, to see what each held; then lets the machine read from a
+    /// table of that size.
+    fn take_apart(&self, bench: Bench) -> anyhow::Result<(Memory, (f64, Load))> {
+        let Bench { built: Built { subject, fib, build_s, load }, both_bytes, .. } = bench;
+        let counted_bytes = fib.memory_bytes();
+        let whole = resident::bytes()?;
+        drop(subject);
+        let query_only = resident::bytes()?;
+        drop(fib);
+        let query_freed = query_only.saturating_sub(resident::bytes()?);
+        let control_freed = whole.saturating_sub(query_only);
+        // The allocator keeps some of what is freed; what cannot be told apart is the query half's.
+        let query_bytes = query_freed.max(both_bytes.saturating_sub(control_freed)).min(both_bytes);
+        let Options { pages, burst, threads, .. } = *self.options;
+        let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
+        let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
+        Ok((Memory { query_bytes, both_bytes, counted_bytes, machine }, (build_s, load)))
+    }
+
+    fn repetition(&self) -> Duration {
+        Duration::from_secs_f64(self.options.seconds / f64::from(self.options.repetitions))
+    }
+
+    fn record(
+        &self,
+        engine: &Engine,
+        choice: &NameChoice,
+        found: &Lookups,
+        updates: &Updates,
+        memory: &Memory,
+        (build_s, load): (f64, Load),
+    ) -> Record {
+        let options = self.options;
+        let rules = self.workload.rules();
+        let per_rule = |bytes: u64| bytes as f64 / rules as f64;
+        let lookups_per_s = median(&found.rates);
+        let ns = |rate: f64| options.threads as f64 * 1e9 / rate;
+        Record {
+            engine: engine.name.to_owned(),
+            tuning: options.tuning.clone(),
+            rules,
+            components: self.workload.components_max(),
+            workload: options.workload.label(),
+            names: choice.label(),
+            suffix: options.suffix,
+            names_prepared: found.names,
+            name_bytes: found.name_bytes,
+            seed: options.seed,
+            threads: options.threads,
+            pages: options.pages,
+            burst: options.burst,
+            hash: options.hash,
+            repetitions: found.rates.len(),
+            lookups_per_s,
+            lookups_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
+            lookups_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
+            ns_per_lookup: ns(lookups_per_s),
+            hash_ns_per_lookup: ns(found.hash_rate),
+            p99_ns_per_burst: found.p99_ns,
+            cache_lines_per_lookup: found.lines,
+            bytes_per_rule: per_rule(memory.query_bytes),
+            bytes_per_rule_both: per_rule(memory.both_bytes),
+            bytes_per_rule_counted: per_rule(memory.counted_bytes as u64),
+            load,
+            build_s,
+            updates_per_s: updates.per_s,
+            lookups_per_s_updating: updates.lookups_per_s,
+            lookups_per_s_quiet: updates.quiet_per_s,
+            checked: found.checked.checked + updates.checked.checked,
+            wrong: found.checked.wrong + updates.checked.wrong,
+            machine_lines_per_s: memory.machine.lines_per_s,
+            machine_bytes: memory.machine.bytes,
+            of_limit: found.lines.map(|lines| lookups_per_s * lines / memory.machine.lines_per_s),
+        }
+    }
+}
+
+/// Cache lines that a lookup reads, on average over a sample.
+fn count_lines(names: &NameSet, key: &NameHashKey, bench: &Bench) -> Option<f64> {
+    const BURST: usize = 32;
+    let (mut looked_up, mut lines) = (0, 0);
+    for start in sample(names.len(), BURST) {
+        let (names, read) = Reader::new(names, key, BURST, start).count_lines(&*bench.built.fib)?;
+        looked_up += names;
+        lines += read;
+    }
+    Some(lines as f64 / looked_up as f64)
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    low.midpoint(high)
+}

@@ -1,0 +1,103 @@
+//! Huge pages, reserved for one run and given back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context as _, bail};
+use procfs::Current as _;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use super::options::PageSize;
+
+/// Of the memory that is free, what an estimate may take: names and control halves need some, too.
+const MEMORY_SHARE: f64 = 0.75;
+
+/// Reserved pages. Given back when dropped, and when the program is interrupted.
+pub struct Reservation {
+    folder: PathBuf,
+    /// Pages reserved when we came.
+    before: u64,
+    signals: Handle,
+}
+
+impl Reservation {
+    /// Sees that at least `bytes` of free reserved pages are there; nothing is to be done for pages
+    /// that need no reservation. An estimate is cut to what the machine has.
+    ///
+    /// # Errors
+    /// If the kernel does not give them, with what to do about it.
+    pub fn take(pages: PageSize, bytes: u64, is_estimate: bool) -> anyhow::Result<Option<Self>> {
+        let Some((folder, page_bytes)) = pool(pages) else { return Ok(None) };
+        let bound = if is_estimate { (memory_free() as f64 * MEMORY_SHARE) as u64 } else { u64::MAX };
+        let (wanted, free) = (bytes.div_ceil(page_bytes), read(&folder, "free_hugepages")?);
+        let missing = wanted.saturating_sub(free).min(bound / page_bytes);
+        let before = read(&folder, "nr_hugepages")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+        let reservation = Reservation { folder: folder.clone(), before, signals: signals.handle() };
+        thread::spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                // Pages in use go back when the process ends.
+                let _ = write(&folder, before);
+                std::process::exit(128 + signal);
+            }
+        });
+        if missing > 0 {
+            write(&reservation.folder, before + missing)?;
+            let given = read(&reservation.folder, "nr_hugepages")?.saturating_sub(before);
+            if given < missing {
+                bail!(
+                    "the kernel gave {given} of {missing} pages of {} MiB: its memory is full or in pieces. Try again \
+                     after `echo 3 > /proc/sys/vm/drop_caches; echo 1 > /proc/sys/vm/compact_memory`, reserve them at \
+                     boot (hugepages=), ask for less (--reserve), or use --pages auto",
+                    page_bytes >> 20
+                );
+            }
+        }
+        Ok(Some(reservation))
+    }
+
+    /// Gives back pages that nobody uses.
+    pub fn trim(&self) -> anyhow::Result<()> {
+        let used = read(&self.folder, "nr_hugepages")?.saturating_sub(read(&self.folder, "free_hugepages")?);
+        write(&self.folder, used.max(self.before))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Err(error) = write(&self.folder, self.before) {
+            eprintln!("reserved pages were not given back: {error:#}");
+        }
+        self.signals.close();
+    }
+}
+
+/// The kernel's pool of pages of this size, and the size in bytes.
+fn pool(pages: PageSize) -> Option<(PathBuf, u64)> {
+    let shift = match pages {
+        PageSize::Small | PageSize::Large => return None,
+        PageSize::Reserved2M => 21,
+        PageSize::Reserved1G => 30,
+    };
+    let folder = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", (1u64 << shift) >> 10);
+    Some((PathBuf::from(folder), 1 << shift))
+}
+
+fn read(folder: &Path, file: &str) -> anyhow::Result<u64> {
+    let path = folder.join(file);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("this machine has no pages of that size ({})", path.display()))?;
+    text.trim().parse().with_context(|| format!("{} holds no number", path.display()))
+}
+
+fn write(folder: &Path, pages: u64) -> anyhow::Result<()> {
+    fs::write(folder.join("nr_hugepages"), pages.to_string())
+        .with_context(|| "cannot reserve pages: run as root, or use --pages auto".to_owned())
+}
+
+/// Memory that can be had without swapping, in bytes; unknown counts as plenty.
+pub fn memory_free() -> u64 {
+    procfs::Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,86 @@
+//! Rules from a list of URLs, by the schemes of [Yuan, Table 3].
+
+use std::path::Path;
+
+use anyhow::ensure;
+use byname_wire::NameRef;
+
+use super::components::push_random;
+use super::list::NameList;
+use super::random::Random;
+use super::{Scheme, Workload, count_depths, text, url_name};
+
+/// Draws for one name that no rule covers, before the rules are blamed.
+const MISS_TRIES: usize = 1000;
+
+/// The names of a list's URLs, each once.
+pub struct Urls {
+    rules: NameList,
+}
+
+impl Urls {
+    /// Reads the list, of which at most `rules_max` URLs are taken, at random.
+    pub fn read(file: &Path, scheme: Scheme, rules_max: u64, seed: u64) -> anyhow::Result<Self> {
+        let octets = text::read(file)?;
+        let mut names = NameList::default();
+        for name in text::lines(&octets).filter_map(|line| url_name(line, scheme)) {
+            names.push(name.as_ref());
+        }
+        let names = names.sorted();
+        ensure!(names.len() > 0, "{} has no URLs", file.display());
+        let rules_max = usize::try_from(rules_max).unwrap_or(usize::MAX);
+        let rules = if names.len() > rules_max { names.sample(rules_max, &mut Random::new(seed)) } else { names };
+        Ok(Urls { rules })
+    }
+}
+
+impl Workload for Urls {
+    fn rules(&self) -> u64 {
+        self.rules.len() as u64
+    }
+
+    fn rules_by_depth(&self) -> Vec<u64> {
+        count_depths(self.rules.iter().map(|name| name.len()))
+    }
+
+    fn bulk_nodes(&self) -> Option<u64> {
+        None
+    }
+
+    fn write_rule(&self, i: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.rules.name(i as usize).value());
+    }
+
+    fn targets(&self) -> u64 {
+        self.rules()
+    }
+
+    fn write_target(&self, t: u64, out: &mut Vec<u8>) {
+        self.write_rule(t, out);
+    }
+
+    fn write_miss(&self, random: &mut Random, out: &mut Vec<u8>) {
+        write_miss_like(&self.rules, random, out);
+    }
+
+    fn covering(&self, name: NameRef<'_>) -> Option<u64> {
+        self.rules.covering(name).map(|i| i as u64)
+    }
+}
+
+/// A name of random components, as many as a rule has, that no rule covers.
+///
+/// # Panics
+/// If none is found, which takes a rule for `/`.
+pub fn write_miss_like(rules: &NameList, random: &mut Random, out: &mut Vec<u8>) {
+    for _ in 0..MISS_TRIES {
+        let like = rules.name(random.below(rules.len() as u64) as usize);
+        out.clear();
+        (0..like.len()).for_each(|_| push_random(random, out));
+        if rules.covering(NameRef::new_checked_before(out)).is_none() {
+            return;
+        }
+    }
+    unreachable!("URLs have a component, and random ones are not among the first of {} rules", rules.len());
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byname_lookup::prefix::binary_search::{self, BinarySearch, Strategy};
 use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::longest_first::{self, Prefetch};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
@@ -127,6 +128,16 @@ pub const ALL: &[Kind] = &[
         // A bucket, perhaps one more, and a rule at each depth.
         lines_max: Some(3 * (COMPONENTS_MAX + 1)),
         build: || two_stage(4, StartDepth::CumulativeThreshold(0.75)),
+    },
+    Kind {
+        name: "learned",
+        depth_max: COMPONENTS_MAX,
+        entry_max: u32::MAX,
+        // Runs never change.
+        overlapped_max: u64::MAX,
+        // In each of three runs, at each depth: two levels of the model, hashes, and the rest.
+        lines_max: Some(3 * 8 * (COMPONENTS_MAX + 1)),
+        build: || Box::new(Learned::new(KEY, RULES_MAX)),
     },
     Kind {
         name: "compact",

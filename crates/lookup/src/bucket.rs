@@ -111,7 +111,7 @@ impl BucketArray {
 
     /// Goes through the chain of `hash`: what `look` yields first, given each index stored under
     /// the tag of `hash`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<C: Count, T>(
         &self,
         hash: u64,

@@ -112,7 +112,7 @@ impl RuleTable {
     }
 
     /// The rule that readers take for this key's, and its index.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &RuleKey, count: &mut impl Count) -> Option<(u32, Rule)> {
         self.buckets.find(key.hash, count, |index, count| {
             count.line();
@@ -133,14 +133,16 @@ impl RuleTable {
         Bounds { start_depth: self.start_depth.load(Ordering::Acquire) as usize, depths: self.depths.load() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn walk(&self, bounds: Bounds, name: &NameView<'_>, count: &mut impl Count) -> Option<PrefixMatch> {
-        self.stage(bounds, name.len().min(bounds.start_depth), None, name, count)
+        self.stage::<false>(bounds, name.len().min(bounds.start_depth), None, name, count)
     }
 
     /// Probes from depth `top` down. `at_start` is what the first stage has found at the start
     /// depth, in the second.
-    fn stage(
+    // One loop for both stages; always inlined, or it is called out of line and slower by half.
+    #[inline(always)]
+    fn stage<const SECOND: bool>(
         &self,
         bounds: Bounds,
         top: usize,
@@ -148,15 +150,17 @@ impl RuleTable {
         name: &NameView<'_>,
         count: &mut impl Count,
     ) -> Option<PrefixMatch> {
-        let mut depths = bounds.depths.down_from(top).peekable();
-        while let Some(depth) = depths.next() {
+        let mut depths = bounds.depths.down_from(top);
+        let mut next = depths.next();
+        while let Some(depth) = next {
+            next = depths.next();
             if self.prefetch == Prefetch::Cascade
-                && let Some(next) = depths.peek()
+                && let Some(next) = next
             {
-                self.buckets.prefetch(name.hash(*next));
+                self.buckets.prefetch(name.hash(next));
             }
             let rule = match at_start {
-                Some(rule) if depth == bounds.start_depth => rule,
+                Some(rule) if SECOND && depth == bounds.start_depth => rule,
                 _ => {
                     count.probe();
                     let Some((_, rule)) = self.find(&RuleKey::of_prefix(name, depth), count) else { continue };
@@ -165,8 +169,8 @@ impl RuleTable {
             };
             // Maximum depths elsewhere belong to a start depth before or after this one.
             let goes_deeper = depth == bounds.start_depth && rule.depth_max > depth && name.len() > depth;
-            if goes_deeper && at_start.is_none() {
-                return self.stage(bounds, name.len().min(rule.depth_max), Some(rule), name, count);
+            if goes_deeper && !SECOND {
+                return self.second_stage(bounds, rule, name, count);
             }
             if let Some(entry) = rule.entry {
                 return Some(PrefixMatch { entry, depth });
@@ -175,7 +179,19 @@ impl RuleTable {
         None
     }
 
-    #[inline]
+    // Out of line: most lookups end in the first stage.
+    #[inline(never)]
+    fn second_stage(
+        &self,
+        bounds: Bounds,
+        at_start: Rule,
+        name: &NameView<'_>,
+        count: &mut impl Count,
+    ) -> Option<PrefixMatch> {
+        self.stage::<true>(bounds, name.len().min(at_start.depth_max), Some(at_start), name, count)
+    }
+
+    #[inline(always)]
     fn prefetch(&self, bounds: Bounds, name: &NameView<'_>) {
         for depth in bounds.depths.down_from(name.len().min(bounds.start_depth)).take(PREFETCH_DEPTHS_MAX) {
             self.buckets.prefetch(name.hash(depth));

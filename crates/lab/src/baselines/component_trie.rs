@@ -61,7 +61,7 @@ impl Table for ComponentTrie {
     }
 
     fn memory_bytes(&self) -> usize {
-        let below = |(edge, child): (&Box<[u8]>, &ComponentTrie)| edge.len() + child.memory_bytes();
-        map_bytes(&self.children) + self.children.iter().map(below).sum::<usize>()
+        let below = self.children.iter().map(|(edge, child)| edge.len() + child.memory_bytes());
+        map_bytes(&self.children) + below.sum::<usize>()
     }
 }

@@ -20,27 +20,28 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
         let mut table = Table::new(&heads);
         let mut bars = Vec::new();
         for hash in [Hash::Aes, Hash::SipHash13] {
-            for names in [NameChoice::Hit, NameChoice::Miss] {
-                let mut ns = Vec::new();
-                for components in [7, 15] {
-                    let mut options = context.prefix("compact", rules);
-                    options.components = components;
-                    options.hash = hash;
-                    options.names = names.clone();
-                    let record = context.measure(&options)?;
-                    ns.push(record.ns_per_lookup);
+            let mut of = |components| {
+                let mut options = context.prefix("compact", rules);
+                options.components = components;
+                options.hash = hash;
+                context.measure_names(&options, &[NameChoice::Hit, NameChoice::Miss])
+            };
+            let (seven, fifteen) = (of(7)?, of(15)?);
+            for (seven, fifteen) in seven.iter().zip(&fifteen) {
+                for record in [seven, fifteen] {
                     table.row([
                         table::word(hash),
-                        record.names,
-                        components.to_string(),
+                        record.names.clone(),
+                        record.components.to_string(),
                         format!("{:.1}", record.ns_per_lookup),
-                        format!("{:.2}", record.ns_per_lookup / ns[0]),
+                        format!("{:.2}", record.ns_per_lookup / seven.ns_per_lookup),
                         format!("{:.1}", record.hash_ns_per_lookup),
                         table::optional(record.cache_lines_per_lookup, 2),
                         format!("{:.1}", record.bytes_per_rule),
                     ]);
                 }
-                bars.push((format!("{} {}", table::word(hash), names.label()), ns));
+                let label = format!("{} {}", table::word(hash), seven.names);
+                bars.push((label, [seven.ns_per_lookup, fifteen.ns_per_lookup]));
             }
         }
         print!("{table}");

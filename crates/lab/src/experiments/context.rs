@@ -11,6 +11,7 @@ use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
 use crate::record::Recorder;
+use crate::workload::NameChoice;
 
 /// Of the memory that is free, what a table may fill: the machine must not begin to swap.
 const MEMORY_SHARE: f64 = 0.9;
@@ -22,12 +23,13 @@ pub struct Context<'a> {
     experiment: &'a Experiment,
     options: &'a Options,
     recorder: Recorder,
+    plots: u32,
 }
 
 impl<'a> Context<'a> {
     pub(super) fn new(experiment: &'a Experiment, options: &'a Options) -> anyhow::Result<Self> {
         let recorder = Recorder::new(experiment.id, options.json)?;
-        Ok(Context { experiment, options, recorder })
+        Ok(Context { experiment, options, recorder, plots: 0 })
     }
 
     /// Rules of the tables to build.
@@ -91,14 +93,33 @@ impl<'a> Context<'a> {
         Ok(record)
     }
 
+    /// Measures several choices of names on one table; a record for each.
+    pub fn measure_names(&mut self, options: &prefix::Options, names: &[NameChoice]) -> anyhow::Result<Vec<Record>> {
+        self.record_all(prefix::measure_all(options, &[&options.engine], names, Progress::SHOWN)?)
+    }
+
+    /// Measures engines in turn over the same names, so that what else the machine does hits all of
+    /// them; a record for each. Their tables are in memory at the same time.
+    pub fn compare(&mut self, options: &prefix::Options, engines: &[&str]) -> anyhow::Result<Vec<Record>> {
+        let names = std::slice::from_ref(&options.names);
+        self.record_all(prefix::measure_all(options, engines, names, Progress::SHOWN)?)
+    }
+
+    fn record_all(&mut self, records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
+        records.iter().try_for_each(|record| self.record(record))?;
+        Ok(records)
+    }
+
     /// Appends one record to `lab-results/ID.jsonl`.
     pub fn record(&mut self, measured: &impl Serialize) -> anyhow::Result<()> {
         self.recorder.add(measured)
     }
 
-    /// Draws the results as `lab-results/ID.svg`.
-    pub fn plot(&self, chart: &Chart) -> anyhow::Result<()> {
-        let path = PathBuf::from("lab-results").join(format!("{}.svg", self.experiment.id));
+    /// Draws the results as `lab-results/ID.svg`; a second plot is `ID-2.svg`.
+    pub fn plot(&mut self, chart: &Chart) -> anyhow::Result<()> {
+        self.plots += 1;
+        let number = if self.plots == 1 { String::new() } else { format!("-{}", self.plots) };
+        let path = PathBuf::from("lab-results").join(format!("{}{number}.svg", self.experiment.id));
         chart.draw(&path).with_context(|| format!("cannot draw {}", path.display()))?;
         println!("plot: {}", path.display());
         Ok(())

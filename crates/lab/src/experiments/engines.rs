@@ -3,7 +3,7 @@
 
 use super::{Context, Experiment, Needs, Table, table};
 use crate::plot::Chart;
-use crate::prefix::{ENGINES, Engine, Record};
+use crate::prefix::ENGINES;
 use crate::workload::NameChoice;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -42,7 +42,9 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
                 println!("{} is left out at {} rules: no memory", engine.name, table::count(rules));
                 continue;
             }
-            let [hits, misses] = hits_and_misses(context, engine, rules)?;
+            let options = context.prefix(engine.name, rules);
+            let records = context.measure_names(&options, &[NameChoice::Hit, NameChoice::Miss])?;
+            let (hits, misses) = (&records[0], &records[1]);
             points.push((rules as f64, hits.lookups_per_s));
             table.row([
                 table::count(rules),
@@ -60,11 +62,4 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     }
     print!("{table}");
     context.plot(&chart)
-}
-
-fn hits_and_misses(context: &mut Context<'_>, engine: &Engine, rules: u64) -> anyhow::Result<[Record; 2]> {
-    let mut options = context.prefix(engine.name, rules);
-    let hits = context.measure(&options)?;
-    options.names = NameChoice::Miss;
-    Ok([hits, context.measure(&options)?])
 }

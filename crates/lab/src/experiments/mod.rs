@@ -8,14 +8,19 @@
 mod adversarial;
 mod compact_components;
 mod context;
+mod counting;
 mod engines;
 mod hashes;
+mod learned_index;
 mod papers;
 mod so_load_factor;
 mod so_memory;
+mod so_prefetch;
+mod so_start_depth;
 mod table;
 mod updates;
 mod yuan_components;
+mod yuan_level_pulling;
 mod yuan_pages;
 mod yuan_prefetch;
 mod yuan_sizes;
@@ -38,13 +43,17 @@ const ALL: &[&Experiment] = &[
     &yuan_sizes::EXPERIMENT,
     &yuan_components::EXPERIMENT,
     &yuan_threads::EXPERIMENT,
+    &yuan_level_pulling::EXPERIMENT,
+    &so_prefetch::EXPERIMENT,
     &so_memory::EXPERIMENT,
     &so_load_factor::EXPERIMENT,
+    &so_start_depth::EXPERIMENT,
     &engines::EXPERIMENT,
     &updates::EXPERIMENT,
     &adversarial::EXPERIMENT,
     &compact_components::EXPERIMENT,
     &hashes::EXPERIMENT,
+    &learned_index::EXPERIMENT,
 ];
 
 /// One experiment.

@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const LOAD_FACTORS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
+const LOAD_FACTORS: [usize; 5] = [1, 2, 4, 8, 16];
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     let heads = ["rules", "rules a bucket", "ns a lookup", "against 1", "lines a lookup", "bytes a rule"];
@@ -36,10 +36,10 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
             options.suffix = 2;
             options.tuning.load_factor = Some(load_factor);
             let record = context.measure(&options)?;
-            points.push((load_factor, record.ns_per_lookup));
+            points.push((load_factor as f64, record.ns_per_lookup));
             table.row([
                 table::count(rules),
-                format!("{load_factor}"),
+                load_factor.to_string(),
                 format!("{:.0}", record.ns_per_lookup),
                 table::change(points[0].1, record.ns_per_lookup),
                 table::optional(record.cache_lines_per_lookup, 2),

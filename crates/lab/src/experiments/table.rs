@@ -56,8 +56,8 @@ impl fmt::Display for Table {
 pub fn count(n: u64) -> String {
     let (unit, sign) = match n {
         0..10_000 => return n.to_string(),
-        _ if n % (1 << 20) == 0 => (f64::from(1 << 20), "Mi"),
-        _ if n % (1 << 10) == 0 && n % 1000 != 0 => (f64::from(1 << 10), "Ki"),
+        _ if n.is_multiple_of(1 << 20) => (f64::from(1 << 20), "Mi"),
+        _ if n.is_multiple_of(1 << 10) && !n.is_multiple_of(1000) => (f64::from(1 << 10), "Ki"),
         10_000..1_000_000 => (1e3, "k"),
         1_000_000..1_000_000_000 => (1e6, "M"),
         _ => (1e9, "G"),

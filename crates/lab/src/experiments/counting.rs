@@ -1,0 +1,42 @@
+//! Engines built to count the steps of their lookups, not their time.
+
+use byname_lookup::{Change, Control};
+use byname_wire::{Component, Name, NameHashKey, NameRef, NameView, PrefixHashes};
+
+use crate::workload::{Random, Workload};
+
+/// The key of names whose lookups are counted: no stranger feeds them.
+pub const KEY: NameHashKey = NameHashKey::new([1, 2]);
+/// Changes applied at once.
+const BATCH: u64 = 4096;
+
+/// Adds all rules of a workload.
+pub fn load<C: Control<Name>>(engine: &mut C, workload: &dyn Workload) -> anyhow::Result<()> {
+    let mut name = Vec::new();
+    for first in (0..workload.rules()).step_by(BATCH as usize) {
+        let rule = |i| {
+            workload.write_rule(i, &mut name);
+            Change::Set(NameRef::new_checked_before(&name).to_name(), workload.entry(i))
+        };
+        let changes: Vec<_> = (first..workload.rules().min(first + BATCH)).map(rule).collect();
+        engine.apply(&changes)?;
+        engine.reclaim();
+    }
+    Ok(())
+}
+
+/// The mean of `steps` over all names of a workload, to each of which `suffix` random components
+/// are appended.
+pub fn mean(workload: &dyn Workload, suffix: usize, mut steps: impl FnMut(&NameView<'_>) -> usize) -> f64 {
+    let (mut target, mut prefixes, mut random) = (Vec::new(), PrefixHashes::default(), Random::new(1));
+    let mut sum = 0;
+    for t in 0..workload.targets() {
+        workload.write_target(t, &mut target);
+        for _ in 0..suffix {
+            Component::generic(&random.bits().to_le_bytes()).push(&mut target);
+        }
+        let name = NameRef::new_checked_before(&target);
+        sum += steps(&NameView::new(&KEY, name, &mut prefixes)) as u64;
+    }
+    sum as f64 / workload.targets() as f64
+}

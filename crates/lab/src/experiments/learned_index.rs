@@ -1,0 +1,255 @@
+//! Learned indexes: the paper's table of IPv4 prefixes, and our step to names.
+//!
+//! The paper names neither its addresses nor its processor's clock, so all three kinds of addresses
+//! are shown, each looked up alone (an address that is known only after the lookup before) and
+//! many at once (the processor overlaps lookups). For its LC-trie, of which there is no maintained
+//! crate, stands the `poptrie` crate.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{BufRead as _, BufReader};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use byname_lookup::prefix::learned::ipv4::{Ipv4Prefix, LearnedIpv4};
+use flate2::read::GzDecoder;
+use poptrie::Poptrie;
+use serde::Serialize;
+
+use super::{Context, Experiment, Needs, Table};
+use crate::prefix::resident;
+use crate::workload::Random;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "learned-index",
+    title: "learned indexes for IPv4 prefixes and for names",
+    source: "[Hasegawa] Computation Time and Memory Size",
+    needs: Needs {
+        rules: &[1_000_000, 16_000_000],
+        quick_rules: &[50_000],
+        bytes_per_rule: 170,
+        data: &[ROUTES],
+        minutes: 5,
+    },
+    run,
+};
+
+const ROUTES: &str = "routes_ipv4_20080501.dat.gz";
+/// The paper's rows: what, cycles a lookup, MB. Its own sum for the learned index counts a byte for
+/// the next hop of each of 229,454 keys; with the 360,879 bytes that it names it would be 1.304.
+const PAPER: [(&str, &str, &str); 2] =
+    [("LC-trie, the paper's", "112", "2.504"), ("learned, the paper's", "115", "1.173")];
+/// Addresses that are looked up over and over.
+const ADDRESSES: usize = 1 << 20;
+/// Destinations of addresses that are like a trace's.
+const DESTINATIONS: usize = 100_000;
+/// Tables that are built to measure the memory of one: more than what else comes and goes.
+const COPIES: u64 = 32;
+
+type Route = (Ipv4Prefix, u16);
+
+#[derive(Serialize)]
+struct Measured {
+    table: &'static str,
+    addresses: &'static str,
+    prefixes: usize,
+    ns_per_lookup: f64,
+    cycles_per_lookup: f64,
+    ns_per_lookup_alone: f64,
+    cycles_per_lookup_alone: f64,
+    resident_bytes: u64,
+    wrong: usize,
+}
+
+fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
+    run_ipv4(context)?;
+    for rules in context.rules() {
+        println!("\nNames, {rules} rules:");
+        let mut table = Table::new(&["engine", "M lookups/s", "ns a lookup", "lines", "bytes a rule"]);
+        for record in context.compare(&context.prefix("learned", rules), &["learned", "longest_first", "compact"])? {
+            table.row([
+                record.engine,
+                format!("{:.2}", record.lookups_per_s / 1e6),
+                format!("{:.1}", record.ns_per_lookup),
+                record.cache_lines_per_lookup.map_or(String::new(), |lines| format!("{lines:.1}")),
+                format!("{:.1}", record.bytes_per_rule),
+            ]);
+        }
+        print!("{table}");
+    }
+    Ok(())
+}
+
+fn run_ipv4(context: &mut Context<'_>) -> anyhow::Result<()> {
+    let routes = read_routes(&context.data(ROUTES))?;
+    let (learned, learned_bytes) = built(|| LearnedIpv4::new(routes.iter().copied()))?;
+    let (poptrie, poptrie_bytes) = built(|| -> Poptrie<(Ipv4Addr, u8), u16> {
+        routes.iter().map(|(prefix, next_hop)| ((prefix.address(), prefix.len()), *next_hop)).collect()
+    })?;
+    let by_learned = |address: u32| learned.longest_match(Ipv4Addr::from_bits(address)).map(|(_, next_hop)| next_hop);
+    let by_poptrie = |address: u32| poptrie.lookup(Ipv4Addr::from_bits(address)).copied();
+    let oracle: HashMap<Ipv4Prefix, u16> = routes.iter().copied().collect();
+    let cycles_per_ns = cycles_per_ns();
+    let duration = Duration::from_secs_f64(context.seconds() / 10.0);
+
+    println!("{} prefixes; the model takes {} bytes", learned.len(), learned.model_bytes());
+    let mut table = Table::new(&[
+        "table",
+        "addresses",
+        "ns",
+        "cycles",
+        "ns alone",
+        "cycles alone",
+        "MB",
+        "bytes a prefix",
+        "wrong",
+    ]);
+    for (kind, addresses) in address_kinds(&routes) {
+        let right: Vec<_> = addresses.iter().map(|&address| longest_match(&oracle, address)).collect();
+        let wrong = |of: &dyn Fn(u32) -> Option<u16>| {
+            addresses.iter().zip(&right).filter(|&(&address, &right)| of(address) != right).count()
+        };
+        let measured = [
+            ("learned", rates(&by_learned, &addresses, duration), learned_bytes, wrong(&by_learned)),
+            ("poptrie", rates(&by_poptrie, &addresses, duration), poptrie_bytes, wrong(&by_poptrie)),
+        ];
+        for (name, (ns, ns_alone), bytes, wrong) in measured {
+            let measured = Measured {
+                table: name,
+                addresses: kind,
+                prefixes: learned.len(),
+                ns_per_lookup: ns,
+                cycles_per_lookup: ns * cycles_per_ns,
+                ns_per_lookup_alone: ns_alone,
+                cycles_per_lookup_alone: ns_alone * cycles_per_ns,
+                resident_bytes: bytes,
+                wrong,
+            };
+            context.record(&measured)?;
+            table.row([
+                name.to_owned(),
+                kind.to_owned(),
+                format!("{ns:.1}"),
+                format!("{:.0}", measured.cycles_per_lookup),
+                format!("{ns_alone:.1}"),
+                format!("{:.0}", measured.cycles_per_lookup_alone),
+                format!("{:.3}", bytes as f64 / 1e6),
+                format!("{:.1}", bytes as f64 / learned.len() as f64),
+                wrong.to_string(),
+            ]);
+            ensure!(wrong == 0, "{name} answers {wrong} of {ADDRESSES} {kind} addresses wrongly");
+        }
+    }
+    for (name, cycles, megabytes) in PAPER {
+        let blank = String::new;
+        let cells = [name.to_owned(), blank(), blank(), cycles.to_owned(), blank(), blank()];
+        table.add(cells.into_iter().chain([megabytes.to_owned(), blank(), blank()]).collect());
+    }
+    print!("{table}");
+    Ok(())
+}
+
+/// The routes of the file; the origin of each stands for its next hop.
+fn read_routes(path: &Path) -> anyhow::Result<Vec<Route>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (mut routes, mut next_hops) = (Vec::new(), HashMap::new());
+    for line in BufReader::new(GzDecoder::new(file)).lines() {
+        let line = line?;
+        if line.starts_with(';') {
+            continue;
+        }
+        let parse = || {
+            let (prefix, origin) = line.split_once('\t')?;
+            let (address, len) = prefix.split_once('/')?;
+            Some((Ipv4Prefix::new(address.parse().ok()?, len.parse().ok()?)?, origin.to_owned()))
+        };
+        let (prefix, origin) = parse().with_context(|| format!("'{line}' is no route"))?;
+        let fresh = next_hops.len();
+        let next_hop = *next_hops.entry(origin).or_insert(fresh);
+        routes.push((prefix, u16::try_from(next_hop).context("more origins than next hops can be")?));
+    }
+    Ok(routes)
+}
+
+/// A table, and what one of its kind adds to the memory of the process.
+fn built<T>(build: impl Fn() -> T) -> anyhow::Result<(T, u64)> {
+    let table = build();
+    let before = resident::bytes()?;
+    let copies: Vec<_> = (0..COPIES).map(|_| build()).collect();
+    let bytes = resident::bytes()?.saturating_sub(before) / COPIES;
+    drop(black_box(copies));
+    Ok((table, bytes))
+}
+
+/// Addresses of three kinds: any; of routes, each as likely as the other; of few destinations, whose
+/// popularity falls as Zipf's law says, with exponent one.
+fn address_kinds(routes: &[Route]) -> [(&'static str, Vec<u32>); 3] {
+    let mut random = Random::new(1);
+    let any = (0..ADDRESSES).map(|_| random.bits() as u32).collect();
+    let mut routed = || {
+        let (prefix, _) = routes[random.below(routes.len() as u64) as usize];
+        let host_bits = 32 - u32::from(prefix.len());
+        prefix.address().to_bits() | random.below(1 << host_bits) as u32
+    };
+    let of_routes = (0..ADDRESSES).map(|_| routed()).collect();
+    let destinations: Vec<_> = (0..DESTINATIONS).map(|_| routed()).collect();
+    let trace_like =
+        (0..ADDRESSES).map(|_| destinations[(DESTINATIONS as f64).powf(random.unit()) as usize - 1]).collect();
+    [("any", any), ("of routes", of_routes), ("trace-like", trace_like)]
+}
+
+/// The oracle: every length in turn.
+fn longest_match(routes: &HashMap<Ipv4Prefix, u16>, address: u32) -> Option<u16> {
+    (0..=32).rev().find_map(|len| routes.get(&Ipv4Prefix::new(Ipv4Addr::from_bits(address), len)?).copied())
+}
+
+/// Nanoseconds a lookup, many at once and alone: medians of passes over all addresses.
+fn rates(lookup: &dyn Lookup, addresses: &[u32], duration: Duration) -> (f64, f64) {
+    (
+        median_ns(addresses.len(), duration, &|| lookup.all(addresses)),
+        median_ns(addresses.len(), duration, &|| lookup.chained(addresses)),
+    )
+}
+
+fn median_ns(lookups: usize, duration: Duration, pass: &dyn Fn() -> u64) -> f64 {
+    let (begin, mut passes) = (Instant::now(), Vec::new());
+    while passes.len() < 3 || begin.elapsed() < duration {
+        let start = Instant::now();
+        black_box(pass());
+        passes.push(start.elapsed().as_nanos() as f64 / lookups as f64);
+    }
+    passes.sort_by(f64::total_cmp);
+    passes[passes.len() / 2]
+}
+
+/// Passes over addresses, compiled for each table: the lookup is inlined into its loop.
+trait Lookup {
+    fn all(&self, addresses: &[u32]) -> u64;
+    fn chained(&self, addresses: &[u32]) -> u64;
+}
+
+impl<F: Fn(u32) -> Option<u16>> Lookup for F {
+    fn all(&self, addresses: &[u32]) -> u64 {
+        addresses.iter().map(|&address| u64::from(self(address).unwrap_or(0))).sum()
+    }
+
+    fn chained(&self, addresses: &[u32]) -> u64 {
+        // Zero, which the compiler is not to know.
+        let mask = black_box(0);
+        let mut found = 0;
+        for &address in addresses {
+            found = u32::from(self(address ^ (found & mask)).unwrap_or(0));
+        }
+        u64::from(found)
+    }
+}
+
+/// The clock that the kernel reports; zero if it reports none.
+fn cycles_per_ns() -> f64 {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = cpuinfo.lines().find_map(|line| line.strip_prefix("cpu MHz")).unwrap_or_default();
+    line.trim_start_matches([' ', '\t', ':']).parse::<f64>().map_or(0.0, |mhz| mhz / 1000.0)
+}

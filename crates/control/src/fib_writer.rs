@@ -2,7 +2,8 @@
 //!
 //! Rules that forward alike share one group of nexthops, so that only distinct groups cost
 //! memory. Changes gather until [`FibWriter::commit`]; a group is in the tables before a rule
-//! names it, and its id is used again only when no worker can have it in hand any more.
+//! names it, and its id is used again only when no worker can have it in hand any more. What was
+//! taken out is freed for many commits at once: waiting for workers costs more than a change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub type FibEngine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
 
 /// Changes that are applied at once at most: bounds the memory that they take.
 const BATCH_MAX: usize = 4096;
+/// Changes that took something out, and are not reclaimed, before a commit waits to reclaim them:
+/// bounds what lies idle.
+const UNRECLAIMED_MAX: usize = 4096;
 
 /// A group of nexthops that some rules name.
 #[derive(Default)]
@@ -37,9 +41,15 @@ pub struct FibWriter {
     free: Vec<EntryId>,
     /// Ids that no rule names any more, once the pending changes are applied.
     retired: Vec<EntryId>,
+    /// Ids that no rule names any more; workers may have them in hand.
+    unreclaimed: Vec<EntryId>,
     pending: Vec<Change<Name>>,
-    /// Some pending change takes a rule or an entry out.
-    takes_out: bool,
+    /// Pending changes that take a rule or an entry out.
+    takes_out: usize,
+    /// Changes since the last reclaim that took something out.
+    taken_out: usize,
+    /// Some worker may still have the query half before this one.
+    replaced: bool,
     rules: usize,
     failures: u64,
 }
@@ -54,8 +64,11 @@ impl FibWriter {
             groups: Vec::new(),
             free: Vec::new(),
             retired: Vec::new(),
+            unreclaimed: Vec::new(),
             pending: Vec::new(),
-            takes_out: false,
+            takes_out: 0,
+            taken_out: 0,
+            replaced: false,
             rules: 0,
             failures: 0,
         }
@@ -79,7 +92,7 @@ impl FibWriter {
 
     /// Whether another distinct group finds an id.
     pub fn has_room(&self) -> bool {
-        !self.free.is_empty() || self.groups.len() < GROUPS_MAX as usize
+        !self.free.is_empty() || !self.unreclaimed.is_empty() || self.groups.len() < GROUPS_MAX as usize
     }
 
     /// The tables that it writes.
@@ -138,37 +151,48 @@ impl FibWriter {
         }
     }
 
-    /// Makes all changes so far visible to workers, and frees what they took out.
+    /// Makes all changes so far visible to workers. What they took out is freed at once if no
+    /// worker is in a burst, and otherwise by a later commit.
     pub fn commit(&mut self) {
         if self.pending.is_empty() {
             return;
         }
         let changes = std::mem::take(&mut self.pending);
-        let mut replaced = false;
-        match self.engine.apply(&changes) {
-            Ok(update) => replaced = self.publish(update),
-            Err(_) => {
-                for change in &changes {
-                    replaced |= self.apply_one(change);
+        if self.apply(&changes).is_err() {
+            // The room of what was taken out may be what is missing.
+            self.reclaim();
+            for change in &changes {
+                if let Err(error) = self.apply(std::slice::from_ref(change)) {
+                    self.note_failure(change, &error);
                 }
             }
         }
         self.pending = changes;
         self.pending.clear();
-        if self.takes_out || replaced {
-            self.reclaim();
+        self.unreclaimed.append(&mut self.retired);
+        self.taken_out += std::mem::take(&mut self.takes_out);
+        if self.taken_out > 0 || self.replaced {
+            let tables = self.tables.clone();
+            let grace = tables.grace();
+            if grace.passed() {
+                self.free_unreclaimed();
+            } else if self.taken_out >= UNRECLAIMED_MAX {
+                grace.wait();
+                self.free_unreclaimed();
+            }
         }
     }
 
-    /// Applies one of a batch that was refused as a whole.
-    fn apply_one(&mut self, change: &Change<Name>) -> bool {
-        match self.engine.apply(std::slice::from_ref(change)) {
-            Ok(update) => self.publish(update),
-            Err(error) => {
-                self.note_failure(change, &error);
-                false
-            }
+    fn apply(&mut self, changes: &[Change<Name>]) -> Result<(), BuildError> {
+        if self.replaced {
+            // An engine changes the query half that it gave out last, and no other.
+            self.reclaim();
         }
+        if let Update::Replace(query) = self.engine.apply(changes)? {
+            self.tables.replace_fib(query);
+            self.replaced = true;
+        }
+        Ok(())
     }
 
     fn note_failure(&mut self, change: &Change<Name>, error: &BuildError) {
@@ -177,22 +201,18 @@ impl FibWriter {
         tracing::error!(name = %name.as_ref(), %error, "the FIB refuses a rule");
     }
 
-    fn publish(&self, update: Update<dyn PrefixFib>) -> bool {
-        match update {
-            Update::Replace(query) => {
-                self.tables.replace_fib(query);
-                true
-            }
-            Update::Patched => false,
-        }
-    }
-
     /// Waits until no worker can see what was taken out (at most one burst), and frees it.
     fn reclaim(&mut self) {
         self.tables.grace().wait();
+        self.free_unreclaimed();
+    }
+
+    /// To be called after a grace period that began after the last change.
+    fn free_unreclaimed(&mut self) {
         self.engine.reclaim();
-        self.takes_out = false;
-        for id in self.retired.drain(..) {
+        self.taken_out = 0;
+        self.replaced = false;
+        for id in self.unreclaimed.drain(..) {
             self.tables.set_group(id, None);
             self.free.push(id);
         }
@@ -201,6 +221,10 @@ impl FibWriter {
     fn intern(&mut self, nexthops: &[Nexthop]) -> Option<EntryId> {
         if let Some(id) = self.ids.get(nexthops) {
             return Some(*id);
+        }
+        let exhausted = self.free.is_empty() && self.groups.len() == GROUPS_MAX as usize;
+        if exhausted && !self.unreclaimed.is_empty() {
+            self.reclaim();
         }
         let id = match self.free.pop() {
             Some(id) => id,
@@ -218,7 +242,7 @@ impl FibWriter {
     }
 
     fn release(&mut self, id: EntryId) {
-        self.takes_out = true;
+        self.takes_out += 1;
         let group = &mut self.groups[id.0 as usize];
         group.rules -= 1;
         if group.rules == 0
@@ -239,8 +263,13 @@ impl FibWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use byname_lookup::oracle::Oracle;
+    use byname_lookup::prefix::LongestFirst;
+    use byname_wire::NameHashKey;
+
+    use super::*;
 
     fn nexthops(faces: &[u64]) -> Vec<Nexthop> {
         faces.iter().map(|&face| Nexthop { face: FaceId(face), cost: 1 }).collect()
@@ -277,5 +306,51 @@ mod tests {
         fib.set(names[1].as_ref(), &mut groups[1], &nexthops(&[259]));
         assert_eq!(groups[1], Some(id), "ids are used again");
         assert_eq!(fib.failures(), 0);
+    }
+
+    #[test]
+    fn what_is_taken_out_is_freed_when_no_worker_can_see_it_and_no_wait_comes_before_the_bound() {
+        let engine = LongestFirst::new(NameHashKey::new([1, 2]), 1 << 16);
+        let tables = Arc::new(Tables::new(engine.query()));
+        let mut worker = tables.reader();
+        let mut fib = FibWriter::new(Box::new(engine), tables.clone());
+        let name: Name = "/a".parse().expect("a name");
+        let (mut group, mut id) = (None, EntryId(0));
+        // The worker is in one burst all the time: a wait would never end.
+        worker.begin_burst();
+        for face in 256..256 + UNRECLAIMED_MAX as u64 {
+            fib.set(name.as_ref(), &mut group, &nexthops(&[face]));
+            fib.commit();
+            id = if face == 256 { group.expect("set") } else { id };
+            assert!(tables.group(id).is_some(), "the worker may have it in hand");
+        }
+        worker.end_burst();
+        fib.set(name.as_ref(), &mut group, &nexthops(&[1]));
+        fib.commit();
+        assert!(tables.group(id).is_none());
+        assert_eq!((fib.unreclaimed.len(), fib.taken_out), (0, 0));
+    }
+
+    #[test]
+    fn a_commit_waits_for_workers_that_have_an_older_query_half() {
+        // Every batch replaces the oracle's query half.
+        let mut fib = writer();
+        let mut worker = fib.tables().reader();
+        worker.begin_burst();
+        let names: Vec<Name> = ["/a", "/b"].map(|n| n.parse().expect("a name")).into();
+        fib.set(names[0].as_ref(), &mut None, &nexthops(&[256]));
+        fib.commit();
+        let committed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                fib.set(names[1].as_ref(), &mut None, &nexthops(&[256]));
+                fib.commit();
+                committed.store(true, Ordering::Release);
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!committed.load(Ordering::Acquire));
+            worker.begin_burst();
+        });
+        assert!(committed.into_inner());
     }
 }

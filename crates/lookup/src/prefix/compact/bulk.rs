@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
+use super::levels::LevelsWriter;
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
 use super::word::{self, Answer, Word};
@@ -44,6 +45,7 @@ pub struct BulkLoader {
     last: Vec<u8>,
     hashes: Box<PrefixHashes>,
     waiting: VecDeque<Waiting>,
+    levels: LevelsWriter,
     nodes: usize,
 }
 
@@ -67,6 +69,7 @@ impl BulkLoader {
             last: Vec::new(),
             hashes: Box::default(),
             waiting: VecDeque::with_capacity(AHEAD),
+            levels: LevelsWriter::new(),
             nodes: 0,
         })
     }
@@ -151,6 +154,7 @@ impl BulkLoader {
         let handle = fattest(above, node.depth);
         let hash = last.hash(handle);
         let word = Word::new(answer, node.depth - handle, last.check(node.depth));
+        self.levels.add(&self.shared.levels, handle, hash);
         self.part.prefetch(self.part.primary(hash));
         self.waiting.push_back(Waiting { hash, tag: tag_of(last.check(handle)), word });
         if self.waiting.len() == AHEAD { self.place_first() } else { Ok(()) }

@@ -24,16 +24,18 @@ use crate::update::BuildError;
 /// Both halves of a prefix's hash.
 #[derive(Clone, Copy)]
 struct Digest {
+    depth: usize,
     hash: u64,
     check: u64,
 }
 
 impl Digest {
     fn of(view: &NameView<'_>, depth: usize) -> Self {
-        Digest { hash: view.hash(depth), check: view.check(depth) }
+        Digest { depth, hash: view.hash(depth), check: view.check(depth) }
     }
-    fn key(self, extent: usize) -> Key {
-        Key { hash: self.hash, tag: tag_of(self.check), extent }
+    /// The key of a node of this depth whose handle this is.
+    fn key(self, node_depth: usize) -> Key {
+        Key { handle: self.depth, hash: self.hash, tag: tag_of(self.check), extent: node_depth - self.depth }
     }
 }
 
@@ -151,9 +153,9 @@ impl Compact {
         let handle = fattest(above, depth);
         let below = fattest(depth, child_depth);
         let [lower, moved] = self.digests(child, [depth + 1, below]);
-        if handle == self.trie.node(child).handle() {
+        if handle == self.trie.node(child).key().handle {
             // The handle is the middle's now; the child is under another first.
-            let (key, moved) = (self.trie.node(child).key(), moved.key(child_depth - below));
+            let (key, moved) = (self.trie.node(child).key(), moved.key(child_depth));
             let word = self.table.word(key, child).with_extent(moved.extent);
             self.table.put(moved, word, child, |node| self.trie.node(node).key().hash)?;
             self.table.hand_over(key, child, middle, Word::new(answer, depth - handle, view.check(depth)));
@@ -193,7 +195,7 @@ impl Compact {
         let [lower] = self.digests(child, [depth + 1]);
         let (key, child_key) = (self.trie.node(middle).key(), self.trie.node(child).key());
         let handle = fattest(above, child_depth);
-        if handle == self.trie.node(middle).handle() {
+        if handle == self.trie.node(middle).key().handle {
             // The middle's handle is the child's now.
             let moved = Key { extent: child_depth - handle, ..key };
             let word = self.table.word(child_key, child).with_extent(moved.extent);
@@ -227,7 +229,7 @@ impl Compact {
     fn put(&mut self, view: &NameView<'_>, node: NodeId, answer: Answer) -> Result<(), BuildError> {
         let depth = self.trie.node(node).depth();
         let handle = fattest(self.trie.node(self.trie.node(node).parent()).depth(), depth);
-        let key = Digest::of(view, handle).key(depth - handle);
+        let key = Digest::of(view, handle).key(depth);
         let word = Word::new(answer, key.extent, view.check(depth));
         self.trie.set_key(node, key);
         self.table.put(key, word, node, |node| self.trie.node(node).key().hash)?;
@@ -275,7 +277,7 @@ impl Compact {
 
     /// Whether a lookup of `node`'s name takes `word`, which stands under its handle, for its own.
     fn is_taken_for(&mut self, node: NodeId, word: Word) -> bool {
-        let depth = self.trie.node(node).handle() + word.extent();
+        let depth = self.trie.node(node).key().handle + word.extent();
         if depth > self.trie.node(node).depth() {
             return false;
         }

@@ -31,7 +31,7 @@
 //! **Changes.** The control half keeps the trie with all names whole. One change writes a few words
 //! in such an order that a lookup which overlaps it gives the answer of before or of after; one that
 //! overlaps several is repeated, as a counter shared by names of the same first component tells.
-//! After four tries the answer stands: only a writer that never pauses gets that far.
+//! After eight tries the answer stands: only a writer that never pauses gets that far.
 //!
 //! Limits: rules of at most 32 components (the field's limit too: NFD refuses deeper ones), entry
 //! ids below 65,536, 2^32 - 2 nodes, 32 GiB of names.
@@ -44,6 +44,7 @@ mod bulk;
 mod change;
 mod edges;
 mod exact;
+mod levels;
 mod names;
 mod part;
 mod query;

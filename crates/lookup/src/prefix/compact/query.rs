@@ -6,6 +6,7 @@ use byname_wire::NameView;
 
 use super::DEPTH_MAX;
 use super::exact::ExactNames;
+use super::levels::{Levels, Seen};
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
@@ -13,7 +14,8 @@ use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 
 /// How often a lookup, or a probe, is repeated because of changes meanwhile; the last answer stands.
-const TRIES_MAX: u8 = 4;
+/// A change is counted twice at most, so lookups that overlap three are still right.
+const TRIES_MAX: u8 = 8;
 /// Counters of changes; names share one by their first component.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
@@ -23,6 +25,7 @@ pub(super) struct Shared {
     root: AtomicU64,
     /// No node is deeper.
     depth_max: AtomicU64,
+    pub(super) levels: Levels,
     /// Changes begun, by first component: counted before each, so that a reader notices.
     changes: Box<[AtomicU64]>,
     /// The bits of a word that are compared.
@@ -34,6 +37,7 @@ impl Shared {
         Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
+            levels: Levels::new(),
             changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }
@@ -116,30 +120,36 @@ impl Query {
         (hash >> 32) as usize & (self.parts.len() - 1)
     }
 
+    /// The walk before its first step; whether there is one.
     #[inline]
-    fn begin(&self, name: &NameView<'_>, depth_max: usize) -> Walk {
-        let mut walk = Walk { high: name.len().min(depth_max) as u8, ..Walk::default() };
-        if walk.high > 0 {
-            self.aim(name, &mut walk);
-        }
-        walk
+    fn begin(&self, name: &NameView<'_>, seen: Seen) -> (Walk, bool) {
+        let mut walk = Walk { high: name.len().min(self.depth_max()) as u8, ..Walk::default() };
+        let more = self.aim(name, seen, &mut walk);
+        (walk, more)
     }
 
-    /// Chooses the next probe and asks for its line.
+    /// Chooses the next probe and asks for its line; false: there is nothing left to probe.
     #[inline]
-    fn aim(&self, name: &NameView<'_>, walk: &mut Walk) {
-        let handle = fattest(walk.low.into(), walk.high.into());
-        let hash = name.hash(handle);
-        let part = self.part_of(hash);
-        walk.handle = handle as u8;
-        walk.part = part as u16;
-        walk.bucket = self.parts[part].primary(hash);
-        self.parts[part].prefetch(walk.bucket);
+    fn aim(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
+        while walk.low < walk.high {
+            let handle = fattest(walk.low.into(), walk.high.into());
+            let hash = name.hash(handle);
+            if self.shared.levels.may_hold(seen, handle, hash) {
+                let part = self.part_of(hash);
+                walk.handle = handle as u8;
+                walk.part = part as u16;
+                walk.bucket = self.parts[part].primary(hash);
+                self.parts[part].prefetch(walk.bucket);
+                return true;
+            }
+            walk.high = handle as u8 - 1;
+        }
+        false
     }
 
     /// Probes the line that was asked for; whether another one is needed, which is asked for then.
     #[inline]
-    fn step(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
+    fn step(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
         let handle = usize::from(walk.handle);
         let part = &self.parts[usize::from(walk.part)];
         let tag = tag_of(name.check(handle));
@@ -172,11 +182,7 @@ impl Query {
             }
             Probe::Absent | Probe::Moved => walk.high = walk.handle - 1,
         }
-        let more = walk.low < walk.high;
-        if more {
-            self.aim(name, walk);
-        }
-        more
+        self.aim(name, seen, walk)
     }
 
     #[inline]
@@ -191,13 +197,12 @@ impl Query {
 
     /// The answer for one name, and the lines that were read for it.
     fn search(&self, name: &NameView<'_>) -> (Option<PrefixMatch>, usize) {
-        let mut walk = self.begin(name, self.depth_max());
+        let seen = self.shared.levels.seen();
+        let (mut walk, mut more) = self.begin(name, seen);
         let mut lines = 0;
-        if walk.high > 0 {
-            lines = 1;
-            while self.step(name, &mut walk) {
-                lines += 1;
-            }
+        while more {
+            more = self.step(name, seen, &mut walk);
+            lines += 1;
         }
         (self.answer(name, &walk), lines)
     }
@@ -231,12 +236,17 @@ impl PrefixFib for Query {
         let mut changes = [0; BURST_MAX];
         let mut walks = [Walk::default(); BURST_MAX];
         let mut active = [0u8; BURST_MAX];
+        for (changes, name) in changes.iter_mut().zip(names) {
+            *changes = self.shared.changes(name).load(Ordering::Acquire);
+        }
+        // After the counters: what these do not tell of must be seen.
+        let seen = self.shared.levels.seen();
         let mut left = 0;
         for (i, name) in names.iter().enumerate() {
-            changes[i] = self.shared.changes(name).load(Ordering::Acquire);
-            walks[i] = self.begin(name, self.depth_max());
+            let (walk, more) = self.begin(name, seen);
+            walks[i] = walk;
             active[left] = i as u8;
-            left += usize::from(walks[i].high > 0);
+            left += usize::from(more);
         }
         // Round by round: while one name's line is on its way, the others' are probed.
         while left > 0 {
@@ -244,7 +254,7 @@ impl PrefixFib for Query {
             for at in 0..left {
                 let i = usize::from(active[at]);
                 let (name, walk) = (&names[i], &mut walks[i]);
-                if self.step(name, walk) {
+                if self.step(name, seen, walk) {
                     active[kept] = i as u8;
                     kept += 1;
                 }
@@ -266,6 +276,7 @@ impl PrefixFib for Query {
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.shared.changes)
+            + self.shared.levels.memory_bytes()
             + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()
     }

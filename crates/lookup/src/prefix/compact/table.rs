@@ -7,6 +7,7 @@ use byname_wire::NameRef;
 
 use super::NodeId;
 use super::exact::ExactWriter;
+use super::levels::LevelsWriter;
 use super::part::{Part, Place};
 use super::query::{Query, Shared};
 use super::word::Word;
@@ -29,6 +30,8 @@ const FULL_SMALL: usize = 75;
 /// which differ in what lies between handle and node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
+    /// Depth of the handle.
+    pub(super) handle: usize,
     /// Of the handle.
     pub(super) hash: u64,
     /// Of the handle.
@@ -50,6 +53,7 @@ struct Side {
 pub(super) struct Table {
     query: Arc<Query>,
     sides: Vec<Side>,
+    levels: LevelsWriter,
     pages: Pages,
     /// Names that readers compare, in exact mode.
     exact: Option<ExactWriter>,
@@ -64,7 +68,7 @@ impl Table {
         let (parts, sides): (Vec<_>, _) = made.into_iter().unzip();
         let parts = parts.into_iter().map(Arc::new).collect();
         let query = Query { shared, parts, exact: exact.as_ref().map(|exact| exact.names().clone()) };
-        Ok(Table { query: Arc::new(query), sides, pages, exact, replaced: false })
+        Ok(Table { query: Arc::new(query), sides, levels: LevelsWriter::new(), pages, exact, replaced: false })
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
@@ -72,7 +76,8 @@ impl Table {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.sides.iter().map(|side| size_of_val(&*side.owners) + size_of::<Side>()).sum()
+        let sides = self.sides.iter().map(|side| size_of_val(&*side.owners) + size_of::<Side>());
+        sides.sum::<usize>() + self.levels.memory_bytes()
     }
 
     /// Makes room for `entries` more before any is written.
@@ -195,6 +200,7 @@ impl Table {
 
     /// Adds an entry.
     pub(super) fn put(&mut self, key: Key, word: Word, owner: NodeId, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+        self.levels.add(&self.query.shared.levels, key.handle, key.hash);
         let i = self.query.part_of(key.hash);
         while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {
             // Rare: room was made ahead. Everything anew, for the reason given there.
@@ -227,6 +233,7 @@ impl Table {
         let side = &mut self.sides[i];
         side.used -= 1;
         side.stale += usize::from(stale);
+        self.levels.remove(&self.query.shared.levels, key.handle, key.hash);
     }
 
     /// A node's word.

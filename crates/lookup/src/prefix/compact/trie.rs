@@ -52,12 +52,10 @@ impl Node {
     pub(super) fn depth(&self) -> usize {
         usize::from(self.depth)
     }
-    pub(super) fn handle(&self) -> usize {
-        usize::from(self.handle)
-    }
     /// What the query half knows its entry by.
     pub(super) fn key(&self) -> Key {
-        Key { hash: self.hash, tag: self.tag, extent: usize::from(self.depth - self.handle) }
+        let (handle, extent) = (self.handle.into(), usize::from(self.depth - self.handle));
+        Key { handle, hash: self.hash, tag: self.tag, extent }
     }
 }
 
@@ -206,7 +204,7 @@ impl Trie {
     /// Sets where the query half finds a node.
     pub(super) fn set_key(&mut self, id: NodeId, key: Key) {
         let node = self.node_mut(id);
-        (node.handle, node.hash, node.tag) = (node.depth - key.extent as u8, key.hash, key.tag);
+        (node.handle, node.hash, node.tag) = (key.handle as u8, key.hash, key.tag);
     }
 
     /// Sets or takes away a node's rule.

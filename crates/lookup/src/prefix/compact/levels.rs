@@ -1,0 +1,162 @@
+//! Which depths have handles at all, and at depths with few of them, which these may be.
+//!
+//! A search probes the fattest depths first, where a table often has few handles or none: depth 8
+//! and 16 where most rules have five components, depth 1 and 2 where rules share no components.
+//! What is known to be absent needs no probe.
+
+use super::DEPTH_MAX;
+use crate::sync::{AtomicU64, Ordering};
+
+const LEVELS: usize = DEPTH_MAX + 1;
+/// Bits of a depth's filter: 4 KiB.
+const BITS: usize = if cfg!(loom) { 64 } else { 1 << 15 };
+/// Most handles of a depth whose filter is worth its look: it lets one in eight through.
+const SPARSE_MAX: usize = BITS / 8;
+
+/// What readers see.
+pub(super) struct Levels {
+    /// Bit `d`: there are handles of depth `d`.
+    used: AtomicU64,
+    /// Bit `d`: too many for the filter.
+    dense: AtomicU64,
+    filters: Box<[AtomicU64]>,
+}
+
+/// The depths in use, as they were at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    used: u64,
+    dense: u64,
+}
+
+fn place(depth: usize, hash: u64) -> (usize, u64) {
+    // Bits that choose neither part nor bucket.
+    let bit = (hash >> 40) as usize % BITS;
+    (depth * (BITS / 64) + bit / 64, 1 << (bit % 64))
+}
+
+impl Levels {
+    pub(super) fn new() -> Self {
+        Levels {
+            used: AtomicU64::new(0),
+            dense: AtomicU64::new(0),
+            filters: (0..LEVELS * BITS / 64).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Acquire: whoever sees a depth in use, or no more, sees what led to it.
+    #[inline]
+    pub(super) fn seen(&self) -> Seen {
+        Seen { used: self.used.load(Ordering::Acquire), dense: self.dense.load(Ordering::Acquire) }
+    }
+
+    /// Whether a handle of this depth and hash may be in the table.
+    #[inline]
+    pub(super) fn may_hold(&self, seen: Seen, depth: usize, hash: u64) -> bool {
+        if (seen.used & seen.dense) >> depth & 1 != 0 {
+            return true;
+        }
+        let (word, bit) = place(depth, hash);
+        seen.used >> depth & 1 != 0 && self.filters[word].load(Ordering::Acquire) & bit != 0
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.filters)
+    }
+}
+
+/// What the writer counts of one depth.
+#[derive(Default)]
+struct Level {
+    handles: usize,
+    /// Handles by bit of the filter; empty: the depth is dense, or has none.
+    counts: Vec<u16>,
+}
+
+/// The writer's side.
+pub(super) struct LevelsWriter(Vec<Level>);
+
+impl LevelsWriter {
+    pub(super) fn new() -> Self {
+        LevelsWriter((0..LEVELS).map(|_| Level::default()).collect())
+    }
+
+    /// Tells of a handle, before its entry is written.
+    pub(super) fn add(&mut self, levels: &Levels, depth: usize, hash: u64) {
+        let level = &mut self.0[depth];
+        level.handles += 1;
+        let mask = 1 << depth;
+        if level.handles == 1 {
+            level.counts = vec![0; BITS];
+        }
+        if level.handles > SPARSE_MAX {
+            level.counts = Vec::new();
+            set(&levels.dense, mask);
+        } else if let Some(count) = level.counts.get_mut((hash >> 40) as usize % BITS) {
+            *count += 1;
+            let (word, bit) = place(depth, hash);
+            set(&levels.filters[word], bit);
+        }
+        set(&levels.used, mask);
+    }
+
+    /// Forgets a handle, after its entry was taken out. A dense depth stays so until it is empty.
+    pub(super) fn remove(&mut self, levels: &Levels, depth: usize, hash: u64) {
+        let level = &mut self.0[depth];
+        level.handles -= 1;
+        if level.handles == 0 {
+            level.counts = Vec::new();
+            clear(&levels.used, 1 << depth);
+            for word in &levels.filters[depth * (BITS / 64)..(depth + 1) * (BITS / 64)] {
+                word.store(0, Ordering::Release);
+            }
+            clear(&levels.dense, 1 << depth);
+        } else if let Some(count) = level.counts.get_mut((hash >> 40) as usize % BITS) {
+            *count -= 1;
+            if *count == 0 {
+                let (word, bit) = place(depth, hash);
+                clear(&levels.filters[word], bit);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|level| size_of::<Level>() + level.counts.capacity() * size_of::<u16>()).sum()
+    }
+}
+
+fn set(word: &AtomicU64, bits: u64) {
+    let now = word.load(Ordering::Relaxed);
+    if now & bits != bits {
+        word.store(now | bits, Ordering::Release);
+    }
+}
+
+fn clear(word: &AtomicU64, bits: u64) {
+    word.store(word.load(Ordering::Relaxed) & !bits, Ordering::Release);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_never_said_to_be_absent() {
+        let (levels, mut writer) = (Levels::new(), LevelsWriter::new());
+        let hash = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let may_hold = |levels: &Levels, i| levels.may_hold(levels.seen(), 8, hash(i));
+        let absent = |levels: &Levels, from| (from..from + 10_000).filter(|&i| !may_hold(levels, i)).count();
+        assert_eq!(absent(&levels, 0), 10_000);
+        for some in [100, SPARSE_MAX, SPARSE_MAX + 1, 10_000] {
+            (0..some).for_each(|i| writer.add(&levels, 8, hash(i)));
+            assert!((0..some).all(|i| may_hold(&levels, i)));
+            let absent = absent(&levels, 1_000_000);
+            assert!(if some > SPARSE_MAX { absent == 0 } else { absent > 8000 }, "{some} handles, {absent} absent");
+            assert!(!levels.may_hold(levels.seen(), 4, hash(0)));
+            (0..some / 2).for_each(|i| writer.remove(&levels, 8, hash(i)));
+            assert!((some / 2..some).all(|i| may_hold(&levels, i)));
+            (some / 2..some).for_each(|i| writer.remove(&levels, 8, hash(i)));
+            assert!(!may_hold(&levels, 0));
+        }
+    }
+}

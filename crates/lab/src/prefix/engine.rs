@@ -43,6 +43,8 @@ pub struct Engine {
     pub bytes_per_rule: u64,
     /// Its own options, by their names on the command line.
     pub takes: &'static [&'static str],
+    /// Whether its tables lie on the pages asked for; others are on the heap.
+    pub chooses_pages: bool,
     /// An empty table.
     pub empty: fn(&Setup<'_>) -> anyhow::Result<Subject>,
     /// Loads all rules of a workload that ascend, faster than changes would.

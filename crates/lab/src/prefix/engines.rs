@@ -3,6 +3,8 @@
 use anyhow::bail;
 use byname_lookup::prefix::binary_search::{self, BinarySearch, Expected};
 use byname_lookup::prefix::compact::{self, BulkLoader, Compact};
+use byname_lookup::prefix::learned::Learned;
+use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
 use byname_wire::NameRef;
@@ -20,9 +22,13 @@ pub const ENGINES: &[Engine] = &[
         name: "compact",
         about: "binary search over the compacted trie's fattest depths; byname's own",
         bytes_per_rule: 24,
-        takes: &[],
+        takes: &["exact"],
+        chooses_pages: true,
         empty: |setup| Ok(Box::new(Compact::new(setup.key, &compact_options(setup))?)),
         bulk: Some(|setup, progress| {
+            if setup.tuning.exact {
+                bail!("a bulk load keeps no names, which --exact compares: use --load changes");
+            }
             let workload = setup.workload;
             let nodes = usize::try_from(workload.bulk_nodes().unwrap_or_default())?;
             let mut loader = BulkLoader::new(setup.key, nodes, &compact_options(setup))?;
@@ -42,6 +48,7 @@ pub const ENGINES: &[Engine] = &[
         about: "from the longest prefix down, compact-array table [So §2.2, §2.3]",
         bytes_per_rule: 96,
         takes: &["prefetch", "load-factor", "probe-empty-depths"],
+        chooses_pages: true,
         empty: |setup| Ok(Box::new(LongestFirst::with_options(setup.key, so_options(setup)?)?)),
         bulk: None,
     },
@@ -50,6 +57,7 @@ pub const ENGINES: &[Engine] = &[
         about: "from a start depth M down, or on from the deepest below it [So §2.3]",
         bytes_per_rule: 192,
         takes: &["prefetch", "load-factor", "probe-empty-depths", "start-depth"],
+        chooses_pages: true,
         empty: |setup| {
             let start_depth = setup.tuning.start_depth.map_or(StartDepth::MostLikely, StartDepth::Fixed);
             let options = two_stage::Options { table: so_options(setup)?, start_depth };
@@ -62,7 +70,31 @@ pub const ENGINES: &[Engine] = &[
         about: "binary search over prefix lengths, with markers [Yuan §3]",
         bytes_per_rule: 256,
         takes: &["strategy", "prefetch"],
+        chooses_pages: true,
         empty: |setup| Ok(Box::new(BinarySearch::new(setup.key, yuan_options(setup)?)?)),
+        bulk: None,
+    },
+    Engine {
+        name: "level_pulling",
+        about: "binary search that starts deeper below popular prefixes [Yuan §4]",
+        bytes_per_rule: 256,
+        takes: &["strategy", "prefetch", "threshold"],
+        chooses_pages: true,
+        empty: |setup| {
+            let default = level_pulling::Options::default();
+            let children = setup.tuning.threshold.unwrap_or(default.children);
+            let options = level_pulling::Options { children, tables: yuan_options(setup)?, ..default };
+            Ok(Box::new(LevelPulling::new(setup.key, options)?))
+        },
+        bulk: None,
+    },
+    Engine {
+        name: "learned",
+        about: "a learned index over sorted keyed hashes, from the longest prefix down [Hasegawa]",
+        bytes_per_rule: 96,
+        takes: &[],
+        chooses_pages: false,
+        empty: |setup| Ok(Box::new(Learned::new(setup.key, setup.rules_max))),
         bulk: None,
     },
     Engine {
@@ -70,6 +102,7 @@ pub const ENGINES: &[Engine] = &[
         about: "baseline: a HashMap of names, from the longest prefix down",
         bytes_per_rule: 256,
         takes: &[],
+        chooses_pages: false,
         empty: |_| Ok(Box::new(Locked::<LongestFirstMap>::default())),
         bulk: None,
     },
@@ -78,6 +111,7 @@ pub const ENGINES: &[Engine] = &[
         about: "baseline: a trie of components",
         bytes_per_rule: 1024,
         takes: &[],
+        chooses_pages: false,
         empty: |_| Ok(Box::new(Locked::<ComponentTrie>::default())),
         bulk: None,
     },
@@ -86,13 +120,15 @@ pub const ENGINES: &[Engine] = &[
         about: "baseline: a Patricia trie of octets",
         bytes_per_rule: 256,
         takes: &[],
+        chooses_pages: false,
         empty: |_| Ok(Box::new(Locked::<Patricia>::default())),
         bulk: None,
     },
 ];
 
 fn compact_options(setup: &Setup<'_>) -> compact::Options {
-    compact::Options { rules_max: setup.rules_max, pages: setup.pages, ..Default::default() }
+    let exact = setup.tuning.exact;
+    compact::Options { rules_max: setup.rules_max, pages: setup.pages, exact, ..Default::default() }
 }
 
 fn so_options(setup: &Setup<'_>) -> anyhow::Result<longest_first::Options> {
@@ -126,6 +162,8 @@ fn yuan_options(setup: &Setup<'_>) -> anyhow::Result<binary_search::Options> {
         Some(Prefetch::Cascade) => bail!("this engine knows no --prefetch cascade"),
     };
     let by_depth = setup.workload.rules_by_depth();
+    // Updates may add some of any depth; tables that must grow would be measured for that.
+    let spare = setup.rules_max.saturating_sub(usize::try_from(setup.workload.rules())?);
     let expected = by_depth.iter().enumerate().filter(|(_, rules)| **rules > 0);
     Ok(binary_search::Options {
         strategy: match setup.tuning.strategy {
@@ -136,7 +174,7 @@ fn yuan_options(setup: &Setup<'_>) -> anyhow::Result<binary_search::Options> {
         prefetch,
         pages: setup.pages,
         rules_max: setup.rules_max,
-        expected: expected.map(|(components, &rules)| Expected { components, rules: rules as usize }).collect(),
+        expected: expected.map(|(components, &rules)| Expected { components, rules: rules as usize + spare }).collect(),
         ..default
     })
 }

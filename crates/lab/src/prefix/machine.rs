@@ -29,10 +29,11 @@ pub struct Reads {
 }
 
 /// Reads random cache lines, each independent of all others, from a table of `bytes` octets on such
-/// pages: each thread has `burst` of them prefetched and under way.
+/// pages (`None`: those that the heap has): each thread has `burst` of them prefetched and under
+/// way.
 pub fn random_reads(
     bytes: usize,
-    pages: PageSize,
+    pages: Option<PageSize>,
     burst: usize,
     threads: usize,
     duration: Duration,
@@ -78,20 +79,24 @@ fn read(map: &[u8], burst: usize, mut random: Random, duration: Duration) -> f64
     }
 }
 
-fn table(bytes: usize, pages: PageSize) -> anyhow::Result<MmapMut> {
+fn table(bytes: usize, pages: Option<PageSize>) -> anyhow::Result<MmapMut> {
     let mut options = MmapOptions::new();
     let page_bits = match pages {
-        PageSize::Small | PageSize::Large => None,
-        PageSize::Reserved2M => Some(21),
-        PageSize::Reserved1G => Some(30),
+        None | Some(PageSize::Small | PageSize::Large) => None,
+        Some(PageSize::Reserved2M) => Some(21),
+        Some(PageSize::Reserved1G) => Some(30),
     };
     let map = match page_bits {
         Some(bits) => options.len(bytes.next_multiple_of(1 << bits)).huge(Some(bits)).populate().map_anon(),
         None => options.len(bytes.min((memory_free() as f64 * MEMORY_SHARE) as usize).max(LINE)).map_anon(),
     };
     let mut map = map.context("no memory for the table of random reads")?;
-    if page_bits.is_none() {
-        let advice = if pages == PageSize::Small { Advice::NoHugePage } else { Advice::HugePage };
+    let advice = match pages {
+        Some(PageSize::Small) => Some(Advice::NoHugePage),
+        Some(PageSize::Large) => Some(Advice::HugePage),
+        _ => None,
+    };
+    if let Some(advice) = advice {
         // Refused where the kernel has no huge pages: then all are small.
         let _ = map.advise(advice);
     }
@@ -107,7 +112,7 @@ mod tests {
     #[test]
     fn small_tables_are_read_faster_than_large_ones() {
         let rate = |bytes| {
-            let reads = random_reads(bytes, PageSize::Small, 1, 1, Duration::from_millis(50));
+            let reads = random_reads(bytes, Some(PageSize::Small), 1, 1, Duration::from_millis(50));
             reads.expect("memory for a small table").lines_per_s
         };
         let (small, large) = (rate(1 << 14), rate(1 << 28));

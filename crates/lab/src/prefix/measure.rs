@@ -85,7 +85,8 @@ pub fn measure_all(
     let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
     let run = Run { options, progress, key, workload };
 
-    let estimate = engines.iter().map(|engine| engine.bytes_per_rule * run.workload.rules()).sum();
+    let on_pages = engines.iter().filter(|engine| engine.chooses_pages);
+    let estimate = on_pages.map(|engine| engine.bytes_per_rule * run.workload.rules()).sum();
     let reserved = options.reserve.unwrap_or(estimate);
     let reservation = Reservation::take(options.pages, reserved, options.reserve.is_none())?;
     let mut benches = engines.iter().map(|engine| run.build(engine)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -119,9 +120,10 @@ fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<(
     ensure!(options.rules > 0, "there must be a rule");
     ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
     ensure!(!engines.is_empty(), "there must be an engine");
-    for engine in engines {
-        if let Some(option) = options.tuning.given().find(|option| !engine.takes.contains(option)) {
-            bail!("{} has no --{option}", engine.name);
+    for option in options.tuning.given() {
+        if !engines.iter().any(|engine| engine.takes.contains(&option)) {
+            let names: Vec<_> = engines.iter().map(|engine| engine.name).collect();
+            bail!("{} has no --{option}", names.join(", "));
         }
     }
     Ok(())
@@ -136,7 +138,7 @@ impl Run<'_> {
             rules_max: usize::try_from(rules + updates::fresh(rules))?,
             workload: &*self.workload,
             pages: self.options.pages.into(),
-            tuning: &self.options.tuning,
+            tuning: &self.options.tuning.only(engine.takes),
         };
         let updating = self.options.updates || self.options.updates_per_s.is_some();
         let load = if updating { Load::Changes } else { self.options.load };
@@ -245,7 +247,7 @@ impl Run<'_> {
     /// Takes an engine apart, half by half, to see what each held; then lets the machine read from a
     /// table of that size.
     fn take_apart(&self, bench: Bench) -> anyhow::Result<(Memory, (f64, Load))> {
-        let Bench { built: Built { subject, fib, build_s, load }, both_bytes, .. } = bench;
+        let Bench { engine, built: Built { subject, fib, build_s, load }, both_bytes } = bench;
         let counted_bytes = fib.memory_bytes();
         let whole = resident::bytes()?;
         drop(subject);
@@ -256,6 +258,7 @@ impl Run<'_> {
         // The allocator keeps some of what is freed; what cannot be told apart is the query half's.
         let query_bytes = query_freed.max(both_bytes.saturating_sub(control_freed)).min(both_bytes);
         let Options { pages, burst, threads, .. } = *self.options;
+        let pages = engine.chooses_pages.then_some(pages);
         let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
         let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
         Ok((Memory { query_bytes, both_bytes, counted_bytes, machine }, (build_s, load)))
@@ -281,7 +284,7 @@ impl Run<'_> {
         let ns = |rate: f64| options.threads as f64 * 1e9 / rate;
         Record {
             engine: engine.name.to_owned(),
-            tuning: options.tuning.clone(),
+            tuning: options.tuning.only(engine.takes),
             rules,
             components: self.workload.components_max(),
             workload: options.workload.label(),
@@ -291,7 +294,7 @@ impl Run<'_> {
             name_bytes: found.name_bytes,
             seed: options.seed,
             threads: options.threads,
-            pages: options.pages,
+            pages: if engine.chooses_pages { options.pages.label() } else { "heap" },
             burst: options.burst,
             hash: options.hash,
             repetitions: found.rates.len(),

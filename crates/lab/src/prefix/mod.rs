@@ -24,7 +24,7 @@ mod reader;
 mod record;
 mod report;
 mod reservation;
-mod resident;
+pub mod resident;
 #[cfg(test)]
 mod tests;
 mod updates;

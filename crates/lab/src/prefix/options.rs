@@ -14,7 +14,7 @@ use crate::workload::{Kind, NameChoice};
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Engine to measure (`--engine list` shows them).
-    #[arg(long, default_value = "longest_first")]
+    #[arg(long, default_value = "compact")]
     pub engine: String,
     /// Engines to measure in turn in one process, over the same names, in place of --engine.
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
@@ -97,7 +97,7 @@ impl Default for Options {
     }
 }
 
-/// Options that only some engines take; the others refuse them.
+/// Options that only some engines take. Refused where no engine of a run does.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tuning {
     /// compact: compare the octets of names, too.
@@ -126,12 +126,26 @@ pub struct Tuning {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub probe_empty_depths: bool,
     /// level_pulling: prefixes with more children than this are starting points.
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub threshold: Option<usize>,
+    pub threshold: Option<u32>,
 }
 
 impl Tuning {
+    /// Only those that an engine takes.
+    pub fn only(&self, takes: &[&str]) -> Tuning {
+        let takes = |option: &str| takes.contains(&option);
+        Tuning {
+            exact: self.exact && takes("exact"),
+            strategy: self.strategy.filter(|_| takes("strategy")),
+            prefetch: self.prefetch.filter(|_| takes("prefetch")),
+            start_depth: self.start_depth.filter(|_| takes("start-depth")),
+            load_factor: self.load_factor.filter(|_| takes("load-factor")),
+            probe_empty_depths: self.probe_empty_depths && takes("probe-empty-depths"),
+            threshold: self.threshold.filter(|_| takes("threshold")),
+        }
+    }
+
     /// The options that were given, as on the command line.
     pub fn given(&self) -> impl Iterator<Item = &'static str> {
         let Tuning { exact, strategy, prefetch, start_depth, load_factor, probe_empty_depths, threshold } = self;
@@ -202,24 +216,32 @@ pub enum Hash {
 }
 
 /// The pages of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PageSize {
     /// 4 KiB.
     #[value(name = "4k")]
-    #[serde(rename = "4k")]
     Small,
     /// 2 MiB where the kernel has them to give.
     #[value(name = "auto")]
-    #[serde(rename = "auto")]
     Large,
     /// 2 MiB, reserved.
     #[value(name = "2m")]
-    #[serde(rename = "2m")]
     Reserved2M,
     /// 1 GiB, reserved.
     #[value(name = "1g")]
-    #[serde(rename = "1g")]
     Reserved1G,
+}
+
+impl PageSize {
+    /// As on the command line.
+    pub fn label(self) -> &'static str {
+        match self {
+            PageSize::Small => "4k",
+            PageSize::Large => "auto",
+            PageSize::Reserved2M => "2m",
+            PageSize::Reserved1G => "1g",
+        }
+    }
 }
 
 impl From<Hash> for HashFunction {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::options::{Hash, Load, PageSize, Tuning};
+use super::options::{Hash, Load, Tuning};
 
 /// One engine on one workload. Rates are of all threads together; times are a thread's own.
 #[derive(Serialize, Clone, Debug)]
@@ -30,8 +30,8 @@ pub struct Record {
     pub seed: u64,
     /// Readers.
     pub threads: usize,
-    /// Pages asked for.
-    pub pages: PageSize,
+    /// Pages of the table: those asked for, or `heap` for an engine that has no choice.
+    pub pages: &'static str,
     /// Names looked up together.
     pub burst: usize,
     /// The keyed hash.

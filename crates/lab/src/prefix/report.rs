@@ -18,13 +18,12 @@ pub fn list() {
 pub fn print(records: &[Record]) {
     let Some(first) = records.first() else { return };
     println!(
-        "{} rules ({}, up to {} components), names: {}, {} threads, pages {}, burst {}, {}",
+        "{} rules ({}, up to {} components), names: {}, {} threads, burst {}, {}",
         first.rules,
         first.workload,
         first.components,
         first.names,
         first.threads,
-        word(&first.pages),
         first.burst,
         word(&first.hash)
     );
@@ -54,6 +53,7 @@ pub fn print(records: &[Record]) {
     row("memory, query half, bytes a rule", &|r| Some(format!("{:.2}", r.bytes_per_rule)));
     row("  as the engine counts", &|r| Some(format!("{:.2}", r.bytes_per_rule_counted)));
     row("  both halves", &|r| Some(format!("{:.2}", r.bytes_per_rule_both)));
+    row("  pages", &|r| Some(r.pages.to_owned()));
     row("build, s", &|r| Some(format!("{:.2}", r.build_s)));
     row("updates, M/s", &|r| r.updates_per_s.map(millions));
     row("  lookups beside them, M/s", &|r| r.lookups_per_s_updating.map(millions));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::options::Load;
 use super::*;
 use crate::workload::{Kind, Scheme};
 

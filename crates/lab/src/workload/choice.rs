@@ -162,6 +162,7 @@ impl Args for Kind {
             .arg(
                 Arg::new("scheme")
                     .long("scheme")
+                    .value_name("SCHEME")
                     .value_parser(clap::value_parser!(Scheme))
                     .default_value("tld")
                     .help("How the URLs of a list become names"),

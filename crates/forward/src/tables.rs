@@ -5,14 +5,15 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use byname_lookup::prefix::compact;
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::FaceId;
 
 use crate::publish::{Epochs, Grace, Reader};
 
-/// Ids of groups are below this. Rules that forward alike share a group, so that even millions of
-/// rules need few.
-pub const GROUPS_MAX: u32 = 1 << 20;
+/// Ids of groups are below this: what every FIB engine can name. Rules that forward alike share a
+/// group, so that even millions of rules need few.
+pub const GROUPS_MAX: u32 = compact::ENTRIES_MAX;
 /// Groups in a chunk: 8 KiB.
 const CHUNK: usize = 1024;
 

@@ -97,7 +97,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { rules_max: 1 << 31, pages: Pages::default(), fill_percent: 94, exact: false, fingerprint_bits: word::FINGERPRINT_BITS }
+        Options {
+            rules_max: 1 << 31,
+            pages: Pages::default(),
+            fill_percent: 94,
+            exact: false,
+            fingerprint_bits: word::FINGERPRINT_BITS,
+        }
     }
 }
 
@@ -211,11 +217,7 @@ impl Compact {
         failed
     }
 
-    fn change_named(
-        &mut self,
-        name: NameRef<'_>,
-        entry: Option<EntryId>,
-    ) -> Result<Option<EntryId>, BuildError> {
+    fn change_named(&mut self, name: NameRef<'_>, entry: Option<EntryId>) -> Result<Option<EntryId>, BuildError> {
         let mut hashes = PrefixHashes::default();
         self.change(&NameView::new(&self.key, name, &mut hashes), entry)
     }

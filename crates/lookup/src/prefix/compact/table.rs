@@ -87,12 +87,7 @@ impl Table {
     /// one of two changes.
     ///
     /// Their nodes' ids are below `ids`.
-    pub(super) fn reserve(
-        &mut self,
-        entries: usize,
-        ids: usize,
-        hash_of: impl Fn(NodeId) -> u64,
-    ) -> io::Result<()> {
+    pub(super) fn reserve(&mut self, entries: usize, ids: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
         // Twice the fair share: keyed hashes spread evenly, small numbers less so.
         let share = entries.div_ceil(PARTS) * 2 + 8;
         let lacks = |(part, side): (&Arc<Part>, &Side)| side.used + share > part.slots() * 97 / 100;
@@ -199,7 +194,13 @@ impl Table {
     }
 
     /// Adds an entry.
-    pub(super) fn put(&mut self, key: Key, word: Word, owner: NodeId, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
+    pub(super) fn put(
+        &mut self,
+        key: Key,
+        word: Word,
+        owner: NodeId,
+        hash_of: impl Fn(NodeId) -> u64,
+    ) -> io::Result<()> {
         self.levels.add(&self.query.shared.levels, key.handle, key.hash);
         let i = self.query.part_of(key.hash);
         while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {

@@ -349,5 +349,8 @@ fn shared_depth(name: &[u8], view: &NameView<'_>, from: usize, up_to: usize) -> 
         return up_to;
     }
     let shared = name.iter().zip(view.name().value()).take_while(|(a, b)| a == b).count();
-    (from..=up_to.min(view.len())).take_while(|&depth| view.prefix(depth).value().len() <= shared).last().unwrap_or(from)
+    (from..=up_to.min(view.len()))
+        .take_while(|&depth| view.prefix(depth).value().len() <= shared)
+        .last()
+        .unwrap_or(from)
 }

@@ -45,7 +45,8 @@ impl Word {
     /// The word of a node `extent` components below its handle, whose prefix has this check half.
     pub(super) fn new(answer: Answer, extent: usize, check: u64) -> Self {
         debug_assert!(extent < 16);
-        Word(check >> FINGERPRINT_SHIFT << FINGERPRINT_SHIFT | (extent as u64) << EXTENT_SHIFT).with_answer(answer, check)
+        Word(check >> FINGERPRINT_SHIFT << FINGERPRINT_SHIFT | (extent as u64) << EXTENT_SHIFT)
+            .with_answer(answer, check)
     }
 
     /// The same node with another answer; `check` as in [`Word::new`].

@@ -256,3 +256,6 @@ impl Control<Name> for Compact {
         // Entries tell by themselves whose they are: nothing that readers hold is used again.
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

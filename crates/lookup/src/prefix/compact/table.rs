@@ -23,7 +23,7 @@ const FULL_SOON: usize = 92;
 /// A part above this grows at once.
 const FULL: usize = 94;
 /// Small parts fill less evenly: with fewer slots than this, they grow at [`FULL_SMALL`].
-const SMALL: usize = 6000;
+const SMALL: usize = 600;
 const FULL_SMALL: usize = 75;
 
 /// What the query half knows a node's entry by. While its handle changes a node has two entries,

@@ -7,6 +7,7 @@
 #   ./test.sh clients -- -k nack  what follows `--` goes to pytest
 #
 # Environment: BYNAME_BIN tests that binary and builds none; PYTHON names the interpreter.
+# BYNAME_TEST_OPERATIONS=50000000 has prefix engines checked for so many operations, from BYNAME_TEST_SEED on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -17,7 +18,7 @@ while (($#)); do
     setup | fmt | clippy | doc | deny | unit | models | clients) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift

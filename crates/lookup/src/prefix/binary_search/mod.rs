@@ -37,6 +37,8 @@ mod name_store;
 mod rule_trie;
 mod search;
 mod table;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::collections::HashMap;
 use std::io;
@@ -189,6 +191,11 @@ impl BinarySearch {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rules == 0
+    }
+
+    /// Prefixes in all tables: rules and markers.
+    pub fn prefixes(&self) -> usize {
+        self.uses.iter().map(|level| level.prefixes).sum()
     }
 
     /// Memory of both halves, in bytes.

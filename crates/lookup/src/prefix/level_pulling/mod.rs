@@ -22,6 +22,8 @@
 
 mod c_trie;
 mod pulling;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::io;
 use std::sync::Arc;
@@ -87,6 +89,11 @@ impl LevelPulling {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Prefixes in all tables: rules and markers.
+    pub fn prefixes(&self) -> usize {
+        self.0.prefixes()
     }
 
     /// Memory of both halves, in bytes.

@@ -12,11 +12,11 @@ mod made;
 mod names;
 mod random;
 mod so;
-mod text;
+pub mod text;
 mod urls;
 
 use byname_lookup::EntryId;
-use byname_wire::{Name, NameRef};
+use byname_wire::NameRef;
 
 pub use choice::{Kind, NameChoice, Scheme};
 pub use names::{Drawing, NameSet};
@@ -92,9 +92,4 @@ pub fn open(kind: &Kind, rules: u64, components: usize, seed: u64) -> anyhow::Re
         Kind::Urls { file, scheme } => Box::new(urls::Urls::read(file, *scheme, rules, seed)?),
         Kind::So { file } => Box::new(so::So::read(file, rules, seed)?),
     })
-}
-
-/// The name of a line of a list; `None` where that is `/` or no name that a table takes.
-fn url_name(line: &str, scheme: Scheme) -> Option<Name> {
-    todo!("{line} {scheme:?}")
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use byname_wire::NameRef;
+use byname_wire::{Component, Name, NameRef};
 
 use super::components::push_random;
 use super::list::NameList;
 use super::random::Random;
-use super::{Scheme, Workload, count_depths, text, url_name};
+use super::{DEPTH_MAX, Scheme, Workload, count_depths, text};
 
 /// Draws for one name that no rule covers, before the rules are blamed.
 const MISS_TRIES: usize = 1000;
@@ -69,6 +69,27 @@ impl Workload for Urls {
     }
 }
 
+/// The name of a URL or path; a query is one component [So §4.1]. `None` where that is `/` or deeper
+/// than tables take.
+pub fn url_name(url: &str, scheme: Scheme) -> Option<Name> {
+    let url = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let labels = || host.rsplit('.').filter(|label| !label.is_empty());
+    // A registry of public suffixes would know better where a site's own labels begin.
+    let site = host.rmatch_indices('.').nth(1).map_or(0, |(dot, _)| dot + 1);
+    let (first, labels): (Option<&str>, Vec<&str>) = match scheme {
+        Scheme::Tld => (None, labels().collect()),
+        Scheme::Site => (Some(&host[site..]), labels().skip(2).collect()),
+        Scheme::Host => (Some(host), Vec::new()),
+    };
+    let first = first.filter(|first| !first.is_empty());
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    let components = first.into_iter().chain(labels).chain(segments).chain(query);
+    let name = Name::from_components(components.map(|component| Component::generic(component.as_bytes())));
+    (1..=DEPTH_MAX).contains(&name.as_ref().len()).then_some(name)
+}
+
 /// A name of random components, as many as a rule has, that no rule covers.
 ///
 /// # Panics
@@ -83,4 +104,27 @@ pub fn write_miss_like(rules: &NameList, random: &mut Random, out: &mut Vec<u8>)
         }
     }
     unreachable!("URLs have a component, and random ones are not among the first of {} rules", rules.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemes_are_those_of_the_papers() {
+        for (scheme, expected) in [
+            (Scheme::Tld, "/net/named-data/www/project"),
+            (Scheme::Site, "/named-data.net/www/project"),
+            (Scheme::Host, "/www.named-data.net/project"),
+        ] {
+            let name = url_name("http://www.named-data.net/project/", scheme).expect("a URL");
+            assert_eq!(name.to_string(), expected);
+        }
+        let name = url_name("cisco.com/ndn?a=1/b", Scheme::Tld).expect("a URL");
+        assert_eq!(name.as_ref().component(-1), Some(Component::generic(b"a=1/b")));
+        assert_eq!(url_name("a.b.c.org/", Scheme::Site).expect("a URL").to_string(), "/c.org/b/a");
+        assert_eq!(url_name("usr/share/doc", Scheme::Tld).expect("a path").to_string(), "/usr/share/doc");
+        assert_eq!(url_name("http:///", Scheme::Host), None);
+        assert_eq!(url_name(&"a/".repeat(40), Scheme::Host), None);
+    }
 }

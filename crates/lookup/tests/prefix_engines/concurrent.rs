@@ -95,7 +95,7 @@ fn crowd(number: usize) -> Vec<Change<Name>> {
     let rule = |i: u64| name("/crowd").join_number(8, i % 50).join_number(8, i);
     let size = 200 << (number / 2 % 5);
     (0..size)
-        .map(|i| if number % 2 == 0 { Change::Set(rule(i), EntryId(7)) } else { Change::Remove(rule(i)) })
+        .map(|i| if number.is_multiple_of(2) { Change::Set(rule(i), EntryId(7)) } else { Change::Remove(rule(i)) })
         .collect()
 }
 
@@ -168,7 +168,7 @@ impl Stage {
             for _ in 0..*random.pick(&[0, 0, 0, 0, 10, 100]) {
                 std::hint::spin_loop();
             }
-            if version as usize % RUN == 0 {
+            if version.is_multiple_of(RUN as u64) {
                 self.wait(&self.rounds_checked, version / RUN as u64 * ROUNDS);
                 // After the round at hand the reader holds nothing that was taken out so far.
                 self.wait(&self.rounds, self.rounds.load(Ordering::SeqCst) + 1);

@@ -94,7 +94,8 @@ fn octets(random: &mut Random, depth_max: usize) -> Name {
     let depth = random.below(5).min(depth_max);
     let mut name = Name::default();
     for _ in 0..depth {
-        name = name.join(Component { typ: *random.pick(&types), value: *random.pick(&values) });
+        let (&typ, &value) = (random.pick(&types), random.pick(&values));
+        name = name.join(Component { typ, value });
     }
     name
 }

@@ -1,9 +1,10 @@
-//! Packet formats, parsed in place: no I/O, no clock, no unsafe code.
+//! Packet formats, parsed in place: no I/O, no clock, and no unsafe code but for calls of what
+//! only some processors have (`name_hash::processor`).
 //!
 //! Views ([`Interest`], [`Data`], [`LpPacket`], [`NameRef`]) borrow from the
 //! packet buffer; nothing is copied to parse. Formats are those of the NDN
 //! Packet Specification v0.3 and of NDNLPv2.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod data;
 pub mod digest;

@@ -53,8 +53,19 @@ impl<'a> Component<'a> {
 pub(crate) fn component_at(value: &[u8], start: usize) -> (usize, u16, usize) {
     let rest = &value[start..];
     if let [typ @ ..=252, len @ ..=252, ..] = *rest {
-        return (2, u16::from(typ), value.len().min(start + 2 + usize::from(len)));
+        let end = start + 2 + usize::from(len);
+        // A branch that is never taken, where a minimum would wait for the length.
+        if end <= value.len() {
+            return (2, u16::from(typ), end);
+        }
     }
+    large_component_at(value, start)
+}
+
+#[cold]
+#[inline(never)]
+fn large_component_at(value: &[u8], start: usize) -> (usize, u16, usize) {
+    let rest = &value[start..];
     let Ok(Some(tlv)) = tlv::Reader::new(rest).next_tlv() else { return (rest.len(), 0, value.len()) };
     (tlv.wire.len() - tlv.value.len(), tlv.typ as u16, start + tlv.wire.len())
 }

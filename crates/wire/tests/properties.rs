@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
-use byname_wire::name_hash::hash_name;
+use byname_wire::name_hash::{digest_name, hash_name};
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::{
     Component, Data, FaceId, Interest, LpPacket, NackReason, Name, NameHashKey, NameRef, NameView, PitToken,
@@ -162,6 +162,25 @@ proptest! {
             let reference = reference.finish128();
             prop_assert_eq!((view.hash(depth), view.check(depth)), (reference.h1, reference.h2));
             prop_assert_eq!(hash_name(&key, prefix), reference.h1);
+        }
+    }
+
+    #[test]
+    fn names_together_have_the_digests_of_each(names in vec(name(), 0..70), function in 0..3usize) {
+        use byname_wire::HashFunction::{Aes, SipHash13, SipHash24};
+        let key = NameHashKey::with_function([SipHash13, SipHash24, Aes][function], [1, 2]);
+        let refs: Vec<NameRef<'_>> = names.iter().map(Name::as_ref).collect();
+        let mut burst = vec![PrefixHashes::default(); names.len()];
+        PrefixHashes::fill_burst(&key, &refs, &mut burst);
+        let mut portable = PrefixHashes::default();
+        for (name, burst) in refs.iter().zip(&burst) {
+            portable.fill_portable(&key, *name);
+            let (burst, portable) = (NameView::from_filled(*name, burst), NameView::from_filled(*name, &portable));
+            prop_assert_eq!(burst.len(), name.len());
+            for depth in 0..=name.len() {
+                prop_assert_eq!(burst.digest(depth), portable.digest(depth));
+                prop_assert_eq!(burst.digest(depth), digest_name(&key, name.prefix(depth)));
+            }
         }
     }
 

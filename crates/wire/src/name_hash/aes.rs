@@ -29,17 +29,19 @@
 //! Cost: four rounds for each block, and four for each prefix. They depend on each other only
 //! within a block and a prefix, so that a processor with AES instructions overlaps them.
 
-use super::{Digest, PrefixHashes};
+use super::{Digest, PrefixHashes, processor};
 use crate::name::{self, NameRef};
 
 mod round;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86;
 
 use round::{encrypt, round};
 
 /// Blocks that have keys of their own, before the keys are used anew.
 const POSITIONS: usize = 16;
 
-/// Keys of four rounds: three that are added after a round, and one that is added before.
+/// What is added before each of four rounds.
 type Keys4 = [u128; 4];
 
 /// The function under one key: what is expanded from the secret.
@@ -62,65 +64,45 @@ impl AesHash {
         AesHash { position, finish: std::array::from_fn(|_| next()), fold: std::array::from_fn(|_| next()) }
     }
 
+    pub(super) fn fill_burst(&self, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+        if !processor::aes_fill_burst(self, names, out) {
+            for (name, out) in names.iter().zip(out) {
+                self.fill(*name, out);
+            }
+        }
+    }
+
+    /// In plain arithmetic.
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
-        let mut sum = Sum { function: self, sum: 0, blocks: 0 };
-        let mut len = 0;
-        let mut at = 0;
-        out.digest[0] = sum.digest();
+        let (mut sum, mut blocks) = (0, 0);
+        let (mut len, mut at) = (0, 0);
+        out.digest[0] = digest_of(four_rounds(sum, &self.finish));
         while at < value.len() {
             let end = name::component_at(value, at).2;
-            sum.add_component(&value[at..end]);
+            for octets in value[at..end].chunks(16) {
+                if blocks == POSITIONS {
+                    sum = self.fold[1..].iter().fold(sum ^ self.fold[0], |state, &key| round(state, key));
+                    blocks = 0;
+                }
+                let block = octets.iter().rev().fold(0, |block, &octet| block << 8 | u128::from(octet));
+                sum ^= four_rounds(block, &self.position[blocks]);
+                blocks += 1;
+            }
             at = end;
             len += 1;
             out.end[len] = at as u16;
-            out.digest[len] = sum.digest();
+            out.digest[len] = digest_of(four_rounds(sum, &self.finish));
         }
         out.len = len;
     }
-
-    pub(super) fn digest(&self, name: NameRef<'_>) -> Digest {
-        let mut sum = Sum { function: self, sum: 0, blocks: 0 };
-        let (value, mut at) = (name.value(), 0);
-        while at < value.len() {
-            let end = name::component_at(value, at).2;
-            sum.add_component(&value[at..end]);
-            at = end;
-        }
-        sum.digest()
-    }
 }
 
-/// The sum of a prefix's blocks.
-struct Sum<'a> {
-    function: &'a AesHash,
-    sum: u128,
-    blocks: usize,
-}
-
-impl Sum<'_> {
-    /// Adds one encoded component.
-    fn add_component(&mut self, octets: &[u8]) {
-        for chunk in octets.chunks(16) {
-            if self.blocks == POSITIONS {
-                let (first, rest) = self.function.fold.split_first().expect("eleven keys");
-                self.sum = rest.iter().fold(self.sum ^ first, |state, &key| round(state, key));
-                self.blocks = 0;
-            }
-            let mut block = [0; 16];
-            block[..chunk.len()].copy_from_slice(chunk);
-            self.sum ^= four_rounds(u128::from_le_bytes(block), &self.function.position[self.blocks]);
-            self.blocks += 1;
-        }
-    }
-
-    fn digest(&self) -> Digest {
-        let digest = four_rounds(self.sum, &self.function.finish);
-        Digest { hash: digest as u64, check: (digest >> 64) as u64 }
-    }
+fn digest_of(block: u128) -> Digest {
+    Digest { hash: block as u64, check: (block >> 64) as u64 }
 }
 
 fn four_rounds(block: u128, keys: &Keys4) -> u128 {
-    let state = round(round(round(block ^ keys[0], keys[1]), keys[2]), keys[3]);
+    let state = keys[1..].iter().fold(block ^ keys[0], |state, &key| round(state, key));
     round(state, 0)
 }

@@ -59,6 +59,35 @@ fn every_function_gives_a_prefix_what_it_has_alone() {
     }
 }
 
+/// One after the other, together, and without vector instructions; long names and short ones.
+#[test]
+fn every_way_gives_the_same_digests() {
+    let many = Name::from_components((0..128).map(|_| Component::generic(b"many")));
+    let longest = Name::from_components([Component::generic(&[7; 4000]), Component::generic(&[8; 4792])]);
+    assert!(longest.value().len() == crate::PACKET_BYTES_MAX);
+    let mut names = vec![Name::default(), name_of_many_lengths(), many, longest];
+    for len in 0..40 {
+        names.push(Name::from_components([Component { typ: 300, value: &vec![1; len] }, Component::generic(&[2; 3])]));
+        names.push(Name::from_components((0..len).map(|_| Component::generic(b"component"))));
+    }
+    let names: Vec<NameRef<'_>> = names.iter().map(Name::as_ref).collect();
+    for function in [HashFunction::SipHash13, HashFunction::SipHash24, HashFunction::Aes] {
+        let key = NameHashKey::with_function(function, SECRET);
+        let mut burst = vec![PrefixHashes::default(); names.len()];
+        PrefixHashes::fill_burst(&key, &names, &mut burst);
+        let (mut single, mut portable) = (PrefixHashes::default(), PrefixHashes::default());
+        for (name, burst) in names.iter().zip(&burst) {
+            single.fill(&key, *name);
+            portable.fill_portable(&key, *name);
+            for hashes in [&single, burst] {
+                assert_eq!(hashes.len, name.len());
+                assert_eq!(hashes.end[..=hashes.len], portable.end[..=portable.len]);
+                assert_eq!(hashes.digest[..=hashes.len], portable.digest[..=portable.len], "{function:?} {name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn names_at_the_limit_fit() {
     let value = [8, 0].repeat(COMPONENTS_MAX);

@@ -1,0 +1,83 @@
+//! What this processor has, and the calls of functions that are compiled for it.
+//!
+//! Equal answers come from plain code where the processor has nothing to offer. This is the only
+//! module of the crate with unsafe code: to call a function that is compiled for more than every
+//! processor has is safe once the processor was asked.
+#![allow(unsafe_code)]
+
+use super::PrefixHashes;
+use super::aes::AesHash;
+use super::siphash::{self, Lanes};
+use crate::name::NameRef;
+
+/// As [`AesHash::fill_burst`], by AES instructions; false if there are none.
+pub(super) fn aes_fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::x86::fill_burst(function, names, out) };
+        return true;
+    }
+    let _ = (function, names, out);
+    false
+}
+
+/// Finishes prefixes with SipHash-`C`-`D`, eight at a time.
+pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { avx512::siphash_finish::<C, D>(lanes) };
+    }
+    siphash::finish_lanes::<C, D>(lanes);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
+        _mm512_xor_si512,
+    };
+
+    use super::siphash::{LANES, Lanes, Word, finish};
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
+        for Lanes { v, last } in lanes {
+            // SAFETY: all of an array is read.
+            let load = |words: &[u64; LANES]| Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) });
+            let (hash, check) = finish::<C, D, Eight>(v.each_ref().map(load), load(last));
+            for (half, words) in v.iter_mut().zip([hash, check]) {
+                // SAFETY: all of an array is written.
+                unsafe { _mm512_storeu_si512(half.as_mut_ptr().cast(), words.0) };
+            }
+        }
+    }
+
+    /// A word of eight states. Only the function above makes them.
+    #[derive(Clone, Copy)]
+    struct Eight(__m512i);
+
+    impl Word for Eight {
+        #[inline(always)]
+        fn splat(word: u64) -> Self {
+            // SAFETY: there is no `Eight` on a processor without AVX-512.
+            Eight(unsafe { _mm512_set1_epi64(word as i64) })
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: there is no `Eight` on a processor without AVX-512.
+            Eight(unsafe { _mm512_add_epi64(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: there is no `Eight` on a processor without AVX-512.
+            Eight(unsafe { _mm512_xor_si512(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn rotate<const BITS: i32>(self) -> Self {
+            // SAFETY: there is no `Eight` on a processor without AVX-512.
+            Eight(unsafe { _mm512_rol_epi64::<BITS>(self.0) })
+        }
+    }
+}

@@ -99,7 +99,7 @@ fn a_writer_keeps_to_its_rate() {
     if core_affinity::get_core_ids().is_some_and(|cores| cores.len() >= 2) {
         let record = measure(&options, Progress::HIDDEN).expect("tiny tables fit");
         // It waits after each batch: never faster, but slower where the machine is busy.
-        assert!(record.updates_per_s.is_some_and(|rate| (200.0..=2200.0).contains(&rate)), "{record:?}");
+        assert!(record.updates_per_s.is_some_and(|rate| rate > 0.0 && rate <= 2200.0), "{record:?}");
     }
 }
 

@@ -58,7 +58,7 @@ impl NameSet {
             _ => None,
         };
         let draws = match drawing.choice {
-            NameChoice::Trace(_) => trace.as_ref().map_or(0, Vec::len) as u64,
+            NameChoice::Trace(_) => drawing.draws.min(trace.as_ref().map_or(0, Vec::len) as u64),
             NameChoice::Zipf(_) => drawing.draws,
             _ => drawing.draws.min(targets.max(DRAWS_MIN)),
         };

@@ -49,6 +49,7 @@ mod names;
 mod part;
 mod query;
 mod table;
+mod tags;
 mod trie;
 mod word;
 

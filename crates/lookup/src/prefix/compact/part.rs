@@ -21,6 +21,7 @@
 
 use std::io;
 
+use super::tags::slots_tagged;
 use super::word::Word;
 use crate::memory::{Lines, Pages};
 use crate::prefetch;
@@ -28,9 +29,6 @@ use crate::sync::Ordering;
 
 /// Entries in a bucket.
 pub(super) const SLOTS: usize = 6;
-const LANES: u64 = 0x0001_0001_0001_0001;
-/// Tags in the second word of a line.
-const HEAD_TAGS: u64 = 0xffff_ffff;
 const VERSION_SHIFT: u32 = 48;
 const FILTER_SHIFT: u32 = 32;
 /// Most buckets to look at for room.
@@ -151,18 +149,14 @@ impl Part {
     #[inline]
     fn find_in(&self, bucket: u32, head: u64, tag: u16, accepts: impl Fn(Word) -> bool) -> Option<Word> {
         let line = &self.lines[bucket as usize].0;
-        let first = lanes_equal(line[0].load(Ordering::Acquire), tag);
-        let second = lanes_equal(head, tag) & HEAD_TAGS;
-        // Bit 15 of each 16 stands for a slot: four of the first word, then two of the second.
-        for (mut lanes, slot_0) in [(first, 0), (second, 4)] {
-            while lanes != 0 {
-                let slot = slot_0 + lanes.trailing_zeros() as usize / 16;
-                let word = Word(line[2 + slot].load(Ordering::Acquire));
-                if accepts(word) {
-                    return Some(word);
-                }
-                lanes &= lanes - 1;
+        let mut slots = slots_tagged(line[0].load(Ordering::Acquire), head, tag);
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize / 2;
+            let word = Word(line[2 + slot].load(Ordering::Acquire));
+            if accepts(word) {
+                return Some(word);
             }
+            slots &= slots - 1;
         }
         None
     }
@@ -324,31 +318,11 @@ fn filter_bit(tag: u16) -> u64 {
     1 << (tag & 15)
 }
 
-/// Bit 15 of each 16 that equal `tag`, exactly.
-#[inline]
-fn lanes_equal(tags: u64, tag: u16) -> u64 {
-    const LOW: u64 = 0x7fff * LANES;
-    let differ = tags ^ u64::from(tag) * LANES;
-    !((differ & LOW) + LOW | differ | LOW)
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::entry::EntryId;
     use crate::prefix::compact::word::Answer;
-
-    #[test]
-    fn lanes_are_compared_exactly() {
-        for (tags, tag, expected) in [
-            (0x0001_0000_0001_0002u64, 1, 0x8000_0000_8000_0000u64),
-            (0xffff_0000_8000_7fff, 0xffff, 0x8000_0000_0000_0000),
-            (0xffff_0000_8000_7fff, 0x8000, 0x0000_0000_8000_0000),
-            (0x0000_0001_0000_0001, 0, 0x8000_0000_8000_0000),
-        ] {
-            assert_eq!(lanes_equal(tags, tag), expected, "{tags:x} {tag:x}");
-        }
-    }
 
     #[test]
     fn the_other_of_the_other_is_the_first() {

@@ -26,8 +26,10 @@ pub(super) struct Shared {
     /// No node is deeper.
     depth_max: AtomicU64,
     pub(super) levels: Levels,
-    /// Changes begun, by first component: counted before each, so that a reader notices.
-    changes: Box<[AtomicU64]>,
+    /// Changes begun: counted before each, so that a reader notices.
+    changes: AtomicU64,
+    /// The number of the last change to names of certain first components.
+    last_changes: Box<[AtomicU64]>,
     /// The bits of a word that are compared.
     pub(super) fingerprint_mask: u64,
 }
@@ -38,7 +40,8 @@ impl Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
             levels: Levels::new(),
-            changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            changes: AtomicU64::new(0),
+            last_changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }
     }
@@ -61,17 +64,24 @@ impl Shared {
         }
     }
 
-    /// The counter of changes to names that share the first component of `name`.
+    /// Changes begun so far. Acquire: all of them that are not counted here are noticed later.
     #[inline]
-    pub(super) fn changes(&self, name: &NameView<'_>) -> &AtomicU64 {
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// The number of the last change that may be to what `name` is answered, `/` aside.
+    #[inline]
+    fn last_change(&self, name: &NameView<'_>) -> &AtomicU64 {
         let first = if name.is_empty() { 0 } else { name.check(1) };
-        &self.changes[first as usize % STRIPES]
+        &self.last_changes[first as usize % STRIPES]
     }
 
     /// Notes that a change is about to become visible. The writer's method.
     pub(super) fn begin_change(&self, name: &NameView<'_>) {
-        let changes = self.changes(name);
-        changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let number = self.changes.load(Ordering::Relaxed) + 1;
+        self.last_change(name).store(number, Ordering::Release);
+        self.changes.store(number, Ordering::Release);
     }
 }
 
@@ -120,16 +130,15 @@ impl Query {
         (hash >> 32) as usize & (self.parts.len() - 1)
     }
 
-    /// The walk before its first step; whether there is one.
-    #[inline]
-    fn begin(&self, name: &NameView<'_>, seen: Seen) -> (Walk, bool) {
-        let mut walk = Walk { high: name.len().min(self.depth_max()) as u8, ..Walk::default() };
-        let more = self.aim(name, seen, &mut walk);
-        (walk, more)
+    /// Aims at the first probe; whether there is one.
+    #[inline(always)]
+    fn begin(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
+        walk.high = name.len().min(self.depth_max()) as u8;
+        self.aim(name, seen, walk)
     }
 
     /// Chooses the next probe and asks for its line; false: there is nothing left to probe.
-    #[inline]
+    #[inline(always)]
     fn aim(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
         while walk.low < walk.high {
             let handle = fattest(walk.low.into(), walk.high.into());
@@ -148,7 +157,7 @@ impl Query {
     }
 
     /// Probes the line that was asked for; whether another one is needed, which is asked for then.
-    #[inline]
+    #[inline(always)]
     fn step(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
         let handle = usize::from(walk.handle);
         let part = &self.parts[usize::from(walk.part)];
@@ -198,7 +207,8 @@ impl Query {
     /// The answer for one name, and the lines that were read for it.
     fn search(&self, name: &NameView<'_>) -> (Option<PrefixMatch>, usize) {
         let seen = self.shared.levels.seen();
-        let (mut walk, mut more) = self.begin(name, seen);
+        let mut walk = Walk::default();
+        let mut more = self.begin(name, seen, &mut walk);
         let mut lines = 0;
         while more {
             more = self.step(name, seen, &mut walk);
@@ -216,15 +226,13 @@ impl Query {
 
 impl PrefixFib for Query {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
-        let counter = self.shared.changes(name);
         let mut tries = 0;
         loop {
-            // Acquire: all changes before the one counted here are seen by the probes below.
-            let changes = counter.load(Ordering::Acquire);
+            let before = self.shared.changes();
             let (found, _) = self.search(name);
             tries += 1;
-            // Probes are acquire loads: had one seen a later change, this load would see its count.
-            if counter.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
+            // Probes are acquire loads: had one seen a later change, this load would see its number.
+            if self.shared.last_change(name).load(Ordering::Relaxed) <= before || tries == TRIES_MAX {
                 return found;
             }
         }
@@ -233,38 +241,33 @@ impl PrefixFib for Query {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        let mut changes = [0; BURST_MAX];
+        let before = self.shared.changes();
+        let seen = self.shared.levels.seen();
         let mut walks = [Walk::default(); BURST_MAX];
         let mut active = [0u8; BURST_MAX];
-        for (changes, name) in changes.iter_mut().zip(names) {
-            *changes = self.shared.changes(name).load(Ordering::Acquire);
-        }
-        // After the counters: what these do not tell of must be seen.
-        let seen = self.shared.levels.seen();
         let mut left = 0;
-        for (i, name) in names.iter().enumerate() {
-            let (walk, more) = self.begin(name, seen);
-            walks[i] = walk;
+        for (i, (name, walk)) in names.iter().zip(&mut walks).enumerate() {
             active[left] = i as u8;
-            left += usize::from(more);
+            left += usize::from(self.begin(name, seen, walk));
         }
         // Round by round: while one name's line is on its way, the others' are probed.
         while left > 0 {
             let mut kept = 0;
             for at in 0..left {
-                let i = usize::from(active[at]);
-                let (name, walk) = (&names[i], &mut walks[i]);
-                if self.step(name, seen, walk) {
-                    active[kept] = i as u8;
-                    kept += 1;
-                }
+                let i = active[at];
+                active[kept] = i;
+                kept += usize::from(self.step(&names[usize::from(i)], seen, &mut walks[usize::from(i)]));
             }
             left = kept;
         }
-        for (i, (name, found)) in names.iter().zip(out).enumerate() {
-            *found = self.answer(name, &walks[i]);
-            if self.shared.changes(name).load(Ordering::Relaxed) != changes[i] {
-                *found = self.longest_match(name);
+        for ((name, walk), found) in names.iter().zip(&walks).zip(&mut *out) {
+            *found = self.answer(name, walk);
+        }
+        if self.shared.changes.load(Ordering::Relaxed) != before {
+            for (name, found) in names.iter().zip(out) {
+                if self.shared.last_change(name).load(Ordering::Relaxed) > before {
+                    *found = self.longest_match(name);
+                }
             }
         }
     }
@@ -275,7 +278,7 @@ impl PrefixFib for Query {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + size_of_val(&*self.shared.changes)
+            + size_of_val(&*self.shared.last_changes)
             + self.shared.levels.memory_bytes()
             + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()

@@ -23,37 +23,48 @@ pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>]
 #[target_feature(enable = "aes,avx")]
 fn fill(function: &AesHash, name: NameRef<'_>, out: &mut PrefixHashes) {
     let value = name.value();
-    let (mut sum, mut blocks) = (_mm_setzero_si128(), 0);
-    let (mut len, mut at) = (0, 0);
+    let (mut sum, mut at, mut len) = (_mm_setzero_si128(), 0, 0);
+    // Most components: of one block, so that blocks and components count alike.
+    while len < POSITIONS && at + 16 <= value.len() {
+        let Some([..=252, size @ ..=14, ..]) = value[at..].first_chunk::<16>() else { break };
+        let octets = 2 + usize::from(*size);
+        let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[octets]));
+        sum = _mm_xor_si128(sum, four_rounds(block, &function.position[len]));
+        at += octets;
+        len += 1;
+        out.end[len] = at as u16;
+        out.digest[len] = finish(function, sum);
+    }
+    let mut blocks = len;
     while at < value.len() {
-        // Most components: of one block, which can be loaded without a look at the name's end.
-        let places = out.digest[len + 1..].iter_mut().zip(&mut out.end[len + 1..]);
-        for ((digest, end), keys) in places.zip(&function.position[blocks..]) {
-            let Some(octets) = value.get(at..).and_then(|rest| rest.first_chunk::<16>()) else { break };
-            let [..=252, size @ ..=14, ..] = *octets else { break };
-            let octets_len = 2 + usize::from(size);
-            let block = _mm_and_si128(vector(u128::from_le_bytes(*octets)), vector(MASKS[octets_len]));
+        let keys = function.position.get(blocks);
+        if let (Some(keys), Some(octets)) = (keys, octets_of_short(&value[at..])) {
+            // The last component as a rule: too near to the name's end for the loop above.
+            let block = _mm_and_si128(sixteen_at(value, at), vector(MASKS[octets]));
             sum = _mm_xor_si128(sum, four_rounds(block, keys));
-            at += octets_len;
-            *end = at as u16;
-            *digest = finish(function, sum);
-            len += 1;
             blocks += 1;
-        }
-        if at < value.len() {
+            at += octets;
+        } else {
             let end = name::component_at(value, at).2;
             (sum, blocks) = add_component(function, value, (at, end), sum, blocks);
             at = end;
-            len += 1;
-            out.end[len] = at as u16;
-            out.digest[len] = finish(function, sum);
         }
+        len += 1;
+        out.end[len] = at as u16;
+        out.digest[len] = finish(function, sum);
     }
     out.len = len;
 }
 
-/// Adds the component of any length from `at` to `end`.
+/// Octets of the component that `rest` begins with, if they are one block.
 #[inline]
+fn octets_of_short(rest: &[u8]) -> Option<usize> {
+    let [..=252, size @ ..=14, value @ ..] = rest else { return None };
+    (value.len() >= usize::from(*size)).then_some(2 + usize::from(*size))
+}
+
+/// Adds the component of any length from `at` to `end`.
+#[cold]
 #[target_feature(enable = "aes,avx")]
 fn add_component(
     function: &AesHash,
@@ -73,6 +84,14 @@ fn add_component(
         at += 16;
     }
     (sum, blocks)
+}
+
+/// The 16 octets at `at`, which are there.
+#[inline]
+#[target_feature(enable = "aes,avx")]
+fn sixteen_within(octets: &[u8], at: usize) -> __m128i {
+    let block = octets[at..].first_chunk().expect("the caller has looked");
+    vector(u128::from_le_bytes(*block))
 }
 
 /// The 16 octets at `at`, or as many as there are and zeros.

@@ -23,7 +23,9 @@ const LOG_RATIO_MIN: f64 = 30.0;
 const BARS_SHARE: f64 = 0.8;
 
 /// Colours that people who see colours differently tell apart [Okabe and Ito 2008].
-const COLORS: [RGBColor; 8] = [
+///
+/// The last four are for plots with more lines than those eight.
+const COLORS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -31,7 +33,11 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
-    RGBColor(150, 140, 40),
+    RGBColor(240, 228, 66),
+    RGBColor(118, 42, 131),
+    RGBColor(140, 140, 140),
+    RGBColor(140, 81, 10),
+    RGBColor(165, 219, 160),
 ];
 
 /// A plot of lines over numbers, or of bars over categories.

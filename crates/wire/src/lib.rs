@@ -16,6 +16,7 @@ pub mod name_hash;
 pub mod signature;
 pub mod tlv;
 pub mod uri;
+pub mod url;
 
 pub use data::Data;
 pub use ids::FaceId;

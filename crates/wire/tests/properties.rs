@@ -6,6 +6,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name_hash::{digest_name, hash_name};
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
+use byname_wire::url::{UrlScheme, name_of_path, name_of_url};
 use byname_wire::{
     Component, Data, FaceId, Interest, LpPacket, NackReason, Name, NameHashKey, NameRef, NameView, PitToken,
     PrefixHashes, digest, tlv,
@@ -145,6 +146,19 @@ proptest! {
         if let Ok(name) = text.parse::<Name>() {
             prop_assert!(NameRef::new(name.value()).is_ok());
             prop_assert_eq!(name.to_string().parse::<Name>(), Ok(name));
+        }
+    }
+
+    #[test]
+    fn any_octets_are_a_url_or_an_error(octets in vec(option::weighted(0.5, any::<u8>()), 0..200)) {
+        // Every other octet has a meaning in a URL.
+        let meant = b":/?#[]@.$\"";
+        let octets: Vec<u8> = (0..).zip(octets).map(|(i, o)| o.unwrap_or(meant[i % meant.len()])).collect();
+        let schemes = [UrlScheme::Tld, UrlScheme::Site, UrlScheme::Host];
+        let names = schemes.map(|scheme| name_of_url(scheme, &octets)).into_iter().chain([name_of_path(&octets)]);
+        for name in names.flatten() {
+            prop_assert!(NameRef::new(name.value()).is_ok());
+            prop_assert!(name.as_ref().components().all(|component| !component.value.is_empty()));
         }
     }
 

@@ -1,0 +1,217 @@
+//! Names from URLs and from paths: the three schemes of [Yuan, Table 3].
+//!
+//! For experiments and tools whose names are those of the web. Input is what lists and logs of
+//! URLs hold, dirt included: a scheme or none, user names, ports, `$host`, quotes, empty labels,
+//! trailing dots, `//`. Nothing of it panics. Octets that are no part of the structure stay as
+//! they are in the components, `%20` among them; host names become lower case; query and fragment
+//! belong to the last component; empty labels and empty path segments are left out.
+//!
+//! Differs: [Yuan] does not say how the site is found. Here it is the last two labels, or three
+//! where the last is a country's (two letters) and the one before it is a word that countries
+//! register below ([`SECOND_LEVELS`]). Beside the public suffix list, which changes every week,
+//! this takes `alice.github.io` for a part of `github.io`, and misses rarer second levels
+//! (`city.kawasaki.jp`): such names have a component more or less in [`UrlScheme::Site`], and are
+//! no less names. An address in place of a host name is one label.
+//!
+//! Cost: one pass over the text, and one allocation.
+
+use thiserror::Error;
+
+use crate::PACKET_BYTES_MAX;
+use crate::name::{COMPONENTS_MAX, Component, Name};
+
+/// How the host of a URL becomes components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UrlScheme {
+    /// Label by label from the top level down: `/net/named-data/www/project`.
+    Tld,
+    /// The site, then the labels left of it from right to left: `/named-data.net/www/project`.
+    Site,
+    /// The host name as it is: `/www.named-data.net/project`.
+    Host,
+}
+
+/// Why a text gives no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// Nothing where the host should be.
+    #[error("no host")]
+    NoHost,
+    /// More components than a name may have.
+    #[error("more than {COMPONENTS_MAX} components")]
+    TooManyComponents,
+    /// Longer than any packet.
+    #[error("{0} octets, more than a packet holds")]
+    TooLong(usize),
+}
+
+/// Labels below a country's that are registries of their own, not sites.
+const SECOND_LEVELS: [&[u8]; 14] =
+    [b"ac", b"co", b"com", b"edu", b"gob", b"gov", b"gv", b"mil", b"ne", b"net", b"nom", b"or", b"org", b"sch"];
+
+/// The name of a URL, with or without `http://`: `www.named-data.net/project/`.
+///
+/// # Errors
+/// There is no host, or the name would be larger than a packet may carry.
+pub fn name_of_url(scheme: UrlScheme, url: impl AsRef<[u8]>) -> Result<Name, UrlError> {
+    let url = without_scheme(bounded(url.as_ref())?);
+    let host_end = url.iter().position(|octet| b"/?#\\".contains(octet)).unwrap_or(url.len());
+    let (authority, path) = url.split_at(host_end);
+    let host = host_of(authority).to_ascii_lowercase();
+    let labels: Vec<&[u8]> = if is_address(&host) {
+        vec![&host]
+    } else {
+        host.split(|octet| *octet == b'.').filter(|label| !label.is_empty()).collect()
+    };
+    if labels.is_empty() {
+        return Err(UrlError::NoHost);
+    }
+    let whole = match scheme {
+        UrlScheme::Tld => 1,
+        UrlScheme::Site => site_labels(&labels),
+        UrlScheme::Host => labels.len(),
+    };
+    let (below, first) = labels.split_at(labels.len() - whole);
+    let first = first.join(&b'.');
+    let components = std::iter::once(first.as_slice()).chain(below.iter().rev().copied()).chain(segments(path));
+    name(components, url.len())
+}
+
+/// The name of a path: `/home//alice/notes.txt` gives `/home/alice/notes.txt`.
+///
+/// # Errors
+/// The name would be larger than a packet may carry.
+pub fn name_of_path(path: impl AsRef<[u8]>) -> Result<Name, UrlError> {
+    let path = bounded(path.as_ref())?;
+    name(segments(path), path.len())
+}
+
+fn name<'a>(components: impl Iterator<Item = &'a [u8]>, octets: usize) -> Result<Name, UrlError> {
+    let mut value = Vec::with_capacity(octets + 8);
+    for (i, component) in components.enumerate() {
+        if i == COMPONENTS_MAX {
+            return Err(UrlError::TooManyComponents);
+        }
+        Component::generic(component).push(&mut value);
+    }
+    // Headers make a name longer than its text.
+    if value.len() > PACKET_BYTES_MAX {
+        return Err(UrlError::TooLong(value.len()));
+    }
+    Ok(Name::from_encoded(value))
+}
+
+/// Without white space and quotes around, and no longer than a packet.
+fn bounded(text: &[u8]) -> Result<&[u8], UrlError> {
+    let is_text = |octet: &u8| !octet.is_ascii_whitespace() && !b"\"'`<>".contains(octet);
+    let text = match (text.iter().position(is_text), text.iter().rposition(is_text)) {
+        (Some(first), Some(last)) => &text[first..=last],
+        _ => &[],
+    };
+    if text.len() > PACKET_BYTES_MAX { Err(UrlError::TooLong(text.len())) } else { Ok(text) }
+}
+
+/// Without `http:` and slashes before the host. A colon after anything but a scheme is a port's.
+fn without_scheme(url: &[u8]) -> &[u8] {
+    let host = url.windows(3).position(|octets| octets == b"://").map(|at| (&url[..at], &url[at + 3..]));
+    match host {
+        Some((scheme, rest)) if scheme.iter().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(octet)) => {
+            rest
+        }
+        _ => url.strip_prefix(b"//").unwrap_or(url),
+    }
+}
+
+/// Without a user's name before the host, and a port behind it.
+fn host_of(authority: &[u8]) -> &[u8] {
+    let host = authority.rsplit(|octet| *octet == b'@').next().unwrap_or_default();
+    if host.starts_with(b"[") {
+        return host.split_inclusive(|octet| *octet == b']').next().unwrap_or_default();
+    }
+    host.split(|octet| *octet == b':').next().unwrap_or_default()
+}
+
+/// Whether a host is an IP address: dots in one separate nothing that is a part of another.
+fn is_address(host: &[u8]) -> bool {
+    let number = |label: &[u8]| !label.is_empty() && label.iter().all(u8::is_ascii_digit);
+    host.starts_with(b"[") || host.split(|octet| *octet == b'.').all(number)
+}
+
+/// How many of a host's last labels are its site.
+fn site_labels(labels: &[&[u8]]) -> usize {
+    let registry = match labels {
+        [.., second, top] => top.len() == 2 && SECOND_LEVELS.contains(second),
+        _ => false,
+    };
+    labels.len().min(if registry { 3 } else { 2 })
+}
+
+/// The segments of a path that are not empty. Slashes behind a `?` or `#` separate nothing.
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let query = path.iter().position(|octet| b"?#".contains(octet)).unwrap_or(path.len());
+    let last = path[..query].iter().rposition(|octet| *octet == b'/').map_or(0, |slash| slash + 1);
+    let (directories, file) = path.split_at(last);
+    directories.split(|octet| *octet == b'/').chain(std::iter::once(file)).filter(|segment| !segment.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UrlScheme::{Host, Site, Tld};
+    use super::*;
+
+    fn of(scheme: UrlScheme, url: &str) -> String {
+        name_of_url(scheme, url).unwrap().to_string()
+    }
+
+    /// [Yuan, Table 3]
+    #[test]
+    fn the_three_schemes_of_the_paper() {
+        for url in ["http://www.named-data.net/project/", "www.named-data.net/project/", "//WWW.Named-Data.net/project"]
+        {
+            assert_eq!(of(Tld, url), "/net/named-data/www/project");
+            assert_eq!(of(Site, url), "/named-data.net/www/project");
+            assert_eq!(of(Host, url), "/www.named-data.net/project");
+        }
+    }
+
+    #[test]
+    fn sites_below_countries() {
+        assert_eq!(of(Site, "a.b.example.co.uk/x"), "/example.co.uk/b/a/x");
+        assert_eq!(of(Site, "co.uk"), "/co.uk");
+        assert_eq!(of(Site, "www.heise.de"), "/heise.de/www");
+        assert_eq!(of(Site, "com.example.org"), "/example.org/com");
+        assert_eq!(of(Site, "localhost/x"), "/localhost/x");
+    }
+
+    #[test]
+    fn paths_and_queries() {
+        assert_eq!(of(Host, "h.org//a///b.html?q=1/2&r#c/d"), "/h.org/a/b.html%3Fq%3D1%2F2%26r%23c%2Fd");
+        assert_eq!(of(Host, "h.org?q=/"), "/h.org/%3Fq%3D%2F");
+        assert_eq!(name_of_path("/home//alice/notes.txt").unwrap().to_string(), "/home/alice/notes.txt");
+        assert_eq!(name_of_path("").unwrap(), Name::default());
+        assert_eq!(name_of_path("///").unwrap(), Name::default());
+    }
+
+    #[test]
+    fn dirt_is_cleaned_or_kept_or_refused() {
+        assert_eq!(of(Tld, "  \"https://user:pw@WWW.example.com.:8080/x\" \n"), "/com/example/www/x");
+        assert_eq!(of(Tld, "..a...b..:80"), "/b/a");
+        assert_eq!(of(Tld, "$host/x"), "/$host/x".replace('$', "%24"));
+        assert_eq!(of(Tld, "192.0.2.1:80/x"), "/192.0.2.1/x");
+        assert_eq!(of(Site, "http://[2001:db8::1]:80/x").matches('/').count(), 2);
+        assert_eq!(of(Host, "example.com/a?u=http://b.org/c").matches('/').count(), 2);
+        for url in ["", " ", "http://", "/path", ":80", "...", "\"\"", "user@", "?q", "//"] {
+            assert_eq!(name_of_url(Tld, url), Err(UrlError::NoHost), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_no_packet_holds_is_refused() {
+        assert_eq!(name_of_url(Host, format!("h/{}", "a/".repeat(128))), Err(UrlError::TooManyComponents));
+        assert!(name_of_url(Host, format!("h/{}", "a/".repeat(127))).is_ok());
+        assert_eq!(name_of_url(Tld, "a.".repeat(200)), Err(UrlError::TooManyComponents));
+        assert_eq!(name_of_path(vec![b'a'; 8801]), Err(UrlError::TooLong(8801)));
+        assert_eq!(name_of_path(vec![b'a'; 8800]), Err(UrlError::TooLong(8804)));
+        assert!(name_of_path(vec![b'a'; 8796]).is_ok());
+    }
+}

@@ -37,6 +37,7 @@ use std::sync::Arc;
 use byname_wire::name_hash::{Digest, digest_name};
 use byname_wire::{Name, NameHashKey, NameView};
 
+use self::model::Window;
 use self::run::{Record, Run};
 use super::depth_set::{DEPTHS, DepthSet, SharedDepthSet};
 use super::{BURST_MAX, PrefixFib, PrefixMatch};
@@ -46,24 +47,36 @@ use crate::update::{BuildError, Change, Control, Update};
 
 /// Records in the smallest run before it is merged.
 const RECENT_MAX: usize = 256;
-/// Names whose lines are under way while one is looked up.
-const PREFETCH_AHEAD: usize = 4;
-/// Most depths to ask for ahead of one name: a processor has few line-fill buffers.
-const PREFETCH_DEPTHS_MAX: usize = 6;
 
 /// The query half.
 struct Table {
-    /// Newest first, which is smallest first: what one says, older ones are not asked.
-    tiers: [Arc<Run>; 3],
+    /// Each says what has changed since the next: what one says, the next is not asked.
+    recent: Arc<Run>,
+    middle: Arc<Run>,
+    old: Arc<Run>,
     depths: DepthSet,
+}
+
+/// How far the search for one name has come.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    /// The depth that is probed next.
+    depth: usize,
+    /// Where it will be searched in the oldest run.
+    old: Window,
 }
 
 impl Table {
     /// The rule that has this hash.
     #[inline]
     fn find(&self, hash: u64, count: &mut impl Count) -> Option<(u64, EntryId)> {
-        let record = self.tiers.iter().find_map(|run| run.find(hash, count))?;
+        let record = self.find_newer(hash, count).or_else(|| self.old.find(hash, count))?;
         record.entry.map(|entry| (record.digest.check, entry))
+    }
+
+    #[inline]
+    fn find_newer(&self, hash: u64, count: &mut impl Count) -> Option<Record> {
+        self.recent.find(hash, count).or_else(|| self.middle.find(hash, count))
     }
 
     #[inline]
@@ -76,12 +89,21 @@ impl Table {
         })
     }
 
+    /// The walk at the deepest depth with rules up to this one; its lines are asked for.
     #[inline]
-    fn prefetch(&self, name: &NameView<'_>) {
-        for depth in self.depths.down_from(name.len()).take(PREFETCH_DEPTHS_MAX) {
-            // The others are small enough for the caches.
-            self.tiers[2].prefetch(name.hash(depth));
-        }
+    fn aim(&self, name: &NameView<'_>, depth_max: usize) -> Option<Walk> {
+        let depth = self.depths.down_from(depth_max).next()?;
+        Some(Walk { depth, old: self.old.aim(name.hash(depth)) })
+    }
+
+    /// Probes what was aimed at.
+    #[inline]
+    fn probe(&self, name: &NameView<'_>, walk: &Walk) -> Option<PrefixMatch> {
+        let Digest { hash, check } = name.digest(walk.depth);
+        let newer = self.find_newer(hash, &mut ());
+        let record = newer.or_else(|| self.old.find_in(&walk.old, hash, &mut ()))?;
+        let entry = record.entry.filter(|_| record.digest.check == check)?;
+        Some(PrefixMatch { entry, depth: walk.depth })
     }
 }
 
@@ -93,14 +115,30 @@ impl PrefixFib for Table {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        for name in names.iter().take(PREFETCH_AHEAD) {
-            self.prefetch(name);
-        }
-        for (i, (name, found)) in names.iter().zip(out).enumerate() {
-            if let Some(later) = names.get(i + PREFETCH_AHEAD) {
-                self.prefetch(later);
+        out.fill(None);
+        let mut walks = [Walk::default(); BURST_MAX];
+        let mut active = [0u8; BURST_MAX];
+        let mut left = 0;
+        for (i, name) in names.iter().enumerate() {
+            if let Some(walk) = self.aim(name, name.len()) {
+                (walks[i], active[left]) = (walk, i as u8);
+                left += 1;
             }
-            *found = self.longest_match(name);
+        }
+        // A depth of each name at a time: while one name's lines are on their way, the others' are
+        // searched.
+        while left > 0 {
+            let mut kept = 0;
+            for at in 0..left {
+                let i = usize::from(active[at]);
+                out[i] = self.probe(&names[i], &walks[i]);
+                let shallower = if out[i].is_none() { walks[i].depth.checked_sub(1) } else { None };
+                if let Some(walk) = shallower.and_then(|depth| self.aim(&names[i], depth)) {
+                    (walks[i], active[kept]) = (walk, i as u8);
+                    kept += 1;
+                }
+            }
+            left = kept;
         }
     }
 
@@ -111,7 +149,7 @@ impl PrefixFib for Table {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.tiers.iter().map(|run| run.memory_bytes()).sum::<usize>()
+        size_of::<Self>() + self.recent.memory_bytes() + self.middle.memory_bytes() + self.old.memory_bytes()
     }
 }
 
@@ -148,7 +186,7 @@ impl Learned {
     pub fn new(key: NameHashKey, rules_max: usize) -> Self {
         assert!(rules_max <= 1 << 31, "positions are 32 bits");
         let empty = Arc::new(Run::empty());
-        let table = Table { tiers: [empty.clone(), empty.clone(), empty], depths: DepthSet::empty() };
+        let table = Table { recent: empty.clone(), middle: empty.clone(), old: empty, depths: DepthSet::empty() };
         Learned { key, rules_max, rules: 0, depth_rules: [0; DEPTHS], table: Arc::new(table) }
     }
 
@@ -215,20 +253,21 @@ impl Learned {
         Ok(admitted)
     }
 
-    /// Puts the records into new tiers.
-    fn tiers_with(&self, records: Vec<Record>) -> [Arc<Run>; 3] {
-        let [recent, middle, old] = self.table.tiers.clone();
-        let recent = Run::merged(&recent, records.into_iter(), true);
+    /// The table with these records too.
+    fn table_with(&self, records: Vec<Record>, depths: DepthSet) -> Table {
+        let Table { recent, middle, old, .. } = &*self.table;
+        let recent = Run::merged(recent, records.into_iter(), true);
         if recent.len() <= RECENT_MAX {
-            return [Arc::new(recent), middle, old];
+            return Table { recent: Arc::new(recent), middle: middle.clone(), old: old.clone(), depths };
         }
         let empty = Arc::new(Run::empty());
-        let middle = Run::merged(&middle, recent.records(), true);
+        let middle = Run::merged(middle, recent.records(), true);
         // The geometric mean: both merges then move as many records for each change.
         if middle.len() <= (old.len() * RECENT_MAX).isqrt().max(RECENT_MAX * RECENT_MAX.isqrt()) {
-            return [empty, Arc::new(middle), old];
+            return Table { recent: empty, middle: Arc::new(middle), old: old.clone(), depths };
         }
-        [empty.clone(), empty, Arc::new(Run::merged(&old, middle.records(), false))]
+        let old = Arc::new(Run::merged(old, middle.records(), false));
+        Table { recent: empty.clone(), middle: empty, old, depths }
     }
 }
 
@@ -249,9 +288,8 @@ impl Control<Name> for Learned {
         }
         let depths = SharedDepthSet::new(DepthSet::empty());
         (0..DEPTHS).filter(|&depth| depth_rules[depth] > 0).for_each(|depth| depths.insert(depth));
-        let tiers = self.tiers_with(records);
+        self.table = Arc::new(self.table_with(records, depths.load()));
         (self.rules, self.depth_rules) = (rules, depth_rules);
-        self.table = Arc::new(Table { tiers, depths: depths.load() });
         Ok(Update::Replace(self.query()))
     }
 

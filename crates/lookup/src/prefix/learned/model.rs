@@ -85,7 +85,7 @@ fn segments(keys: impl Iterator<Item = u64>) -> Box<[Segment]> {
 }
 
 /// Where a key is to be searched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Window {
     /// Where it should be.
     pub(super) at: usize,

@@ -2,7 +2,7 @@
 
 use byname_wire::name_hash::Digest;
 
-use super::model::{Model, search};
+use super::model::{Model, Window, search};
 use crate::count::Count;
 use crate::entry::EntryId;
 use crate::prefetch;
@@ -11,7 +11,7 @@ use crate::prefetch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) digest: Digest,
-    /// `None`: the rule was removed, whatever older tiers say.
+    /// `None`: the rule was removed, whatever older runs say.
     pub(super) entry: Option<EntryId>,
 }
 
@@ -74,27 +74,29 @@ impl Run {
     /// The record of this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64, count: &mut impl Count) -> Option<Record> {
-        let window = self.model.window(hash, count);
-        let at = search(&self.hashes, &window, count, |&other| other < hash);
+        self.find_in(&self.model.window(hash, count), hash, count)
+    }
+
+    /// Where the record of this hash will be searched; asks for what will be read first.
+    #[inline]
+    pub(super) fn aim(&self, hash: u64) -> Window {
+        let window = self.model.window(hash, &mut ());
+        if let Some(hash) = self.hashes.get(window.at) {
+            prefetch::read(hash);
+        }
+        window
+    }
+
+    /// The record of this hash, which was aimed at.
+    #[inline]
+    pub(super) fn find_in(&self, window: &Window, hash: u64, count: &mut impl Count) -> Option<Record> {
+        let at = search(&self.hashes, window, count, |&other| other < hash);
         if self.hashes.get(at) != Some(&hash) {
             return None;
         }
         count.line();
         let rest = &self.rests[at];
         Some(Record { digest: Digest { hash, check: rest.check }, entry: rest.entry })
-    }
-
-    /// Asks for the lines around where a hash should be.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        /// Hashes in a cache line.
-        const LINE: usize = 8;
-        let window = self.model.window(hash, &mut ());
-        for at in [window.at.saturating_sub(LINE).max(window.from), window.at, window.at + LINE] {
-            if let Some(hash) = self.hashes.get(at) {
-                prefetch::read(hash);
-            }
-        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

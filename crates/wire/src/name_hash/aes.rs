@@ -34,6 +34,8 @@ use crate::name::{self, NameRef};
 
 mod round;
 #[cfg(target_arch = "x86_64")]
+pub(super) mod vaes;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod x86;
 
 use round::{encrypt, round};
@@ -47,7 +49,8 @@ type Keys4 = [u128; 4];
 /// The function under one key: what is expanded from the secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct AesHash {
-    position: [Keys4; POSITIONS],
+    /// By round, then position.
+    position: [[u128; POSITIONS]; 4],
     finish: Keys4,
     fold: [u128; 11],
 }
@@ -86,7 +89,7 @@ impl AesHash {
                     blocks = 0;
                 }
                 let block = octets.iter().rev().fold(0, |block, &octet| block << 8 | u128::from(octet));
-                sum ^= four_rounds(block, &self.position[blocks]);
+                sum ^= four_rounds(block, &self.position.map(|round| round[blocks]));
                 blocks += 1;
             }
             at = end;
@@ -96,6 +99,13 @@ impl AesHash {
         }
         out.len = len;
     }
+}
+
+/// Octets of the component that `rest` begins with, if they are one block.
+#[inline]
+fn octets_of_short(rest: &[u8]) -> Option<usize> {
+    let [..=252, size @ ..=14, value @ ..] = rest else { return None };
+    (value.len() >= usize::from(*size)).then_some(2 + usize::from(*size))
 }
 
 fn digest_of(block: u128) -> Digest {

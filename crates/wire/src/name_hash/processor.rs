@@ -1,7 +1,7 @@
 //! What this processor has, and the calls of functions that are compiled for it.
 //!
-//! Equal answers come from plain code where the processor has nothing to offer. This is the only
-//! module of the crate with unsafe code: to call a function that is compiled for more than every
+//! Equal answers come from plain code where the processor has nothing to offer. Of this crate only
+//! this module, and `aes::vaes` for loads of less than a vector, have unsafe code: to call a function that is compiled for more than every
 //! processor has is safe once the processor was asked.
 #![allow(unsafe_code)]
 
@@ -13,6 +13,12 @@ use crate::name::NameRef;
 /// As [`AesHash::fill_burst`], by AES instructions; false if there are none.
 pub(super) fn aes_fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> bool {
     #[cfg(target_arch = "x86_64")]
+    if has_vaes() {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::vaes::fill_burst(function, names, out) };
+        return true;
+    }
+    #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
         // SAFETY: the processor has what the function is compiled for.
         unsafe { super::aes::x86::fill_burst(function, names, out) };
@@ -20,6 +26,15 @@ pub(super) fn aes_fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mu
     }
     let _ = (function, names, out);
     false
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_vaes() -> bool {
+    is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
 }
 
 /// Finishes prefixes with SipHash-`C`-`D`, eight at a time.
@@ -78,6 +93,34 @@ mod avx512 {
         fn rotate<const BITS: i32>(self) -> Self {
             // SAFETY: there is no `Eight` on a processor without AVX-512.
             Eight(unsafe { _mm512_rol_epi64::<BITS>(self.0) })
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::name_hash::{HashFunction, Keyed, NameHashKey, tests};
+
+    /// What [`aes_fill_burst`] falls back to where there is no VAES.
+    #[test]
+    fn aes_instructions_alone_give_the_same_digests() {
+        if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")) {
+            println!("skipped: this processor has no AES instructions");
+            return;
+        }
+        let key = NameHashKey::with_function(HashFunction::Aes, tests::SECRET);
+        let Keyed::Aes(function) = &key.0 else { unreachable!("made so above") };
+        let name = tests::name_of_many_lengths();
+        for depth in 0..=name.as_ref().len() {
+            let name = name.as_ref().prefix(depth);
+            let (mut plain, mut fast) = (PrefixHashes::default(), [PrefixHashes::default()]);
+            plain.fill_portable(&key, name);
+            // SAFETY: the processor was asked above.
+            unsafe { crate::name_hash::aes::x86::fill_burst(function, &[name], &mut fast) };
+            assert_eq!(fast[0].len, plain.len);
+            assert_eq!(fast[0].digest[..=depth], plain.digest[..=depth]);
+            assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);
         }
     }
 }

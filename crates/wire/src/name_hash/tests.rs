@@ -5,7 +5,7 @@ use siphasher::sip128::{Hasher128, SipHasher13, SipHasher24};
 use super::*;
 use crate::name::{Component, Name};
 
-const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+pub(super) const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
 fn reference<H: Hasher + Hasher128>(mut hasher: H, octets: &[u8]) -> Digest {
     hasher.write(octets);
@@ -14,7 +14,7 @@ fn reference<H: Hasher + Hasher128>(mut hasher: H, octets: &[u8]) -> Digest {
 }
 
 /// Names whose components begin and end at every place within words and blocks.
-fn name_of_many_lengths() -> Name {
+pub(super) fn name_of_many_lengths() -> Name {
     let mut name = Name::default();
     for len in [0, 1, 3, 5, 6, 7, 8, 9, 14, 15, 16, 22, 300, 2, 0, 0] {
         name = name.join(Component::generic(&vec![len as u8; len]));

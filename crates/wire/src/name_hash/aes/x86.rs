@@ -5,7 +5,7 @@ use std::arch::x86_64::{
     _mm_shuffle_epi8, _mm_xor_si128,
 };
 
-use super::{AesHash, Keys4, POSITIONS};
+use super::{AesHash, Keys4, POSITIONS, octets_of_short};
 use crate::name::{self, NameRef};
 use crate::name_hash::{Digest, PrefixHashes};
 
@@ -29,19 +29,31 @@ fn fill(function: &AesHash, name: NameRef<'_>, out: &mut PrefixHashes) {
         let Some([..=252, size @ ..=14, ..]) = value[at..].first_chunk::<16>() else { break };
         let octets = 2 + usize::from(*size);
         let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[octets]));
-        sum = _mm_xor_si128(sum, four_rounds(block, &function.position[len]));
+        sum = _mm_xor_si128(sum, four_rounds(block, &keys_at(function, len)));
         at += octets;
         len += 1;
         out.end[len] = at as u16;
         out.digest[len] = finish(function, sum);
     }
+    // The last component is too near to the name's end for the loop above.
+    fill_from(function, value, out, (at, len, sum));
+}
+
+/// Goes on with components of any length at `at`, after `len` of one block each.
+#[target_feature(enable = "aes,avx")]
+pub(super) fn fill_from(
+    function: &AesHash,
+    value: &[u8],
+    out: &mut PrefixHashes,
+    (mut at, mut len, mut sum): (usize, usize, __m128i),
+) {
     let mut blocks = len;
     while at < value.len() {
-        let keys = function.position.get(blocks);
-        if let (Some(keys), Some(octets)) = (keys, octets_of_short(&value[at..])) {
-            // The last component as a rule: too near to the name's end for the loop above.
+        if blocks < POSITIONS
+            && let Some(octets) = octets_of_short(&value[at..])
+        {
             let block = _mm_and_si128(sixteen_at(value, at), vector(MASKS[octets]));
-            sum = _mm_xor_si128(sum, four_rounds(block, keys));
+            sum = _mm_xor_si128(sum, four_rounds(block, &keys_at(function, blocks)));
             blocks += 1;
             at += octets;
         } else {
@@ -54,13 +66,6 @@ fn fill(function: &AesHash, name: NameRef<'_>, out: &mut PrefixHashes) {
         out.digest[len] = finish(function, sum);
     }
     out.len = len;
-}
-
-/// Octets of the component that `rest` begins with, if they are one block.
-#[inline]
-fn octets_of_short(rest: &[u8]) -> Option<usize> {
-    let [..=252, size @ ..=14, value @ ..] = rest else { return None };
-    (value.len() >= usize::from(*size)).then_some(2 + usize::from(*size))
 }
 
 /// Adds the component of any length from `at` to `end`.
@@ -79,7 +84,7 @@ fn add_component(
             blocks = 0;
         }
         let block = _mm_and_si128(sixteen_at(value, at), vector(MASKS[(end - at).min(16)]));
-        sum = _mm_xor_si128(sum, four_rounds(block, &function.position[blocks]));
+        sum = _mm_xor_si128(sum, four_rounds(block, &keys_at(function, blocks)));
         blocks += 1;
         at += 16;
     }
@@ -150,6 +155,11 @@ fn four_rounds(block: __m128i, keys: &Keys4) -> __m128i {
     _mm_aesenc_si128(state, _mm_setzero_si128())
 }
 
+#[inline]
+fn keys_at(function: &AesHash, position: usize) -> Keys4 {
+    function.position.each_ref().map(|round| round[position])
+}
+
 #[cold]
 #[target_feature(enable = "aes,avx")]
 fn fold(function: &AesHash, sum: __m128i) -> __m128i {
@@ -159,7 +169,7 @@ fn fold(function: &AesHash, sum: __m128i) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "aes,avx")]
-fn finish(function: &AesHash, sum: __m128i) -> Digest {
+pub(super) fn finish(function: &AesHash, sum: __m128i) -> Digest {
     let digest = four_rounds(sum, &function.finish);
     Digest { hash: _mm_cvtsi128_si64(digest) as u64, check: _mm_extract_epi64::<1>(digest) as u64 }
 }

@@ -1,0 +1,114 @@
+//! The same with four blocks in each instruction, on processors with AVX-512 and VAES.
+//!
+//! A first pass finds where the components of one block end, which is all that depends on what
+//! comes before; the second takes four of them at a time.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{
+    __m128i, __m512i, _mm_maskz_loadu_epi8, _mm_set_epi64x, _mm_setzero_si128, _mm512_aesenc_epi128,
+    _mm512_alignr_epi64, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_si128, _mm512_inserti32x4,
+    _mm512_loadu_si512, _mm512_maskz_compress_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
+};
+
+use super::{AesHash, POSITIONS, octets_of_short, x86};
+use crate::name::NameRef;
+use crate::name_hash::{Digest, PrefixHashes};
+
+/// Blocks in a vector.
+const LANES: usize = 4;
+const GROUPS: usize = POSITIONS / LANES;
+
+/// As [`AesHash::fill_burst`].
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
+pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+    let root = x86::finish(function, _mm_setzero_si128());
+    let finish = function.finish.map(|key| broadcast(key));
+    for (name, out) in names.iter().zip(out) {
+        out.digest[0] = root;
+        fill(function, &finish, *name, out);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
+fn fill(function: &AesHash, finish: &[__m512i; 4], name: NameRef<'_>, out: &mut PrefixHashes) {
+    let value = name.value();
+    let (mut at, mut len) = (0, 0);
+    while len < POSITIONS
+        && let Some(octets) = octets_of_short(&value[at..])
+    {
+        at += octets;
+        len += 1;
+        out.end[len] = at as u16;
+    }
+    // Of the last vector's lanes that no component fills, the blocks are empty.
+    out.end[len + 1..][..LANES - 1].fill(at as u16);
+    let mut sum = _mm512_setzero_si512();
+    for group in 0..len.div_ceil(LANES).min(GROUPS) {
+        let blocks = blocks(value, out.end[LANES * group..].first_chunk().expect("of 129 ends"));
+        sum = sums(function, group, blocks, sum);
+        let digests: &mut [Digest; LANES] = out.digest[1 + LANES * group..].first_chunk_mut().expect("of 129 digests");
+        // SAFETY: four digests are 64 octets, all of them written.
+        unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(sum, *finish)) };
+    }
+    if at == value.len() {
+        out.len = len;
+    } else {
+        x86::fill_from(function, value, out, (at, len, lane(sum, (len + LANES - 1) % LANES)));
+    }
+}
+
+/// The blocks of the components that end at `ends[1..]`, the first of which begins at `ends[0]`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn blocks(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
+    let block = |i: usize| {
+        let (start, end) = (usize::from(ends[i]), usize::from(ends[i + 1]));
+        let octets = (1u32 << (end - start)) - 1;
+        debug_assert!(start <= end && end <= value.len() && end - start <= 16);
+        // SAFETY: of these 16 octets only those of the mask are read: `fill` has found that many
+        // within `value` from `start` on.
+        unsafe { _mm_maskz_loadu_epi8(octets as u16, value.as_ptr().add(start).cast()) }
+    };
+    let first = _mm512_castsi128_si512(block(0));
+    let two = _mm512_inserti32x4::<1>(first, block(1));
+    _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, block(2)), block(3))
+}
+
+/// The sums up to each of four blocks, of which `before` has the last sum of the blocks before.
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn sums(function: &AesHash, group: usize, blocks: __m512i, before: __m512i) -> __m512i {
+    let keys = function.position.each_ref().map(|round| {
+        let keys: &[u128; LANES] = round[LANES * group..].first_chunk().expect("as many positions as groups of four");
+        // SAFETY: four keys are 64 octets.
+        unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
+    });
+    let zero = _mm512_setzero_si512();
+    let blocks = four_rounds(blocks, keys);
+    let pairs = _mm512_xor_si512(blocks, _mm512_alignr_epi64::<6>(blocks, zero));
+    let sums = _mm512_xor_si512(pairs, _mm512_alignr_epi64::<4>(pairs, zero));
+    let last = _mm512_castsi512_si128(_mm512_alignr_epi64::<6>(zero, before));
+    _mm512_xor_si512(sums, _mm512_broadcast_i32x4(last))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn four_rounds(blocks: __m512i, [first, second, third, fourth]: [__m512i; 4]) -> __m512i {
+    let state = _mm512_aesenc_epi128(_mm512_xor_si512(blocks, first), second);
+    let state = _mm512_aesenc_epi128(_mm512_aesenc_epi128(state, third), fourth);
+    _mm512_aesenc_epi128(state, _mm512_setzero_si512())
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn broadcast(key: u128) -> __m512i {
+    _mm512_broadcast_i32x4(_mm_set_epi64x((key >> 64) as i64, key as i64))
+}
+
+/// One of four blocks.
+#[cold]
+#[target_feature(enable = "avx512f")]
+fn lane(blocks: __m512i, lane: usize) -> __m128i {
+    _mm512_castsi512_si128(_mm512_maskz_compress_epi64(3 << (2 * lane), blocks))
+}

@@ -29,7 +29,7 @@ impl Shard {
 
     /// Where the probes for a hash begin: by its upper bits, so that order by hash is kept.
     fn home(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.slots.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
     fn next(&self, at: usize) -> usize {

@@ -89,7 +89,7 @@ impl Part {
     /// The first bucket of a key with this hash.
     #[inline]
     pub(super) fn primary(&self, hash: u64) -> u32 {
-        ((hash & 0xffff_ffff) * u64::from(self.buckets) >> 32) as u32
+        (((hash & 0xffff_ffff) * u64::from(self.buckets)) >> 32) as u32
     }
 
     /// The other bucket of an entry that may stand in `bucket`: the mirror image, so that the other
@@ -97,7 +97,7 @@ impl Part {
     #[inline]
     pub(super) fn other(&self, bucket: u32, tag: u16) -> u32 {
         let spread = u64::from(u32::from(tag).wrapping_mul(0x9e37_79b1));
-        let mirror = (spread * u64::from(self.buckets) >> 32) as u32;
+        let mirror = ((spread * u64::from(self.buckets)) >> 32) as u32;
         if mirror >= bucket { mirror - bucket } else { mirror + (self.buckets - bucket) }
     }
 

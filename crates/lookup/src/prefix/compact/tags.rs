@@ -26,9 +26,9 @@ fn slots_tagged_portable(first: u64, head: u64, tag: u16) -> u32 {
     const LANES: u64 = 0x0001_0001_0001_0001;
     const LOW: u64 = 0x7fff * LANES;
     let lanes_equal = |tags: u64| {
-        let differ = tags ^ u64::from(tag) * LANES;
+        let differ = tags ^ (u64::from(tag) * LANES);
         // Bit 15 of each 16 that are equal, exactly; then two bits apart from each other.
-        let equal = !((differ & LOW) + LOW | differ | LOW) >> 15;
+        let equal = !(((differ & LOW) + LOW) | differ | LOW) >> 15;
         (equal | equal >> 14 | equal >> 28 | equal >> 42) as u32 & 0x55
     };
     (lanes_equal(first) | lanes_equal(head) << 8) & SLOT_BITS

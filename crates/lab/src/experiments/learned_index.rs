@@ -64,6 +64,26 @@ struct Measured {
     wrong: usize,
 }
 
+const HEADS: [&str; 9] =
+    ["table", "addresses", "ns", "cycles", "ns alone", "cycles alone", "MB", "bytes a prefix", "wrong"];
+
+impl Measured {
+    /// As [`HEADS`] says.
+    fn cells(&self) -> [String; HEADS.len()] {
+        [
+            self.table.to_owned(),
+            self.addresses.to_owned(),
+            format!("{:.1}", self.ns_per_lookup),
+            format!("{:.0}", self.cycles_per_lookup),
+            format!("{:.1}", self.ns_per_lookup_alone),
+            format!("{:.0}", self.cycles_per_lookup_alone),
+            format!("{:.3}", self.resident_bytes as f64 / 1e6),
+            format!("{:.1}", self.resident_bytes as f64 / self.prefixes as f64),
+            self.wrong.to_string(),
+        ]
+    }
+}
+
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     run_ipv4(context)?;
     for rules in context.rules() {
@@ -91,62 +111,37 @@ fn run_ipv4(context: &mut Context<'_>) -> anyhow::Result<()> {
     })?;
     let by_learned = |address: u32| learned.longest_match(Ipv4Addr::from_bits(address)).map(|(_, next_hop)| next_hop);
     let by_poptrie = |address: u32| poptrie.lookup(Ipv4Addr::from_bits(address)).copied();
+    let rivals: [(_, &dyn Lookup, _); 2] =
+        [("learned", &by_learned, learned_bytes), ("poptrie", &by_poptrie, poptrie_bytes)];
     let oracle: HashMap<Ipv4Prefix, u16> = routes.iter().copied().collect();
-    let cycles_per_ns = cycles_per_ns();
-    let duration = Duration::from_secs_f64(context.seconds() / 10.0);
+    let (cycles_per_ns, duration) = (cycles_per_ns(), Duration::from_secs_f64(context.seconds() / 10.0));
 
     println!("{} prefixes; the model takes {} bytes", learned.len(), learned.model_bytes());
-    let mut table = Table::new(&[
-        "table",
-        "addresses",
-        "ns",
-        "cycles",
-        "ns alone",
-        "cycles alone",
-        "MB",
-        "bytes a prefix",
-        "wrong",
-    ]);
+    let mut table = Table::new(&HEADS);
     for (kind, addresses) in address_kinds(&routes) {
         let right: Vec<_> = addresses.iter().map(|&address| longest_match(&oracle, address)).collect();
-        let wrong = |of: &dyn Fn(u32) -> Option<u16>| {
-            addresses.iter().zip(&right).filter(|&(&address, &right)| of(address) != right).count()
-        };
-        let measured = [
-            ("learned", rates(&by_learned, &addresses, duration), learned_bytes, wrong(&by_learned)),
-            ("poptrie", rates(&by_poptrie, &addresses, duration), poptrie_bytes, wrong(&by_poptrie)),
-        ];
-        for (name, (ns, ns_alone), bytes, wrong) in measured {
+        for (name, lookup, resident_bytes) in rivals {
+            let wrong = addresses.iter().zip(&right).filter(|&(&address, &right)| lookup.one(address) != right).count();
+            let ns_per_lookup = median_ns(addresses.len(), duration, &|| lookup.all(&addresses));
+            let ns_per_lookup_alone = median_ns(addresses.len(), duration, &|| lookup.chained(&addresses));
             let measured = Measured {
                 table: name,
                 addresses: kind,
-                prefixes: learned.len(),
-                ns_per_lookup: ns,
-                cycles_per_lookup: ns * cycles_per_ns,
-                ns_per_lookup_alone: ns_alone,
-                cycles_per_lookup_alone: ns_alone * cycles_per_ns,
-                resident_bytes: bytes,
+                prefixes: oracle.len(),
+                ns_per_lookup,
+                cycles_per_lookup: ns_per_lookup * cycles_per_ns,
+                ns_per_lookup_alone,
+                cycles_per_lookup_alone: ns_per_lookup_alone * cycles_per_ns,
+                resident_bytes,
                 wrong,
             };
             context.record(&measured)?;
-            table.row([
-                name.to_owned(),
-                kind.to_owned(),
-                format!("{ns:.1}"),
-                format!("{:.0}", measured.cycles_per_lookup),
-                format!("{ns_alone:.1}"),
-                format!("{:.0}", measured.cycles_per_lookup_alone),
-                format!("{:.3}", bytes as f64 / 1e6),
-                format!("{:.1}", bytes as f64 / learned.len() as f64),
-                wrong.to_string(),
-            ]);
-            ensure!(wrong == 0, "{name} answers {wrong} of {ADDRESSES} {kind} addresses wrongly");
+            table.row(measured.cells());
+            ensure!(wrong == 0, "{name} answers {wrong} of {ADDRESSES} addresses ({kind}) wrongly");
         }
     }
     for (name, cycles, megabytes) in PAPER {
-        let blank = String::new;
-        let cells = [name.to_owned(), blank(), blank(), cycles.to_owned(), blank(), blank()];
-        table.add(cells.into_iter().chain([megabytes.to_owned(), blank(), blank()]).collect());
+        table.row([name, "", "", cycles, "", "", megabytes, "", ""].map(str::to_owned));
     }
     print!("{table}");
     Ok(())
@@ -206,14 +201,7 @@ fn longest_match(routes: &HashMap<Ipv4Prefix, u16>, address: u32) -> Option<u16>
     (0..=32).rev().find_map(|len| routes.get(&Ipv4Prefix::new(Ipv4Addr::from_bits(address), len)?).copied())
 }
 
-/// Nanoseconds a lookup, many at once and alone: medians of passes over all addresses.
-fn rates(lookup: &dyn Lookup, addresses: &[u32], duration: Duration) -> (f64, f64) {
-    (
-        median_ns(addresses.len(), duration, &|| lookup.all(addresses)),
-        median_ns(addresses.len(), duration, &|| lookup.chained(addresses)),
-    )
-}
-
+/// Nanoseconds a lookup: the median of passes over all addresses.
 fn median_ns(lookups: usize, duration: Duration, pass: &dyn Fn() -> u64) -> f64 {
     let (begin, mut passes) = (Instant::now(), Vec::new());
     while passes.len() < 3 || begin.elapsed() < duration {
@@ -227,11 +215,18 @@ fn median_ns(lookups: usize, duration: Duration, pass: &dyn Fn() -> u64) -> f64 
 
 /// Passes over addresses, compiled for each table: the lookup is inlined into its loop.
 trait Lookup {
+    fn one(&self, address: u32) -> Option<u16>;
+    /// Looks up addresses that are all known.
     fn all(&self, addresses: &[u32]) -> u64;
+    /// Looks up addresses each of which depends on the answer before.
     fn chained(&self, addresses: &[u32]) -> u64;
 }
 
 impl<F: Fn(u32) -> Option<u16>> Lookup for F {
+    fn one(&self, address: u32) -> Option<u16> {
+        self(address)
+    }
+
     fn all(&self, addresses: &[u32]) -> u64 {
         addresses.iter().map(|&address| u64::from(self(address).unwrap_or(0))).sum()
     }

@@ -24,9 +24,9 @@
 //!
 //! Cost: 24 bytes a rule and 0.1 for the model. A probe searches three runs, of which two are small;
 //! in the large one it reads the model, which caches keep, and one or two lines of hashes. A change
-//! costs a copy of the smallest run, and its shares in larger merges: each as many records as the
-//! square root of 256 times the rules, divided by 256. A merge of all rules pauses the writer, never
-//! a reader, and takes their memory twice.
+//! costs a copy of the smallest run, and its shares in the two larger merges: each moves as many
+//! records a change as the root of a 256th of the rules, 250 for 16 million. A merge of all rules
+//! pauses the writer, never a reader, and takes their memory twice.
 
 pub mod ipv4;
 mod model;

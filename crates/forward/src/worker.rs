@@ -242,21 +242,17 @@ impl Worker {
     /// Parses packets, hashes their names, and asks the memory for what they will need.
     fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
         for received in received {
-            let parsed = match parse(&received) {
-                Ok(parsed) => parsed,
-                Err(reason) => {
-                    self.drops.count(reason);
-                    continue;
-                }
-            };
-            let range = match &parsed {
-                Parsed::Interest(info) | Parsed::Nack(info) => info.name,
-                Parsed::Data(info) => info.name,
-            };
-            let hashes = &mut self.hashes[self.burst.len()];
-            let name = NameView::new(&self.key, name_in(&received.packet, range), hashes);
-            self.table.prefetch(name.full_hash());
-            self.burst.push((received, parsed));
+            match parse(&received) {
+                Ok(parsed) => self.burst.push((received, parsed)),
+                Err(reason) => self.drops.count(reason),
+            }
+        }
+        let names: smallvec::SmallVec<[NameRef<'_>; BURST_MAX]> =
+            self.burst.iter().map(|(received, parsed)| name_in(&received.packet, parsed.name())).collect();
+        let hashes = &mut self.hashes[..names.len()];
+        PrefixHashes::fill_burst(&self.key, &names, hashes);
+        for (name, hashes) in names.iter().zip(hashes) {
+            self.table.prefetch(NameView::from_filled(*name, hashes).full_hash());
         }
     }
 

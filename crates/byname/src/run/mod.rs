@@ -163,7 +163,7 @@ fn data_plane(config: &Config) -> anyhow::Result<(LongestFirst, Arc<Tables>, Wor
     let mut secret = [0; 24];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 24 octets"));
-    let key = NameHashKey::new([word(0), word(1)]);
+    let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
     let engine = LongestFirst::new(key, config.rib.routes_max.min(FIB_RULES_MAX));
     let tables = Arc::new(Tables::new(engine.query()));
     let worker = Worker::new(config.worker(), key, Arc::clone(&tables), word(2));

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byname_forward::worker::{CsPolicy, WorkerConfig};
-use byname_wire::Name;
+use byname_wire::{HashFunction, Name};
 use serde::Deserialize;
 
 pub use error::ConfigError;
@@ -129,6 +129,9 @@ pub struct Tables {
     /// Replacement policy.
     #[serde(deserialize_with = "value::cs_policy")]
     pub cs_policy: CsPolicy,
+    /// What names are hashed with, in every table.
+    #[serde(deserialize_with = "value::name_hash")]
+    pub name_hash: HashFunction,
     /// Whether Data is stored.
     pub cs_admit: bool,
     /// Whether stored Data answers.
@@ -147,6 +150,7 @@ impl Default for Tables {
             cs_packets: worker.cs_packets_max,
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
+            name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,
             strategies: value::default_strategies(),

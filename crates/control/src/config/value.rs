@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use byname_forward::strategy;
 use byname_forward::worker::CsPolicy;
-use byname_wire::{Component, Name};
+use byname_wire::{Component, HashFunction, Name};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -126,6 +126,22 @@ pub(super) fn cs_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cs
     Ok(match Written::deserialize(deserializer)? {
         Written::Lru => CsPolicy::Lru,
         Written::S3Fifo => CsPolicy::S3Fifo,
+    })
+}
+
+/// The function that names are hashed with.
+pub(super) fn name_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashFunction, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Written {
+        SipHash13,
+        SipHash24,
+        Aes,
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::SipHash13 => HashFunction::SipHash13,
+        Written::SipHash24 => HashFunction::SipHash24,
+        Written::Aes => HashFunction::Aes,
     })
 }
 

@@ -27,6 +27,16 @@ pub(crate) enum Parsed {
     Nack(InterestInfo),
 }
 
+impl Parsed {
+    /// Where the packet's name is.
+    pub fn name(&self) -> NameRange {
+        match self {
+            Parsed::Interest(info) | Parsed::Nack(info) => info.name,
+            Parsed::Data(info) => info.name,
+        }
+    }
+}
+
 /// Fields of an Interest that forwarding needs.
 #[derive(Clone, Copy)]
 pub(crate) struct InterestInfo {

@@ -216,7 +216,7 @@ impl Level {
     #[inline]
     fn bucket(&self, hash: u64) -> usize {
         let below_fingerprint = u128::from(hash << FINGERPRINT_BITS);
-        (below_fingerprint * self.buckets as u128 >> 64) as usize
+        ((below_fingerprint * self.buckets as u128) >> 64) as usize
     }
 
     #[inline]

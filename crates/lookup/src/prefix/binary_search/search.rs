@@ -40,28 +40,28 @@ pub(in crate::prefix) struct Hit {
 /// One search under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search {
-    /// The answer is at least this deep...
+    /// The deepest prefix found; zero: none yet.
     lo: usize,
-    /// ...and at most this.
+    /// No deeper one is there.
     hi: usize,
     /// The length to probe next.
     at: usize,
-    /// The deepest prefix found.
-    hit: Option<Hit>,
+    /// Of the deepest prefix found.
+    entry: EntryRef,
 }
 
 impl Search {
     /// A search over the lengths from 1 to `hi`.
     #[inline]
     pub(super) fn up_to(hi: usize) -> Self {
-        Search { lo: 0, hi, at: if hi > 0 { most_even(0, hi) } else { 0 }, hit: None }
+        Search { lo: 0, hi, at: if hi > 0 { most_even(0, hi) } else { 0 }, entry: EntryRef(0) }
     }
 
     /// A search below a prefix that is known to be there, all whose children have their prefix in
     /// the next table: that one is probed first [Yuan §4].
     #[inline]
     pub(super) fn below(hit: Hit, hi: usize) -> Self {
-        Search { lo: hit.depth, hi, at: hit.depth + 1, hit: Some(hit) }
+        Search { lo: hit.depth, hi, at: hit.depth + 1, entry: hit.entry }
     }
 
     /// The length to probe next; `None`: all is known.
@@ -76,7 +76,7 @@ impl Search {
         match found {
             Some(slot) => {
                 self.lo = self.at;
-                self.hit = Some(Hit { entry: slot.entry(), depth: self.at });
+                self.entry = slot.entry();
                 if slot.is_leaf() {
                     self.hi = self.lo;
                 }
@@ -88,9 +88,10 @@ impl Search {
         }
     }
 
+    /// The deepest prefix found.
     #[inline]
     pub(super) fn hit(&self) -> Option<Hit> {
-        self.hit
+        (self.lo > 0).then_some(Hit { entry: self.entry, depth: self.lo })
     }
 }
 

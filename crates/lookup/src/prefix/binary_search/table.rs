@@ -65,7 +65,8 @@ impl Shared {
 
 /// One table for each prefix length, and all names.
 pub(super) struct Table {
-    levels: [OnceLock<Arc<Level>>; DEPTHS],
+    /// By length.
+    levels: Box<[OnceLock<Arc<Level>>]>,
     pub(super) names: Arc<NameStore>,
     pub(super) shared: Arc<Shared>,
     /// Where searches below popular prefixes begin [Yuan §4].
@@ -74,19 +75,22 @@ pub(super) struct Table {
     prefetch: Prefetch,
     /// The table that replaces this one. Changes are made there only, so readers go there.
     next: OnceLock<Arc<Table>>,
+    /// One once `next` is set; an atomic of ours, which models follow.
+    replaced: AtomicU64,
 }
 
 impl Table {
     pub(super) fn new(options: &Options, start: Option<Arc<CTrie>>) -> io::Result<Self> {
         let word = || AtomicU64::new(0);
         Ok(Table {
-            levels: array::from_fn(|_| OnceLock::new()),
+            levels: (0..DEPTHS).map(|_| OnceLock::new()).collect(),
             names: Arc::new(NameStore::new(options.pages)?),
             shared: Arc::new(Shared { root: word(), deepest: word(), changes: word() }),
             start,
             strategy: options.strategy,
             prefetch: options.prefetch,
             next: OnceLock::new(),
+            replaced: AtomicU64::new(0),
         })
     }
 
@@ -100,6 +104,7 @@ impl Table {
             strategy: self.strategy,
             prefetch: self.prefetch,
             next: OnceLock::new(),
+            replaced: AtomicU64::new(0),
         }
     }
 
@@ -107,6 +112,7 @@ impl Table {
     pub(super) fn replace_by(&self, next: Arc<Table>) {
         let fresh = self.next.set(next).is_ok();
         assert!(fresh, "a table is replaced once");
+        self.replaced.store(1, Ordering::Release);
     }
 
     pub(super) fn level(&self, depth: usize) -> Option<&Arc<Level>> {
@@ -292,8 +298,8 @@ impl Table {
     #[inline]
     fn newest(&self) -> &Table {
         let mut table = self;
-        while let Some(next) = table.next.get() {
-            table = next;
+        while table.replaced.load(Ordering::Acquire) != 0 {
+            table = table.next.get().expect("set before");
         }
         table
     }
@@ -342,6 +348,6 @@ impl PrefixFib for Table {
     fn memory_bytes(&self) -> usize {
         let levels = self.levels.iter().filter_map(OnceLock::get).map(|level| level.memory_bytes());
         let start = self.start.as_ref().map_or(0, |start| start.memory_bytes());
-        size_of::<Self>() + levels.sum::<usize>() + self.names.memory_bytes() + start
+        size_of::<Self>() + size_of_val(&*self.levels) + levels.sum::<usize>() + self.names.memory_bytes() + start
     }
 }

@@ -21,6 +21,9 @@ use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
 
 /// Of the repetitions' time, what the machine's own rate is measured for.
 const MACHINE_SHARE: f64 = 0.2;
+/// Of what a query half counts, how much the kernel must take back when it is dropped, to be taken
+/// for all of it.
+const GIVEN_BACK_SHARE: f64 = 0.9;
 /// Seconds for a rate of updates that nobody asked for.
 const UPDATES_S_MAX: f64 = 0.5;
 
@@ -255,8 +258,12 @@ impl Run<'_> {
         drop(fib);
         let query_freed = query_only.saturating_sub(resident::bytes()?);
         let control_freed = whole.saturating_sub(query_only);
-        // The allocator keeps some of what is freed; what cannot be told apart is the query half's.
-        let query_bytes = query_freed.max(both_bytes.saturating_sub(control_freed)).min(both_bytes);
+        let query_bytes = if query_freed as f64 >= GIVEN_BACK_SHARE * counted_bytes as f64 {
+            query_freed.min(both_bytes)
+        } else {
+            // The allocator keeps what was freed: what cannot be told apart is the query half's.
+            query_freed.max(both_bytes.saturating_sub(control_freed)).min(both_bytes)
+        };
         let Options { pages, burst, threads, .. } = *self.options;
         let pages = engine.chooses_pages.then_some(pages);
         let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);

@@ -9,8 +9,9 @@
 //! independent random reads is measured on a table of the same size and pages: no engine that reads
 //! so many cache lines can be faster.
 //!
-//! Memory is what the kernel says is resident. A half of an engine is what the process shrinks by
-//! when it is dropped.
+//! Memory is what the kernel says is resident. A query half is what the process shrinks by when that
+//! is dropped; where the allocator keeps it, it is what is left without the control half, which is
+//! more than it has.
 
 mod build;
 mod check;

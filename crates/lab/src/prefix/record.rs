@@ -52,7 +52,8 @@ pub struct Record {
     pub p99_ns_per_burst: u64,
     /// Cache lines of the table that a lookup reads, where the engine can count them.
     pub cache_lines_per_lookup: Option<f64>,
-    /// Resident memory of the query half, measured.
+    /// Resident memory of the query half, measured. Too high for an engine whose halves share the
+    /// heap.
     pub bytes_per_rule: f64,
     /// Resident memory of both halves, measured.
     pub bytes_per_rule_both: f64,

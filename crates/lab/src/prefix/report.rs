@@ -8,8 +8,7 @@ use crate::experiments::Table;
 pub fn list() {
     let mut table = Table::new(&["engine", "what", "options of its own"]);
     for engine in ENGINES {
-        let takes: Vec<_> = engine.takes.iter().map(|option| format!("--{option}")).collect();
-        table.row([engine.name.to_owned(), engine.about.to_owned(), takes.join(" ")]);
+        table.row([engine.name.to_owned(), engine.about.to_owned(), engine.takes.join(", ")]);
     }
     print!("{table}");
 }

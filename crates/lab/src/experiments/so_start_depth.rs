@@ -86,10 +86,13 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
         }
         print!("{table}");
         println!("rules of each depth from 1: {:?}", &counted.depth_rules[1..]);
+        let rules = &counted.depth_rules;
+        let chosen = std::iter::once(most_likely(rules))
+            .chain([0.5, 0.75, 0.9].map(|threshold| cumulative_threshold(rules, threshold)))
+            .map(|depth| depth.map_or("none".to_owned(), |depth| depth.to_string()));
         println!(
-            "most likely: M = {:?}; cumulative 50, 75, 90 %: {:?}   ([So]: 4; 4, 5, 6)",
-            most_likely(&counted.depth_rules),
-            [0.5, 0.75, 0.9].map(|threshold| cumulative_threshold(&counted.depth_rules, threshold))
+            "M, most likely, then cumulative 50, 75, 90 %: {}; [So]: 4, 4, 5, 6",
+            chosen.collect::<Vec<_>>().join(", ")
         );
         println!("{SO}; 990,031 rules, 7.3 million names");
         let title = format!("FIB lookups saved, {} rules", table::count(workload.rules()));

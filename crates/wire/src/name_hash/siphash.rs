@@ -34,6 +34,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         let root = self.digest(&[]);
         let mut waiting = Waiting::default();
         for (i, name) in names.iter().enumerate() {
+            processor::prefetch_later(names, i);
             let value = name.value();
             let mut words = Words::new(self, value);
             let (mut len, mut at) = (0, 0);

@@ -12,6 +12,7 @@ use std::arch::x86_64::{
 
 use super::{AesHash, POSITIONS, octets_of_short, x86};
 use crate::name::NameRef;
+use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
 
 /// Blocks in a vector.
@@ -23,7 +24,8 @@ const GROUPS: usize = POSITIONS / LANES;
 pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
     let root = x86::finish(function, _mm_setzero_si128());
     let finish = function.finish.map(|key| broadcast(key));
-    for (name, out) in names.iter().zip(out) {
+    for (i, (name, out)) in names.iter().zip(out).enumerate() {
+        prefetch_later(names, i);
         out.digest[0] = root;
         fill(function, &finish, *name, out);
     }

@@ -7,13 +7,15 @@ use std::arch::x86_64::{
 
 use super::{AesHash, Keys4, POSITIONS, octets_of_short};
 use crate::name::{self, NameRef};
+use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
 
 /// As [`AesHash::fill_burst`].
 #[target_feature(enable = "aes,avx")]
 pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
     let root = finish(function, _mm_setzero_si128());
-    for (name, out) in names.iter().zip(out) {
+    for (i, (name, out)) in names.iter().zip(out).enumerate() {
+        prefetch_later(names, i);
         out.digest[0] = root;
         fill(function, *name, out);
     }

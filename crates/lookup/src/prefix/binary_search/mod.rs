@@ -1,11 +1,11 @@
 //! Longest name prefix match by binary search over prefix lengths.
 //!
-//! Implements [Yuan §3]: a hash table for each prefix length ([`level`]), probed in the order of a
-//! binary search tree ([`search`]), so that a name costs at most ⌈log2(k+1)⌉ of them for rules of up
+//! Implements [Yuan §3]: a hash table for each prefix length (`level`), probed in the order of a
+//! binary search tree (`search`), so that a name costs at most ⌈log2(k+1)⌉ of them for rules of up
 //! to k components, whatever the rules are. A rule leaves a *marker* wherever its own search comes
 //! by, or shallower tables would send the search the wrong way; a marker stores the match that its
 //! prefix inherits, so that a lookup never backtracks; a *leaf* bit ends the search at a rule that
-//! is nobody's marker. Tables hold 20-bit fingerprints, and lead to name entries ([`name_store`])
+//! is nobody's marker. Tables hold 20-bit fingerprints, and lead to name entries (`name_store`)
 //! that a rule and its markers share. Answers are exact: octets of names are compared, at each match
 //! or at the end ([`Strategy`]).
 //!
@@ -17,7 +17,7 @@
 //! - Tables grow: one that is full, or out of overflow buckets, is rebuilt at twice its size. The old
 //!   one sends its readers on, so that they see changes that came later.
 //! - Rules change while readers look up. Markers count the rules that need them; the rules below a
-//!   prefix are found by a trie of names on the control side ([`rule_trie`]). A lookup that overlaps
+//!   prefix are found by a trie of names on the control side (`rule_trie`). A lookup that overlaps
 //!   at most one change gives the answer of before or of after it; one that overlaps more is
 //!   repeated. The eighth try stands: only a writer that never pauses for a lookup's length gets
 //!   that far.
@@ -26,10 +26,10 @@
 //!
 //! Takes entry ids below 2^24 and names of up to 8,800 octets, 64 GiB of them.
 //!
-//! Cost, in bytes a rule: 17.6 for each table that has a marker of its own (three for rules of seven
-//! random components), an entry of 16 + 8 for each such table + the name, rounded up to 16, on both
-//! halves' account; and 12 on the control side. A rule that comes, goes or changes above n others
-//! visits those among them that no other rule covers.
+//! Cost, in bytes a rule: in the query half 17.6 for each table in which it has a slot that no other
+//! rule shares (three for seven random components), and an entry of 8 + 8 for each such slot + the
+//! name, rounded up to 16; on the control side 12. Seven components of 6 to 10 octets: 164 and 12. A
+//! rule that comes, changes or goes visits those below it that no other rule covers.
 
 mod changes;
 mod level;

@@ -1,24 +1,23 @@
 //! Binary search that starts deeper below popular prefixes.
 //!
 //! Implements [Yuan §4] on the tables of [`super::binary_search`]: prefixes with more than T children
-//! stand in a component trie ([`CTrie`]) that fits the cache. A lookup walks it first. Below a prefix
+//! stand in a component trie (`c_trie`) that fits the cache. A lookup walks it first. Below a prefix
 //! that it finds there, the length of the next component is probed first, so that a child of a
 //! popular prefix costs one table where it is a leaf; the search goes on among the lengths that
 //! remain. For other names it is the same search as without.
 //!
 //! To start there, every rule below a popular prefix has a marker one component below it, and one at
 //! the prefix itself, which gives the answer when the next component is unknown: then that one probe
-//! ends the search. Markers elsewhere stay as they are (see [`super::binary_search::Options`] and
-//! its search order).
+//! ends the search. The other markers stay as they are: they serve a search that begins anywhere.
 //!
 //! Differs: the paper simulates this, and does not say what follows after the first probe, nor how
 //! the trie follows changes. Here children are counted as rules come and go; a prefix enters when it
 //! has more than T, and leaves at three quarters of that. `/` never enters: it would send all names
 //! to length one.
 //!
-//! Cost beyond binary search: two markers a popular prefix and one a child, where it has none; 16
-//! octets a child-rich prefix and a few more on the control side; entering or leaving visits all
-//! rules below the prefix.
+//! Cost beyond binary search: a marker for each popular prefix and each of its children that has none
+//! at that length; on the control side a count for each prefix of more than one child. A prefix that
+//! enters or leaves makes all rules below it visited, and the trie built anew.
 
 mod c_trie;
 mod pulling;

@@ -10,6 +10,7 @@ mod compact_components;
 mod context;
 mod counting;
 mod engines;
+mod hash_functions;
 mod hashes;
 mod learned_index;
 mod papers;
@@ -44,6 +45,7 @@ const ALL: &[&Experiment] = &[
     &yuan_components::EXPERIMENT,
     &yuan_threads::EXPERIMENT,
     &yuan_level_pulling::EXPERIMENT,
+    &hash_functions::EXPERIMENT,
     &so_prefetch::EXPERIMENT,
     &so_memory::EXPERIMENT,
     &so_load_factor::EXPERIMENT,

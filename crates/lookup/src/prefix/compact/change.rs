@@ -53,7 +53,7 @@ impl Compact {
         entry: Option<EntryId>,
     ) -> Result<Option<EntryId>, BuildError> {
         let spot = self.trie.find(view);
-        let before = if let Spot::At(node) = spot { self.trie.node(node).rule() } else { None };
+        let before = if let Spot::At(node) = spot { self.trie.rule(node) } else { None };
         match entry {
             _ if before == entry => {}
             Some(_) if before.is_none() && self.rules == self.rules_max => {
@@ -77,7 +77,7 @@ impl Compact {
                 return Ok(());
             }
             Spot::At(node) => {
-                let ruled = self.trie.node(node).rule().is_some();
+                let ruled = self.trie.rule(node).is_some();
                 self.trie.set_rule(node, Some(entry));
                 self.table.set_name_rule(node, Some(entry));
                 self.refresh(node, view.check(view.len()));
@@ -112,7 +112,7 @@ impl Compact {
             return;
         }
         self.table.set_name_rule(node, None);
-        match self.trie.node(node).children() {
+        match self.trie.children(node) {
             0 => self.remove_leaf(view, node),
             1 => {
                 self.spread(node);
@@ -127,12 +127,12 @@ impl Compact {
 
     /// Adds a rule where nothing is below `parent` yet.
     fn add_leaf(&mut self, view: &NameView<'_>, parent: NodeId, entry: EntryId) -> Result<NodeId, BuildError> {
-        let above = self.trie.node(parent).depth();
+        let above = self.trie.depth(parent);
         let leaf = self.add_node(view, view.len(), parent, Some(entry))?;
         self.put(view, leaf, Answer::Leaf(entry))?;
         self.trie.attach(leaf, view.hash(above + 1));
         // The first child of a rule: lookups must go on below it now.
-        if parent != ROOT && self.trie.node(parent).children() == 1 {
+        if parent != ROOT && self.trie.children(parent) == 1 {
             self.rewrite(parent, Word::no_leaf);
         }
         Ok(leaf)
@@ -146,18 +146,18 @@ impl Compact {
         depth: usize,
         rule: Option<EntryId>,
     ) -> Result<NodeId, BuildError> {
-        let (parent, child_depth) = (self.trie.node(child).parent(), self.trie.node(child).depth());
-        let above = self.trie.node(parent).depth();
+        let (parent, child_depth) = (self.trie.parent(child), self.trie.depth(child));
+        let above = self.trie.depth(parent);
         let answer = rule.map_or_else(|| self.trie.inherited(parent), Answer::Ruled);
         let middle = self.add_node(view, depth, parent, rule)?;
         let handle = fattest(above, depth);
         let below = fattest(depth, child_depth);
         let [lower, moved] = self.digests(child, [depth + 1, below]);
-        if handle == self.trie.node(child).key().handle {
+        if handle == self.trie.key(child).handle {
             // The handle is the middle's now; the child is under another first.
-            let (key, moved) = (self.trie.node(child).key(), moved.key(child_depth));
+            let (key, moved) = (self.trie.key(child), moved.key(child_depth));
             let word = self.table.word(key, child).with_extent(moved.extent);
-            self.table.put(moved, word, child, |node| self.trie.node(node).key().hash)?;
+            self.table.put(moved, word, child, |node| self.trie.key(node).hash)?;
             self.table.hand_over(key, child, middle, Word::new(answer, depth - handle, view.check(depth)));
             self.trie.set_key(child, moved);
             self.trie.set_key(middle, Key { extent: depth - handle, ..key });
@@ -174,12 +174,12 @@ impl Compact {
     }
 
     fn remove_leaf(&mut self, view: &NameView<'_>, leaf: NodeId) {
-        let (parent, key) = (self.trie.node(leaf).parent(), self.trie.node(leaf).key());
-        let above = self.trie.node(parent).depth();
+        let (parent, key) = (self.trie.parent(leaf), self.trie.key(leaf));
+        let above = self.trie.depth(parent);
         self.table.remove(key, leaf);
         self.table.remove_name(leaf);
         self.trie.detach(leaf, view.hash(above + 1));
-        match (self.trie.node(parent).rule(), self.trie.node(parent).children()) {
+        match (self.trie.rule(parent), self.trie.children(parent)) {
             _ if parent == ROOT => {}
             (Some(rule), 0) => self.rewrite(parent, |word| word.with_answer(Answer::Leaf(rule), view.check(above))),
             (None, 1) => self.merge(view, parent),
@@ -190,12 +190,12 @@ impl Compact {
     /// Takes out a node without rule that has one child. `view` is the node's name or goes on below.
     fn merge(&mut self, view: &NameView<'_>, middle: NodeId) {
         let child = self.trie.only_child(middle);
-        let (depth, child_depth) = (self.trie.node(middle).depth(), self.trie.node(child).depth());
-        let above = self.trie.node(self.trie.node(middle).parent()).depth();
+        let (depth, child_depth) = (self.trie.depth(middle), self.trie.depth(child));
+        let above = self.trie.depth(self.trie.parent(middle));
         let [lower] = self.digests(child, [depth + 1]);
-        let (key, child_key) = (self.trie.node(middle).key(), self.trie.node(child).key());
+        let (key, child_key) = (self.trie.key(middle), self.trie.key(child));
         let handle = fattest(above, child_depth);
-        if handle == self.trie.node(middle).key().handle {
+        if handle == self.trie.key(middle).handle {
             // The middle's handle is the child's now.
             let moved = Key { extent: child_depth - handle, ..key };
             let word = self.table.word(child_key, child).with_extent(moved.extent);
@@ -220,25 +220,25 @@ impl Compact {
         rule: Option<EntryId>,
     ) -> Result<NodeId, BuildError> {
         let node = self.trie.add(view.prefix(depth), depth, parent, rule)?;
-        let hash_of = |node| self.trie.node(node).key().hash;
+        let hash_of = |node| self.trie.key(node).hash;
         self.table.add_name(node, view.hash(depth), view.prefix(depth), rule, hash_of)?;
         Ok(node)
     }
 
     /// Writes the entry of a new node, whose name is `view`'s first components.
     fn put(&mut self, view: &NameView<'_>, node: NodeId, answer: Answer) -> Result<(), BuildError> {
-        let depth = self.trie.node(node).depth();
-        let handle = fattest(self.trie.node(self.trie.node(node).parent()).depth(), depth);
+        let depth = self.trie.depth(node);
+        let handle = fattest(self.trie.depth(self.trie.parent(node)), depth);
         let key = Digest::of(view, handle).key(depth);
         let word = Word::new(answer, key.extent, view.check(depth));
         self.trie.set_key(node, key);
-        self.table.put(key, word, node, |node| self.trie.node(node).key().hash)?;
+        self.table.put(key, word, node, |node| self.trie.key(node).hash)?;
         self.note_collisions(node);
         Ok(())
     }
 
     fn rewrite(&mut self, node: NodeId, change: impl FnOnce(Word) -> Word) {
-        self.table.rewrite(self.trie.node(node).key(), node, change);
+        self.table.rewrite(self.trie.key(node), node, change);
     }
 
     /// Writes the answer of a node whose rule has changed.
@@ -251,7 +251,7 @@ impl Compact {
     fn spread(&mut self, from: NodeId) {
         let mut heirs: Vec<_> = self.trie.unruled_children(from).collect();
         while let Some(node) = heirs.pop() {
-            let [own] = self.digests(node, [self.trie.node(node).depth()]);
+            let [own] = self.digests(node, [self.trie.depth(node)]);
             self.refresh(node, own.check);
             heirs.extend(self.trie.unruled_children(node));
         }
@@ -267,7 +267,7 @@ impl Compact {
     /// Looks for entries that a lookup of this node's name would take for its own, or the other
     /// way round.
     fn note_collisions(&mut self, node: NodeId) {
-        let key = self.trie.node(node).key();
+        let key = self.trie.key(node);
         let alike: Vec<_> = self.table.look_alikes(key, node).collect();
         for (other, word) in alike {
             let own = self.table.word(key, node);
@@ -277,8 +277,8 @@ impl Compact {
 
     /// Whether a lookup of `node`'s name takes `word`, which stands under its handle, for its own.
     fn is_taken_for(&mut self, node: NodeId, word: Word) -> bool {
-        let depth = self.trie.node(node).key().handle + word.extent();
-        if depth > self.trie.node(node).depth() {
+        let depth = self.trie.key(node).handle + word.extent();
+        if depth > self.trie.depth(node) {
             return false;
         }
         let [digest] = self.digests(node, [depth]);

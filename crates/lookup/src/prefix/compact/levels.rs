@@ -29,9 +29,13 @@ pub(super) struct Seen {
     dense: u64,
 }
 
+/// Of the bits that a node keeps of its handle's hash.
+fn bit_of(hash: u64) -> usize {
+    (hash >> 8) as usize % BITS
+}
+
 fn place(depth: usize, hash: u64) -> (usize, u64) {
-    // Bits that choose neither part nor bucket.
-    let bit = (hash >> 40) as usize % BITS;
+    let bit = bit_of(hash);
     (depth * (BITS / 64) + bit / 64, 1 << (bit % 64))
 }
 
@@ -92,7 +96,7 @@ impl LevelsWriter {
         if level.handles > SPARSE_MAX {
             level.counts = Vec::new();
             set(&levels.dense, mask);
-        } else if let Some(count) = level.counts.get_mut((hash >> 40) as usize % BITS) {
+        } else if let Some(count) = level.counts.get_mut(bit_of(hash)) {
             *count += 1;
             let (word, bit) = place(depth, hash);
             set(&levels.filters[word], bit);
@@ -111,7 +115,7 @@ impl LevelsWriter {
                 word.store(0, Ordering::Release);
             }
             clear(&levels.dense, 1 << depth);
-        } else if let Some(count) = level.counts.get_mut((hash >> 40) as usize % BITS) {
+        } else if let Some(count) = level.counts.get_mut(bit_of(hash)) {
             *count -= 1;
             if *count == 0 {
                 let (word, bit) = place(depth, hash);

@@ -247,9 +247,9 @@ impl Control<Name> for Compact {
         Self::check(changes)?;
         let sets = changes.iter().filter(|change| matches!(change, Change::Set(..))).count();
         // A rule may bring a branch above it.
-        self.table.reserve(2 * sets, self.trie.ids() + 2 * sets, |node| self.trie.node(node).key().hash)?;
+        self.table.reserve(2 * sets, self.trie.ids() + 2 * sets, |node| self.trie.key(node).hash)?;
         self.change_all(changes)?;
-        let replaced = self.table.finish(|node| self.trie.node(node).key().hash)?;
+        let replaced = self.table.finish(|node| self.trie.key(node).hash)?;
         Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
     }
 

@@ -121,25 +121,23 @@ impl Table {
     /// Grows the parts that are nearly full, and says whether readers need a new query half. To be
     /// called when a batch is applied.
     pub(super) fn finish(&mut self, hash_of: impl Fn(NodeId) -> u64) -> io::Result<bool> {
-        let mut parts = self.query.parts.clone();
         let mut grown = false;
         for i in 0..PARTS {
-            let (slots, side) = (parts[i].slots(), &mut self.sides[i]);
+            let (slots, side) = (self.query.parts[i].slots(), &mut self.sides[i]);
             if side.stale > slots / 8 {
-                parts[i].refresh_filters();
+                self.query.parts[i].refresh_filters();
                 side.stale = 0;
             }
+            let used = side.used;
             let full = if slots < SMALL { FULL_SMALL } else { FULL };
             let soon = if slots < SMALL || grown { full } else { FULL_SOON };
-            let used = side.used;
             if used * 100 > slots * soon {
                 let (part, side) = self.refilled(i, buckets_for(used + used / 4), &hash_of)?;
+                let mut parts = self.query.parts.clone();
                 (parts[i], self.sides[i]) = (Arc::new(part), side);
+                self.publish(parts);
                 grown = true;
             }
-        }
-        if grown {
-            self.publish(parts);
         }
         Ok(std::mem::take(&mut self.replaced))
     }

@@ -18,18 +18,27 @@ pub(super) const ROOT: NodeId = NodeId(0);
 
 /// A rule, or a prefix below which rules branch, or `/`.
 #[derive(Clone, Copy)]
-pub(super) struct Node {
+struct Node {
     name: NameAt,
-    /// Of the handle.
+    /// Of the handle: its tag, and what of its hash tells the bucket and the part.
     tag: u16,
+    bucket_hash: u32,
+    part_hash: u8,
     depth: u8,
     /// Depth of the handle: the fattest on the edge that ends here.
     handle: u8,
-    /// Of the handle.
-    hash: u64,
     parent: NodeId,
     /// The rule's entry plus one; zero: a branch without a rule.
     rule: u32,
+    /// What nodes with children, or without rules, have besides; [`NO_BRANCH`]: a leaf.
+    branch: u32,
+}
+
+const NO_BRANCH: u32 = u32::MAX;
+
+/// Where rules go on below a node.
+#[derive(Clone, Copy)]
+struct Branch {
     children: u32,
     /// All children, by exclusive or: of one child, itself.
     children_xor: u32,
@@ -37,26 +46,6 @@ pub(super) struct Node {
     unruled: NodeId,
     next_unruled: NodeId,
     previous_unruled: NodeId,
-}
-
-impl Node {
-    pub(super) fn rule(&self) -> Option<EntryId> {
-        self.rule.checked_sub(1).map(EntryId)
-    }
-    pub(super) fn children(&self) -> usize {
-        self.children as usize
-    }
-    pub(super) fn parent(&self) -> NodeId {
-        self.parent
-    }
-    pub(super) fn depth(&self) -> usize {
-        usize::from(self.depth)
-    }
-    /// What the query half knows its entry by.
-    pub(super) fn key(&self) -> Key {
-        let (handle, extent) = (self.handle.into(), usize::from(self.depth - self.handle));
-        Key { handle, hash: self.hash, tag: self.tag, extent }
-    }
 }
 
 /// Where a name is, or would be, in the trie.
@@ -76,6 +65,8 @@ pub(super) struct Trie {
     /// Nodes in use or free: the next one is new.
     unused: u32,
     free: Vec<NodeId>,
+    branches: Vec<Branch>,
+    free_branches: Vec<u32>,
     names: Names,
     edges: Edges,
 }
@@ -86,15 +77,77 @@ pub(super) struct TrieFull;
 
 impl Trie {
     pub(super) fn new() -> Self {
-        let mut trie =
-            Trie { nodes: Vec::new(), unused: 0, free: Vec::new(), names: Names::default(), edges: Edges::new() };
+        let mut trie = Trie {
+            nodes: Vec::new(),
+            unused: 0,
+            free: Vec::new(),
+            branches: Vec::new(),
+            free_branches: Vec::new(),
+            names: Names::default(),
+            edges: Edges::new(),
+        };
         let root = trie.add(NameRef::ROOT, 0, NONE, None).expect("an empty trie has room");
         debug_assert_eq!(root, ROOT);
         trie
     }
 
-    pub(super) fn node(&self, id: NodeId) -> &Node {
+    fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize / CHUNK][id.0 as usize % CHUNK]
+    }
+
+    pub(super) fn rule(&self, id: NodeId) -> Option<EntryId> {
+        self.node(id).rule.checked_sub(1).map(EntryId)
+    }
+
+    pub(super) fn parent(&self, id: NodeId) -> NodeId {
+        self.node(id).parent
+    }
+
+    pub(super) fn depth(&self, id: NodeId) -> usize {
+        self.node(id).depth.into()
+    }
+
+    pub(super) fn children(&self, id: NodeId) -> usize {
+        self.branch(id).map_or(0, |branch| branch.children as usize)
+    }
+
+    /// What the query half knows a node's entry by.
+    pub(super) fn key(&self, id: NodeId) -> Key {
+        let node = self.node(id);
+        Key {
+            handle: node.handle.into(),
+            hash: u64::from(node.part_hash) << 32 | u64::from(node.bucket_hash),
+            tag: node.tag,
+            extent: (node.depth - node.handle).into(),
+        }
+    }
+
+    fn branch(&self, id: NodeId) -> Option<&Branch> {
+        self.branches.get(self.node(id).branch as usize)
+    }
+
+    /// Made if there is none.
+    fn branch_mut(&mut self, id: NodeId) -> &mut Branch {
+        let mut at = self.node(id).branch;
+        if at == NO_BRANCH {
+            let empty =
+                Branch { children: 0, children_xor: 0, unruled: NONE, next_unruled: NONE, previous_unruled: NONE };
+            at = self.free_branches.pop().unwrap_or(self.branches.len() as u32);
+            match self.branches.get_mut(at as usize) {
+                Some(free) => *free = empty,
+                None => self.branches.push(empty),
+            }
+            self.node_mut(id).branch = at;
+        }
+        &mut self.branches[at as usize]
+    }
+
+    /// Frees what a node has as a branch, once it is none.
+    fn prune(&mut self, id: NodeId) {
+        if self.children(id) == 0 && self.node(id).branch != NO_BRANCH {
+            let branch = std::mem::replace(&mut self.node_mut(id).branch, NO_BRANCH);
+            self.free_branches.push(branch);
+        }
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node {
@@ -114,6 +167,8 @@ impl Trie {
     pub(super) fn memory_bytes(&self) -> usize {
         self.nodes.len() * (CHUNK * size_of::<Node>() + size_of::<Box<[Node]>>())
             + self.free.capacity() * size_of::<NodeId>()
+            + self.branches.capacity() * size_of::<Branch>()
+            + self.free_branches.capacity() * size_of::<u32>()
             + self.names.memory_bytes()
             + self.edges.memory_bytes()
     }
@@ -140,22 +195,22 @@ impl Trie {
         if let Some(octet) = self.name(node).first() {
             prefetch::read(octet);
         }
-        Some(self.node(node).hash)
+        Some(self.key(node).hash)
     }
 
     /// Walks from the root towards `view`.
     pub(super) fn find(&self, view: &NameView<'_>) -> Spot {
         let mut at = ROOT;
         loop {
-            let depth = self.node(at).depth();
+            let depth = self.depth(at);
             if depth == view.len() {
                 return Spot::At(at);
             }
             let first = view.prefix(depth + 1);
             let is_it = |node| self.node(node).parent == at && self.name(node).starts_with(first.value());
             let Some(child) = self.edges.find(view.hash(depth + 1), is_it) else { return Spot::Below(at) };
-            let shared = shared_depth(self.name(child), view, depth + 1, self.node(child).depth());
-            if shared < self.node(child).depth() {
+            let shared = shared_depth(self.name(child), view, depth + 1, self.depth(child));
+            if shared < self.depth(child) {
                 return Spot::Within { child, depth: shared };
             }
             at = child;
@@ -183,16 +238,13 @@ impl Trie {
         let node = Node {
             name,
             tag: 0,
+            bucket_hash: 0,
+            part_hash: 0,
             depth: depth as u8,
             handle: 0,
-            hash: 0,
             parent,
             rule: rule.map_or(0, |entry| entry.0 + 1),
-            children: 0,
-            children_xor: 0,
-            unruled: NONE,
-            next_unruled: NONE,
-            previous_unruled: NONE,
+            branch: NO_BRANCH,
         };
         if self.nodes.len() == id.0 as usize / CHUNK {
             self.nodes.push(vec![node; CHUNK].into());
@@ -204,7 +256,8 @@ impl Trie {
     /// Sets where the query half finds a node.
     pub(super) fn set_key(&mut self, id: NodeId, key: Key) {
         let node = self.node_mut(id);
-        (node.handle, node.hash, node.tag) = (key.handle as u8, key.hash, key.tag);
+        (node.handle, node.tag) = (key.handle as u8, key.tag);
+        (node.bucket_hash, node.part_hash) = (key.hash as u32, (key.hash >> 32) as u8);
     }
 
     /// Sets or takes away a node's rule.
@@ -229,6 +282,9 @@ impl Trie {
     pub(super) fn detach(&mut self, child: NodeId, first: u64) {
         self.edges.remove(first, child);
         self.disown(child);
+        if self.node(self.parent(child)).rule != 0 {
+            self.prune(self.parent(child));
+        }
         self.release(child);
     }
 
@@ -244,7 +300,7 @@ impl Trie {
 
     /// Takes out a node with one child, which takes its place: [`Trie::split`] undone.
     pub(super) fn merge(&mut self, middle: NodeId, upper: u64, lower: u64) -> NodeId {
-        let child = NodeId(self.node(middle).children_xor);
+        let child = self.only_child(middle);
         self.edges.remove(lower, child);
         self.disown(child);
         self.edges.replace(upper, middle, child);
@@ -257,49 +313,42 @@ impl Trie {
 
     /// The only child of a node that has one.
     pub(super) fn only_child(&self, id: NodeId) -> NodeId {
-        debug_assert_eq!(self.node(id).children, 1);
-        NodeId(self.node(id).children_xor)
+        let branch = self.branch(id).expect("it has a child");
+        debug_assert_eq!(branch.children, 1);
+        NodeId(branch.children_xor)
     }
 
     /// Children of a node that have no rules.
     pub(super) fn unruled_children(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
-        let mut at = self.node(id).unruled;
-        std::iter::from_fn(move || {
-            let here = at;
-            (here != NONE).then(|| {
-                at = self.node(here).next_unruled;
-                here
-            })
-        })
+        let first = self.branch(id).map(|branch| branch.unruled);
+        let after = |node: &NodeId| self.branch(*node).map(|branch| branch.next_unruled).filter(|&next| next != NONE);
+        std::iter::successors(first.filter(|&first| first != NONE), after)
     }
 
     /// What names that end at a node are answered.
     pub(super) fn answer(&self, id: NodeId) -> Answer {
-        let node = self.node(id);
-        match node.rule() {
-            Some(rule) if node.children == 0 => Answer::Leaf(rule),
+        match self.rule(id) {
+            Some(rule) if self.children(id) == 0 => Answer::Leaf(rule),
             Some(rule) => Answer::Ruled(rule),
-            None => self.inherited(node.parent),
+            None => self.inherited(self.parent(id)),
         }
     }
 
     /// What names that end just below a node are answered.
     pub(super) fn inherited(&self, mut above: NodeId) -> Answer {
         while above != ROOT {
-            let node = self.node(above);
-            if let Some(rule) = node.rule() {
-                return Answer::Inherited(rule, node.depth());
+            if let Some(rule) = self.rule(above) {
+                return Answer::Inherited(rule, self.depth(above));
             }
-            above = node.parent;
+            above = self.parent(above);
         }
         Answer::Bare
     }
 
     fn adopt(&mut self, child: NodeId) {
-        let parent = self.node(child).parent;
-        let node = self.node_mut(parent);
-        node.children += 1;
-        node.children_xor ^= child.0;
+        let above = self.branch_mut(self.parent(child));
+        above.children += 1;
+        above.children_xor ^= child.0;
         if self.node(child).rule == 0 {
             self.link_unruled(child);
         }
@@ -309,34 +358,34 @@ impl Trie {
         if self.node(child).rule == 0 {
             self.unlink_unruled(child);
         }
-        let parent = self.node(child).parent;
-        let node = self.node_mut(parent);
-        node.children -= 1;
-        node.children_xor ^= child.0;
+        let parent = self.parent(child);
+        let above = self.branch_mut(parent);
+        above.children -= 1;
+        above.children_xor ^= child.0;
     }
 
     fn link_unruled(&mut self, child: NodeId) {
-        let parent = self.node(child).parent;
-        let first = std::mem::replace(&mut self.node_mut(parent).unruled, child);
+        let first = std::mem::replace(&mut self.branch_mut(self.parent(child)).unruled, child);
         if first != NONE {
-            self.node_mut(first).previous_unruled = child;
+            self.branch_mut(first).previous_unruled = child;
         }
-        let node = self.node_mut(child);
-        (node.next_unruled, node.previous_unruled) = (first, NONE);
+        let branch = self.branch_mut(child);
+        (branch.next_unruled, branch.previous_unruled) = (first, NONE);
     }
 
     fn unlink_unruled(&mut self, child: NodeId) {
-        let Node { parent, next_unruled: next, previous_unruled: previous, .. } = *self.node(child);
+        let Branch { next_unruled: next, previous_unruled: previous, .. } = *self.branch_mut(child);
         match previous {
-            NONE => self.node_mut(parent).unruled = next,
-            previous => self.node_mut(previous).next_unruled = next,
+            NONE => self.branch_mut(self.parent(child)).unruled = next,
+            previous => self.branch_mut(previous).next_unruled = next,
         }
         if next != NONE {
-            self.node_mut(next).previous_unruled = previous;
+            self.branch_mut(next).previous_unruled = previous;
         }
     }
 
     fn release(&mut self, id: NodeId) {
+        self.prune(id);
         self.names.remove(self.node(id).name);
         self.free.push(id);
     }

@@ -18,10 +18,12 @@ use crate::prefetch;
 /// Parts of a table that changes: each grows by itself, so that no growth takes long.
 const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
 const BUCKETS_MIN: u32 = 8;
-/// A part above this share of its slots, in percent, is the next to grow.
-const FULL_SOON: usize = 92;
-/// A part above this grows at once.
+/// A part above this share of its slots, in percent, grows at once.
 const FULL: usize = 94;
+/// And one that lacks no more than this of it is the next to grow.
+const SOON: usize = 2;
+/// Entries to move before other parts wait for the next batch: some tens of milliseconds.
+const MOVED_MAX: usize = 200_000;
 /// Small parts fill less evenly: with fewer slots than this, they grow at [`FULL_SMALL`].
 const SMALL: usize = 600;
 const FULL_SMALL: usize = 75;
@@ -121,24 +123,31 @@ impl Table {
     /// Grows the parts that are nearly full, and says whether readers need a new query half. To be
     /// called when a batch is applied.
     pub(super) fn finish(&mut self, hash_of: impl Fn(NodeId) -> u64) -> io::Result<bool> {
-        let mut grown = false;
-        for i in 0..PARTS {
-            let (slots, side) = (self.query.parts[i].slots(), &mut self.sides[i]);
-            if side.stale > slots / 8 {
-                self.query.parts[i].refresh_filters();
+        for (part, side) in self.query.parts.iter().zip(&mut self.sides) {
+            if side.stale > part.slots() / 8 {
+                part.refresh_filters();
                 side.stale = 0;
             }
-            let used = side.used;
-            let full = if slots < SMALL { FULL_SMALL } else { FULL };
-            let soon = if slots < SMALL || grown { full } else { FULL_SOON };
-            if used * 100 > slots * soon {
+        }
+        let fill = |part: &Part, side: &Side| {
+            let full = if part.slots() < SMALL { FULL_SMALL } else { FULL };
+            side.used * 100 / part.slots() + (100 - full)
+        };
+        if self.query.parts.iter().zip(&self.sides).all(|(part, side)| fill(part, side) < 100 - SOON) {
+            return Ok(std::mem::take(&mut self.replaced));
+        }
+        // Parts fill alike: those that are nearly as full grow with it, or readers would need a new
+        // query half for each.
+        let (mut parts, mut moved) = (self.query.parts.clone(), 0);
+        for i in 0..PARTS {
+            let (fill, used) = (fill(&parts[i], &self.sides[i]), self.sides[i].used);
+            if fill >= 100 || (fill >= 100 - 3 * SOON && moved < MOVED_MAX) {
                 let (part, side) = self.refilled(i, buckets_for(used + used / 4), &hash_of)?;
-                let mut parts = self.query.parts.clone();
                 (parts[i], self.sides[i]) = (Arc::new(part), side);
-                self.publish(parts);
-                grown = true;
+                moved += used;
             }
         }
+        self.publish(parts);
         Ok(std::mem::take(&mut self.replaced))
     }
 

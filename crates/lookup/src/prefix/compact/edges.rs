@@ -77,7 +77,7 @@ impl Shard {
     }
 
     fn grow(&mut self) {
-        let larger = Shard::new(self.slots.len() * 3 / 2);
+        let larger = Shard::new(self.slots.len() * 5 / 4);
         let old = std::mem::replace(self, larger);
         for &slot in old.slots.iter().filter(|&&slot| slot != 0) {
             self.add(slot);
@@ -118,7 +118,7 @@ impl Edges {
     /// Adds an edge that is not there.
     pub(super) fn add(&mut self, hash: u64, node: NodeId) {
         let shard = &mut self.0[Self::shard(hash)];
-        if (shard.used + 1) * 4 > shard.slots.len() * 3 {
+        if (shard.used + 1) * 5 > shard.slots.len() * 4 {
             shard.grow();
         }
         shard.add(hash << 32 | u64::from(node.0 + 1));

@@ -59,6 +59,10 @@ pub(super) struct Table {
     pages: Pages,
     /// Names that readers compare, in exact mode.
     exact: Option<ExactWriter>,
+    /// Entries that every part has room for, at least.
+    room: usize,
+    /// A part is to grow, or to have its filters made anew, when the batch is applied.
+    is_due: bool,
     /// Readers have another query half than `query`.
     replaced: bool,
 }
@@ -70,7 +74,16 @@ impl Table {
         let (parts, sides): (Vec<_>, _) = made.into_iter().unzip();
         let parts = parts.into_iter().map(Arc::new).collect();
         let query = Query { shared, parts, exact: exact.as_ref().map(|exact| exact.names().clone()) };
-        Ok(Table { query: Arc::new(query), sides, levels: LevelsWriter::new(), pages, exact, replaced: false })
+        Ok(Table {
+            query: Arc::new(query),
+            sides,
+            levels: LevelsWriter::new(),
+            pages,
+            exact,
+            room: 0,
+            is_due: false,
+            replaced: false,
+        })
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
@@ -92,9 +105,13 @@ impl Table {
     pub(super) fn reserve(&mut self, entries: usize, ids: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
         // Twice the fair share: keyed hashes spread evenly, small numbers less so.
         let share = entries.div_ceil(PARTS) * 2 + 8;
-        let lacks = |(part, side): (&Arc<Part>, &Side)| side.used + share > part.slots() * 97 / 100;
+        if share > self.room {
+            let parts = self.query.parts.iter().zip(&self.sides);
+            let room = parts.map(|(part, side)| (part.slots() * 97 / 100).saturating_sub(side.used));
+            self.room = room.min().expect("there are parts");
+        }
         let cramped = self.exact.as_ref().is_some_and(|exact| !exact.has_room(entries, ids));
-        if entries > 0 && (cramped || self.query.parts.iter().zip(&self.sides).any(lacks)) {
+        if entries > 0 && (cramped || share > self.room) {
             if let Some(exact) = &mut self.exact {
                 exact.rebuild(entries, ids)?;
             }
@@ -123,25 +140,24 @@ impl Table {
     /// Grows the parts that are nearly full, and says whether readers need a new query half. To be
     /// called when a batch is applied.
     pub(super) fn finish(&mut self, hash_of: impl Fn(NodeId) -> u64) -> io::Result<bool> {
+        if !std::mem::take(&mut self.is_due) {
+            return Ok(std::mem::take(&mut self.replaced));
+        }
         for (part, side) in self.query.parts.iter().zip(&mut self.sides) {
             if side.stale > part.slots() / 8 {
                 part.refresh_filters();
                 side.stale = 0;
             }
         }
-        let fill = |part: &Part, side: &Side| {
-            let full = if part.slots() < SMALL { FULL_SMALL } else { FULL };
-            side.used * 100 / part.slots() + (100 - full)
-        };
-        if self.query.parts.iter().zip(&self.sides).all(|(part, side)| fill(part, side) < 100 - SOON) {
+        if !self.query.parts.iter().zip(&self.sides).any(|(part, side)| side.lacks(part, SOON)) {
             return Ok(std::mem::take(&mut self.replaced));
         }
         // Parts fill alike: those that are nearly as full grow with it, or readers would need a new
         // query half for each.
         let (mut parts, mut moved) = (self.query.parts.clone(), 0);
         for i in 0..PARTS {
-            let (fill, used) = (fill(&parts[i], &self.sides[i]), self.sides[i].used);
-            if fill >= 100 || (fill >= 100 - 3 * SOON && moved < MOVED_MAX) {
+            let (side, used) = (&self.sides[i], self.sides[i].used);
+            if side.lacks(&parts[i], 0) || (side.lacks(&parts[i], 3 * SOON) && moved < MOVED_MAX) {
                 let (part, side) = self.refilled(i, buckets_for(used + used / 4), &hash_of)?;
                 (parts[i], self.sides[i]) = (Arc::new(part), side);
                 moved += used;
@@ -214,6 +230,8 @@ impl Table {
             // Rare: room was made ahead. Everything anew, for the reason given there.
             self.rebuild(self.sides[i].used / 4 + 8, &hash_of)?;
         }
+        self.room = self.room.saturating_sub(1);
+        self.is_due |= self.sides[i].lacks(&self.query.parts[i], SOON);
         Ok(())
     }
 
@@ -238,9 +256,11 @@ impl Table {
         let (part, place) = self.place(key, owner);
         let stale = part.word(place).is_alternate();
         part.clear(place);
+        let slots = part.slots();
         let side = &mut self.sides[i];
         side.used -= 1;
         side.stale += usize::from(stale);
+        self.is_due |= side.stale > slots / 8;
         self.levels.remove(&self.query.shared.levels, key.handle, key.hash);
     }
 
@@ -278,6 +298,12 @@ impl Table {
 }
 
 impl Side {
+    /// Whether no more than `percent` of the part are left before it is full.
+    fn lacks(&self, part: &Part, percent: usize) -> bool {
+        let full = if part.slots() < SMALL { FULL_SMALL } else { FULL };
+        self.used * 100 > part.slots() * (full - percent)
+    }
+
     fn insert(&mut self, part: &Part, hash: u64, tag: u16, word: Word, owner: NodeId) -> Option<Place> {
         let owners = &mut self.owners;
         let mut moved = |from: Place, to: Place| owners[to.index()] = owners[from.index()];

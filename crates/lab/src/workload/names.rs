@@ -113,16 +113,18 @@ impl NameSet {
         values as f64 / self.len() as f64
     }
 
-    /// Takes name `i` as it is taken from a packet: decoded and checked.
+    /// Takes name `i` out of its Name element. That its components are well-formed was checked when
+    /// it was prepared, as a packet's decoder does; to find them is part of hashing.
     #[inline]
     pub fn parse(&self, i: usize) -> Result<NameRef<'_>, DecodeError> {
         let start = self.starts[i] as usize;
         let end = self.starts.get(i + 1).map_or(self.octets.len(), |&end| end as usize);
         let element = tlv::Reader::new(&self.octets[start..end]).next_tlv()?.ok_or(DecodeError::Truncated)?;
-        NameRef::new(element.value)
+        Ok(NameRef::new_checked_before(element.value))
     }
 
     fn push(&mut self, name: &[u8]) {
+        assert!(NameRef::new(name).is_ok(), "generated names are well-formed");
         self.starts.push(self.octets.len() as u32);
         tlv::push_tlv(&mut self.octets, types::NAME, name);
     }

@@ -10,11 +10,46 @@ use std::sync::Arc;
 
 use byname_forward::FaceId;
 use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables};
+use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first, two_stage};
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
-use byname_wire::{Name, NameRef};
+use byname_wire::{Name, NameHashKey, NameRef};
 
 /// The control half of any prefix engine.
 pub type FibEngine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
+
+/// The engines that a FIB can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FibEngineKind {
+    /// [`Compact`].
+    #[default]
+    Compact,
+    /// [`Compact`] in its exact mode.
+    CompactExact,
+    /// [`LongestFirst`].
+    LongestFirst,
+    /// [`TwoStage`].
+    TwoStage,
+}
+
+impl FibEngineKind {
+    /// An empty engine for at most `rules_max` rules, for names hashed under `key`.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn build(self, key: NameHashKey, rules_max: usize) -> Result<FibEngine, BuildError> {
+        let compact = |exact| Compact::new(key, &compact::Options { rules_max, exact, ..compact::Options::default() });
+        let table = longest_first::Options { rules_max, ..longest_first::Options::default() };
+        Ok(match self {
+            FibEngineKind::Compact => Box::new(compact(false)?),
+            FibEngineKind::CompactExact => Box::new(compact(true)?),
+            FibEngineKind::LongestFirst => Box::new(LongestFirst::with_options(key, table)?),
+            FibEngineKind::TwoStage => {
+                Box::new(TwoStage::with_options(key, two_stage::Options { table, ..two_stage::Options::default() })?)
+            }
+        })
+    }
+}
 
 /// Changes that are applied at once at most: bounds the memory that they take.
 const BATCH_MAX: usize = 4096;

@@ -12,6 +12,7 @@ use std::sync::mpsc;
 
 use anyhow::Context;
 use byname_control::config::{Authorization, Config, InitialFace, Reach, RightSigner, default_toml};
+use byname_control::fib_writer::FibEngine;
 use byname_control::metrics::{MetricsServer, Snapshot};
 use byname_control::mgmt::tlv::{origin, route_flags};
 use byname_control::rib::Route;
@@ -21,8 +22,6 @@ use byname_face::face::CreateFaceError;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig};
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, Worker};
-use byname_lookup::prefix::LongestFirst;
-use byname_lookup::update::Control;
 use byname_wire::NameHashKey;
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -97,8 +96,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         readvertise: config.rib.readvertise.clone(),
     };
     let forwarder = Forwarder { handle: handle.clone(), internal: running.internal, events: running.events };
-    let control = service::start(control_config, forwarder, Box::new(engine), tables)
-        .context("cannot start the control thread")?;
+    let control =
+        service::start(control_config, forwarder, engine, tables).context("cannot start the control thread")?;
     // Only now: whoever connects at once is to find management answering.
     handle.add_ports(std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
@@ -159,12 +158,12 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
 }
 
 /// The FIB, what publishes it, and the worker that reads it; all under one secret key.
-fn data_plane(config: &Config) -> anyhow::Result<(LongestFirst, Arc<Tables>, Worker)> {
+fn data_plane(config: &Config) -> anyhow::Result<(FibEngine, Arc<Tables>, Worker)> {
     let mut secret = [0; 24];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 24 octets"));
     let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
-    let engine = LongestFirst::new(key, config.rib.routes_max.min(FIB_RULES_MAX));
+    let engine = config.tables.fib.build(key, config.rib.routes_max.min(FIB_RULES_MAX)).context("the FIB")?;
     let tables = Arc::new(Tables::new(engine.query()));
     let worker = Worker::new(config.worker(), key, Arc::clone(&tables), word(2));
     Ok((engine, tables, worker))

@@ -22,6 +22,8 @@ use byname_forward::worker::{CsPolicy, WorkerConfig};
 use byname_wire::{HashFunction, Name};
 use serde::Deserialize;
 
+use crate::fib_writer::FibEngineKind;
+
 pub use error::ConfigError;
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
@@ -129,6 +131,9 @@ pub struct Tables {
     /// Replacement policy.
     #[serde(deserialize_with = "value::cs_policy")]
     pub cs_policy: CsPolicy,
+    /// The engine that finds the longest prefix of a name.
+    #[serde(deserialize_with = "value::fib")]
+    pub fib: FibEngineKind,
     /// What names are hashed with, in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -150,6 +155,7 @@ impl Default for Tables {
             cs_packets: worker.cs_packets_max,
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
+            fib: FibEngineKind::default(),
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,

@@ -41,6 +41,7 @@ fn values_are_written_as_people_do() {
         [tables]
         cs_bytes = "1 GiB"
         cs_policy = "s3-fifo"
+        fib = "two-stage"
         name_hash = "aes"
         strategies = { "/" = "multicast", "/a" = "/localhost/nfd/strategy/best-route" }
         [faces.udp]
@@ -61,6 +62,7 @@ fn values_are_written_as_people_do() {
     .expect("a configuration");
     assert_eq!(config.tables.cs_bytes, 1 << 30);
     assert_eq!(config.tables.cs_policy, CsPolicy::S3Fifo);
+    assert_eq!(config.tables.fib, FibEngineKind::TwoStage);
     assert_eq!(config.tables.name_hash, HashFunction::Aes);
     assert_eq!(config.tables.strategies.len(), 2);
     assert_eq!(config.faces.udp.idle_timeout, Duration::from_secs(90));

@@ -10,6 +10,8 @@ use byname_wire::{Component, HashFunction, Name};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use crate::fib_writer::FibEngineKind;
+
 /// A time: `"10 min"`.
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     #[derive(Deserialize)]
@@ -126,6 +128,24 @@ pub(super) fn cs_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cs
     Ok(match Written::deserialize(deserializer)? {
         Written::Lru => CsPolicy::Lru,
         Written::S3Fifo => CsPolicy::S3Fifo,
+    })
+}
+
+/// The FIB's engine.
+pub(super) fn fib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FibEngineKind, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Written {
+        Compact,
+        CompactExact,
+        LongestFirst,
+        TwoStage,
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Compact => FibEngineKind::Compact,
+        Written::CompactExact => FibEngineKind::CompactExact,
+        Written::LongestFirst => FibEngineKind::LongestFirst,
+        Written::TwoStage => FibEngineKind::TwoStage,
     })
 }
 

@@ -1,8 +1,8 @@
 //! What this processor has, and the calls of functions that are compiled for it.
 //!
 //! Equal answers come from plain code where the processor has nothing to offer. Of this crate only
-//! this module, and `aes::vaes` for loads of less than a vector, have unsafe code: to call a function that is compiled for more than every
-//! processor has is safe once the processor was asked.
+//! this module has unsafe code, and `aes::vaes`, for its loads and stores: to call a function that
+//! is compiled for more than every processor has is safe once the processor was asked.
 #![allow(unsafe_code)]
 
 use super::PrefixHashes;

@@ -27,8 +27,18 @@ const POPULATIONS: [Kind; 2] = [Kind::Adversarial, Kind::WorstCase];
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     for rules in context.rules() {
-        let heads =
-            ["engine", "rules", "ns a miss", "worst ns", "worst names", "ratio", "lines a miss", "lines at worst"];
+        let heads = [
+            "engine",
+            "rules",
+            "ns a miss",
+            "a long miss",
+            "worst",
+            "worst names",
+            "to a miss",
+            "to a long miss",
+            "lines a miss",
+            "lines at worst",
+        ];
         let mut table = Table::new(&heads);
         let mut bars = Vec::new();
         for engine in ENGINES {

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Parses `64M`, `1.5G`, `4Ki`, `5000000`.
 ///
-/// `k`, `M` and `G` are powers of 1000; `Ki`, `Mi` and `Gi` of 1024: [Yuan] counts rules in the
-/// former, [So] in the latter.
+/// `k`, `M` and `G` are powers of 1000; `Ki`, `Mi` and `Gi` of 1024: [Yuan §3.3] counts rules in the
+/// former, [So §4.2] in the latter.
 pub fn count(text: &str) -> Result<u64, BadCount> {
     let bad = || BadCount(text.to_owned());
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());

@@ -6,9 +6,9 @@
 //! they are in the components, `%20` among them; host names become lower case; query and fragment
 //! belong to the last component; empty labels and empty path segments are left out.
 //!
-//! Differs: [Yuan] does not say how the site is found. Here it is the last two labels, or three
+//! Differs: [Yuan §4] does not say how the site is found. Here it is the last two labels, or three
 //! where the last is a country's (two letters) and the one before it is a word that countries
-//! register below ([`SECOND_LEVELS`]). Beside the public suffix list, which changes every week,
+//! register below (`SECOND_LEVELS`). Beside the public suffix list, which changes every week,
 //! this takes `alice.github.io` for a part of `github.io`, and misses rarer second levels
 //! (`city.kawasaki.jp`): such names have a component more or less in [`UrlScheme::Site`], and are
 //! no less names. An address in place of a host name is one label.

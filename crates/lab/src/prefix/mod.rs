@@ -52,7 +52,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
 /// once; for each choice of names, a record of each engine, in their order.
 ///
 /// # Errors
-/// As [`measure`].
+/// As [`measure()`].
 pub fn measure_all(
     options: &Options,
     engines: &[&str],

@@ -1,4 +1,4 @@
-//! The query half of [So]: a compact-array hash table of rules [So §2.2], walked in one stage or
+//! The query half of the engines of [So §2.3]: a compact-array hash table of rules [So §2.2], walked in one stage or
 //! in two (Algorithm 1 of [So §2.3]).
 //!
 //! The first stage probes from the start depth M down, the second from the maximum depth MD that

@@ -26,7 +26,7 @@ const BUCKETS_MIN: usize = if cfg!(loom) { 1 } else { 16 };
 /// Digests whose buckets are under way while one is looked for.
 const PREFETCH_AHEAD: usize = 8;
 
-/// What the engines of [So] let one choose.
+/// What the engines of [So §2.2] let one choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Most rules.

@@ -1,7 +1,7 @@
 //! Longest prefix match by learned indexes: where a key lies in a sorted array is predicted, and
 //! searched for around the prediction.
 //!
-//! [Hasegawa] learns positions of IPv4 prefixes ([`ipv4`]); this is the same for names, our step.
+//! [Hasegawa, reference 17] learns positions of IPv4 prefixes ([`ipv4`]); this is the same for names, our step.
 //! The keys are keyed hashes of the rules' names, of all depths, sorted; a query goes from the
 //! longest prefix down, over depths at which rules exist, as the baseline of [So §2.3] does.
 //!

@@ -5,7 +5,7 @@
 //! Galakatos et al., 2019); the segments' own first keys are modelled in turn, level upon level, as
 //! in the PGM-index of Ferragina and Vinciguerra, 2020.
 //!
-//! Differs from [Hasegawa]: lines in place of a neural network. A network's largest error is known
+//! Differs from [Hasegawa, reference 17]: lines in place of a neural network. A network's largest error is known
 //! only after it has been trained, and whoever chooses the keys can choose that error. Here hostile
 //! keys cost segments, never more than one for [`ERROR_MAX`] keys, and not time.
 //!

@@ -38,7 +38,7 @@
 //!
 //! Cost: 11.4 bytes a node for the query half, up to 14 just after a part has grown; there are at
 //! most twice as many nodes as rules, and as many where rules do not branch below each other. The
-//! control half takes about 45 bytes a node, 20 more where rules go on below it, and the names.
+//! control half takes about 40 bytes a node, 24 more where rules go on below it, and the names.
 
 mod bulk;
 mod change;

@@ -10,7 +10,7 @@ const OCTETS_MAX: usize = u16::MAX as usize;
 /// Where a name lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NameAt {
-    unit: u32,
+    pub(super) unit: u32,
     pub(super) len: u16,
 }
 

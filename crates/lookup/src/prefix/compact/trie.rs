@@ -19,7 +19,9 @@ pub(super) const ROOT: NodeId = NodeId(0);
 /// A rule, or a prefix below which rules branch, or `/`.
 #[derive(Clone, Copy)]
 struct Node {
-    name: NameAt,
+    /// Where its name is; apart, for the padding that they would have together.
+    name_unit: u32,
+    name_len: u16,
     /// Of the handle: its tag, and what of its hash tells the bucket and the part.
     tag: u16,
     bucket_hash: u32,
@@ -28,17 +30,29 @@ struct Node {
     /// Depth of the handle: the fattest on the edge that ends here.
     handle: u8,
     parent: NodeId,
-    /// The rule's entry plus one; zero: a branch without a rule.
-    rule: u32,
-    /// What nodes with children, or without rules, have besides; [`NO_BRANCH`]: a leaf.
-    branch: u32,
+    below: Below,
 }
 
-const NO_BRANCH: u32 = u32::MAX;
+const _: () = assert!(size_of::<Node>() == 24);
 
-/// Where rules go on below a node.
+/// What is below a node: with [`Below::BRANCH`] where its [`Branch`] is, else the rule of a leaf, as
+/// in [`Branch::rule`].
+#[derive(Clone, Copy)]
+struct Below(u32);
+
+impl Below {
+    const BRANCH: u32 = 1 << 31;
+
+    fn branch(self) -> Option<usize> {
+        (self.0 & Below::BRANCH != 0).then_some((self.0 & !Below::BRANCH) as usize)
+    }
+}
+
+/// What a node has besides where rules go on below it, or it has none.
 #[derive(Clone, Copy)]
 struct Branch {
+    /// The rule's entry plus one; zero: a branch without a rule.
+    rule: u32,
     children: u32,
     /// All children, by exclusive or: of one child, itself.
     children_xor: u32,
@@ -95,8 +109,14 @@ impl Trie {
         &self.nodes[id.0 as usize / CHUNK][id.0 as usize % CHUNK]
     }
 
+    fn name_at(&self, id: NodeId) -> NameAt {
+        let node = self.node(id);
+        NameAt { unit: node.name_unit, len: node.name_len }
+    }
+
     pub(super) fn rule(&self, id: NodeId) -> Option<EntryId> {
-        self.node(id).rule.checked_sub(1).map(EntryId)
+        let rule = self.branch(id).map_or(self.node(id).below.0, |branch| branch.rule);
+        rule.checked_sub(1).map(EntryId)
     }
 
     pub(super) fn parent(&self, id: NodeId) -> NodeId {
@@ -123,30 +143,39 @@ impl Trie {
     }
 
     fn branch(&self, id: NodeId) -> Option<&Branch> {
-        self.branches.get(self.node(id).branch as usize)
+        self.node(id).below.branch().map(|at| &self.branches[at])
     }
 
     /// Made if there is none.
     fn branch_mut(&mut self, id: NodeId) -> &mut Branch {
-        let mut at = self.node(id).branch;
-        if at == NO_BRANCH {
-            let empty =
-                Branch { children: 0, children_xor: 0, unruled: NONE, next_unruled: NONE, previous_unruled: NONE };
-            at = self.free_branches.pop().unwrap_or(self.branches.len() as u32);
+        let below = self.node(id).below;
+        let at = below.branch().unwrap_or_else(|| {
+            let branch = Branch {
+                rule: below.0,
+                children: 0,
+                children_xor: 0,
+                unruled: NONE,
+                next_unruled: NONE,
+                previous_unruled: NONE,
+            };
+            let at = self.free_branches.pop().unwrap_or(self.branches.len() as u32);
             match self.branches.get_mut(at as usize) {
-                Some(free) => *free = empty,
-                None => self.branches.push(empty),
+                Some(free) => *free = branch,
+                None => self.branches.push(branch),
             }
-            self.node_mut(id).branch = at;
-        }
-        &mut self.branches[at as usize]
+            self.node_mut(id).below = Below(Below::BRANCH | at);
+            at as usize
+        });
+        &mut self.branches[at]
     }
 
     /// Frees what a node has as a branch, once it is none.
     fn prune(&mut self, id: NodeId) {
-        if self.children(id) == 0 && self.node(id).branch != NO_BRANCH {
-            let branch = std::mem::replace(&mut self.node_mut(id).branch, NO_BRANCH);
-            self.free_branches.push(branch);
+        if let Some(at) = self.node(id).below.branch()
+            && self.branches[at].children == 0
+        {
+            self.node_mut(id).below = Below(self.branches[at].rule);
+            self.free_branches.push(at as u32);
         }
     }
 
@@ -161,7 +190,7 @@ impl Trie {
 
     /// A node's name: the TLV-VALUE of a Name element.
     pub(super) fn name(&self, id: NodeId) -> &[u8] {
-        self.names.get(self.node(id).name)
+        self.names.get(self.name_at(id))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -236,15 +265,15 @@ impl Trie {
             }
         };
         let node = Node {
-            name,
+            name_unit: name.unit,
+            name_len: name.len,
             tag: 0,
             bucket_hash: 0,
             part_hash: 0,
             depth: depth as u8,
             handle: 0,
             parent,
-            rule: rule.map_or(0, |entry| entry.0 + 1),
-            branch: NO_BRANCH,
+            below: Below(rule.map_or(0, |entry| entry.0 + 1)),
         };
         if self.nodes.len() == id.0 as usize / CHUNK {
             self.nodes.push(vec![node; CHUNK].into());
@@ -262,13 +291,17 @@ impl Trie {
 
     /// Sets or takes away a node's rule.
     pub(super) fn set_rule(&mut self, id: NodeId, rule: Option<EntryId>) {
-        let ruled = self.node(id).rule != 0;
+        let ruled = self.rule(id).is_some();
         if id != ROOT && ruled && rule.is_none() {
             self.link_unruled(id);
         } else if id != ROOT && !ruled && rule.is_some() {
             self.unlink_unruled(id);
         }
-        self.node_mut(id).rule = rule.map_or(0, |entry| entry.0 + 1);
+        let rule = rule.map_or(0, |entry| entry.0 + 1);
+        match self.node(id).below.branch() {
+            Some(at) => self.branches[at].rule = rule,
+            None => self.node_mut(id).below = Below(rule),
+        }
     }
 
     /// Makes `child` (whose parent field says where) a child; `first` is the hash of the prefix
@@ -282,7 +315,7 @@ impl Trie {
     pub(super) fn detach(&mut self, child: NodeId, first: u64) {
         self.edges.remove(first, child);
         self.disown(child);
-        if self.node(self.parent(child)).rule != 0 {
+        if self.rule(self.parent(child)).is_some() {
             self.prune(self.parent(child));
         }
         self.release(child);
@@ -349,13 +382,13 @@ impl Trie {
         let above = self.branch_mut(self.parent(child));
         above.children += 1;
         above.children_xor ^= child.0;
-        if self.node(child).rule == 0 {
+        if self.rule(child).is_none() {
             self.link_unruled(child);
         }
     }
 
     fn disown(&mut self, child: NodeId) {
-        if self.node(child).rule == 0 {
+        if self.rule(child).is_none() {
             self.unlink_unruled(child);
         }
         let parent = self.parent(child);
@@ -386,7 +419,7 @@ impl Trie {
 
     fn release(&mut self, id: NodeId) {
         self.prune(id);
-        self.names.remove(self.node(id).name);
+        self.names.remove(self.name_at(id));
         self.free.push(id);
     }
 }

@@ -22,13 +22,6 @@ pub(super) struct Levels {
     filters: Box<[AtomicU64]>,
 }
 
-/// The depths in use, as they were at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct Seen {
-    used: u64,
-    dense: u64,
-}
-
 /// Of the bits that a node keeps of its handle's hash.
 fn bit_of(hash: u64) -> usize {
     (hash >> 8) as usize % BITS
@@ -48,20 +41,19 @@ impl Levels {
         }
     }
 
-    /// Acquire: whoever sees a depth in use, or no more, sees what led to it.
+    /// Whether a handle of this depth and hash may be in the table. To be asked anew for each probe:
+    /// whoever has seen a handle's entry must see, here, the handles that were added before it.
     #[inline]
-    pub(super) fn seen(&self) -> Seen {
-        Seen { used: self.used.load(Ordering::Acquire), dense: self.dense.load(Ordering::Acquire) }
-    }
-
-    /// Whether a handle of this depth and hash may be in the table.
-    #[inline]
-    pub(super) fn may_hold(&self, seen: Seen, depth: usize, hash: u64) -> bool {
-        if (seen.used & seen.dense) >> depth & 1 != 0 {
+    pub(super) fn may_hold(&self, depth: usize, hash: u64) -> bool {
+        // Acquire: what led to these is seen, the filter among it.
+        if self.used.load(Ordering::Acquire) >> depth & 1 == 0 {
+            return false;
+        }
+        if self.dense.load(Ordering::Acquire) >> depth & 1 != 0 {
             return true;
         }
         let (word, bit) = place(depth, hash);
-        seen.used >> depth & 1 != 0 && self.filters[word].load(Ordering::Acquire) & bit != 0
+        self.filters[word].load(Ordering::Acquire) & bit != 0
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -148,7 +140,7 @@ mod tests {
     fn what_is_there_is_never_said_to_be_absent() {
         let (levels, mut writer) = (Levels::new(), LevelsWriter::new());
         let hash = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let may_hold = |levels: &Levels, i| levels.may_hold(levels.seen(), 8, hash(i));
+        let may_hold = |levels: &Levels, i| levels.may_hold(8, hash(i));
         let absent = |levels: &Levels, from| (from..from + 10_000).filter(|&i| !may_hold(levels, i)).count();
         assert_eq!(absent(&levels, 0), 10_000);
         for some in [100, SPARSE_MAX, SPARSE_MAX + 1, 10_000] {
@@ -156,7 +148,7 @@ mod tests {
             assert!((0..some).all(|i| may_hold(&levels, i)));
             let absent = absent(&levels, 1_000_000);
             assert!(if some > SPARSE_MAX { absent == 0 } else { absent > 8000 }, "{some} handles, {absent} absent");
-            assert!(!levels.may_hold(levels.seen(), 4, hash(0)));
+            assert!(!levels.may_hold(4, hash(0)));
             (0..some / 2).for_each(|i| writer.remove(&levels, 8, hash(i)));
             assert!((some / 2..some).all(|i| may_hold(&levels, i)));
             (some / 2..some).for_each(|i| writer.remove(&levels, 8, hash(i)));

@@ -6,7 +6,7 @@ use byname_wire::NameView;
 
 use super::DEPTH_MAX;
 use super::exact::ExactNames;
-use super::levels::{Levels, Seen};
+use super::levels::Levels;
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
@@ -26,10 +26,8 @@ pub(super) struct Shared {
     /// No node is deeper.
     depth_max: AtomicU64,
     pub(super) levels: Levels,
-    /// Changes begun: counted before each, so that a reader notices.
-    changes: AtomicU64,
-    /// The number of the last change to names of certain first components.
-    last_changes: Box<[AtomicU64]>,
+    /// Changes begun, by first component: counted before each, so that a reader notices.
+    changes: Box<[AtomicU64]>,
     /// The bits of a word that are compared.
     pub(super) fingerprint_mask: u64,
 }
@@ -40,8 +38,7 @@ impl Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
             levels: Levels::new(),
-            changes: AtomicU64::new(0),
-            last_changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }
     }
@@ -64,24 +61,17 @@ impl Shared {
         }
     }
 
-    /// Changes begun so far. Acquire: all of them that are not counted here are noticed later.
+    /// The counter of changes to names that share the first component of `name`.
     #[inline]
-    fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    /// The number of the last change that may be to what `name` is answered, `/` aside.
-    #[inline]
-    fn last_change(&self, name: &NameView<'_>) -> &AtomicU64 {
+    fn changes(&self, name: &NameView<'_>) -> &AtomicU64 {
         let first = if name.is_empty() { 0 } else { name.check(1) };
-        &self.last_changes[first as usize % STRIPES]
+        &self.changes[first as usize % STRIPES]
     }
 
     /// Notes that a change is about to become visible. The writer's method.
     pub(super) fn begin_change(&self, name: &NameView<'_>) {
-        let number = self.changes.load(Ordering::Relaxed) + 1;
-        self.last_change(name).store(number, Ordering::Release);
-        self.changes.store(number, Ordering::Release);
+        let changes = self.changes(name);
+        changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
@@ -132,18 +122,18 @@ impl Query {
 
     /// Aims at the first probe; whether there is one.
     #[inline(always)]
-    fn begin(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
+    fn begin(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
         walk.high = name.len().min(self.depth_max()) as u8;
-        self.aim(name, seen, walk)
+        self.aim(name, walk)
     }
 
     /// Chooses the next probe and asks for its line; false: there is nothing left to probe.
     #[inline(always)]
-    fn aim(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
+    fn aim(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
         while walk.low < walk.high {
             let handle = fattest(walk.low.into(), walk.high.into());
             let hash = name.hash(handle);
-            if self.shared.levels.may_hold(seen, handle, hash) {
+            if self.shared.levels.may_hold(handle, hash) {
                 let part = self.part_of(hash);
                 walk.handle = handle as u8;
                 walk.part = part as u16;
@@ -158,7 +148,7 @@ impl Query {
 
     /// Probes the line that was asked for; whether another one is needed, which is asked for then.
     #[inline(always)]
-    fn step(&self, name: &NameView<'_>, seen: Seen, walk: &mut Walk) -> bool {
+    fn step(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
         let handle = usize::from(walk.handle);
         let part = &self.parts[usize::from(walk.part)];
         let tag = tag_of(name.check(handle));
@@ -191,7 +181,7 @@ impl Query {
             }
             Probe::Absent | Probe::Moved => walk.high = walk.handle - 1,
         }
-        self.aim(name, seen, walk)
+        self.aim(name, walk)
     }
 
     #[inline]
@@ -206,12 +196,11 @@ impl Query {
 
     /// The answer for one name, and the lines that were read for it.
     fn search(&self, name: &NameView<'_>) -> (Option<PrefixMatch>, usize) {
-        let seen = self.shared.levels.seen();
         let mut walk = Walk::default();
-        let mut more = self.begin(name, seen, &mut walk);
+        let mut more = self.begin(name, &mut walk);
         let mut lines = 0;
         while more {
-            more = self.step(name, seen, &mut walk);
+            more = self.step(name, &mut walk);
             lines += 1;
         }
         (self.answer(name, &walk), lines)
@@ -226,13 +215,15 @@ impl Query {
 
 impl PrefixFib for Query {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
+        let counter = self.shared.changes(name);
         let mut tries = 0;
         loop {
-            let before = self.shared.changes();
+            // Acquire: all changes before the one counted here are seen by the probes below.
+            let changes = counter.load(Ordering::Acquire);
             let (found, _) = self.search(name);
             tries += 1;
-            // Probes are acquire loads: had one seen a later change, this load would see its number.
-            if self.shared.last_change(name).load(Ordering::Relaxed) <= before || tries == TRIES_MAX {
+            // Probes are acquire loads: had one seen a later change, this load would see its count.
+            if counter.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
                 return found;
             }
         }
@@ -241,14 +232,16 @@ impl PrefixFib for Query {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        let before = self.shared.changes();
-        let seen = self.shared.levels.seen();
+        let mut changes = [0; BURST_MAX];
+        for (changes, name) in changes.iter_mut().zip(names) {
+            *changes = self.shared.changes(name).load(Ordering::Acquire);
+        }
         let mut walks = [Walk::default(); BURST_MAX];
         let mut active = [0u8; BURST_MAX];
         let mut left = 0;
         for (i, (name, walk)) in names.iter().zip(&mut walks).enumerate() {
             active[left] = i as u8;
-            left += usize::from(self.begin(name, seen, walk));
+            left += usize::from(self.begin(name, walk));
         }
         // Round by round: while one name's line is on its way, the others' are probed.
         while left > 0 {
@@ -256,18 +249,14 @@ impl PrefixFib for Query {
             for at in 0..left {
                 let i = active[at];
                 active[kept] = i;
-                kept += usize::from(self.step(&names[usize::from(i)], seen, &mut walks[usize::from(i)]));
+                kept += usize::from(self.step(&names[usize::from(i)], &mut walks[usize::from(i)]));
             }
             left = kept;
         }
-        for ((name, walk), found) in names.iter().zip(&walks).zip(&mut *out) {
-            *found = self.answer(name, walk);
-        }
-        if self.shared.changes.load(Ordering::Relaxed) != before {
-            for (name, found) in names.iter().zip(out) {
-                if self.shared.last_change(name).load(Ordering::Relaxed) > before {
-                    *found = self.longest_match(name);
-                }
+        for (i, (name, found)) in names.iter().zip(out).enumerate() {
+            *found = self.answer(name, &walks[i]);
+            if self.shared.changes(name).load(Ordering::Relaxed) != changes[i] {
+                *found = self.longest_match(name);
             }
         }
     }
@@ -278,7 +267,7 @@ impl PrefixFib for Query {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + size_of_val(&*self.shared.last_changes)
+            + size_of_val(&*self.shared.changes)
             + self.shared.levels.memory_bytes()
             + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()

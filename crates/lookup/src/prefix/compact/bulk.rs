@@ -8,6 +8,7 @@ use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use super::levels::LevelsWriter;
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
+use super::trie::shared_depth;
 use super::word::{self, Answer, Word};
 use super::{DEPTH_MAX, ENTRIES_MAX, Options};
 use crate::entry::EntryId;
@@ -96,7 +97,8 @@ impl BulkLoader {
         if name <= NameRef::new_checked_before(&self.last) {
             return Err(BuildError::Unsorted);
         }
-        let shared = self.shared_depth(name);
+        let last = NameView::from_filled(NameRef::new_checked_before(&self.last), &self.hashes);
+        let shared = shared_depth(name.value(), &last, 0, depth);
         self.close_below(shared)?;
         self.open.push(Open { depth, rule: Some(entry), has_children: false });
         self.shared.deepen(depth);
@@ -116,13 +118,6 @@ impl BulkLoader {
             self.place_first()?;
         }
         Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None }))
-    }
-
-    /// Components that `name` shares with the last rule.
-    fn shared_depth(&self, name: NameRef<'_>) -> usize {
-        let last = NameView::from_filled(NameRef::new_checked_before(&self.last), &self.hashes);
-        let octets = name.value().iter().zip(&self.last).take_while(|(a, b)| a == b).count();
-        (1..=last.len()).take_while(|&depth| last.prefix(depth).value().len() <= octets).last().unwrap_or(0)
     }
 
     /// Writes the entries of the open nodes deeper than `depth`: nothing more comes below them.

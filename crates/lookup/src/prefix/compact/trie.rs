@@ -426,7 +426,7 @@ impl Trie {
 
 /// Components, of `from` to `up_to`, that a name of `up_to` components shares with `view`; `from` it
 /// shares for sure.
-fn shared_depth(name: &[u8], view: &NameView<'_>, from: usize, up_to: usize) -> usize {
+pub(super) fn shared_depth(name: &[u8], view: &NameView<'_>, from: usize, up_to: usize) -> usize {
     if view.name().value().starts_with(name) {
         return up_to;
     }

@@ -7,6 +7,7 @@
 mod bucket;
 mod count;
 pub mod entry;
+pub mod flat;
 pub mod memory;
 pub mod oracle;
 pub mod prefetch;
@@ -15,6 +16,7 @@ mod sync;
 pub mod update;
 
 pub use entry::EntryId;
+pub use flat::FlatFib;
 pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};
 pub use update::{BuildError, Change, Control, Update};

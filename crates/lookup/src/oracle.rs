@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use byname_wire::{Name, NameView};
+use byname_wire::{Digest, Name, NameView};
 
 use crate::entry::EntryId;
+use crate::flat::FlatFib;
 use crate::prefix::{PrefixFib, PrefixMatch};
 use crate::update::{BuildError, Change, Control, Update};
 
@@ -63,6 +64,61 @@ impl Control<Name> for Oracle {
             match change {
                 Change::Set(name, entry) => rules.insert(name.value().into(), *entry),
                 Change::Remove(name) => rules.remove(name.value()),
+            };
+        }
+        Ok(Update::Replace(self.query()))
+    }
+
+    fn reclaim(&mut self) {}
+}
+
+/// A map of digests: what every flat engine is tested against. It answers `None` for names that it
+/// does not know.
+#[derive(Debug, Clone, Default)]
+pub struct FlatOracle {
+    names: Arc<HashMap<Digest, EntryId>>,
+}
+
+impl FlatOracle {
+    /// No names.
+    pub fn new() -> Self {
+        FlatOracle::default()
+    }
+
+    /// Names in the table.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+impl FlatFib for FlatOracle {
+    fn entry(&self, name: Digest) -> Option<EntryId> {
+        self.names.get(&name).copied()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.names.capacity() * size_of::<(Digest, EntryId)>()
+    }
+}
+
+impl Control<Digest> for FlatOracle {
+    type Query = dyn FlatFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        Arc::new(self.clone())
+    }
+
+    fn apply(&mut self, changes: &[Change<Digest>]) -> Result<Update<Self::Query>, BuildError> {
+        let names = Arc::make_mut(&mut self.names);
+        for change in changes {
+            match change {
+                Change::Set(name, entry) => names.insert(*name, *entry),
+                Change::Remove(name) => names.remove(name),
             };
         }
         Ok(Update::Replace(self.query()))

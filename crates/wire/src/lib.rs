@@ -23,7 +23,7 @@ pub use ids::FaceId;
 pub use interest::Interest;
 pub use lp::{LpPacket, NackReason, PitToken};
 pub use name::{Component, Name, NameRef};
-pub use name_hash::{HashFunction, NameHashKey, NameView, PrefixHashes};
+pub use name_hash::{Digest, HashFunction, NameHashKey, NameView, PrefixHashes};
 pub use tlv::DecodeError;
 
 /// The largest network-layer packet that byname forwards, in octets, as in ndn-cxx.

@@ -32,6 +32,7 @@
 use super::{Digest, PrefixHashes, processor};
 use crate::name::{self, NameRef};
 
+pub(super) mod octets;
 mod round;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod vaes;
@@ -53,6 +54,8 @@ pub(super) struct AesHash {
     position: [[u128; POSITIONS]; 4],
     finish: Keys4,
     fold: [u128; 11],
+    /// As `finish`, for names that are opaque octets.
+    finish_octets: Keys4,
 }
 
 impl AesHash {
@@ -64,7 +67,8 @@ impl AesHash {
             encrypt(secret, counter)
         };
         let position = std::array::from_fn(|_| std::array::from_fn(|_| next()));
-        AesHash { position, finish: std::array::from_fn(|_| next()), fold: std::array::from_fn(|_| next()) }
+        let (finish, fold) = (std::array::from_fn(|_| next()), std::array::from_fn(|_| next()));
+        AesHash { position, finish, fold, finish_octets: std::array::from_fn(|_| next()) }
     }
 
     pub(super) fn fill_burst(&self, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {

@@ -5,6 +5,7 @@
 //! no stranger can make names collide.
 
 mod aes;
+mod octets;
 mod processor;
 mod siphash;
 

@@ -1,13 +1,15 @@
 //! What this processor has, and the calls of functions that are compiled for it.
 //!
 //! Equal answers come from plain code where the processor has nothing to offer. Of this crate only
-//! this module has unsafe code, and `aes::vaes`, for its loads and stores: to call a function that
-//! is compiled for more than every processor has is safe once the processor was asked.
+//! this module has unsafe code, and `aes::vaes` and `aes::octets::vaes`, for their loads and
+//! stores: to call a function that is compiled for more than every processor has is safe once the
+//! processor was asked.
 #![allow(unsafe_code)]
 
-use super::PrefixHashes;
 use super::aes::AesHash;
+use super::siphash::octets::Block;
 use super::siphash::{self, Lanes};
+use super::{Digest, PrefixHashes};
 use crate::name::NameRef;
 
 /// Names of a burst that are asked for ahead of the one being hashed.
@@ -50,6 +52,25 @@ pub(super) fn aes_fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mu
     false
 }
 
+/// As [`AesHash::digest_octets_burst`], by AES instructions; false if there are none.
+#[inline]
+pub(super) fn aes_octets_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &'a [u8], out: &mut [Digest]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if has_vaes() {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::octets::vaes::digest_burst(function, name, out) };
+        return true;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::octets::x86::digest_burst(function, name, out) };
+        return true;
+    }
+    let _ = (function, name, out);
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 fn has_vaes() -> bool {
     is_x86_feature_detected!("vaes")
@@ -57,6 +78,16 @@ fn has_vaes() -> bool {
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
+}
+
+/// Takes the words of `blocks` into `lanes`, eight names at a time.
+pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { avx512::siphash_compress::<C>(lanes, blocks) };
+    }
+    siphash::octets::compress_lanes::<C>(lanes, blocks);
 }
 
 /// Finishes prefixes with SipHash-`C`-`D`, eight at a time.
@@ -72,11 +103,37 @@ pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
-        _mm512_xor_si512,
+        __m512i, _mm512_add_epi64, _mm512_cmpgt_epi64_mask, _mm512_loadu_si512, _mm512_mask_mov_epi64,
+        _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_xor_si512,
     };
 
-    use super::siphash::{LANES, Lanes, Word, finish};
+    use super::Block;
+    use super::siphash::{LANES, Lanes, Word, compress, finish};
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
+        // SAFETY: all of an array is read.
+        let load = |words: &[u64; LANES]| Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) });
+        for (lanes, block) in lanes.iter_mut().zip(blocks) {
+            let mut v = lanes.v.each_ref().map(load);
+            let counts = load(&block.counts);
+            for (i, words) in block.words.iter().enumerate() {
+                let more = _mm512_cmpgt_epi64_mask(counts.0, _mm512_set1_epi64(i as i64));
+                if more == 0 {
+                    break;
+                }
+                let before = v;
+                compress::<C, Eight>(&mut v, load(words));
+                for (v, before) in v.iter_mut().zip(before) {
+                    v.0 = _mm512_mask_mov_epi64(before.0, more, v.0);
+                }
+            }
+            for (words, v) in lanes.v.iter_mut().zip(v) {
+                // SAFETY: all of an array is written.
+                unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v.0) };
+            }
+        }
+    }
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
@@ -91,7 +148,7 @@ mod avx512 {
         }
     }
 
-    /// A word of eight states. Only the function above makes them.
+    /// A word of eight states. Only the functions above make them.
     #[derive(Clone, Copy)]
     struct Eight(__m512i);
 
@@ -122,6 +179,7 @@ mod avx512 {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::name_hash::siphash::LANES;
     use crate::name_hash::{HashFunction, Keyed, NameHashKey, tests};
 
     /// What [`aes_fill_burst`] falls back to where there is no VAES.
@@ -143,6 +201,40 @@ mod tests {
             assert_eq!(fast[0].len, plain.len);
             assert_eq!(fast[0].digest[..=depth], plain.digest[..=depth]);
             assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);
+        }
+    }
+    /// What [`aes_octets_burst`] falls back to where there is no VAES.
+    #[test]
+    fn aes_instructions_alone_give_octets_the_same_digests() {
+        if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")) {
+            println!("skipped: this processor has no AES instructions");
+            return;
+        }
+        let key = NameHashKey::with_function(HashFunction::Aes, tests::SECRET);
+        let Keyed::Aes(function) = &key.0 else { unreachable!("made so above") };
+        let octets: Vec<u8> = (0..600).map(|i| (i * 7) as u8).collect();
+        let mut digests = [Digest::default(); 600];
+        // SAFETY: the processor was asked above.
+        unsafe { crate::name_hash::aes::octets::x86::digest_burst(function, |len| &octets[..len], &mut digests) };
+        for (len, digest) in digests.iter().enumerate() {
+            assert_eq!(*digest, function.digest_octets_portable(&octets[..len]), "{len} octets");
+        }
+    }
+
+    /// What [`siphash_compress`] and [`siphash_finish`] fall back to where there is no AVX-512.
+    #[test]
+    fn lanes_one_by_one_are_lanes_together() {
+        let mut states = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut eight = || std::array::from_fn::<u64, LANES, _>(|_| states.next().unwrap_or_default());
+        let start = Lanes { v: std::array::from_fn(|_| eight()), last: eight() };
+        let block = Block { words: std::array::from_fn(|_| eight()), counts: [0, 1, 2, 3, 4, 4, 3, 0] };
+        let (mut together, mut alone) = ([start; 2], [start; 2]);
+        siphash_compress::<2>(&mut together, &[block; 2]);
+        siphash_finish::<2, 4>(&mut together);
+        siphash::octets::compress_lanes::<2>(&mut alone, &[block; 2]);
+        siphash::finish_lanes::<2, 4>(&mut alone);
+        for (together, alone) in together.iter().zip(&alone) {
+            assert_eq!(together.v[..2], alone.v[..2]);
         }
     }
 }

@@ -11,6 +11,8 @@
 use super::{Digest, PrefixHashes, processor};
 use crate::name::{self, NameRef};
 
+pub(super) mod octets;
+
 /// SipHash-`C`-`D` under one key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct SipHash<const C: usize, const D: usize> {
@@ -218,7 +220,7 @@ pub(super) fn finish<const C: usize, const D: usize, W: Word>(mut v: [W; 4], las
 }
 
 #[inline(always)]
-fn compress<const C: usize, W: Word>(v: &mut [W; 4], word: W) {
+pub(super) fn compress<const C: usize, W: Word>(v: &mut [W; 4], word: W) {
     v[3] = v[3].xor(word);
     rounds::<C, W>(v);
     v[0] = v[0].xor(word);

@@ -1,0 +1,101 @@
+//! The same with four names in each instruction, on processors with AVX-512 and VAES.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{
+    __m512i, __mmask8, _mm_maskz_loadu_epi8, _mm_set_epi64x, _mm512_aesenc_epi128, _mm512_broadcast_i32x4,
+    _mm512_castsi128_si512, _mm512_inserti32x4, _mm512_mask_mov_epi64, _mm512_mask_xor_epi64, _mm512_set_epi64,
+    _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
+};
+use std::ptr;
+
+use super::{AesHash, POSITIONS};
+use crate::name_hash::Digest;
+
+/// Names in a vector.
+const LANES: usize = 4;
+
+/// As [`AesHash::digest_octets_burst`].
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
+pub(in crate::name_hash) fn digest_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &'a [u8], out: &mut [Digest]) {
+    let finish = function.finish_octets.map(|key| broadcast(key));
+    let (groups, rest) = out.as_chunks_mut::<LANES>();
+    let in_groups = LANES * groups.len();
+    for (group, out) in groups.iter_mut().enumerate() {
+        let first = LANES * group;
+        *out = digest_four(function, &finish, [name(first), name(first + 1), name(first + 2), name(first + 3)]);
+    }
+    if !rest.is_empty() {
+        let some = |i: usize| if i < rest.len() { name(in_groups + i) } else { &[] };
+        let digests = digest_four(function, &finish, [some(0), some(1), some(2), &[]]);
+        rest.copy_from_slice(&digests[..rest.len()]);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
+fn digest_four(function: &AesHash, finish: &[__m512i; 4], names: [&[u8]; LANES]) -> [Digest; LANES] {
+    let longest = names.iter().fold(0, |longest, name| longest.max(name.len()));
+    let mut sum = _mm512_setzero_si512();
+    for (i, at) in (0..longest).step_by(16).enumerate() {
+        let (position, go_on) = (i % POSITIONS, longer_than(&names, at));
+        if i > 0 && position == 0 {
+            sum = _mm512_mask_mov_epi64(sum, go_on, rounds(sum, function.fold.map(|key| broadcast(key))));
+        }
+        let keys = function.position.each_ref().map(|round| broadcast(round[position]));
+        sum = _mm512_mask_xor_epi64(sum, go_on, sum, four_rounds(blocks(function, &names, at), keys));
+    }
+    let [first, second, third, fourth] = names.map(|name| name.len() as i64);
+    let lengths = _mm512_set_epi64(0, fourth, 0, third, 0, second, 0, first);
+    let mut digests = [Digest::default(); LANES];
+    // SAFETY: four digests are 64 octets, all of them written.
+    unsafe {
+        _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(_mm512_xor_si512(sum, lengths), *finish));
+    }
+    digests
+}
+
+/// The two words of each name that has octets at `at`.
+#[inline]
+fn longer_than(names: &[&[u8]; LANES], at: usize) -> __mmask8 {
+    (0..LANES).fold(0, |mask, i| mask | (u8::from(names[i].len() > at) * 3) << (2 * i))
+}
+
+/// The 16 octets of each name at `at`, or as many as there are and zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn blocks(function: &AesHash, names: &[&[u8]; LANES], at: usize) -> __m512i {
+    let block = |name: &[u8]| {
+        let octets = name.len().saturating_sub(at).min(16);
+        let mask = (1u32 << octets) - 1;
+        // To read no octets takes a thousand cycles where there is no memory: any that there is, then.
+        let from = if octets > 0 { name.as_ptr().wrapping_add(at).cast() } else { ptr::from_ref(function).cast() };
+        // SAFETY: only the octets of the mask are read, and there are that many at `at`.
+        unsafe { _mm_maskz_loadu_epi8(mask as u16, from) }
+    };
+    let first = _mm512_castsi128_si512(block(names[0]));
+    let two = _mm512_inserti32x4::<1>(first, block(names[1]));
+    _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, block(names[2])), block(names[3]))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn four_rounds(blocks: __m512i, keys: [__m512i; 4]) -> __m512i {
+    _mm512_aesenc_epi128(rounds(blocks, keys), _mm512_setzero_si512())
+}
+
+/// Adds the first key, and makes a round with each of the others.
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn rounds<const N: usize>(blocks: __m512i, keys: [__m512i; N]) -> __m512i {
+    let mut state = _mm512_xor_si512(blocks, keys[0]);
+    for key in &keys[1..] {
+        state = _mm512_aesenc_epi128(state, *key);
+    }
+    state
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn broadcast(key: u128) -> __m512i {
+    _mm512_broadcast_i32x4(_mm_set_epi64x((key >> 64) as i64, key as i64))
+}

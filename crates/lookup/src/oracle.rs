@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Digest, Name, NameView};
 
 use crate::entry::EntryId;
@@ -43,6 +44,10 @@ impl PrefixFib for Oracle {
             let entry = *self.rules.get(name.prefix(depth).value())?;
             Some(PrefixMatch { entry, depth })
         })
+    }
+
+    fn depth_max(&self) -> usize {
+        COMPONENTS_MAX
     }
 
     fn memory_bytes(&self) -> usize {

@@ -180,15 +180,24 @@ proptest! {
     }
 
     #[test]
-    fn names_together_have_the_digests_of_each(names in vec(name(), 0..70), function in 0..3usize) {
+    fn names_together_have_the_digests_of_each(
+        names in vec(name(), 0..70),
+        function in 0..3usize,
+        depth_max in 0..20usize,
+    ) {
         use byname_wire::HashFunction::{Aes, SipHash13, SipHash24};
         let key = NameHashKey::with_function([SipHash13, SipHash24, Aes][function], [1, 2]);
         let refs: Vec<NameRef<'_>> = names.iter().map(Name::as_ref).collect();
         let mut burst = vec![PrefixHashes::default(); names.len()];
         PrefixHashes::fill_burst(&key, &refs, &mut burst);
         let mut portable = PrefixHashes::default();
-        for (name, burst) in refs.iter().zip(&burst) {
+        let mut cut = vec![PrefixHashes::default(); names.len()];
+        PrefixHashes::fill_burst_to(depth_max, &key, &refs, &mut cut);
+        for ((name, burst), cut) in refs.iter().zip(&burst).zip(&cut) {
             portable.fill_portable(&key, *name);
+            let cut = NameView::from_filled(*name, cut);
+            prop_assert_eq!(cut.name(), name.prefix(name.len().min(depth_max)));
+            prop_assert_eq!(cut.digest(cut.len()), digest_name(&key, cut.name()));
             let (burst, portable) = (NameView::from_filled(*name, burst), NameView::from_filled(*name, &portable));
             prop_assert_eq!(burst.len(), name.len());
             for depth in 0..=name.len() {

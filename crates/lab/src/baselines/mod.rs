@@ -12,6 +12,7 @@ mod patricia;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, PrefixMatch, Update};
+use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Name, NameRef, NameView};
 
 pub use component_trie::ComponentTrie;
@@ -52,6 +53,10 @@ impl<T: Table> PrefixFib for Shared<T> {
         for (name, found) in names.iter().zip(out) {
             *found = table.longest_match(name);
         }
+    }
+
+    fn depth_max(&self) -> usize {
+        COMPONENTS_MAX
     }
 
     fn memory_bytes(&self) -> usize {

@@ -186,13 +186,12 @@ impl Run<'_> {
                 rates.push(round(&mut readers, bench, step));
             }
         }
-        let hash_rate = rate_of_all(&mut readers, step, |reader| reader.hash());
         let mut found = Vec::new();
         for (bench, rates) in benches.iter().zip(rates) {
             let fib = &*bench.built.fib;
             found.push(Lookups {
                 rates,
-                hash_rate,
+                hash_rate: rate_of_all(&mut readers, step / 2, |reader| reader.hash(fib)),
                 p99_ns: times(&mut readers[0], fib, step).value_at_quantile(0.99),
                 lines: count_lines(&names, &self.key, bench),
                 checked: check(fib, &*self.workload, &names, &self.key, options.burst),

@@ -41,17 +41,17 @@ impl<'a> Reader<'a> {
     /// Looks up a burst. Returns which names it was; [`Reader::answers`] are theirs.
     #[inline]
     pub fn look_up(&mut self, fib: &dyn PrefixFib) -> Range<usize> {
-        let (range, names) = self.hash_next();
+        let (range, names) = self.hash_next(fib.depth_max());
         let hashed = names.iter().zip(&self.hashes);
         let views: SmallVec<[_; BURST_MAX]> = hashed.map(|(name, h)| NameView::from_filled(*name, h)).collect();
         fib.longest_match_burst(&views, &mut self.out[..range.len()]);
         range
     }
 
-    /// Parses and hashes a burst, no more. Returns how many names it has.
+    /// Parses and hashes a burst as deep as `fib` asks, no more. Returns how many names it has.
     #[inline]
-    pub fn hash(&mut self) -> usize {
-        let (range, _) = self.hash_next();
+    pub fn hash(&mut self, fib: &dyn PrefixFib) -> usize {
+        let (range, _) = self.hash_next(fib.depth_max());
         black_box(&self.hashes);
         range.len()
     }
@@ -64,22 +64,23 @@ impl<'a> Reader<'a> {
 
     /// Counts the cache lines that each name of a burst needs; `None` where the engine cannot.
     pub fn count_lines(&mut self, fib: &dyn PrefixFib) -> Option<(usize, usize)> {
-        let (range, names) = self.hash_next();
+        let (range, names) = self.hash_next(fib.depth_max());
         let hashed = names.iter().zip(&self.hashes);
         let lines: Option<usize> = hashed.map(|(name, h)| fib.lines_read(&NameView::from_filled(*name, h))).sum();
         Some((range.len(), lines?))
     }
 
     #[inline]
-    fn hash_next(&mut self) -> (Range<usize>, Names<'a>) {
+    fn hash_next(&mut self, depth_max: usize) -> (Range<usize>, Names<'a>) {
         if self.at >= self.names.len() {
             self.at = 0;
         }
         let range = self.at..(self.at + self.burst).min(self.names.len());
         self.at = range.end;
+        self.names.prefetch(range.end..(range.end + self.burst).min(self.names.len()));
         let parsed = range.clone().map(|i| self.names.parse(i).expect("generated names are well-formed"));
         let names: Names<'a> = parsed.collect();
-        PrefixHashes::fill_burst(self.key, &names, &mut self.hashes[..names.len()]);
+        PrefixHashes::fill_burst_to(depth_max, self.key, &names, &mut self.hashes[..names.len()]);
         (range, names)
     }
 }

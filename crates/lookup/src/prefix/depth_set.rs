@@ -22,6 +22,11 @@ impl DepthSet {
         DepthSet(std::array::from_fn(|i| if i == 0 { !1 } else { !0 }))
     }
 
+    /// The deepest; 0 if there is none but that of `/`.
+    pub(crate) fn deepest(self) -> usize {
+        self.down_from(DEPTHS - 1).next().unwrap_or(0)
+    }
+
     /// The depths up to `depth`, that included; deepest first.
     #[inline]
     pub(crate) fn down_from(self, depth: usize) -> impl Iterator<Item = usize> {

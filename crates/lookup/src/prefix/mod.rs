@@ -47,6 +47,11 @@ pub trait PrefixFib: Send + Sync {
             *found = self.longest_match(name);
         }
     }
+    /// No rule is deeper: a view of a name's first so many components finds all that the name does,
+    /// and longer prefixes need no hash ([`PrefixHashes::fill_burst_to`]).
+    ///
+    /// [`PrefixHashes::fill_burst_to`]: byname_wire::PrefixHashes::fill_burst_to
+    fn depth_max(&self) -> usize;
     /// Cache lines of the table that a lookup of `name` reads, counted by walking once more; `None`
     /// where the engine cannot tell.
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {

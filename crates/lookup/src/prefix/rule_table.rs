@@ -246,6 +246,10 @@ impl PrefixFib for RuleTable {
         }
     }
 
+    fn depth_max(&self) -> usize {
+        self.bounds().depths.deepest()
+    }
+
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
         Some(self.counts(name).lines)
     }

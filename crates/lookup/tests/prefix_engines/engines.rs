@@ -284,6 +284,14 @@ impl<'a> Burst<'a> {
         Burst { names, prefixes }
     }
 
+    /// Hashes no deeper than the rules of `fib`.
+    pub fn cut(names: &'a [Name], fib: &dyn PrefixFib) -> Self {
+        let mut prefixes = vec![PrefixHashes::default(); names.len()];
+        let refs: Vec<_> = names.iter().map(Name::as_ref).collect();
+        PrefixHashes::fill_burst_to(fib.depth_max(), &KEY, &refs, &mut prefixes);
+        Burst { names, prefixes }
+    }
+
     pub fn views(&self) -> Vec<NameView<'_>> {
         let pairs = self.names.iter().zip(&self.prefixes);
         pairs.map(|(name, prefixes)| NameView::from_filled(name.as_ref(), prefixes)).collect()

@@ -30,7 +30,7 @@
 //! within a block and a prefix, so that a processor with AES instructions overlaps them.
 
 use super::{Digest, PrefixHashes, processor};
-use crate::name::{self, NameRef};
+use crate::name::{self, COMPONENTS_MAX, NameRef};
 
 pub(super) mod octets;
 mod round;
@@ -71,21 +71,25 @@ impl AesHash {
         AesHash { position, finish, fold, finish_octets: std::array::from_fn(|_| next()) }
     }
 
-    pub(super) fn fill_burst(&self, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
-        if !processor::aes_fill_burst(self, names, out) {
+    pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+        if !processor::aes_fill_burst(self, depth_max, names, out) {
             for (name, out) in names.iter().zip(out) {
-                self.fill(*name, out);
+                self.fill_to(depth_max, *name, out);
             }
         }
     }
 
     /// In plain arithmetic.
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
+        self.fill_to(COMPONENTS_MAX, name, out);
+    }
+
+    fn fill_to(&self, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
         let (mut sum, mut blocks) = (0, 0);
         let (mut len, mut at) = (0, 0);
         out.digest[0] = digest_of(four_rounds(sum, &self.finish));
-        while at < value.len() {
+        while at < value.len() && len < depth_max {
             let end = name::component_at(value, at).2;
             for octets in value[at..end].chunks(16) {
                 if blocks == POSITIONS {

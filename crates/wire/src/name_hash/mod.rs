@@ -105,12 +105,22 @@ impl PrefixHashes {
     /// # Panics
     /// If the lengths differ, or as [`PrefixHashes::fill`].
     pub fn fill_burst(key: &NameHashKey, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+        Self::fill_burst_to(COMPONENTS_MAX, key, names, out);
+    }
+
+    /// As [`PrefixHashes::fill_burst`], but leaves out prefixes of more than `depth_max` components:
+    /// a table has no use for those deeper than its deepest rule, and a stranger's long names cost
+    /// no more than others.
+    ///
+    /// # Panics
+    /// As [`PrefixHashes::fill_burst`].
+    pub fn fill_burst_to(depth_max: usize, key: &NameHashKey, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
         assert_eq!(names.len(), out.len());
         check_lengths(names);
         match &key.0 {
-            Keyed::SipHash13(function) => function.fill_burst(names, out),
-            Keyed::SipHash24(function) => function.fill_burst(names, out),
-            Keyed::Aes(function) => function.fill_burst(names, out),
+            Keyed::SipHash13(function) => function.fill_burst(depth_max, names, out),
+            Keyed::SipHash24(function) => function.fill_burst(depth_max, names, out),
+            Keyed::Aes(function) => function.fill_burst(depth_max, names, out),
         }
     }
 }
@@ -151,13 +161,15 @@ impl<'a> NameView<'a> {
         prefixes.fill(key, name);
         NameView { name, prefixes }
     }
-    /// Pairs a name with hashes that were filled from it before.
+    /// Pairs a name with hashes that were filled from it before: a view of as many components as
+    /// were hashed.
     ///
     /// # Panics
-    /// If `prefixes` were filled from a name of another length in octets.
+    /// If `prefixes` were filled from a longer name.
+    #[inline]
     pub fn from_filled(name: NameRef<'a>, prefixes: &'a PrefixHashes) -> Self {
-        assert_eq!(usize::from(prefixes.end[prefixes.len]), name.value().len());
-        NameView { name, prefixes }
+        let octets = usize::from(prefixes.end[prefixes.len]);
+        NameView { name: NameRef::from_checked(&name.value()[..octets]), prefixes }
     }
     /// The name.
     pub fn name(&self) -> NameRef<'a> {

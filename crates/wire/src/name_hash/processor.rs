@@ -35,20 +35,25 @@ pub(super) fn prefetch_later(names: &[NameRef<'_>], at: usize) {
 }
 
 /// As [`AesHash::fill_burst`], by AES instructions; false if there are none.
-pub(super) fn aes_fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> bool {
+pub(super) fn aes_fill_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+) -> bool {
     #[cfg(target_arch = "x86_64")]
     if has_vaes() {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { super::aes::vaes::fill_burst(function, names, out) };
+        unsafe { super::aes::vaes::fill_burst(function, depth_max, names, out) };
         return true;
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { super::aes::x86::fill_burst(function, names, out) };
+        unsafe { super::aes::x86::fill_burst(function, depth_max, names, out) };
         return true;
     }
-    let _ = (function, names, out);
+    let _ = (function, depth_max, names, out);
     false
 }
 
@@ -179,6 +184,7 @@ mod avx512 {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::name::COMPONENTS_MAX;
     use crate::name_hash::siphash::LANES;
     use crate::name_hash::{HashFunction, Keyed, NameHashKey, tests};
 
@@ -197,7 +203,7 @@ mod tests {
             let (mut plain, mut fast) = (PrefixHashes::default(), [PrefixHashes::default()]);
             plain.fill_portable(&key, name);
             // SAFETY: the processor was asked above.
-            unsafe { crate::name_hash::aes::x86::fill_burst(function, &[name], &mut fast) };
+            unsafe { crate::name_hash::aes::x86::fill_burst(function, COMPONENTS_MAX, &[name], &mut fast) };
             assert_eq!(fast[0].len, plain.len);
             assert_eq!(fast[0].digest[..=depth], plain.digest[..=depth]);
             assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);

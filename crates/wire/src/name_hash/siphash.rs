@@ -32,7 +32,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         SipHash { start: State { v } }
     }
 
-    pub(super) fn fill_burst(&self, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+    pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
         let root = self.digest(&[]);
         let mut waiting = Waiting::default();
         for (i, name) in names.iter().enumerate() {
@@ -41,7 +41,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
             let mut words = Words::new(self, value);
             let (mut len, mut at) = (0, 0);
             out[i].digest[0] = root;
-            while at < value.len() {
+            while at < value.len() && len < depth_max {
                 at = name::component_at(value, at).2;
                 len += 1;
                 out[i].end[len] = at as u16;

@@ -341,6 +341,10 @@ impl PrefixFib for Table {
         }
     }
 
+    fn depth_max(&self) -> usize {
+        self.shared.deepest()
+    }
+
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
         Some(self.newest().count(name).lines.get())
     }

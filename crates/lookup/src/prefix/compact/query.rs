@@ -205,12 +205,6 @@ impl Query {
         }
         (self.answer(name, &walk), lines)
     }
-
-    #[inline]
-    fn depth_max(&self) -> usize {
-        // Acquire: whoever sees a node of this depth or what it led to sees the depth.
-        (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
-    }
 }
 
 impl PrefixFib for Query {
@@ -259,6 +253,12 @@ impl PrefixFib for Query {
                 *found = self.longest_match(name);
             }
         }
+    }
+
+    #[inline]
+    fn depth_max(&self) -> usize {
+        // Acquire: whoever sees a node of this depth or what it led to sees the depth.
+        (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
     }
 
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {

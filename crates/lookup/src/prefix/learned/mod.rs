@@ -142,6 +142,10 @@ impl PrefixFib for Table {
         }
     }
 
+    fn depth_max(&self) -> usize {
+        self.depths.deepest()
+    }
+
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
         let mut counts = Counts::default();
         self.probe_down(name, &mut counts);

@@ -21,22 +21,27 @@ const GROUPS: usize = POSITIONS / LANES;
 
 /// As [`AesHash::fill_burst`].
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
-pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+pub(in crate::name_hash) fn fill_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+) {
     let root = x86::finish(function, _mm_setzero_si128());
     let finish = function.finish.map(|key| broadcast(key));
     for (i, (name, out)) in names.iter().zip(out).enumerate() {
         prefetch_later(names, i);
         out.digest[0] = root;
-        fill(function, &finish, *name, out);
+        fill(function, &finish, depth_max, *name, out);
     }
 }
 
 #[inline]
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
-fn fill(function: &AesHash, finish: &[__m512i; 4], name: NameRef<'_>, out: &mut PrefixHashes) {
+fn fill(function: &AesHash, finish: &[__m512i; 4], depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
     let value = name.value();
     let (mut at, mut len) = (0, 0);
-    while len < POSITIONS
+    while len < POSITIONS.min(depth_max)
         && let Some(octets) = octets_of_short(&value[at..])
     {
         at += octets;
@@ -53,10 +58,10 @@ fn fill(function: &AesHash, finish: &[__m512i; 4], name: NameRef<'_>, out: &mut 
         // SAFETY: four digests are 64 octets, all of them written.
         unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(sum, *finish)) };
     }
-    if at == value.len() {
+    if at == value.len() || len == depth_max {
         out.len = len;
     } else {
-        x86::fill_from(function, value, out, (at, len, lane(sum, (len + LANES - 1) % LANES)));
+        x86::fill_from(function, depth_max, value, out, (at, len, lane(sum, (len + LANES - 1) % LANES)));
     }
 }
 

@@ -12,22 +12,27 @@ use crate::name_hash::{Digest, PrefixHashes};
 
 /// As [`AesHash::fill_burst`].
 #[target_feature(enable = "aes,avx")]
-pub(in crate::name_hash) fn fill_burst(function: &AesHash, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
+pub(in crate::name_hash) fn fill_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+) {
     let root = finish(function, _mm_setzero_si128());
     for (i, (name, out)) in names.iter().zip(out).enumerate() {
         prefetch_later(names, i);
         out.digest[0] = root;
-        fill(function, *name, out);
+        fill(function, depth_max, *name, out);
     }
 }
 
 #[inline]
 #[target_feature(enable = "aes,avx")]
-fn fill(function: &AesHash, name: NameRef<'_>, out: &mut PrefixHashes) {
+fn fill(function: &AesHash, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
     let value = name.value();
     let (mut sum, mut at, mut len) = (_mm_setzero_si128(), 0, 0);
     // Most components: of one block, so that blocks and components count alike.
-    while len < POSITIONS && at + 16 <= value.len() {
+    while len < POSITIONS.min(depth_max) && at + 16 <= value.len() {
         let Some([..=252, size @ ..=14, ..]) = value[at..].first_chunk::<16>() else { break };
         let octets = 2 + usize::from(*size);
         let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[octets]));
@@ -38,19 +43,20 @@ fn fill(function: &AesHash, name: NameRef<'_>, out: &mut PrefixHashes) {
         out.digest[len] = finish(function, sum);
     }
     // The last component is too near to the name's end for the loop above.
-    fill_from(function, value, out, (at, len, sum));
+    fill_from(function, depth_max, value, out, (at, len, sum));
 }
 
 /// Goes on with components of any length at `at`, after `len` of one block each.
 #[target_feature(enable = "aes,avx")]
 pub(super) fn fill_from(
     function: &AesHash,
+    depth_max: usize,
     value: &[u8],
     out: &mut PrefixHashes,
     (mut at, mut len, mut sum): (usize, usize, __m128i),
 ) {
     let mut blocks = len;
-    while at < value.len() {
+    while at < value.len() && len < depth_max {
         if blocks < POSITIONS
             && let Some(octets) = octets_of_short(&value[at..])
         {

@@ -1,0 +1,220 @@
+//! The tables of many switches that forward the same names, each its own way [Concise §5.1].
+//!
+//! Graph and hash functions depend on the names alone, so they are made once. A further table costs
+//! its values: they are computed in the order that was found when the graph was built, or found
+//! again by one traversal.
+
+use std::sync::Arc;
+
+use byname_wire::Digest;
+
+use super::Options;
+use super::graph::{Builder, Graph, Walks};
+use super::place::Width;
+use super::table::{Blocks, Table};
+use crate::entry::EntryId;
+use crate::flat::FlatFib;
+use crate::update::{BuildError, Update};
+
+/// Changes whose memory is asked for ahead of the first.
+pub(super) const AHEAD: usize = 16;
+
+/// A change of the tables of all switches, or of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkChange {
+    /// Adds the name, or replaces its entries: one for each table.
+    Set(Digest, Box<[EntryId]>),
+    /// Replaces the entry in the table of this number; no such name, no effect.
+    Alter(Digest, usize, EntryId),
+    /// Removes the name from all tables; no name, no effect.
+    Remove(Digest),
+}
+
+/// The control half of many switches' tables.
+pub struct Network {
+    pub(super) options: Options,
+    pub(super) width: Width,
+    /// Numbers of parts, by the first bits of a digest.
+    pub(super) directory: Vec<u32>,
+    pub(super) parts: Vec<NamesOfPart>,
+    pub(super) tables: Vec<Table>,
+    pub(super) names: usize,
+    pub(super) seed: u64,
+    pub(super) builder: Builder,
+    pub(super) walks: Walks,
+}
+
+/// The names whose digests begin alike.
+pub(super) struct NamesOfPart {
+    pub(super) graph: Graph,
+    /// How many bits they share.
+    pub(super) depth: u32,
+}
+
+impl Network {
+    /// So many empty tables.
+    ///
+    /// # Errors
+    /// If the kernel refuses memory on such pages.
+    ///
+    /// # Panics
+    /// If there are no tables, or the options are out of their ranges.
+    pub fn new(options: Options, tables: usize) -> Result<Self, BuildError> {
+        Self::construct(options, &[], &vec![&[][..]; tables])
+    }
+
+    /// Tables of these names [Concise §4.3.1]: `entries[t][i]` is the entry of `names[i]` in table
+    /// `t`. Of equal names the last one counts.
+    ///
+    /// # Errors
+    /// If there are too many names, an entry is too large, or the kernel refuses memory on such
+    /// pages.
+    ///
+    /// # Panics
+    /// If there are no tables, their lengths differ from the names', or the options are out of
+    /// their ranges.
+    pub fn construct(options: Options, names: &[Digest], entries: &[&[EntryId]]) -> Result<Self, BuildError> {
+        assert!(!entries.is_empty(), "a network has a table");
+        assert!(entries.iter().all(|entries| entries.len() == names.len()), "one entry for each name");
+        let width = options.width();
+        entries.iter().copied().flatten().try_for_each(|entry| check_entry(width, *entry))?;
+        // Numbers of names take four bytes here.
+        let names_max = options.names_max.min(u32::MAX as usize);
+        if names.len() > names_max {
+            return Err(BuildError::Full { rules: names_max });
+        }
+        let bits = (names.len().div_ceil(options.part_names) as u64).next_power_of_two().trailing_zeros();
+        let mut network = Network {
+            options,
+            width,
+            directory: (0..1 << bits).collect(),
+            parts: Vec::new(),
+            tables: Vec::new(),
+            names: 0,
+            seed: 0,
+            builder: Builder::default(),
+            walks: Walks::default(),
+        };
+        let made = network.build_all(names, entries, bits)?;
+        network.tables = made.into_iter().map(|parts| Table::new(width, parts, &network.directory)).collect();
+        Ok(network)
+    }
+
+    /// Names in every table.
+    pub fn len(&self) -> usize {
+        self.names
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names == 0
+    }
+
+    /// Number of tables.
+    pub fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The query half of one table, for a new reader.
+    ///
+    /// # Panics
+    /// If there is no such table.
+    pub fn query(&self, table: usize) -> Arc<dyn FlatFib> {
+        self.tables[table].query().clone()
+    }
+
+    /// The entry of a name in one table; `None`: no such name.
+    ///
+    /// # Panics
+    /// If there is no such table.
+    pub fn entry(&self, table: usize, name: Digest) -> Option<EntryId> {
+        let part = self.part_of(name);
+        let graph = &self.parts[part as usize].graph;
+        let ends = graph.ends(name);
+        graph.find(name, ends).map(|_| EntryId(self.tables[table].entry(part, ends)))
+    }
+
+    /// Memory of the control half, in bytes, query halves aside.
+    pub fn memory_bytes(&self) -> usize {
+        let graphs = self.parts.iter().map(|part| size_of::<NamesOfPart>() + part.graph.memory_bytes());
+        size_of::<Self>()
+            + self.directory.capacity() * size_of::<u32>()
+            + graphs.sum::<usize>()
+            + self.tables.iter().map(Table::memory_bytes).sum::<usize>()
+            + self.builder.memory_bytes()
+    }
+
+    pub(super) fn check_entry(&self, entry: EntryId) -> Result<(), BuildError> {
+        check_entry(self.width, entry)
+    }
+
+    /// Adds a switch: `entry_of` gives each name's entry in its table, whose number is returned.
+    ///
+    /// # Errors
+    /// If an entry is too large, or the kernel refuses memory on such pages.
+    pub fn add_table(&mut self, mut entry_of: impl FnMut(Digest) -> EntryId) -> Result<usize, BuildError> {
+        let lines = self.parts.iter().map(|part| 2 * part.graph.shape().lines as usize).sum();
+        let mut blocks = Blocks::new(self.options.pages, lines)?;
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for NamesOfPart { graph, .. } in &self.parts {
+            let entries = graph.names().map(|name| {
+                let entry = entry_of(name);
+                check_entry(self.width, entry).map(|()| entry.0)
+            });
+            let entries = entries.collect::<Result<Vec<_>, _>>()?;
+            self.builder.resume(graph);
+            parts.push(blocks.part(&mut self.builder, graph, &entries, self.width)?);
+        }
+        self.tables.push(Table::new(self.width, parts, &self.directory));
+        Ok(self.tables.len() - 1)
+    }
+
+    /// Applies all changes, in order, or none; what that did to the query half of each table.
+    ///
+    /// # Errors
+    /// As [`Network::construct`].
+    ///
+    /// # Panics
+    /// If a change names no table, or has not one entry for each.
+    pub fn apply(&mut self, changes: &[NetworkChange]) -> Result<Vec<Update<dyn FlatFib>>, BuildError> {
+        for change in changes {
+            match change {
+                NetworkChange::Set(_, entries) => {
+                    assert_eq!(entries.len(), self.tables.len(), "one entry for each table");
+                    entries.iter().try_for_each(|entry| self.check_entry(*entry))?;
+                }
+                NetworkChange::Alter(_, table, entry) => {
+                    assert!(*table < self.tables.len(), "no such table");
+                    self.check_entry(*entry)?;
+                }
+                NetworkChange::Remove(_) => {}
+            }
+        }
+        self.check_room(changes.iter().filter_map(|change| match change {
+            NetworkChange::Set(name, _) => Some((*name, true)),
+            NetworkChange::Remove(name) => Some((*name, false)),
+            NetworkChange::Alter(..) => None,
+        }))?;
+        for some in changes.chunks(AHEAD) {
+            self.prefetch(some.iter().map(|change| match change {
+                NetworkChange::Set(name, _) | NetworkChange::Alter(name, ..) | NetworkChange::Remove(name) => *name,
+            }));
+            for change in some {
+                match change {
+                    NetworkChange::Set(name, entries) => self.set(*name, entries),
+                    NetworkChange::Alter(name, table, entry) => self.alter(*name, *table, *entry),
+                    NetworkChange::Remove(name) => self.remove(*name),
+                }
+            }
+        }
+        Ok((0..self.tables.len()).map(|table| self.publish(table)).collect())
+    }
+}
+
+fn check_entry(width: Width, entry: EntryId) -> Result<(), BuildError> {
+    if entry.0 <= width.mask() {
+        return Ok(());
+    }
+    // Narrower than an id, or none could be too large.
+    Err(BuildError::EntryOutOfRange { entry: entry.0, entries_max: 1 << width.bits() })
+}

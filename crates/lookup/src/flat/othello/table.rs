@@ -1,0 +1,163 @@
+//! The writer's side of one switch's table: the values, in memory that readers share.
+
+use std::io;
+use std::sync::Arc;
+
+use super::graph::{Builder, Graph};
+use super::journal::Journal;
+use super::place::{Place, Width};
+use super::query::{Part, Query};
+use crate::memory::{Lines, Pages};
+use crate::sync::Ordering;
+
+/// Cache lines that parts built together share, so that they lie on large pages: 8 MiB.
+const BLOCK_LINES: usize = 1 << 17;
+
+/// The values of one switch.
+pub(super) struct Table {
+    width: Width,
+    journal: Arc<Journal>,
+    /// By number.
+    parts: Vec<Part>,
+    query: Arc<Query>,
+    /// Readers have another query half than `parts` make.
+    is_stale: bool,
+    /// The words of one change.
+    words: Vec<(u32, u64)>,
+}
+
+impl Table {
+    /// A table of these parts, all of which the directory names.
+    pub(super) fn new(width: Width, parts: Vec<Part>, directory: &[u32]) -> Self {
+        let journal = Arc::new(Journal::new());
+        let query = Arc::new(query(&journal, width, &parts, directory));
+        Table { width, journal, parts, query, is_stale: false, words: Vec::new() }
+    }
+
+    pub(super) fn query(&self) -> &Arc<Query> {
+        &self.query
+    }
+
+    /// Asks for the values of a name.
+    pub(super) fn prefetch(&self, part: u32, vertices: [u32; 2]) {
+        let part = &self.parts[part as usize];
+        for vertex in vertices {
+            crate::prefetch::read(part.line(Place::of_vertex(vertex, self.width).line));
+        }
+    }
+
+    /// The entry of a name with these vertices.
+    pub(super) fn entry(&self, part: u32, vertices: [u32; 2]) -> u32 {
+        let part = &self.parts[part as usize];
+        let [a, b] = vertices.map(|vertex| {
+            let place = Place::of_vertex(vertex, self.width);
+            let line = part.line(place.line);
+            self.width.value(place.bit(self.width), |word| line.0[word].load(Ordering::Relaxed))
+        });
+        a ^ b
+    }
+
+    /// The entries of all names of a part, by number.
+    pub(super) fn entries(&self, part: u32, graph: &Graph) -> Vec<u32> {
+        graph.names().map(|name| self.entry(part, graph.ends(name))).collect()
+    }
+
+    /// Changes the values of these vertices by `delta`, as one change.
+    pub(super) fn flip(&mut self, part: u32, vertices: &[(u32, u16)], delta: u32) {
+        self.words.clear();
+        let flips = vertices.iter().flat_map(|&(vertex, _)| self.width.flips(vertex, delta));
+        self.words.extend(flips.filter(|&(_, flip)| flip != 0));
+        self.words.sort_unstable_by_key(|&(word, _)| word);
+        // Values of the same word change at once.
+        self.words.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 ^= next.1;
+            }
+            same
+        });
+        let part = &self.parts[part as usize];
+        self.journal.change(self.words.iter().map(|&(word, flip)| {
+            let word = part.word(word);
+            (word, word.load(Ordering::Relaxed) ^ flip)
+        }));
+    }
+
+    /// Puts a part in the place of another.
+    pub(super) fn set_part(&mut self, number: u32, part: Part) {
+        self.parts[number as usize] = part;
+        self.is_stale = true;
+    }
+
+    /// Lets a new part, of the next number, be what another one is.
+    pub(super) fn double_part(&mut self, number: u32) {
+        self.parts.push(self.parts[number as usize].clone());
+        self.is_stale = true;
+    }
+
+    /// Makes a query half if readers need another; whether they do.
+    pub(super) fn publish(&mut self, directory: &[u32]) -> bool {
+        if self.is_stale {
+            self.query = Arc::new(query(&self.journal, self.width, &self.parts, directory));
+        }
+        std::mem::take(&mut self.is_stale)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.parts.capacity() * size_of::<Part>() + self.words.capacity() * size_of::<(u32, u64)>()
+    }
+}
+
+fn query(journal: &Arc<Journal>, width: Width, parts: &[Part], directory: &[u32]) -> Query {
+    let parts = directory.iter().map(|&part| parts[part as usize].clone()).collect();
+    Query { journal: journal.clone(), width, parts }
+}
+
+/// Memory for parts that are built one after another.
+pub(super) struct Blocks {
+    pages: Pages,
+    block: Arc<Lines>,
+    used: usize,
+    /// Lines that are still to be asked for, by estimate.
+    expected: usize,
+}
+
+impl Blocks {
+    /// For parts of so many lines in all.
+    pub(super) fn new(pages: Pages, expected: usize) -> io::Result<Self> {
+        Ok(Blocks { pages, block: Arc::new(Lines::zeroed(0, Pages::Small)?), used: 0, expected })
+    }
+
+    /// The part with the values of a graph that was built or resumed last.
+    pub(super) fn part(
+        &mut self,
+        builder: &mut Builder,
+        graph: &Graph,
+        entries: &[u32],
+        width: Width,
+    ) -> io::Result<Part> {
+        let shape = graph.shape();
+        let needed = 2 * shape.lines as usize;
+        if self.block.len() - self.used < needed {
+            self.block = Arc::new(Lines::zeroed(self.expected.min(BLOCK_LINES).max(needed), self.pages)?);
+            self.block.prefault();
+            self.used = 0;
+        }
+        let part = Part { shape, first: self.used as u32, lines: self.block.clone() };
+        self.used += needed;
+        self.expected = self.expected.saturating_sub(needed);
+        let values = builder.values(graph, entries);
+        for (line, values) in (0..).zip(values.chunks(width.per_line() as usize)) {
+            let mut words = [0; 9];
+            for (slot, &value) in (0..).zip(values) {
+                for (word, flip) in width.flips(slot, value) {
+                    words[word as usize] |= flip;
+                }
+            }
+            for (word, value) in part.line(line).0.iter().zip(words) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        Ok(part)
+    }
+}

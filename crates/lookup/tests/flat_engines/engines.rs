@@ -1,0 +1,66 @@
+//! The engines under test.
+
+use std::sync::Arc;
+
+use byname_lookup::flat::othello::{self, Othello};
+use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib, Update};
+use byname_wire::Digest;
+
+/// Most names that any test puts into a table.
+pub const NAMES_MAX: usize = 1 << 16;
+
+pub type Engine = Box<dyn Control<Digest, Query = dyn FlatFib> + Send>;
+
+/// A kind of engine: how to build one, and what it takes.
+pub struct Kind {
+    pub name: &'static str,
+    /// The largest entry id.
+    pub entry_max: u32,
+    /// Most cache lines that one query may read; `None` where the engine cannot tell.
+    pub lines_max: Option<usize>,
+    /// A table for [`NAMES_MAX`] names, built of these, all different.
+    pub build: fn(&[Digest], &[EntryId]) -> Engine,
+}
+
+/// All of them, and each with what forces it to do what it seldom does.
+pub const ALL: &[Kind] = &[
+    othello("othello", 8, |names, entries| build_othello(8, 1 << 15, names, entries)),
+    // Parts so small that every few additions close a cycle, or split a part.
+    othello("othello, parts of 8", 8, |names, entries| build_othello(8, 8, names, entries)),
+    // Values that lie in two words.
+    othello("othello, 5 bits, parts of 300", 5, |names, entries| build_othello(5, 300, names, entries)),
+    othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, 1, names, entries)),
+    othello("othello, 27 bits, parts of 60", 27, |names, entries| build_othello(27, 60, names, entries)),
+    othello("othello, 32 bits", 32, |names, entries| build_othello(32, 1 << 15, names, entries)),
+];
+
+const fn othello(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[EntryId]) -> Engine) -> Kind {
+    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(2), build }
+}
+
+fn build_othello(entry_bits: u32, part_names: usize, names: &[Digest], entries: &[EntryId]) -> Engine {
+    let options = othello::Options { entry_bits, part_names, names_max: NAMES_MAX, ..othello::Options::default() };
+    Box::new(Othello::construct(options, names, entries).expect("room for these names"))
+}
+
+/// An engine and the query half that its readers would have.
+pub struct Subject {
+    pub engine: Engine,
+    pub fib: Arc<dyn FlatFib>,
+}
+
+impl Subject {
+    pub fn new(kind: &Kind, names: &[Digest], entries: &[EntryId]) -> Self {
+        let engine = (kind.build)(names, entries);
+        let fib = engine.query();
+        Subject { engine, fib }
+    }
+
+    /// Applies a batch as the forwarder does: whoever reads has the new query half at once.
+    pub fn apply(&mut self, changes: &[Change<Digest>]) -> Result<(), BuildError> {
+        if let Update::Replace(fib) = self.engine.apply(changes)? {
+            self.fib = fib;
+        }
+        Ok(())
+    }
+}

@@ -6,6 +6,7 @@
 
 mod baselines;
 mod experiments;
+mod machine;
 mod peer;
 mod plot;
 mod prefix;
@@ -13,8 +14,10 @@ mod progress;
 mod record;
 mod routes;
 mod size;
+mod timing;
 mod wire;
 mod workload;
+mod writer;
 
 use clap::{Parser, Subcommand};
 

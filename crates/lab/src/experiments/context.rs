@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use procfs::Current as _;
 use serde::Serialize;
 
 use super::{Experiment, Options};
+use crate::machine::memory_free;
 use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
@@ -124,9 +124,4 @@ impl<'a> Context<'a> {
         println!("plot: {}", path.display());
         Ok(())
     }
-}
-
-/// Memory that can be had without swapping, in bytes; unknown counts as plenty.
-fn memory_free() -> u64 {
-    procfs::Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX)
 }

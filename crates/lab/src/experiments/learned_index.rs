@@ -20,7 +20,7 @@ use poptrie::Poptrie;
 use serde::Serialize;
 
 use super::{Context, Experiment, Needs, Table};
-use crate::prefix::resident;
+use crate::machine::resident;
 use crate::workload::Random;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

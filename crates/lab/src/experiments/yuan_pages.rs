@@ -6,8 +6,9 @@
 
 use super::papers::YUAN;
 use super::{Context, Experiment, Needs, Table, table};
+use crate::machine::PageSize;
 use crate::plot::Chart;
-use crate::prefix::{PageSize, Record, Strategy};
+use crate::prefix::{Record, Strategy};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "yuan-fig5",

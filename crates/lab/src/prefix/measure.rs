@@ -4,20 +4,21 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use byname_lookup::PrefixFib;
 use byname_wire::NameHashKey;
 
 use super::build::{Built, build};
 use super::check::{Checked, check, sample};
 use super::engine::{self, Engine, Setup};
-use super::machine::{self, Reads};
 use super::options::{Load, Options};
-use super::reader::{Reader, rate_of_all, times};
+use super::reader::Reader;
 use super::record::Record;
-use super::reservation::Reservation;
-use super::updates::{self, Changes, CheckedReader};
-use super::{cores, resident};
+use super::updates::{self, CheckedReader};
+use crate::machine::{self, Reads, Reservation, cores, resident};
 use crate::progress::Progress;
+use crate::timing::{median, rate_of_all, times};
 use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
+use crate::writer;
 
 /// Of the repetitions' time, what the machine's own rate is measured for.
 const MACHINE_SHARE: f64 = 0.2;
@@ -192,7 +193,7 @@ impl Run<'_> {
             found.push(Lookups {
                 rates,
                 hash_rate: rate_of_all(&mut readers, step / 2, |reader| reader.hash(fib)),
-                p99_ns: times(&mut readers[0], fib, step).value_at_quantile(0.99),
+                p99_ns: time_bursts(&mut readers[0], fib, step),
                 lines: count_lines(&names, &self.key, bench),
                 checked: check(fib, &*self.workload, &names, &self.key, options.burst),
                 names: names.len(),
@@ -213,12 +214,12 @@ impl Run<'_> {
         let options = self.options;
         let Some(subject) = &mut bench.built.subject else { return Ok(Updates::default()) };
         let spinner = self.progress.spinner(&format!("changing rules of {}", bench.engine.name));
-        let mut changes = Changes::prepare(&*self.workload, options.batch as usize, options.seed);
+        let mut changes = updates::prepare(&*self.workload, options.batch as usize, options.seed);
         let mut found = Updates::default();
         match names {
             None => {
                 let duration = self.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
-                let rates = updates::run(subject, &mut changes, None, None, duration)?;
+                let rates = writer::run(&mut **subject, &mut changes, None, None, duration)?;
                 found.per_s = Some(rates.updates_per_s);
             }
             Some(names) => {
@@ -226,9 +227,9 @@ impl Run<'_> {
                 let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
                 let half = self.repetition() / 2;
                 for _ in 0..options.repetitions {
-                    quiet.push(updates::read_quietly(&*subject.query(), &mut reader, half));
+                    quiet.push(writer::read_quietly(&*subject.query(), &mut reader, half));
                     let pace = options.updates_per_s;
-                    let rates = updates::run(subject, &mut changes, Some(&mut reader), pace, half)?;
+                    let rates = writer::run(&mut **subject, &mut changes, Some(&mut reader), pace, half)?;
                     per_s.push(rates.updates_per_s);
                     beside.push(rates.lookups_per_s);
                 }
@@ -328,6 +329,15 @@ impl Run<'_> {
     }
 }
 
+/// The time that 1 burst of 100 exceeds, in nanoseconds.
+fn time_bursts(reader: &mut Reader<'_>, fib: &dyn PrefixFib, duration: Duration) -> u64 {
+    let times = times(duration, || {
+        reader.look_up(fib);
+        black_box(reader.answers());
+    });
+    times.value_at_quantile(0.99)
+}
+
 /// Cache lines that a lookup reads, on average over a sample.
 fn count_lines(names: &NameSet, key: &NameHashKey, bench: &Bench) -> Option<f64> {
     const BURST: usize = 32;
@@ -338,12 +348,4 @@ fn count_lines(names: &NameSet, key: &NameHashKey, bench: &Bench) -> Option<f64>
         lines += read;
     }
     Some(lines as f64 / looked_up as f64)
-}
-
-/// The middle one, or the mean of the two in the middle.
-fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-    low.midpoint(high)
 }

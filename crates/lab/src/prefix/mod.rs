@@ -15,23 +15,19 @@
 
 mod build;
 mod check;
-mod cores;
 mod engine;
 mod engines;
-mod machine;
 mod measure;
 mod options;
 mod reader;
 mod record;
 mod report;
-mod reservation;
-pub mod resident;
 #[cfg(test)]
 mod tests;
 mod updates;
 
 pub use engines::ENGINES;
-pub use options::{Hash, Options, PageSize, Prefetch, Strategy};
+pub use options::{Hash, Options, Prefetch, Strategy};
 pub use record::Record;
 
 use crate::progress::Progress;

@@ -2,23 +2,13 @@
 
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::Barrier;
-use std::time::{Duration, Instant};
 
 use byname_lookup::prefix::BURST_MAX;
 use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
-use hdrhistogram::Histogram;
 use smallvec::SmallVec;
 
-use super::cores;
 use crate::workload::NameSet;
-
-/// Bursts between two looks at the clock.
-const BURSTS: usize = 32;
-
-/// No burst takes a minute; what does is counted as this.
-const BURST_NS_MAX: u64 = 60_000_000_000;
 
 type Names<'a> = SmallVec<[NameRef<'a>; BURST_MAX]>;
 
@@ -83,63 +73,4 @@ impl<'a> Reader<'a> {
         PrefixHashes::fill_burst_to(depth_max, self.key, &names, &mut self.hashes[..names.len()]);
         (range, names)
     }
-}
-
-/// Repeats a step, which returns how many names it took, until the time is over. Returns names a
-/// second.
-pub fn rate(duration: Duration, mut step: impl FnMut() -> usize) -> f64 {
-    let start = Instant::now();
-    let mut names = 0;
-    loop {
-        names += (0..BURSTS).map(|_| step()).sum::<usize>();
-        let elapsed = start.elapsed();
-        if elapsed >= duration {
-            return names as f64 / elapsed.as_secs_f64();
-        }
-    }
-}
-
-/// Repeats a step of each reader on a core of its own. Returns the sum of their rates.
-pub fn rate_of_all(
-    readers: &mut [Reader<'_>],
-    duration: Duration,
-    step: impl Fn(&mut Reader<'_>) -> usize + Sync,
-) -> f64 {
-    let barrier = Barrier::new(readers.len());
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = readers
-            .iter_mut()
-            .enumerate()
-            .map(|(thread, reader)| {
-                let (barrier, step) = (&barrier, &step);
-                scope.spawn(move || {
-                    cores::pin(thread);
-                    barrier.wait();
-                    rate(duration, || step(reader))
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("engines do not panic")).sum()
-    })
-}
-
-/// Times each burst by itself, in nanoseconds.
-pub fn times(reader: &mut Reader<'_>, fib: &dyn PrefixFib, duration: Duration) -> Histogram<u64> {
-    std::thread::scope(|scope| {
-        let timed = scope.spawn(|| {
-            cores::pin(0);
-            let mut times = Histogram::new_with_bounds(1, BURST_NS_MAX, 3).expect("these bounds are allowed");
-            let start = Instant::now();
-            let mut last = start;
-            while last - start < duration {
-                reader.look_up(fib);
-                black_box(reader.answers());
-                let now = Instant::now();
-                times.saturating_record((now - last).as_nanos() as u64);
-                last = now;
-            }
-            times
-        });
-        timed.join().expect("engines do not panic")
-    })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::options::Load;
 use super::*;
+use crate::machine::PageSize;
 use crate::workload::{Kind, Scheme, text};
 
 /// Lists and traces that lie beside a checkout, not in it.

@@ -8,9 +8,7 @@ use anyhow::Context as _;
 use byname_lookup::prefetch;
 use memmap2::{Advice, MmapMut, MmapOptions};
 
-use super::cores;
-use super::options::PageSize;
-use super::reservation::memory_free;
+use super::{PageSize, cores, memory_free};
 use crate::workload::Random;
 
 /// Octets of a cache line.

@@ -9,7 +9,7 @@ use procfs::Current as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-use super::options::PageSize;
+use super::PageSize;
 
 /// Of the memory that is free, what an estimate may take: names and control halves need some, too.
 const MEMORY_SHARE: f64 = 0.75;

@@ -1,0 +1,11 @@
+//! What the lab asks of the machine: cores, pages, and its own speed.
+
+pub mod cores;
+mod pages;
+mod reads;
+mod reservation;
+pub mod resident;
+
+pub use pages::PageSize;
+pub use reads::{Reads, random_reads};
+pub use reservation::{Reservation, memory_free};

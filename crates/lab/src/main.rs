@@ -6,6 +6,7 @@
 
 mod baselines;
 mod experiments;
+mod flat;
 mod machine;
 mod peer;
 mod plot;
@@ -37,6 +38,8 @@ enum Experiment {
     Routes(routes::Options),
     /// Longest name prefix match on one engine, or on several in turn.
     Prefix(prefix::Options),
+    /// Exact match of opaque names on one engine, or on several in turn.
+    Flat(flat::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Wire(options) => wire::run(&options),
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
+        Experiment::Flat(options) => flat::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

@@ -1,5 +1,6 @@
 //! Rates and times of work that is done burst by burst.
 
+use std::ops::Range;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ const BURSTS: usize = 32;
 
 /// No burst takes a minute; what does is counted as this.
 const BURST_NS_MAX: u64 = 60_000_000_000;
+
+/// Answers to check; all, if there are fewer names.
+const SAMPLE: usize = 1 << 17;
 
 /// Repeats a step, which returns how many names it took, until the time is over. Returns names a
 /// second.
@@ -65,6 +69,21 @@ pub fn times(duration: Duration, mut step: impl FnMut() + Send) -> Histogram<u64
         });
         timed.join().expect("engines do not panic")
     })
+}
+
+/// Where the bursts of a sample begin.
+pub fn sample(names: usize, burst: usize) -> std::iter::StepBy<Range<usize>> {
+    let stride = (names / SAMPLE).max(1);
+    (0..names).step_by(stride * burst)
+}
+
+/// What comparing answers found out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Checked {
+    /// Answers compared.
+    pub checked: u64,
+    /// Those that were wrong.
+    pub wrong: u64,
 }
 
 /// The middle one, or the mean of the two in the middle.

@@ -1,24 +1,11 @@
 //! Answers compared with the oracle's.
 
-use std::ops::Range;
-
 use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef};
 
 use super::reader::Reader;
+use crate::timing::{Checked, sample};
 use crate::workload::{NameSet, Workload};
-
-/// Answers to check; all, if there are fewer names.
-const SAMPLE: usize = 1 << 17;
-
-/// What was found out.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Checked {
-    /// Answers compared.
-    pub checked: u64,
-    /// Those that were wrong.
-    pub wrong: u64,
-}
 
 /// What name `i` must be answered with.
 pub fn expected(workload: &dyn Workload, names: &NameSet, i: usize) -> Option<PrefixMatch> {
@@ -47,10 +34,4 @@ pub fn check(
         found.wrong += pairs.filter(|(i, answer)| **answer != expected(workload, names, *i)).count() as u64;
     }
     found
-}
-
-/// Where the bursts of a sample begin.
-pub fn sample(names: usize, burst: usize) -> std::iter::StepBy<Range<usize>> {
-    let stride = (names / SAMPLE).max(1);
-    (0..names).step_by(stride * burst)
 }

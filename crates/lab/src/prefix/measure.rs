@@ -8,7 +8,7 @@ use byname_lookup::PrefixFib;
 use byname_wire::NameHashKey;
 
 use super::build::{Built, build};
-use super::check::{Checked, check, sample};
+use super::check::check;
 use super::engine::{self, Engine, Setup};
 use super::options::{Load, Options};
 use super::reader::Reader;
@@ -16,15 +16,12 @@ use super::record::Record;
 use super::updates::{self, CheckedReader};
 use crate::machine::{self, Reads, Reservation, cores, resident};
 use crate::progress::Progress;
-use crate::timing::{median, rate_of_all, times};
+use crate::timing::{Checked, median, rate_of_all, sample, times};
 use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
 use crate::writer;
 
 /// Of the repetitions' time, what the machine's own rate is measured for.
 const MACHINE_SHARE: f64 = 0.2;
-/// Of what a query half counts, how much the kernel must take back when it is dropped, to be taken
-/// for all of it.
-const GIVEN_BACK_SHARE: f64 = 0.9;
 /// Seconds for a rate of updates that nobody asked for.
 const UPDATES_S_MAX: f64 = 0.5;
 
@@ -252,18 +249,7 @@ impl Run<'_> {
     fn take_apart(&self, bench: Bench) -> anyhow::Result<(Memory, (f64, Load))> {
         let Bench { engine, built: Built { subject, fib, build_s, load }, both_bytes } = bench;
         let counted_bytes = fib.memory_bytes();
-        let whole = resident::bytes()?;
-        drop(subject);
-        let query_only = resident::bytes()?;
-        drop(fib);
-        let query_freed = query_only.saturating_sub(resident::bytes()?);
-        let control_freed = whole.saturating_sub(query_only);
-        let query_bytes = if query_freed as f64 >= GIVEN_BACK_SHARE * counted_bytes as f64 {
-            query_freed.min(both_bytes)
-        } else {
-            // The allocator keeps what was freed: what cannot be told apart is the query half's.
-            query_freed.max(both_bytes.saturating_sub(control_freed)).min(both_bytes)
-        };
+        let query_bytes = resident::of_query_half(both_bytes, counted_bytes, || drop(subject), || drop(fib))?;
         let Options { pages, burst, threads, .. } = *self.options;
         let pages = engine.chooses_pages.then_some(pages);
         let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);

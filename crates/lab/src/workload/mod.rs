@@ -19,8 +19,8 @@ use byname_lookup::EntryId;
 use byname_wire::NameRef;
 
 pub use choice::{Kind, NameChoice, Scheme};
-pub use names::{Drawing, NameSet};
-pub use random::Random;
+pub use names::{Drawing, NameSet, requests};
+pub use random::{Permutation, Random, mix};
 
 use made::{Made, Shape};
 

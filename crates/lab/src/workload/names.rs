@@ -152,7 +152,7 @@ fn cut(name: &mut Vec<u8>, depth: usize) -> usize {
 
 /// The requests of a trace, numbered by what they ask for in the order of first requests: 32-bit
 /// big-endian ids, or the last field of each line.
-fn requests(file: &Path) -> anyhow::Result<Vec<u32>> {
+pub fn requests(file: &Path) -> anyhow::Result<Vec<u32>> {
     fn number<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> Vec<u32> {
         let mut numbers = HashMap::new();
         keys.map(|key| {

@@ -1,0 +1,294 @@
+//! One run: builds, measures in turn, checks, and takes apart again.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use byname_lookup::FlatFib;
+
+use super::build::{Built, build};
+use super::check::check;
+use super::engine::{self, Engine, Setup};
+use super::hasher::Hasher;
+use super::names::Names;
+use super::options::{Load, Options};
+use super::queries::Queries;
+use super::reader::Reader;
+use super::record::Record;
+use super::updates::{self, CheckedReader, Rates};
+use crate::machine::{self, Reads, Reservation, cores, resident};
+use crate::progress::Progress;
+use crate::timing::{Checked, median, rate_of_all, sample, times};
+use crate::writer;
+
+/// Of the repetitions' time, what the machine's own rate is measured for.
+const MACHINE_SHARE: f64 = 0.2;
+/// Seconds for rates of changes, in all.
+const CHANGES_S_MAX: f64 = 2.0;
+
+/// An engine under test.
+struct Bench {
+    engine: &'static Engine,
+    built: Built,
+    /// Memory that building it took.
+    both_bytes: u64,
+}
+
+/// What queries found, of one engine.
+struct Found {
+    /// Queries a second, of each repetition.
+    rates: Vec<f64>,
+    hash_rate: f64,
+    p99_ns: u64,
+    lines: Option<f64>,
+    checked: Checked,
+}
+
+/// What changes found, of one engine.
+#[derive(Default)]
+struct Changed {
+    rates: Option<Rates>,
+    updates_per_s: Option<f64>,
+    queries_per_s: Option<f64>,
+    quiet_per_s: Option<f64>,
+    checked: Checked,
+}
+
+/// Memory of one engine, when it is gone.
+struct Memory {
+    query_bytes: u64,
+    both_bytes: u64,
+    counted_bytes: usize,
+    machine: Reads,
+}
+
+/// A run with all it was asked for.
+struct Run<'a> {
+    options: &'a Options,
+    progress: Progress,
+    hasher: Hasher,
+    names: Names,
+    queries: Queries,
+}
+
+/// Measures some engines in turn: a record of each.
+pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
+    let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
+    refuse_impossible(options, &engines)?;
+    let names = Names::open(options.keys, options.list.as_deref(), options.key_bytes, options.names, options.seed)?;
+    let bar = progress.bar("drawing names", options.draws);
+    let queries = Queries::draw(&names, options.trace.as_deref(), options.draws, options.seed, |drawn| bar.inc(drawn))?;
+    bar.finish_and_clear();
+    let hasher = Hasher::new(options.hash, options.seed);
+    let run = Run { options, progress, hasher, names, queries };
+
+    let on_pages = engines.iter().filter(|engine| engine.chooses_pages);
+    let estimate = on_pages.map(|engine| engine.bytes_per_name * run.names.len()).sum();
+    let reserved = options.reserve.unwrap_or(estimate);
+    let reservation = Reservation::take(options.pages, reserved, options.reserve.is_none())?;
+    let mut benches = engines.iter().map(|engine| run.build(engine)).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(reservation) = &reservation {
+        reservation.trim()?;
+    }
+    let found = run.look_up(&benches);
+    let changed = benches.iter_mut().map(|bench| run.change(bench)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut records = Vec::new();
+    for (bench, (found, changed)) in benches.into_iter().zip(found.iter().zip(&changed)) {
+        let (engine, built) = (bench.engine, (bench.built.construct_s, bench.built.load));
+        let memory = run.take_apart(bench)?;
+        records.push(run.record(engine, built, found, changed, &memory));
+    }
+    let wrong: Vec<_> = records.iter().filter(|record| record.wrong > 0).map(|r| r.engine.as_str()).collect();
+    if !wrong.is_empty() {
+        bail!("answers were wrong, of {}", wrong.join(", "));
+    }
+    Ok(records)
+}
+
+fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<()> {
+    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
+    if options.updates || options.updates_per_s.is_some() {
+        cores::ensure_enough(2, "a reader beside a writer")?;
+        ensure!(options.load != Load::Bulk, "names loaded in bulk take no updates");
+    }
+    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    ensure!(!engines.is_empty(), "there must be an engine");
+    Ok(())
+}
+
+impl Run<'_> {
+    fn setup(&self) -> Setup<'_> {
+        Setup { names: &self.names, hasher: &self.hasher, action_bits: self.options.action_bits }
+    }
+
+    fn build(&self, engine: &'static Engine) -> anyhow::Result<Bench> {
+        let before = resident::bytes()?;
+        let built = build(engine, &self.setup(), self.options.load, self.progress)?;
+        Ok(Bench { engine, built, both_bytes: resident::bytes()?.saturating_sub(before) })
+    }
+
+    /// Measures all engines in turn, round by round.
+    fn look_up(&self, benches: &[Bench]) -> Vec<Found> {
+        let (options, queries) = (self.options, &self.queries);
+        let step = self.repetition();
+        let measuring = self.progress.spinner("asking for names");
+        let start_of = |thread| queries.len() / options.threads * thread;
+        let reader = |thread| Reader::new(queries, &self.hasher, options.burst, start_of(thread));
+        let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
+        let mut rates = vec![Vec::new(); benches.len()];
+        let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
+            let fib = &*bench.built.fib;
+            rate_of_all(readers, duration, |reader| {
+                let names = reader.look_up(fib).len();
+                black_box(reader.answers());
+                names
+            })
+        };
+        for bench in benches {
+            // The first round finds caches and the processor's clock cold.
+            round(&mut readers, bench, step / 2);
+        }
+        for _ in 0..options.repetitions {
+            for (bench, rates) in benches.iter().zip(&mut rates) {
+                rates.push(round(&mut readers, bench, step));
+            }
+        }
+        let hash_rate = rate_of_all(&mut readers, step, Reader::hash);
+        let mut found = Vec::new();
+        for (bench, rates) in benches.iter().zip(rates) {
+            let fib = &*bench.built.fib;
+            found.push(Found {
+                rates,
+                hash_rate,
+                p99_ns: time_bursts(&mut readers[0], fib, step),
+                lines: self.count_lines(fib),
+                checked: check(fib, &self.names, options.action_bits, queries, &self.hasher, options.burst),
+            });
+        }
+        measuring.finish_and_clear();
+        found
+    }
+
+    fn change(&self, bench: &mut Bench) -> anyhow::Result<Changed> {
+        let (options, setup) = (self.options, self.setup());
+        let Some(subject) = &mut bench.built.subject else { return Ok(Changed::default()) };
+        let spinner = self.progress.spinner(&format!("changing names of {}", bench.engine.name));
+        let batch = options.batch as usize;
+        // Nobody reads meanwhile: an engine need not keep what is there from being changed.
+        bench.built.fib = subject.query();
+        let duration = Duration::from_secs_f64(options.seconds.min(CHANGES_S_MAX));
+        let rates = updates::rates(subject, &setup, batch, options.seed, duration)?;
+        let mut found = Changed { rates: Some(rates), ..Changed::default() };
+        if options.updates || options.updates_per_s.is_some() {
+            let mut changes = updates::prepare(&setup, batch, options.seed);
+            let mut reader = CheckedReader::new(&setup, &self.queries, options.burst);
+            let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
+            let half = self.repetition() / 2;
+            for _ in 0..options.repetitions {
+                quiet.push(writer::read_quietly(&*subject.query(), &mut reader, half));
+                let pace = options.updates_per_s;
+                let rates = writer::run(&mut **subject, &mut changes, Some(&mut reader), pace, half)?;
+                per_s.push(rates.updates_per_s);
+                beside.push(rates.lookups_per_s);
+            }
+            found.updates_per_s = Some(median(&per_s));
+            found.queries_per_s = Some(median(&beside));
+            found.quiet_per_s = Some(median(&quiet));
+            found.checked = Checked { checked: reader.checked, wrong: reader.wrong };
+        }
+        bench.built.fib = subject.query();
+        spinner.finish_and_clear();
+        Ok(found)
+    }
+
+    /// Takes an engine apart, half by half, to see what each held; then lets the machine read from a
+    /// table of that size.
+    fn take_apart(&self, bench: Bench) -> anyhow::Result<Memory> {
+        let Bench { engine, built: Built { subject, fib, .. }, both_bytes } = bench;
+        let counted_bytes = fib.memory_bytes();
+        let query_bytes = resident::of_query_half(both_bytes, counted_bytes, || drop(subject), || drop(fib))?;
+        let Options { pages, burst, threads, .. } = *self.options;
+        let pages = engine.chooses_pages.then_some(pages);
+        let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
+        let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
+        Ok(Memory { query_bytes, both_bytes, counted_bytes, machine })
+    }
+
+    fn repetition(&self) -> Duration {
+        Duration::from_secs_f64(self.options.seconds / f64::from(self.options.repetitions))
+    }
+
+    /// Cache lines that a query reads, on average over a sample.
+    fn count_lines(&self, fib: &dyn FlatFib) -> Option<f64> {
+        const BURST: usize = 32;
+        let (mut asked, mut lines) = (0, 0);
+        for start in sample(self.queries.len(), BURST) {
+            let (names, read) = Reader::new(&self.queries, &self.hasher, BURST, start).count_lines(fib)?;
+            asked += names;
+            lines += read;
+        }
+        Some(lines as f64 / asked as f64)
+    }
+
+    fn record(
+        &self,
+        engine: &Engine,
+        (construct_s, load): (f64, Load),
+        found: &Found,
+        changed: &Changed,
+        memory: &Memory,
+    ) -> Record {
+        let options = self.options;
+        let names = self.names.len() as f64;
+        let queries_per_s = median(&found.rates);
+        let ns = |rate: f64| options.threads as f64 * 1e9 / rate;
+        Record {
+            engine: engine.name.to_owned(),
+            names: self.names.len(),
+            keys: options.keys,
+            key_bytes: self.queries.mean_bytes(),
+            action_bits: options.action_bits,
+            queries_prepared: self.queries.len(),
+            trace: options.trace.is_some(),
+            seed: options.seed,
+            threads: options.threads,
+            pages: if engine.chooses_pages { options.pages.label() } else { "heap" },
+            burst: options.burst,
+            hash: options.hash,
+            repetitions: found.rates.len(),
+            queries_per_s,
+            queries_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
+            queries_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
+            ns_per_query: ns(queries_per_s),
+            hash_ns: ns(found.hash_rate),
+            p99_ns_per_burst: found.p99_ns,
+            cache_lines_per_query: found.lines,
+            bits_per_name: 8.0 * memory.query_bytes as f64 / names,
+            bits_per_name_counted: 8.0 * memory.counted_bytes as f64 / names,
+            control_bytes_per_name: memory.both_bytes.saturating_sub(memory.query_bytes) as f64 / names,
+            load,
+            construct_s,
+            construct_ns_per_name: 1e9 * construct_s / names,
+            adds_per_s: changed.rates.as_ref().map(|rates| rates.adds_per_s),
+            alters_per_s: changed.rates.as_ref().map(|rates| rates.alters_per_s),
+            deletes_per_s: changed.rates.as_ref().map(|rates| rates.deletes_per_s),
+            updates_per_s: changed.updates_per_s,
+            queries_per_s_updating: changed.queries_per_s,
+            queries_per_s_quiet: changed.quiet_per_s,
+            checked: found.checked.checked + changed.checked.checked,
+            wrong: found.checked.wrong + changed.checked.wrong,
+            machine_lines_per_s: memory.machine.lines_per_s,
+            machine_bytes: memory.machine.bytes,
+            of_limit: found.lines.map(|lines| queries_per_s * lines / memory.machine.lines_per_s),
+        }
+    }
+}
+
+/// The time that 1 burst of 100 exceeds, in nanoseconds.
+fn time_bursts(reader: &mut Reader<'_>, fib: &dyn FlatFib, duration: Duration) -> u64 {
+    let times = times(duration, || {
+        reader.look_up(fib);
+        black_box(reader.answers());
+    });
+    times.value_at_quantile(0.99)
+}

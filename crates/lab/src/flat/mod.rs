@@ -1,0 +1,65 @@
+//! Exact match of opaque names: engines on one population, measured. [Concise §6.2]'s metrics.
+//!
+//! What is timed is what a forwarder does with a burst of packets: take each name's octets, hash
+//! them, and ask the query half, with everything inside the loop. Names are prepared before, in such
+//! number that what they touch in a large table is not in the caches, or made on the way by a shift
+//! register as in [Concise §6.2.3]. Each rate is the median of several repetitions; where several
+//! engines are compared, their repetitions alternate. In the same run answers are checked against
+//! what the names were made from, and the machine's rate of independent random reads is measured on
+//! a table of the same size and pages.
+//!
+//! Memory is what the kernel says is resident, half by half, as in the prefix lab.
+
+mod build;
+mod check;
+mod engine;
+mod hasher;
+mod measure;
+mod names;
+mod options;
+mod queries;
+mod reader;
+mod record;
+mod report;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod updates;
+
+pub use options::Options;
+pub use record::Record;
+
+use crate::progress::Progress;
+use crate::record::Recorder;
+
+/// Measures engines in turn, several rounds over the same names, on tables that are all there at
+/// once; a record of each.
+///
+/// # Errors
+/// If the machine cannot do it (cores, memory, pages, files), if an engine refuses the names, or if
+/// an answer was wrong.
+pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
+    measure::measure(options, engines, progress)
+}
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    if options.engine == "list" {
+        report::list();
+        return Ok(());
+    }
+    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
+    let engines: Vec<_> = match options.compare.is_empty() {
+        true => vec![options.engine.as_str()],
+        false => options.compare.iter().map(String::as_str).collect(),
+    };
+    let mut recorder = Recorder::new("flat", options.json)?;
+    let records = measure(options, &engines, progress)?;
+    for record in &records {
+        recorder.add(record)?;
+    }
+    if !options.json {
+        report::print(&records);
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Changes of names: how many a second, alone and beside a reader.
+//!
+//! Names are added that are not in the table, and deleted again; others, that stay, get another
+//! action and their own again. Alone, their octets are hashed in the measured loop; beside a reader
+//! a writer has their digests from before.
+
+use std::time::{Duration, Instant};
+
+use byname_lookup::{BuildError, Change, EntryId, FlatFib};
+use byname_wire::Digest;
+
+use super::engine::{Setup, Subject};
+use super::hasher::Hasher;
+use super::queries::Queries;
+use super::reader::Reader;
+use crate::machine::cores;
+use crate::timing::median;
+use crate::workload::Permutation;
+use crate::writer::{self, Changes};
+
+/// How many names are added to a table of `names`, and deleted again: few, so that it is about as
+/// full as it was.
+pub fn fresh(names: u64) -> u64 {
+    (names / 64).clamp(64, 1 << 18)
+}
+
+/// The action that a name is given in exchange.
+pub fn other(action: EntryId) -> EntryId {
+    EntryId(action.0 ^ 1)
+}
+
+/// Some names, with their actions.
+struct Sample {
+    octets: Vec<u8>,
+    ends: Vec<usize>,
+    actions: Vec<EntryId>,
+}
+
+impl Sample {
+    fn of(setup: &Setup<'_>, numbers: impl Iterator<Item = u64>) -> Self {
+        let mut sample = Sample { octets: Vec::new(), ends: Vec::new(), actions: Vec::new() };
+        for number in numbers {
+            setup.names.write(number, &mut sample.octets);
+            sample.ends.push(sample.octets.len());
+            sample.actions.push(setup.names.action(number, setup.action_bits));
+        }
+        sample
+    }
+
+    /// Names that are not in the table.
+    fn fresh(setup: &Setup<'_>) -> Self {
+        let len = setup.names.len();
+        Sample::of(setup, len..len + fresh(len))
+    }
+
+    /// Names that are in the table, from all over it.
+    fn stable(setup: &Setup<'_>, seed: u64) -> Self {
+        let len = setup.names.len();
+        let all = Permutation::new(len, !seed);
+        Sample::of(setup, (0..fresh(len).min(len)).map(move |i| all.at(i)))
+    }
+
+    fn names(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.octets[start..end]).collect()
+    }
+
+    fn digests(&self, hasher: &Hasher) -> Vec<Digest> {
+        self.names().into_iter().map(|name| hasher.digest(name)).collect()
+    }
+}
+
+/// Changes a second, by what they do.
+pub struct Rates {
+    /// Names that were not there.
+    pub adds_per_s: f64,
+    /// Names with another action.
+    pub alters_per_s: f64,
+    /// Names that were there.
+    pub deletes_per_s: f64,
+}
+
+/// Changes the table in rounds of each kind, for some time. In the end it is as before.
+///
+/// # Errors
+/// If the engine refuses a change.
+pub fn rates(
+    subject: &mut Subject,
+    setup: &Setup<'_>,
+    batch: usize,
+    seed: u64,
+    duration: Duration,
+) -> Result<Rates, BuildError> {
+    let (fresh, stable) = (Sample::fresh(setup), Sample::stable(setup, seed));
+    let (fresh_names, stable_names) = (fresh.names(), stable.names());
+    let mut rounds: [Vec<f64>; 3] = Default::default();
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            cores::pin(0);
+            let mut apply = |names: &[&[u8]], change: &dyn Fn(usize, Digest) -> Change<Digest>| {
+                rate(subject, setup.hasher, names, batch, change)
+            };
+            let start = Instant::now();
+            while rounds[0].is_empty() || start.elapsed() < duration {
+                rounds[0].push(apply(&fresh_names, &|i, name| Change::Set(name, fresh.actions[i]))?);
+                rounds[1].push(apply(&stable_names, &|i, name| Change::Set(name, other(stable.actions[i])))?);
+                rounds[1].push(apply(&stable_names, &|i, name| Change::Set(name, stable.actions[i]))?);
+                rounds[2].push(apply(&fresh_names, &|_, name| Change::Remove(name))?);
+            }
+            Ok::<_, BuildError>(())
+        });
+        changing.join().expect("engines do not panic")
+    })?;
+    let [adds_per_s, alters_per_s, deletes_per_s] = rounds.map(|rates| median(&rates));
+    Ok(Rates { adds_per_s, alters_per_s, deletes_per_s })
+}
+
+/// Hashes names and changes them, batch by batch. Returns changes a second.
+fn rate(
+    subject: &mut Subject,
+    hasher: &Hasher,
+    names: &[&[u8]],
+    batch: usize,
+    change: &dyn Fn(usize, Digest) -> Change<Digest>,
+) -> Result<f64, BuildError> {
+    let (mut digests, mut changes) = (vec![Digest::default(); batch], Vec::with_capacity(batch));
+    let start = Instant::now();
+    for (at, names) in names.chunks(batch).enumerate() {
+        hasher.digest_burst(names, &mut digests[..names.len()]);
+        changes.clear();
+        changes.extend(digests[..names.len()].iter().enumerate().map(|(i, name)| change(batch * at + i, *name)));
+        subject.apply(&changes)?;
+        subject.reclaim();
+    }
+    Ok(names.len() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Changes for a writer beside a reader: a third add names, a third delete them again, and a third
+/// alter names that stay.
+pub fn prepare(setup: &Setup<'_>, batch: usize, seed: u64) -> Changes<Digest> {
+    let (fresh, stable) = (Sample::fresh(setup), Sample::stable(setup, seed));
+    let (mut forth, mut back) = (Vec::new(), Vec::new());
+    let mut alters = stable.digests(setup.hasher).into_iter().zip(&stable.actions);
+    for (i, (name, action)) in fresh.digests(setup.hasher).into_iter().zip(&fresh.actions).enumerate() {
+        forth.push(Change::Set(name, *action));
+        back.push(Change::Remove(name));
+        // As many of them as additions and deletions, half of them on the way back.
+        if i % 2 == 0
+            && let Some((name, action)) = alters.next()
+        {
+            forth.push(Change::Set(name, other(*action)));
+            back.push(Change::Set(name, *action));
+        }
+    }
+    Changes::there_and_back(&forth, &back, batch)
+}
+
+/// A reader that checks its answers.
+pub struct CheckedReader<'a> {
+    reader: Reader<'a>,
+    expected: Vec<EntryId>,
+    /// Answers so far.
+    pub checked: u64,
+    /// Those that were right neither before nor after any change.
+    pub wrong: u64,
+}
+
+impl<'a> CheckedReader<'a> {
+    /// Of names that are not deleted.
+    pub fn new(setup: &Setup<'a>, queries: &'a Queries, burst: usize) -> Self {
+        let action = |i| setup.names.action(queries.number(i, setup.names), setup.action_bits);
+        let expected = (0..queries.len()).map(action).collect();
+        CheckedReader { reader: Reader::new(queries, setup.hasher, burst, 0), expected, checked: 0, wrong: 0 }
+    }
+}
+
+impl writer::Reader<dyn FlatFib> for CheckedReader<'_> {
+    #[inline]
+    fn look_up(&mut self, fib: &dyn FlatFib) -> usize {
+        let range = self.reader.look_up(fib);
+        let names = range.len();
+        let pairs = self.reader.answers().iter().zip(&self.expected[range]);
+        let is_wrong = |(found, expected): &(&Option<EntryId>, &EntryId)| {
+            **found != Some(**expected) && **found != Some(other(**expected))
+        };
+        self.wrong += pairs.filter(is_wrong).count() as u64;
+        self.checked += names as u64;
+        names
+    }
+}

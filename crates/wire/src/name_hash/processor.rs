@@ -83,6 +83,7 @@ fn has_vaes() -> bool {
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("bmi2")
 }
 
 /// Takes the words of `blocks` into `lanes`, eight names at a time.

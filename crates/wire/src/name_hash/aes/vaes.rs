@@ -18,9 +18,11 @@ use crate::name_hash::{Digest, PrefixHashes};
 /// Blocks in a vector.
 const LANES: usize = 4;
 const GROUPS: usize = POSITIONS / LANES;
+/// Names whose components are found together.
+const TOGETHER: usize = 4;
 
 /// As [`AesHash::fill_burst`].
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
 pub(in crate::name_hash) fn fill_burst(
     function: &AesHash,
     depth_max: usize,
@@ -29,25 +31,79 @@ pub(in crate::name_hash) fn fill_burst(
 ) {
     let root = x86::finish(function, _mm_setzero_si128());
     let finish = function.finish.map(|key| broadcast(key));
-    for (i, (name, out)) in names.iter().zip(out).enumerate() {
-        prefetch_later(names, i);
-        out.digest[0] = root;
-        fill(function, &finish, depth_max, *name, out);
+    let mut at = 0;
+    for (some, out) in names.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER)) {
+        (at..at + some.len()).for_each(|i| prefetch_later(names, i));
+        at += some.len();
+        let heads = heads(depth_max, some, out);
+        for ((name, out), head) in some.iter().zip(out).zip(heads) {
+            out.digest[0] = root;
+            fill(function, &finish, depth_max, (*name, head), out);
+        }
     }
 }
 
+/// The components that a name begins with, as far as each is one block.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    components: usize,
+    octets: usize,
+}
+
+/// Finds the heads of a few names, and puts down where their components end.
+///
+/// Where a component ends tells where to look for the next one's end: a walk waits for memory's
+/// answer at each step, so several names are walked in step.
 #[inline]
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,vaes")]
-fn fill(function: &AesHash, finish: &[__m512i; 4], depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
-    let value = name.value();
-    let (mut at, mut len) = (0, 0);
-    while len < POSITIONS.min(depth_max)
-        && let Some(octets) = octets_of_short(&value[at..])
+fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [Head; TOGETHER] {
+    let mut heads = [Head::default(); TOGETHER];
+    let components_max = POSITIONS.min(depth_max);
+    if let (Ok(names), Ok(out)) =
+        (<&[NameRef<'_>; TOGETHER]>::try_from(names), <&mut [_; TOGETHER]>::try_from(&mut *out))
     {
-        at += octets;
-        len += 1;
-        out.end[len] = at as u16;
+        let step = |at: [usize; TOGETHER]| {
+            let mut ends = [0; TOGETHER];
+            for i in 0..TOGETHER {
+                ends[i] = at[i] + octets_of_short(&names[i].value()[at[i]..])?;
+            }
+            Some(ends)
+        };
+        let (mut at, mut components) = ([0; TOGETHER], 0);
+        while components < components_max
+            && let Some(ends) = step(at)
+        {
+            components += 1;
+            for (out, end) in out.iter_mut().zip(ends) {
+                out.end[components] = end as u16;
+            }
+            at = ends;
+        }
+        heads = at.map(|octets| Head { components, octets });
     }
+    // What is left: the longer ones' rest, and names too few to be walked in step.
+    for ((name, out), Head { components, octets }) in names.iter().zip(out).zip(&mut heads) {
+        while *components < components_max
+            && let Some(more) = octets_of_short(&name.value()[*octets..])
+        {
+            *octets += more;
+            *components += 1;
+            out.end[*components] = *octets as u16;
+        }
+    }
+    heads
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+fn fill(
+    function: &AesHash,
+    finish: &[__m512i; 4],
+    depth_max: usize,
+    (name, head): (NameRef<'_>, Head),
+    out: &mut PrefixHashes,
+) {
+    let value = name.value();
+    let Head { components: len, octets: at } = head;
     // Of the last vector's lanes that no component fills, the blocks are empty.
     out.end[len + 1..][..LANES - 1].fill(at as u16);
     let mut sum = _mm512_setzero_si512();
@@ -67,7 +123,7 @@ fn fill(function: &AesHash, finish: &[__m512i; 4], depth_max: usize, name: NameR
 
 /// The blocks of the components that end at `ends[1..]`, the first of which begins at `ends[0]`.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
 fn blocks(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
     let block = |i: usize| {
         let (start, end) = (usize::from(ends[i]), usize::from(ends[i + 1]));

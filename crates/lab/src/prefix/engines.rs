@@ -109,7 +109,7 @@ pub const ENGINES: &[Engine] = &[
     Engine {
         name: "component_trie",
         about: "baseline: a trie of components",
-        bytes_per_rule: 1024,
+        bytes_per_rule: 1600,
         takes: &[],
         chooses_pages: false,
         empty: |_| Ok(Box::new(Locked::<ComponentTrie>::default())),

@@ -1,13 +1,13 @@
 //! Fills an engine with names.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use byname_lookup::{Change, FlatFib, Update};
+use byname_lookup::{Change, Update};
 
-use super::engine::{Engine, Setup, Subject};
+use super::engine::{Engine, Make, Setup, Subject};
 use super::options::Load;
+use super::table::Table;
 use crate::progress::Progress;
 
 /// Changes in a batch.
@@ -15,10 +15,8 @@ const BATCH: usize = 4096;
 
 /// A built engine.
 pub struct Built {
-    /// Both halves; none if there is a query half alone.
-    pub subject: Option<Subject>,
-    /// What readers look up in.
-    pub fib: Arc<dyn FlatFib>,
+    /// The engine.
+    pub table: Table,
     /// Time it took.
     pub construct_s: f64,
     /// How the names came in.
@@ -27,36 +25,37 @@ pub struct Built {
 
 /// Builds the engine with all names.
 pub fn build(engine: &Engine, setup: &Setup<'_>, load: Load, progress: Progress) -> anyhow::Result<Built> {
-    let load = match (load, engine.construct, engine.bulk) {
-        (Load::Auto, Some(_), _) => Load::Construct,
-        (Load::Auto, None, _) => Load::Changes,
-        (Load::Construct, None, _) => bail!("{} is built by changes only", engine.name),
-        (Load::Bulk, _, None) => bail!("{} has no bulk load", engine.name),
-        (load, ..) => load,
+    let load = match (load, engine.make) {
+        (Load::Auto, Make::Baseline(_) | Make::Halves { construct: Some(_), .. }) => Load::Construct,
+        (Load::Auto, _) => Load::Changes,
+        (load, _) => load,
     };
     let bar = progress.bar(&format!("building {}", engine.name), setup.names.len());
     let start = Instant::now();
-    let built = match (load, engine.construct, engine.bulk) {
-        (Load::Bulk, _, Some(bulk)) => bulk(setup, &mut |names| bar.inc(names)).map(|fib| (None, fib)),
-        (Load::Construct, Some(construct), _) => construct(setup).map(|subject| {
-            let fib = subject.query();
-            (Some(subject), fib)
-        }),
-        _ => (engine.empty)(setup).and_then(|mut subject| {
-            let fib = insert_all(&mut subject, setup, |names| bar.inc(names))?;
-            Ok((Some(subject), fib))
-        }),
+    let table = match (load, engine.make) {
+        (Load::Construct, Make::Baseline(construct)) => {
+            construct(setup, setup.action_bits).map(Table::Baseline).map_err(Into::into)
+        }
+        (Load::Construct, Make::Halves { construct: Some(construct), .. }) => construct(setup).map(both),
+        (Load::Bulk, Make::Halves { bulk: Some(bulk), .. }) => {
+            bulk(setup, &mut |names| bar.inc(names)).map(|fib| Table::Halves { subject: None, fib })
+        }
+        (Load::Changes, Make::Halves { empty, .. }) => {
+            empty(setup).and_then(|subject| insert_all(subject, setup, |names| bar.inc(names)))
+        }
+        _ => bail!("{} is not built so (--load)", engine.name),
     };
-    let (subject, fib) = built.with_context(|| format!("{} was not built", engine.name))?;
+    let table = table.with_context(|| format!("{} was not built", engine.name))?;
     bar.finish_and_clear();
-    Ok(Built { subject, fib, construct_s: start.elapsed().as_secs_f64(), load })
+    Ok(Built { table, construct_s: start.elapsed().as_secs_f64(), load })
 }
 
-fn insert_all(
-    subject: &mut Subject,
-    setup: &Setup<'_>,
-    mut progress: impl FnMut(u64),
-) -> anyhow::Result<Arc<dyn FlatFib>> {
+fn both(subject: Subject) -> Table {
+    let fib = subject.query();
+    Table::Halves { subject: Some(subject), fib }
+}
+
+fn insert_all(mut subject: Subject, setup: &Setup<'_>, mut progress: impl FnMut(u64)) -> anyhow::Result<Table> {
     let mut fib = subject.query();
     let mut names = setup.stream();
     let mut batch = Vec::new();
@@ -64,7 +63,7 @@ fn insert_all(
         batch.clear();
         batch.extend(names.by_ref().take(BATCH).map(|(name, action)| Change::Set(name, action)));
         if batch.is_empty() {
-            return Ok(fib);
+            return Ok(Table::Halves { subject: Some(subject), fib });
         }
         // An engine that sees that nobody else reads its query half may change it in place.
         drop(fib);

@@ -1,15 +1,19 @@
-//! Engines under test.
+//! Engines under test: byname's own, and baselines.
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::anyhow;
+use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::oracle::FlatOracle;
-use byname_lookup::{Control, FlatFib};
+use byname_lookup::{Control, EntryId, FlatFib, Pages};
 use byname_wire::Digest;
 
+use super::baselines::{Construct, FlatName, KINDS, Population};
 use super::hasher::Hasher;
 use super::names::Names;
+use super::options::Options;
 use super::stream::Stream;
+use crate::machine::PageSize;
 
 /// Both halves of an engine.
 pub type Subject = Box<dyn Control<Digest, Query = dyn FlatFib> + Send>;
@@ -20,8 +24,12 @@ pub struct Setup<'a> {
     pub names: &'a Names,
     /// What they are hashed with.
     pub hasher: &'a Hasher,
+    /// How many there will ever be.
+    pub names_max: usize,
     /// Actions are below two to this power.
     pub action_bits: u32,
+    /// Pages for the query half.
+    pub pages: Pages,
 }
 
 impl Setup<'_> {
@@ -31,11 +39,30 @@ impl Setup<'_> {
     }
 }
 
+impl Population for Setup<'_> {
+    fn len(&self) -> usize {
+        self.names.len() as usize
+    }
+
+    fn names_max(&self) -> usize {
+        self.names_max
+    }
+
+    fn octets(&self) -> Option<usize> {
+        self.names.size()
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId)) {
+        self.stream().visit(|octets, digest, action| visitor(FlatName { octets, digest }, action));
+    }
+}
+
 /// A bulk load, which is told where to report how many names have come in. What is made so takes no
 /// changes.
 pub type Bulk = fn(&Setup<'_>, &mut dyn FnMut(u64)) -> anyhow::Result<Arc<dyn FlatFib>>;
 
 /// One engine.
+#[derive(Clone, Copy)]
 pub struct Engine {
     /// As on the command line.
     pub name: &'static str,
@@ -43,31 +70,93 @@ pub struct Engine {
     pub about: &'static str,
     /// Memory of both halves for each name while they are built, in bytes, about.
     pub bytes_per_name: u64,
-    /// Whether its tables lie on the pages asked for; others are on the heap.
-    pub chooses_pages: bool,
-    /// An empty table.
-    pub empty: fn(&Setup<'_>) -> anyhow::Result<Subject>,
-    /// A table of all names at once, where that is faster than changes.
-    pub construct: Option<fn(&Setup<'_>) -> anyhow::Result<Subject>>,
-    /// A query half alone, in less memory.
-    pub bulk: Option<Bulk>,
+    /// How it comes about.
+    pub make: Make,
+}
+
+/// How an engine comes about.
+#[derive(Clone, Copy)]
+pub enum Make {
+    /// In two halves, of which the control half takes changes.
+    Halves {
+        /// Whether its tables lie on the pages asked for; others are on the heap.
+        chooses_pages: bool,
+        /// An empty table.
+        empty: fn(&Setup<'_>) -> anyhow::Result<Subject>,
+        /// A table of all names at once, where that is faster than changes.
+        construct: Option<fn(&Setup<'_>) -> anyhow::Result<Subject>>,
+        /// A query half alone, in less memory.
+        bulk: Option<Bulk>,
+    },
+    /// In one.
+    Baseline(Construct),
+}
+
+impl Engine {
+    /// The pages of its table; `None`: the heap's.
+    pub fn pages(&self, options: &Options) -> Option<PageSize> {
+        match self.make {
+            Make::Halves { chooses_pages, .. } => chooses_pages.then_some(options.pages),
+            Make::Baseline(_) => Some(PageSize::Large),
+        }
+    }
+}
+
+/// Byname's own, and what they are tested against.
+const OWN: &[Engine] = &[
+    Engine {
+        name: "othello",
+        about: "two values a name, combined by exclusive-or [Concise §4, §5.1]",
+        bytes_per_name: 80,
+        make: Make::Halves {
+            chooses_pages: true,
+            empty: |setup| Ok(Box::new(Othello::new(othello_options(setup))?)),
+            construct: Some(|setup| {
+                let (names, entries): (Vec<_>, Vec<_>) = setup.stream().unzip();
+                Ok(Box::new(Othello::construct(othello_options(setup), &names, &entries)?))
+            }),
+            bulk: None,
+        },
+    },
+    Engine {
+        name: "oracle",
+        about: "a HashMap of digests: what the others are tested against",
+        bytes_per_name: 80,
+        make: Make::Halves {
+            chooses_pages: false,
+            empty: |_| Ok(Box::new(FlatOracle::new())),
+            construct: None,
+            bulk: None,
+        },
+    },
+];
+
+/// What a baseline takes at its peak.
+const BASELINE_BYTES: u64 = 150;
+
+fn othello_options(setup: &Setup<'_>) -> othello::Options {
+    othello::Options {
+        entry_bits: setup.action_bits,
+        names_max: setup.names_max,
+        pages: setup.pages,
+        ..Default::default()
+    }
 }
 
 /// Every engine.
-pub const ENGINES: &[Engine] = &[Engine {
-    name: "oracle",
-    about: "a HashMap of digests: what the others are tested against",
-    bytes_per_name: 80,
-    chooses_pages: false,
-    empty: |_| Ok(Box::new(FlatOracle::new())),
-    construct: None,
-    bulk: None,
-}];
+pub fn all() -> impl Iterator<Item = Engine> {
+    let baselines = KINDS.iter().map(|kind| Engine {
+        name: kind.name,
+        about: kind.about,
+        bytes_per_name: BASELINE_BYTES,
+        make: Make::Baseline(kind.construct),
+    });
+    OWN.iter().copied().chain(baselines)
+}
 
 /// The engine of this name.
-pub fn find(name: &str) -> anyhow::Result<&'static Engine> {
-    match ENGINES.iter().find(|engine| engine.name == name) {
-        Some(engine) => Ok(engine),
-        None => bail!("there is no engine '{name}'; `byname-lab flat --engine list` shows them"),
-    }
+pub fn find(name: &str) -> anyhow::Result<Engine> {
+    all()
+        .find(|engine| engine.name == name)
+        .ok_or_else(|| anyhow!("there is no engine '{name}'; `byname-lab flat --engine list` shows them"))
 }

@@ -10,7 +10,6 @@
 //!
 //! Memory is what the kernel says is resident, half by half, as in the prefix lab.
 
-#[expect(dead_code, reason = "the engines list has them next")]
 mod baselines;
 mod build;
 mod check;
@@ -24,6 +23,7 @@ mod reader;
 mod record;
 mod report;
 mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 mod updates;

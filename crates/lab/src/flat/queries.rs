@@ -111,35 +111,41 @@ impl Queries {
         }
     }
 
-    /// The octets of some queries, of one size, side by side. Those of a register are made in `made`,
-    /// `state` being that of the first, and in the end that of the first behind them.
+    /// Makes the names of some queries in `made` if a register makes them, `state` being that of the
+    /// first. Returns that of the first behind them.
     #[inline]
-    pub fn side_by_side<'a>(
-        &'a self,
-        range: Range<usize>,
-        size: usize,
-        state: &mut u64,
-        made: &'a mut Vec<u8>,
-    ) -> &'a [u8] {
+    pub fn advance(&self, range: Range<usize>, size: usize, mut state: u64, made: &mut Vec<u8>) -> u64 {
+        if let Source::Register(lfsr) = &self.source {
+            made.clear();
+            for _ in range {
+                write_state(state, size, made);
+                state = lfsr.step(state);
+            }
+        }
+        state
+    }
+
+    /// The octets of some queries of one size, side by side; `made` are those that [`Queries::advance`]
+    /// has made for them.
+    #[inline]
+    pub fn side_by_side<'a>(&'a self, range: Range<usize>, size: usize, made: &'a [u8]) -> &'a [u8] {
         match &self.source {
             Source::Buffer { octets, .. } => &octets[size * range.start..size * range.end],
-            Source::Register(lfsr) => {
-                made.clear();
-                for _ in range {
-                    write_state(*state, size, made);
-                    *state = lfsr.step(*state);
-                }
-                made
-            }
+            Source::Register(_) => made,
         }
     }
 
-    /// The octets of some queries of different sizes.
+    /// The octets of some queries, name by name; `made` as before.
     #[inline]
-    pub fn one_by_one(&self, range: Range<usize>) -> Burst<'_> {
-        let Source::Buffer { octets, ends } = &self.source else { return Burst::new() };
-        let start = |i| if i == 0 { 0 } else { ends[i - 1] };
-        range.map(|i| &octets[start(i)..ends[i]]).collect()
+    pub fn names<'a>(&'a self, range: Range<usize>, made: &'a [u8]) -> Burst<'a> {
+        match (&self.source, self.size) {
+            (_, Some(size)) => self.side_by_side(range, size, made).chunks_exact(size).collect(),
+            (Source::Buffer { octets, ends }, None) => {
+                let start = |i| if i == 0 { 0 } else { ends[i - 1] };
+                range.map(|i| &octets[start(i)..ends[i]]).collect()
+            }
+            (Source::Register(_), None) => unreachable!("a register's names are of one size"),
+        }
     }
 
     /// The state of a register at query `i`; whatever, where there is none.

@@ -3,12 +3,16 @@
 use std::hint::black_box;
 use std::ops::Range;
 
+use byname_lookup::EntryId;
 use byname_lookup::flat::BURST_MAX;
-use byname_lookup::{EntryId, FlatFib};
 use byname_wire::Digest;
 
+use smallvec::SmallVec;
+
+use super::baselines::FlatName;
 use super::hasher::Hasher;
-use super::queries::Queries;
+use super::queries::{Burst, Queries};
+use super::table::Asked;
 
 /// Walks over the queries, burst by burst, again and again.
 pub struct Reader<'a> {
@@ -40,9 +44,16 @@ impl<'a> Reader<'a> {
 
     /// Asks for a burst. Returns which queries it was; [`Reader::answers`] are theirs.
     #[inline]
-    pub fn look_up(&mut self, fib: &dyn FlatFib) -> Range<usize> {
+    pub fn look_up(&mut self, asked: Asked<'_>) -> Range<usize> {
         let range = self.hash_next();
-        fib.entry_burst(&self.digests[..range.len()], &mut self.out[..range.len()]);
+        let (digests, out) = (&self.digests[..range.len()], &mut self.out[..range.len()]);
+        match asked {
+            Asked::Fib(fib) => fib.entry_burst(digests, out),
+            Asked::Baseline(baseline) => {
+                let octets = self.queries.names(range.clone(), &self.made);
+                baseline.query_burst(&flat_names(&octets, digests), out);
+            }
+        }
         range
     }
 
@@ -61,9 +72,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Counts the cache lines that each name of a burst needs; `None` where the engine cannot.
-    pub fn count_lines(&mut self, fib: &dyn FlatFib) -> Option<(usize, usize)> {
+    pub fn count_lines(&mut self, asked: Asked<'_>) -> Option<(usize, usize)> {
         let range = self.hash_next();
-        let lines: Option<usize> = self.digests[..range.len()].iter().map(|name| fib.lines_read(*name)).sum();
+        let digests = &self.digests[..range.len()];
+        let lines: Option<usize> = match asked {
+            Asked::Fib(fib) => digests.iter().map(|name| fib.lines_read(*name)).sum(),
+            Asked::Baseline(baseline) => {
+                let octets = self.queries.names(range.clone(), &self.made);
+                Some(flat_names(&octets, digests).iter().map(|name| baseline.lines_read(name)).sum())
+            }
+        };
         Some((range.len(), lines?))
     }
 
@@ -78,11 +96,20 @@ impl<'a> Reader<'a> {
         let digests = &mut self.digests[..range.len()];
         match self.queries.size() {
             Some(size) => {
-                let octets = self.queries.side_by_side(range.clone(), size, &mut self.state, &mut self.made);
-                self.hasher.digest_fixed_burst(octets, size, digests);
+                self.state = self.queries.advance(range.clone(), size, self.state, &mut self.made);
+                self.hasher.digest_fixed_burst(
+                    self.queries.side_by_side(range.clone(), size, &self.made),
+                    size,
+                    digests,
+                );
             }
-            None => self.hasher.digest_burst(&self.queries.one_by_one(range.clone()), digests),
+            None => self.hasher.digest_burst(&self.queries.names(range.clone(), &self.made), digests),
         }
         range
     }
+}
+
+#[inline]
+fn flat_names<'a>(octets: &Burst<'a>, digests: &[Digest]) -> SmallVec<[FlatName<'a>; BURST_MAX]> {
+    octets.iter().zip(digests).map(|(octets, digest)| FlatName { octets, digest: *digest }).collect()
 }

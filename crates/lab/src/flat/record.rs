@@ -82,6 +82,8 @@ pub struct Record {
     pub checked: u64,
     /// Wrong ones among them.
     pub wrong: u64,
+    /// The share that a filter answers wrong by its own formula; 0 where every answer must be right.
+    pub wrong_rate: f64,
     /// Independent random cache lines a second that the machine reads from a table of that size.
     pub machine_lines_per_s: f64,
     /// Size of the table they were read from, in bytes.

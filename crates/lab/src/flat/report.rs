@@ -1,13 +1,13 @@
 //! Results for people: a column for each engine.
 
-use super::engine::ENGINES;
+use super::engine;
 use super::record::Record;
 use crate::experiments::Table;
 
 /// Shows the engines.
 pub fn list() {
     let mut table = Table::new(&["engine", "what"]);
-    for engine in ENGINES {
+    for engine in engine::all() {
         table.row([engine.name.to_owned(), engine.about.to_owned()]);
     }
     print!("{table}");

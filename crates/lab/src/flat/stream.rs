@@ -42,6 +42,20 @@ impl<'a> Stream<'a> {
         stream
     }
 
+    /// Goes through all names with their octets.
+    pub fn visit(mut self, mut visitor: impl FnMut(&[u8], Digest, EntryId)) {
+        while !self.ends.is_empty() {
+            let mut start = 0;
+            for (i, (&end, digest)) in self.ends.iter().zip(&self.digests).enumerate() {
+                let action = self.names.action(self.first + i as u64, self.action_bits);
+                visitor(&self.octets[start..end], *digest, action);
+                start = end;
+            }
+            self.first += self.ends.len() as u64;
+            self.fill();
+        }
+    }
+
     fn fill(&mut self) {
         self.octets.clear();
         self.ends.clear();
@@ -101,7 +115,14 @@ mod tests {
                 names.write(i, &mut name);
                 (hasher.digest(&name), names.action(i, 8))
             });
-            assert!(Stream::new(&names, &hasher, 8, range).eq(expected), "{range:?}");
+            let expected: Vec<_> = expected.collect();
+            assert!(Stream::new(&names, &hasher, 8, range).eq(expected.iter().copied()), "{range:?}");
+            let mut visited = Vec::new();
+            Stream::new(&names, &hasher, 8, range).visit(|octets, digest, action| {
+                assert_eq!(hasher.digest(octets), digest);
+                visited.push((digest, action));
+            });
+            assert_eq!(visited, expected);
         }
     }
 }

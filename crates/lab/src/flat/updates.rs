@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use byname_lookup::{BuildError, Change, EntryId, FlatFib};
 use byname_wire::Digest;
 
+use super::baselines::{self, FlatName};
 use super::engine::{Setup, Subject};
 use super::hasher::Hasher;
 use super::queries::Queries;
 use super::reader::Reader;
+use super::table::{Asked, Table};
 use crate::machine::cores;
 use crate::timing::median;
 use crate::workload::Permutation;
@@ -80,59 +82,98 @@ pub struct Rates {
     pub deletes_per_s: f64,
 }
 
-/// Changes the table in rounds of each kind, for some time. In the end it is as before.
+/// An action before a change and behind it; `None`: no such name.
+type BeforeAndAfter = (Option<EntryId>, Option<EntryId>);
+
+/// Changes the table in rounds of each kind, for some time. In the end it is as before. `None`: it
+/// takes no changes.
 ///
 /// # Errors
 /// If the engine refuses a change.
 pub fn rates(
-    subject: &mut Subject,
+    table: &mut Table,
     setup: &Setup<'_>,
     batch: usize,
     seed: u64,
     duration: Duration,
-) -> Result<Rates, BuildError> {
+) -> Result<Option<Rates>, BuildError> {
     let (fresh, stable) = (Sample::fresh(setup), Sample::stable(setup, seed));
     let (fresh_names, stable_names) = (fresh.names(), stable.names());
+    let own = |i: usize| Some(stable.actions[i]);
+    let another = |i: usize| Some(other(stable.actions[i]));
     let mut rounds: [Vec<f64>; 3] = Default::default();
-    std::thread::scope(|scope| {
-        let changing = scope.spawn(|| {
+    std::thread::scope(|scope| -> Result<(), BuildError> {
+        let writing = scope.spawn(|| {
             cores::pin(0);
-            let mut apply = |names: &[&[u8]], change: &dyn Fn(usize, Digest) -> Change<Digest>| {
-                rate(subject, setup.hasher, names, batch, change)
+            let Some(mut changing) = Changing::of(table) else { return Ok(()) };
+            let mut apply = |names: &[&[u8]], change: &dyn Fn(usize) -> BeforeAndAfter| {
+                changing.rate(setup.hasher, names, batch, change)
             };
             let start = Instant::now();
             while rounds[0].is_empty() || start.elapsed() < duration {
-                rounds[0].push(apply(&fresh_names, &|i, name| Change::Set(name, fresh.actions[i]))?);
-                rounds[1].push(apply(&stable_names, &|i, name| Change::Set(name, other(stable.actions[i])))?);
-                rounds[1].push(apply(&stable_names, &|i, name| Change::Set(name, stable.actions[i]))?);
-                rounds[2].push(apply(&fresh_names, &|_, name| Change::Remove(name))?);
+                rounds[0].push(apply(&fresh_names, &|i| (None, Some(fresh.actions[i])))?);
+                rounds[1].push(apply(&stable_names, &|i| (own(i), another(i)))?);
+                rounds[1].push(apply(&stable_names, &|i| (another(i), own(i)))?);
+                rounds[2].push(apply(&fresh_names, &|i| (Some(fresh.actions[i]), None))?);
             }
-            Ok::<_, BuildError>(())
+            Ok(())
         });
-        changing.join().expect("engines do not panic")
+        writing.join().expect("engines do not panic")
     })?;
+    if rounds[0].is_empty() {
+        return Ok(None);
+    }
     let [adds_per_s, alters_per_s, deletes_per_s] = rounds.map(|rates| median(&rates));
-    Ok(Rates { adds_per_s, alters_per_s, deletes_per_s })
+    Ok(Some(Rates { adds_per_s, alters_per_s, deletes_per_s }))
 }
 
-/// Hashes names and changes them, batch by batch. Returns changes a second.
-fn rate(
-    subject: &mut Subject,
-    hasher: &Hasher,
-    names: &[&[u8]],
-    batch: usize,
-    change: &dyn Fn(usize, Digest) -> Change<Digest>,
-) -> Result<f64, BuildError> {
-    let (mut digests, mut changes) = (vec![Digest::default(); batch], Vec::with_capacity(batch));
-    let start = Instant::now();
-    for (at, names) in names.chunks(batch).enumerate() {
-        hasher.digest_burst(names, &mut digests[..names.len()]);
-        changes.clear();
-        changes.extend(digests[..names.len()].iter().enumerate().map(|(i, name)| change(batch * at + i, *name)));
-        subject.apply(&changes)?;
-        subject.reclaim();
+/// What takes changes.
+enum Changing<'a> {
+    Subject(&'a mut Subject),
+    Baseline(&'a mut dyn baselines::Changes),
+}
+
+impl<'a> Changing<'a> {
+    fn of(table: &'a mut Table) -> Option<Self> {
+        Some(match table {
+            Table::Halves { subject, .. } => Changing::Subject(subject.as_mut()?),
+            Table::Baseline(baseline) => Changing::Baseline(baseline.changes()?),
+        })
     }
-    Ok(names.len() as f64 / start.elapsed().as_secs_f64())
+
+    /// Hashes names and changes them, batch by batch. Returns changes a second.
+    fn rate(
+        &mut self,
+        hasher: &Hasher,
+        names: &[&[u8]],
+        batch: usize,
+        change: &dyn Fn(usize) -> BeforeAndAfter,
+    ) -> Result<f64, BuildError> {
+        let (mut digests, mut changes) = (vec![Digest::default(); batch], Vec::with_capacity(batch));
+        let start = Instant::now();
+        for (at, names) in names.chunks(batch).enumerate() {
+            let digests = &mut digests[..names.len()];
+            hasher.digest_burst(names, digests);
+            let changed = digests.iter().enumerate().map(|(i, digest)| (i, *digest, change(batch * at + i)));
+            match self {
+                Changing::Subject(subject) => {
+                    changes.clear();
+                    changes.extend(changed.map(|(_, name, (_, after))| match after {
+                        Some(action) => Change::Set(name, action),
+                        None => Change::Remove(name),
+                    }));
+                    subject.apply(&changes)?;
+                    subject.reclaim();
+                }
+                Changing::Baseline(baseline) => {
+                    for (i, digest, (before, after)) in changed {
+                        baseline.change(FlatName { octets: names[i], digest }, before, after)?;
+                    }
+                }
+            }
+        }
+        Ok(names.len() as f64 / start.elapsed().as_secs_f64())
+    }
 }
 
 /// Changes for a writer beside a reader: a third add names, a third delete them again, and a third
@@ -177,7 +218,7 @@ impl<'a> CheckedReader<'a> {
 impl writer::Reader<dyn FlatFib> for CheckedReader<'_> {
     #[inline]
     fn look_up(&mut self, fib: &dyn FlatFib) -> usize {
-        let range = self.reader.look_up(fib);
+        let range = self.reader.look_up(Asked::Fib(fib));
         let names = range.len();
         let pairs = self.reader.answers().iter().zip(&self.expected[range]);
         let is_wrong = |(found, expected): &(&Option<EntryId>, &EntryId)| {

@@ -188,6 +188,21 @@ fn changes_leave_what_a_map_has() {
 }
 
 #[test]
+fn an_action_that_no_name_had_is_one_like_others() {
+    for kind in KINDS {
+        let mut names = random_names(500, Some(8), 8);
+        names.actions.retain(|_, action| action.0 < 255);
+        let mut table = (kind.construct)(&names, 8).expect("actions of eight bits");
+        let Some(changes) = table.changes() else { continue };
+        let (octets, action) = names.actions.iter_mut().next().expect("hundreds");
+        changes.change(name(octets), Some(*action), Some(EntryId(255))).expect("eight bits");
+        *action = EntryId(255);
+        assert_right(kind.name, &*table, &names.actions);
+        assert!(table.wrong_rate() < 2.0 * WRONG_RATE_MAX, "{}", kind.name);
+    }
+}
+
+#[test]
 fn filters_that_lose_all_names_are_empty() {
     for which in ["buffalo", "orthogonal"] {
         let kind = KINDS.iter().find(|kind| kind.name == which).expect("a baseline");

@@ -275,7 +275,7 @@ impl<S: Slot> Changes for Cuckoo<S> {
     fn change(
         &mut self,
         name: FlatName<'_>,
-        before: Option<EntryId>,
+        _before: Option<EntryId>,
         after: Option<EntryId>,
     ) -> Result<(), BuildError> {
         after.map_or(Ok(()), |action| check_action(action, self.buckets.action_bits))?;
@@ -283,8 +283,8 @@ impl<S: Slot> Changes for Cuckoo<S> {
             self.buckets.zero = after;
             return Ok(());
         }
-        // The table knows what it has; the caller is not asked.
-        let place = before.and_then(|_| self.buckets.find(&name, self.buckets.of(name.digest)));
+        // Whatever the caller says: a name that came twice would stay when it is deleted once.
+        let place = self.buckets.find(&name, self.buckets.of(name.digest));
         match (place, after) {
             (Some(place), Some(action)) => self.buckets.set_action(place, action),
             (Some(place), None) => self.delete(place),

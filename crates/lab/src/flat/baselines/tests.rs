@@ -239,6 +239,18 @@ fn an_addition_without_room_changes_nothing() {
 }
 
 #[test]
+fn a_name_that_is_added_twice_is_there_once() {
+    let names = random_names(100, None, 8);
+    let mut table = Cuckoo::<Reference>::construct(&names, 8).expect("actions of eight bits");
+    for (octets, action) in &names.actions {
+        table.change(name(octets), None, Some(EntryId(action.0 ^ 3))).expect("it is there already");
+        assert_eq!(answers(&table, &[name(octets)]), [Some(EntryId(action.0 ^ 3))]);
+        table.change(name(octets), Some(*action), None).expect("a deletion needs no room");
+        assert_eq!(answers(&table, &[name(octets)]), [None]);
+    }
+}
+
+#[test]
 fn actions_that_do_not_fit_are_refused() {
     for kind in KINDS {
         let mut names = random_names(100, Some(8), 8);

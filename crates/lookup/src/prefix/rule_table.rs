@@ -53,6 +53,13 @@ pub enum Prefetch {
     AcrossBurst,
 }
 
+impl Prefetch {
+    /// Whether lines are asked for several probes ahead.
+    fn is_ahead(self) -> bool {
+        matches!(self, Prefetch::AllAtOnce | Prefetch::AcrossBurst)
+    }
+}
+
 /// Rules by the digest of their names; one writer, any number of readers.
 pub(crate) struct RuleTable {
     pub(crate) buckets: BucketArray,
@@ -163,7 +170,14 @@ impl RuleTable {
                 Some(rule) if SECOND && depth == bounds.start_depth => rule,
                 _ => {
                     count.probe();
-                    let Some((_, rule)) = self.find(&RuleKey::of_prefix(name, depth), count) else { continue };
+                    let Some((_, rule)) = self.find(&RuleKey::of_prefix(name, depth), count) else {
+                        if SECOND && depth == top && self.prefetch.is_ahead() {
+                            // Most names end at the first probe. One that does not may be garbage
+                            // that was made to walk all the way: its lines come together.
+                            self.prefetch(bounds, name, depth - 1);
+                        }
+                        continue;
+                    };
                     rule
                 }
             };
@@ -191,9 +205,15 @@ impl RuleTable {
         self.stage::<true>(bounds, name.len().min(at_start.depth_max), Some(at_start), name, count)
     }
 
+    /// Asks for the buckets that the first stage will probe.
     #[inline(always)]
-    fn prefetch(&self, bounds: Bounds, name: &NameView<'_>) {
-        for depth in bounds.depths.down_from(name.len().min(bounds.start_depth)).take(PREFETCH_DEPTHS_MAX) {
+    fn prefetch_first(&self, bounds: Bounds, name: &NameView<'_>) {
+        self.prefetch(bounds, name, name.len().min(bounds.start_depth));
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, bounds: Bounds, name: &NameView<'_>, top: usize) {
+        for depth in bounds.depths.down_from(top).take(PREFETCH_DEPTHS_MAX) {
             self.buckets.prefetch(name.hash(depth));
         }
     }
@@ -207,7 +227,7 @@ impl PrefixFib for RuleTable {
             let changes = self.changes.load(Ordering::Acquire);
             let bounds = self.bounds();
             if self.prefetch == Prefetch::AllAtOnce {
-                self.prefetch(bounds, name);
+                self.prefetch_first(bounds, name);
             }
             let found = self.walk(bounds, name, &mut ());
             tries += 1;
@@ -230,12 +250,12 @@ impl PrefixFib for RuleTable {
         let bounds = self.bounds();
         if self.prefetch == Prefetch::AcrossBurst {
             for name in names.iter().take(ahead) {
-                self.prefetch(bounds, name);
+                self.prefetch_first(bounds, name);
             }
         }
         for (i, (name, found)) in names.iter().zip(&mut *out).enumerate() {
             if let Some(later) = names.get(i + ahead) {
-                self.prefetch(bounds, later);
+                self.prefetch_first(bounds, later);
             }
             *found = self.walk(bounds, name, &mut ());
         }

@@ -22,7 +22,7 @@ pub const ENGINES: &[Engine] = &[
         name: "compact",
         about: "binary search over the compacted trie's fattest depths; byname's own",
         bytes_per_rule: 24,
-        takes: &["exact"],
+        takes: &["exact", "fill"],
         chooses_pages: true,
         empty: |setup| Ok(Box::new(Compact::new(setup.key, &compact_options(setup))?)),
         bulk: Some(|setup, progress| {
@@ -127,8 +127,14 @@ pub const ENGINES: &[Engine] = &[
 ];
 
 fn compact_options(setup: &Setup<'_>) -> compact::Options {
-    let exact = setup.tuning.exact;
-    compact::Options { rules_max: setup.rules_max, pages: setup.pages, exact, ..Default::default() }
+    let default = compact::Options::default();
+    compact::Options {
+        rules_max: setup.rules_max,
+        pages: setup.pages,
+        exact: setup.tuning.exact,
+        fill_percent: setup.tuning.fill.unwrap_or(default.fill_percent),
+        ..default
+    }
 }
 
 fn so_options(setup: &Setup<'_>) -> anyhow::Result<longest_first::Options> {

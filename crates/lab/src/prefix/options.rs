@@ -104,6 +104,10 @@ pub struct Tuning {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// compact: percent of its places that a bulk load fills; fuller is smaller and slower to build.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(50..=98))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fill: Option<u32>,
     /// binary_search, level_pulling: compare names wherever a fingerprint matches, or at the end.
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +141,7 @@ impl Tuning {
         let takes = |option: &str| takes.contains(&option);
         Tuning {
             exact: self.exact && takes("exact"),
+            fill: self.fill.filter(|_| takes("fill")),
             strategy: self.strategy.filter(|_| takes("strategy")),
             prefetch: self.prefetch.filter(|_| takes("prefetch")),
             start_depth: self.start_depth.filter(|_| takes("start-depth")),
@@ -148,9 +153,10 @@ impl Tuning {
 
     /// The options that were given, as on the command line.
     pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        let Tuning { exact, strategy, prefetch, start_depth, load_factor, probe_empty_depths, threshold } = self;
+        let Tuning { exact, fill, strategy, prefetch, start_depth, load_factor, probe_empty_depths, threshold } = self;
         [
             ("exact", *exact),
+            ("fill", fill.is_some()),
             ("strategy", strategy.is_some()),
             ("prefetch", prefetch.is_some()),
             ("start-depth", start_depth.is_some()),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{Experiment, Options};
+use super::{Experiment, Options, table};
+use crate::flat;
 use crate::machine::memory_free;
 use crate::plot::Chart;
 use crate::prefix::{self, Record};
@@ -84,6 +85,43 @@ impl<'a> Context<'a> {
             options.draws = QUICK_DRAWS;
         }
         options
+    }
+
+    /// What `byname-lab flat` does by itself with so many names, hashed by the fastest function: the
+    /// experiment sets what it varies.
+    pub fn flat(&self, names: u64) -> flat::Options {
+        let hash = flat::Function::Keyed(prefix::Hash::Aes);
+        let mut options = flat::Options { names, hash, seconds: self.seconds(), ..Default::default() };
+        if self.quick() {
+            options.draws = QUICK_DRAWS;
+        }
+        options
+    }
+
+    /// Measures and records flat engines, one after the other; an engine that refuses the names, or
+    /// that there is no memory for, is left out, and why is said.
+    pub fn measure_flat(
+        &mut self,
+        options: &flat::Options,
+        engines: &[&'static str],
+    ) -> anyhow::Result<Vec<(&'static str, flat::Record)>> {
+        let mut found = Vec::new();
+        for &engine in engines {
+            let names = table::count(options.names);
+            if !self.fits(options.names * flat::bytes_per_name(engine)?) {
+                println!("{engine} is left out at {names} names: no memory");
+                continue;
+            }
+            match flat::measure(options, &[engine], Progress::SHOWN) {
+                Ok(mut records) => {
+                    let record = records.remove(0);
+                    self.record(&record)?;
+                    found.push((engine, record));
+                }
+                Err(error) => println!("{engine} is left out at {names} names: {error:#}"),
+            }
+        }
+        Ok(found)
     }
 
     /// Measures and records.

@@ -7,6 +7,14 @@
 
 mod adversarial;
 mod compact_components;
+mod concise_construction;
+mod concise_delay;
+mod concise_lengths;
+mod concise_names;
+mod concise_setsep;
+mod concise_table1;
+mod concise_update_speed;
+mod concise_updates;
 mod context;
 mod counting;
 mod engines;
@@ -55,6 +63,14 @@ const ALL: &[&Experiment] = &[
     &adversarial::EXPERIMENT,
     &compact_components::EXPERIMENT,
     &hashes::EXPERIMENT,
+    &concise_table1::EXPERIMENT,
+    &concise_names::EXPERIMENT,
+    &concise_lengths::EXPERIMENT,
+    &concise_updates::EXPERIMENT,
+    &concise_delay::EXPERIMENT,
+    &concise_construction::EXPERIMENT,
+    &concise_update_speed::EXPERIMENT,
+    &concise_setsep::EXPERIMENT,
     &learned_index::EXPERIMENT,
 ];
 
@@ -74,7 +90,7 @@ pub struct Experiment {
 
 /// What an experiment needs to run.
 pub struct Needs {
-    /// Rules of the tables it builds, one table after the other.
+    /// Rules, or flat names, of the tables it builds, one table after the other.
     pub rules: &'static [u64],
     /// The same for `--quick`: small enough that all experiments together take few minutes.
     pub quick_rules: &'static [u64],
@@ -96,7 +112,7 @@ pub struct Options {
     /// Small tables and short measurements: shows that it works, not how fast.
     #[arg(long)]
     quick: bool,
-    /// Sizes in place of the experiment's own, in rules.
+    /// Sizes in place of the experiment's own, in rules or flat names.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::count)]
     rules: Option<Vec<u64>>,
     /// Seconds for each measurement.
@@ -112,7 +128,7 @@ pub struct Options {
 
 /// Prints every experiment with its paper, and what it needs.
 pub fn list() {
-    let mut table = Table::new(&["id", "what", "from", "rules up to", "GB", "minutes", "data"]);
+    let mut table = Table::new(&["id", "what", "from", "rules or names up to", "GB", "minutes", "data"]);
     for experiment in ALL {
         let needs = &experiment.needs;
         let rules = needs.rules.iter().max().copied().unwrap_or_default();

@@ -4,9 +4,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use hdrhistogram::Histogram;
 
 use super::build::{Built, build};
 use super::check::check;
+use super::delay::{self, Traffic};
 use super::engine::{self, Engine, Make, Setup};
 use super::hasher::Hasher;
 use super::names::Names;
@@ -77,13 +79,7 @@ struct Run<'a> {
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
     refuse_impossible(options, &engines)?;
-    let names = Names::open(options.keys, options.list.as_deref(), options.key_bytes, options.names, options.seed)?;
-    let bar = progress.bar("drawing names", options.draws);
-    let queries = Queries::draw(&names, options.trace.as_deref(), options.draws, options.seed, |drawn| bar.inc(drawn))?;
-    bar.finish_and_clear();
-    let hasher = Hasher::new(options.hash, options.seed);
-    let run = Run { options, progress, hasher, names, queries };
-
+    let run = Run::prepare(options, progress)?;
     let on_pages = engines.iter().filter(|engine| matches!(engine.make, Make::Halves { chooses_pages: true, .. }));
     let estimate = on_pages.map(|engine| engine.bytes_per_name * run.names.len()).sum();
     let reserved = options.reserve.unwrap_or(estimate);
@@ -123,7 +119,46 @@ fn refuse_impossible(options: &Options, engines: &[Engine]) -> anyhow::Result<()
     Ok(())
 }
 
-impl Run<'_> {
+/// Delays of packets on one engine, at each of some rates, in nanoseconds.
+pub fn delays(
+    options: &Options,
+    engine: &str,
+    rates: &[f64],
+    progress: Progress,
+) -> anyhow::Result<Vec<Histogram<u64>>> {
+    let engine = engine::find(engine)?;
+    refuse_impossible(options, &[engine])?;
+    let run = Run::prepare(options, progress)?;
+    let bench = run.build(engine)?;
+    let simulating = progress.spinner("packets come and wait");
+    let asked = bench.built.table.asked();
+    let delays = std::thread::scope(|scope| {
+        let simulated = scope.spawn(|| {
+            cores::pin(0);
+            let mut reader = Reader::new(&run.queries, &run.hasher, options.burst, 0);
+            let mut at = |&per_s| {
+                let Options { draws: packets, burst, seed, .. } = *options;
+                delay::simulate(&mut reader, asked, Traffic { packets, per_s, burst, seed })
+            };
+            rates.iter().map(&mut at).collect()
+        });
+        simulated.join().expect("engines do not panic")
+    });
+    simulating.finish_and_clear();
+    Ok(delays)
+}
+
+impl<'a> Run<'a> {
+    fn prepare(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
+        let names = Names::open(options.keys, options.list.as_deref(), options.key_bytes, options.names, options.seed)?;
+        let bar = progress.bar("drawing names", options.draws);
+        let queries =
+            Queries::draw(&names, options.trace.as_deref(), options.draws, options.seed, |drawn| bar.inc(drawn))?;
+        bar.finish_and_clear();
+        let hasher = Hasher::new(options.hash, options.seed);
+        Ok(Run { options, progress, hasher, names, queries })
+    }
+
     fn setup(&self) -> anyhow::Result<Setup<'_>> {
         let names = self.names.len();
         Ok(Setup {

@@ -13,6 +13,7 @@
 mod baselines;
 mod build;
 mod check;
+mod delay;
 mod engine;
 mod hasher;
 mod measure;
@@ -28,6 +29,10 @@ mod table;
 mod tests;
 mod updates;
 
+use hdrhistogram::Histogram;
+
+pub use hasher::Function;
+pub use names::Keys;
 pub use options::Options;
 pub use record::Record;
 
@@ -42,6 +47,27 @@ use crate::record::Recorder;
 /// an answer was wrong.
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     measure::measure(options, engines, progress)
+}
+
+/// The delays of packets that come at random to one engine, at each of some rates, in nanoseconds.
+///
+/// # Errors
+/// As [`measure()`].
+pub fn delays(
+    options: &Options,
+    engine: &str,
+    rates: &[f64],
+    progress: Progress,
+) -> anyhow::Result<Vec<Histogram<u64>>> {
+    measure::delays(options, engine, rates, progress)
+}
+
+/// Memory of both halves of an engine for each name while they are built, in bytes, about.
+///
+/// # Errors
+/// If there is no such engine.
+pub fn bytes_per_name(engine: &str) -> anyhow::Result<u64> {
+    Ok(engine::find(engine)?.bytes_per_name)
 }
 
 /// Runs the subcommand.

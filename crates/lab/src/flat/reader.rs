@@ -45,7 +45,13 @@ impl<'a> Reader<'a> {
     /// Asks for a burst. Returns which queries it was; [`Reader::answers`] are theirs.
     #[inline]
     pub fn look_up(&mut self, asked: Asked<'_>) -> Range<usize> {
-        let range = self.hash_next();
+        self.look_up_some(asked, self.burst)
+    }
+
+    /// The same with a burst of at most `some` names.
+    #[inline]
+    pub fn look_up_some(&mut self, asked: Asked<'_>, some: usize) -> Range<usize> {
+        let range = self.hash_next(some);
         let (digests, out) = (&self.digests[..range.len()], &mut self.out[..range.len()]);
         match asked {
             Asked::Fib(fib) => fib.entry_burst(digests, out),
@@ -60,7 +66,7 @@ impl<'a> Reader<'a> {
     /// Hashes a burst, no more. Returns how many names it has.
     #[inline]
     pub fn hash(&mut self) -> usize {
-        let range = self.hash_next();
+        let range = self.hash_next(self.burst);
         black_box(&self.digests);
         range.len()
     }
@@ -73,7 +79,7 @@ impl<'a> Reader<'a> {
 
     /// Counts the cache lines that each name of a burst needs; `None` where the engine cannot.
     pub fn count_lines(&mut self, asked: Asked<'_>) -> Option<(usize, usize)> {
-        let range = self.hash_next();
+        let range = self.hash_next(self.burst);
         let digests = &self.digests[..range.len()];
         let lines: Option<usize> = match asked {
             Asked::Fib(fib) => digests.iter().map(|name| fib.lines_read(*name)).sum(),
@@ -86,12 +92,12 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn hash_next(&mut self) -> Range<usize> {
+    fn hash_next(&mut self, some: usize) -> Range<usize> {
         if self.at >= self.queries.len() {
             self.at = 0;
             self.state = self.queries.state(0);
         }
-        let range = self.at..(self.at + self.burst).min(self.queries.len());
+        let range = self.at..(self.at + some).min(self.queries.len());
         self.at = range.end;
         let digests = &mut self.digests[..range.len()];
         match self.queries.size() {

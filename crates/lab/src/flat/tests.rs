@@ -126,6 +126,14 @@ fn names_come_in_as_was_asked_for() {
 }
 
 #[test]
+fn packets_wait_longer_where_more_come() {
+    let options = tiny(Keys::Random);
+    let delays = delays(&options, "othello", &[1e5, 1e12], Progress::HIDDEN).expect("a tiny table fits");
+    let [rare, flood] = [0, 1].map(|i: usize| delays[i].value_at_quantile(0.5));
+    assert!(0 < rare && rare < flood, "{rare} and {flood} ns");
+}
+
+#[test]
 fn what_cannot_be_done_is_refused() {
     let refused = |change: fn(&mut Options)| {
         let mut options = tiny(Keys::Random);

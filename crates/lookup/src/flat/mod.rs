@@ -4,7 +4,9 @@
 //! The engines here keep none: a query half is a function that answers right for every name that
 //! its control half knows, in a few bits each, and arbitrarily for all others.
 
+pub mod message;
 pub mod othello;
+pub mod validity;
 
 use byname_wire::Digest;
 

@@ -7,3 +7,4 @@ mod concurrent;
 mod engines;
 mod names;
 mod property;
+mod replica;

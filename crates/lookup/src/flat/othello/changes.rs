@@ -20,7 +20,7 @@ use crate::memory::Pages;
 use crate::update::{BuildError, Update};
 
 /// First bits of a digest that may choose a part.
-const DEPTH_MAX: u32 = 24;
+pub(super) const DEPTH_MAX: u32 = 24;
 /// Names for which a part that is full is made anew, in percent of those it has.
 const GROWTH_PERCENT: usize = 110;
 
@@ -237,7 +237,7 @@ impl Network {
         // Both are built right after this.
         let shape = Shape { seed: 0, lines: 1 };
         self.parts.push(NamesOfPart { graph: Graph::new(shape, self.width), depth: depth + 1 });
-        self.tables.iter_mut().for_each(|table| table.double_part(number));
+        self.tables.iter_mut().for_each(|table| table.set_part(second, table.part(number).clone()));
         second
     }
 }

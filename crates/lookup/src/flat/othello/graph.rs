@@ -272,6 +272,8 @@ const ATTEMPTS: usize = 16;
 impl Builder {
     /// A graph without cycles: hash functions are drawn until there is one. `lines` is for each
     /// side; the graph has more only if there was none.
+    ///
+    /// It numbers the names anew: those of a tree lie side by side, each behind one that it meets.
     pub(super) fn graph(
         &mut self,
         names: impl IntoIterator<Item = Digest>,
@@ -292,6 +294,11 @@ impl Builder {
                 graph.shape.lines += graph.shape.lines / 8 + 1;
                 graph.heads = vec![NONE; 2 * graph.shape.side(width) as usize].into();
             }
+        }
+        graph.edges = self.order.iter().map(|step| graph.edges[usize::from(step.edge)]).collect();
+        graph.heads.fill(NONE);
+        for (at, step) in (0..).zip(&self.order) {
+            graph.link(at, self.ends[usize::from(step.edge)]);
         }
         Ok(graph)
     }
@@ -352,12 +359,30 @@ impl Builder {
     pub(super) fn resume(&mut self, graph: &Graph) {
         self.ends.clear();
         self.ends.extend(graph.names().map(|name| graph.ends(name)));
-        let is_acyclic = self.traverse(graph);
-        assert!(is_acyclic, "edges that close cycles are never added");
+        if !self.follow_numbers(graph) {
+            let is_acyclic = self.traverse(graph);
+            assert!(is_acyclic, "edges that close cycles are never added");
+        }
     }
 
-    /// The values of all vertices of the last graph, by the entries of its names, by number
-    /// [Concise §4.3.1].
+    /// Takes the names in the order of their numbers; false: changes have broken it.
+    fn follow_numbers(&mut self, graph: &Graph) -> bool {
+        self.seen.clear();
+        self.seen.resize(2 * graph.shape.side(graph.width) as usize, false);
+        self.order.clear();
+        for (edge, &[a, b]) in (0..).zip(&self.ends) {
+            let seen = [a, b].map(|end| std::mem::replace(&mut self.seen[end as usize], true));
+            if seen == [true; 2] {
+                return false;
+            }
+            let (from, to) = if seen[0] { (a, b) } else { (b, a) };
+            self.order.push(Step { from, to, edge });
+        }
+        true
+    }
+
+    /// The values of all vertices of the last graph, by the entries of its names
+    /// [Concise §4.3.1]: in the order in which they were given, or by number if it was resumed.
     pub(super) fn values(&mut self, graph: &Graph, entries: &[u32]) -> &[u32] {
         self.values.clear();
         self.values.resize(2 * graph.shape.side(graph.width) as usize, 0);

@@ -31,6 +31,11 @@ impl Part {
         &self.line(word / 8).0[word as usize % 8]
     }
 
+    /// Number of words in both arrays.
+    pub(super) fn words(&self) -> u32 {
+        16 * self.shape.lines
+    }
+
     #[inline(always)]
     pub(super) fn line(&self, line: u32) -> &Line {
         &self.lines[(self.first + line) as usize]
@@ -118,7 +123,7 @@ impl FlatFib for Query {
         let mut blocks: Vec<_> = self.parts.iter().map(|part| &part.lines).collect();
         blocks.sort_unstable_by_key(|lines| Arc::as_ptr(lines));
         blocks.dedup_by_key(|lines| Arc::as_ptr(lines));
-        let lines = blocks.iter().map(|lines| size_of_val(&***lines)).sum::<usize>();
+        let lines = blocks.iter().map(|lines| lines.len() * size_of::<Line>()).sum::<usize>();
         size_of::<Self>() + size_of_val(&*self.parts) + self.journal.memory_bytes() + lines
     }
 }

@@ -3,10 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use super::feed::Record;
 use super::graph::{Builder, Graph};
 use super::journal::Journal;
-use super::place::{Place, Width};
+use super::place::{Place, Shape, Width};
 use super::query::{Part, Query};
+use crate::flat::message::Block;
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 
@@ -24,6 +26,8 @@ pub(super) struct Table {
     is_stale: bool,
     /// The words of one change.
     words: Vec<(u32, u64)>,
+    /// What query halves elsewhere are to be told.
+    record: Option<Record>,
 }
 
 impl Table {
@@ -31,11 +35,45 @@ impl Table {
     pub(super) fn new(width: Width, parts: Vec<Part>, directory: &[u32]) -> Self {
         let journal = Arc::new(Journal::new());
         let query = Arc::new(query(&journal, width, &parts, directory));
-        Table { width, journal, parts, query, is_stale: false, words: Vec::new() }
+        Table { width, journal, parts, query, is_stale: false, words: Vec::new(), record: None }
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
         &self.query
+    }
+
+    pub(super) fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Number of parts.
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn part(&self, number: u32) -> &Part {
+        &self.parts[number as usize]
+    }
+
+    /// All parts as they travel.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        (0..self.parts.len() as u32).map(|part| self.block(part))
+    }
+
+    /// Number of values.
+    pub(super) fn values(&self) -> usize {
+        self.parts.iter().map(|part| 2 * part.shape.side(self.width) as usize).sum()
+    }
+
+    /// Notes all that changes from here on.
+    pub(super) fn set_record(&mut self, record: Record) {
+        self.record = Some(record);
+    }
+
+    /// What was noted; the next changes are noted anew. `None`: nothing was.
+    pub(super) fn take_record(&mut self) -> Option<Record> {
+        let anew = self.record.as_ref()?.emptied();
+        self.record.replace(anew)
     }
 
     /// Asks for the values of a name.
@@ -76,22 +114,30 @@ impl Table {
             }
             same
         });
+        if let Some(record) = &mut self.record {
+            record.flipped(part, vertices.len(), &self.words);
+        }
+        self.flip_words(part, self.words.iter().copied());
+    }
+
+    /// Flips bits of these words, all different, as one change.
+    pub(super) fn flip_words(&self, part: u32, words: impl ExactSizeIterator<Item = (u32, u64)> + Clone) {
         let part = &self.parts[part as usize];
-        self.journal.change(self.words.iter().map(|&(word, flip)| {
+        self.journal.change(words.map(|(word, flip)| {
             let word = part.word(word);
             (word, word.load(Ordering::Relaxed) ^ flip)
         }));
     }
 
-    /// Puts a part in the place of another.
+    /// Puts a part in the place of another, or behind all.
     pub(super) fn set_part(&mut self, number: u32, part: Part) {
-        self.parts[number as usize] = part;
-        self.is_stale = true;
-    }
-
-    /// Lets a new part, of the next number, be what another one is.
-    pub(super) fn double_part(&mut self, number: u32) {
-        self.parts.push(self.parts[number as usize].clone());
+        match self.parts.get_mut(number as usize) {
+            Some(place) => *place = part,
+            None => self.parts.push(part),
+        }
+        if let Some(record) = &mut self.record {
+            record.made_anew(number);
+        }
         self.is_stale = true;
     }
 
@@ -128,15 +174,8 @@ impl Blocks {
         Ok(Blocks { pages, block: Arc::new(Lines::zeroed(0, Pages::Small)?), used: 0, expected })
     }
 
-    /// The part with the values of a graph that was built or resumed last.
-    pub(super) fn part(
-        &mut self,
-        builder: &mut Builder,
-        graph: &Graph,
-        entries: &[u32],
-        width: Width,
-    ) -> io::Result<Part> {
-        let shape = graph.shape();
+    /// A part without values.
+    pub(super) fn room(&mut self, shape: Shape) -> io::Result<Part> {
         let needed = 2 * shape.lines as usize;
         if self.block.len() - self.used < needed {
             self.block = Arc::new(Lines::zeroed(self.expected.min(BLOCK_LINES).max(needed), self.pages)?);
@@ -146,6 +185,18 @@ impl Blocks {
         let part = Part { shape, first: self.used as u32, lines: self.block.clone() };
         self.used += needed;
         self.expected = self.expected.saturating_sub(needed);
+        Ok(part)
+    }
+
+    /// The part with the values of a graph that was built or resumed last.
+    pub(super) fn part(
+        &mut self,
+        builder: &mut Builder,
+        graph: &Graph,
+        entries: &[u32],
+        width: Width,
+    ) -> io::Result<Part> {
+        let part = self.room(graph.shape())?;
         let values = builder.values(graph, entries);
         for (line, values) in (0..).zip(values.chunks(width.per_line() as usize)) {
             let mut words = [0; 9];

@@ -1,0 +1,123 @@
+//! A checksum of the name beside its action.
+
+use std::sync::Arc;
+
+use byname_wire::Digest;
+
+use super::wrapped;
+use crate::entry::EntryId;
+use crate::flat::FlatFib;
+use crate::update::{BuildError, Change, Control, Update};
+
+/// How an entry and a checksum share what an engine stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Check {
+    entry_bits: u32,
+    check_bits: u32,
+}
+
+impl Check {
+    /// Entries of `entry_bits` bits, checksums of `check_bits`.
+    ///
+    /// # Panics
+    /// If either is 0, or they are more than 32 together.
+    pub fn new(entry_bits: u32, check_bits: u32) -> Self {
+        assert!(entry_bits > 0 && check_bits > 0 && entry_bits + check_bits <= 32);
+        Check { entry_bits, check_bits }
+    }
+
+    /// Bits that the engine stores for a name.
+    pub fn bits(&self) -> u32 {
+        self.entry_bits + self.check_bits
+    }
+
+    /// What the engine stores for a name: to construct one in bulk.
+    ///
+    /// # Errors
+    /// If the entry is too large.
+    pub fn stored(&self, name: Digest, entry: EntryId) -> Result<EntryId, BuildError> {
+        if u64::from(entry.0) >> self.entry_bits != 0 {
+            return Err(BuildError::EntryOutOfRange { entry: entry.0, entries_max: 1 << self.entry_bits });
+        }
+        Ok(EntryId(entry.0 << self.check_bits | self.sum(name)))
+    }
+
+    /// Bits of the digest as no engine mixes them.
+    #[inline(always)]
+    fn sum(&self, name: Digest) -> u32 {
+        let mixed = (name.hash.rotate_left(29) ^ name.check).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed >> (64 - self.check_bits)) as u32
+    }
+
+    #[inline(always)]
+    fn entry(&self, name: Digest, stored: EntryId) -> Option<EntryId> {
+        let is_of_name = (stored.0 ^ self.sum(name)) & ((1 << self.check_bits) - 1) == 0;
+        is_of_name.then_some(EntryId(stored.0 >> self.check_bits))
+    }
+}
+
+/// An engine that stores a checksum with each action. An unknown name gets an entry with odds of two
+/// to the power of minus the checksum's bits, and `None` else.
+pub struct Checked<C> {
+    engine: C,
+    check: Check,
+}
+
+struct CheckedFib {
+    fib: Arc<dyn FlatFib>,
+    check: Check,
+}
+
+impl<C: Control<Digest, Query = dyn FlatFib>> Checked<C> {
+    /// Around an engine for entries of [`Check::bits`] bits, empty or made of [`Check::stored`].
+    pub fn new(engine: C, check: Check) -> Self {
+        Checked { engine, check }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &C {
+        &self.engine
+    }
+}
+
+impl<C: Control<Digest, Query = dyn FlatFib>> Control<Digest> for Checked<C> {
+    type Query = dyn FlatFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        Arc::new(CheckedFib { fib: self.engine.query(), check: self.check })
+    }
+
+    fn apply(&mut self, changes: &[Change<Digest>]) -> Result<Update<Self::Query>, BuildError> {
+        let stored = changes.iter().map(|change| match change {
+            Change::Set(name, entry) => self.check.stored(*name, *entry).map(|stored| Change::Set(*name, stored)),
+            Change::Remove(name) => Ok(Change::Remove(*name)),
+        });
+        let update = self.engine.apply(&stored.collect::<Result<Vec<_>, _>>()?)?;
+        Ok(wrapped(update, |fib| Arc::new(CheckedFib { fib, check: self.check })))
+    }
+
+    fn reclaim(&mut self) {
+        self.engine.reclaim();
+    }
+}
+
+impl FlatFib for CheckedFib {
+    fn entry(&self, name: Digest) -> Option<EntryId> {
+        self.check.entry(name, self.fib.entry(name)?)
+    }
+
+    fn entry_burst(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
+        self.fib.entry_burst(names, out);
+        for (name, found) in names.iter().zip(out) {
+            *found = found.and_then(|stored| self.check.entry(*name, stored));
+        }
+    }
+
+    fn lines_read(&self, name: Digest) -> Option<usize> {
+        self.fib.lines_read(name)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.fib.memory_bytes()
+    }
+}

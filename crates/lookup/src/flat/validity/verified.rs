@@ -1,0 +1,160 @@
+//! Names kept whole, for the ingress: no unknown name gets an entry.
+//!
+//! The engine leads from a name's digest to the number of its record, which holds the name itself
+//! and its entry: two reads as ever, one for the record, one for the name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use byname_wire::{Digest, NameHashKey};
+
+use crate::entry::EntryId;
+use crate::flat::FlatFib;
+use crate::update::{BuildError, Change, Control, Update};
+
+const RECORDS_MIN: usize = 64;
+
+/// A name and its entry.
+struct Record {
+    name: Box<[u8]>,
+    entry: EntryId,
+}
+
+/// By number. The writer changes records one at a time; readers have them for as long as they look.
+type Records = Arc<[ArcSwapOption<Record>]>;
+
+/// A name, and the entry that it is to have in the end; `None`: it is to go.
+type Wanted<'a> = (&'a [u8], Option<EntryId>);
+
+/// The control half: names of any octets.
+pub struct Verified<C> {
+    key: NameHashKey,
+    engine: C,
+    numbers: HashMap<Digest, u32>,
+    /// Numbers that no name has any more.
+    free: Vec<u32>,
+    records: Records,
+}
+
+/// The query half.
+pub struct VerifiedFib {
+    key: NameHashKey,
+    fib: Arc<dyn FlatFib>,
+    records: Records,
+}
+
+impl<C: Control<Digest, Query = dyn FlatFib>> Verified<C> {
+    /// Around an empty engine, for names hashed under `key`. The engine's entries are numbers of
+    /// names: it needs as many bits as count them.
+    pub fn new(key: NameHashKey, engine: C) -> Self {
+        let records = (0..RECORDS_MIN).map(|_| ArcSwapOption::empty()).collect();
+        Verified { key, engine, numbers: HashMap::new(), free: Vec::new(), records }
+    }
+
+    /// Names in the table.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// The last change of each name that is changed.
+    fn last_of_each<'a>(&self, changes: &'a [Change<Box<[u8]>>]) -> Result<HashMap<Digest, Wanted<'a>>, BuildError> {
+        let mut last = HashMap::new();
+        for change in changes {
+            let (name, entry) = match change {
+                Change::Set(name, entry) => (&**name, Some(*entry)),
+                Change::Remove(name) => (&**name, None),
+            };
+            let digest = self.key.digest_octets(name);
+            let known = self.numbers.get(&digest).and_then(|&number| self.records[number as usize].load_full());
+            let other = known.is_some_and(|record| *record.name != *name);
+            if other || last.insert(digest, (name, entry)).is_some_and(|(before, _)| before != name) {
+                return Err(BuildError::Collision);
+            }
+        }
+        Ok(last)
+    }
+}
+
+impl<C: Control<Digest, Query = dyn FlatFib>> Control<Box<[u8]>> for Verified<C> {
+    type Query = VerifiedFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        Arc::new(VerifiedFib { key: self.key, fib: self.engine.query(), records: self.records.clone() })
+    }
+
+    fn apply(&mut self, changes: &[Change<Box<[u8]>>]) -> Result<Update<Self::Query>, BuildError> {
+        let last = self.last_of_each(changes)?;
+        let (mut free, mut next) = (self.free.clone(), (self.numbers.len() + self.free.len()) as u32);
+        let (mut of_engine, mut to_store) = (Vec::new(), Vec::new());
+        for (&digest, &(name, entry)) in &last {
+            let record = entry.map(|entry| Arc::new(Record { name: name.into(), entry }));
+            match self.numbers.get(&digest) {
+                Some(&number) => {
+                    to_store.push((number, record));
+                    if entry.is_none() {
+                        of_engine.push(Change::Remove(digest));
+                    }
+                }
+                None if entry.is_some() => {
+                    let number = free.pop().unwrap_or_else(|| {
+                        next += 1;
+                        next - 1
+                    });
+                    of_engine.push(Change::Set(digest, EntryId(number)));
+                    to_store.push((number, record));
+                }
+                None => {}
+            }
+        }
+        // Until the records are there, the engine leads to none, or to one of another name.
+        let update = self.engine.apply(&of_engine)?;
+        self.free = free;
+        for change in of_engine {
+            match change {
+                Change::Set(digest, number) => drop(self.numbers.insert(digest, number.0)),
+                Change::Remove(digest) => self.free.extend(self.numbers.remove(&digest)),
+            }
+        }
+        let is_full = next as usize > self.records.len();
+        if is_full {
+            let len = (next as usize).next_power_of_two();
+            let record = |at: usize| self.records.get(at).and_then(|record| record.load_full());
+            self.records = (0..len).map(|at| ArcSwapOption::new(record(at))).collect();
+        }
+        for (number, record) in to_store {
+            self.records[number as usize].store(record);
+        }
+        Ok(match update {
+            Update::Patched if !is_full => Update::Patched,
+            _ => Update::Replace(self.query()),
+        })
+    }
+
+    fn reclaim(&mut self) {
+        self.engine.reclaim();
+    }
+}
+
+impl VerifiedFib {
+    /// The entry of this very name; `None`: there is no such name.
+    pub fn entry(&self, name: &[u8]) -> Option<EntryId> {
+        let number = self.fib.entry(self.key.digest_octets(name))?;
+        let record = self.records.get(number.0 as usize)?.load();
+        record.as_ref().filter(|record| *record.name == *name).map(|record| record.entry)
+    }
+
+    /// Resident memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let records = self.records.iter().filter_map(|record| record.load_full());
+        size_of::<Self>()
+            + self.fib.memory_bytes()
+            + size_of_val(&*self.records)
+            + records.map(|record| size_of::<Record>() + record.name.len()).sum::<usize>()
+    }
+}

@@ -4,6 +4,7 @@
 //! The engines here keep none: a query half is a function that answers right for every name that
 //! its control half knows, in a few bits each, and arbitrarily for all others.
 
+pub mod line;
 pub mod message;
 pub mod othello;
 pub mod validity;

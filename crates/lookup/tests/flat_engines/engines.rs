@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use byname_lookup::flat::line::{self, Instructions, LineRetrieval};
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib, Update};
 use byname_wire::Digest;
@@ -32,7 +33,34 @@ pub const ALL: &[Kind] = &[
     othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, 1, names, entries)),
     othello("othello, 27 bits, parts of 60", 27, |names, entries| build_othello(27, 60, names, entries)),
     othello("othello, 32 bits", 32, |names, entries| build_othello(32, 1 << 15, names, entries)),
+    line("line", 8, |names, entries| build_line(8, line::Options::default(), names, entries)),
+    // Every few additions make a part anew, or split one.
+    line("line, parts of 40", 8, |names, entries| {
+        build_line(8, line::Options { part_names: 40, ..Default::default() }, names, entries)
+    }),
+    // Most names are bumped, some down to the last level.
+    line("line, overfull", 5, |names, entries| {
+        build_line(5, line::Options { fill_percent: 150, ..Default::default() }, names, entries)
+    }),
+    line("line, 1 bit, portable", 1, |names, entries| {
+        build_line(1, line::Options { instructions: Instructions::Portable, ..Default::default() }, names, entries)
+    }),
+    line("line, 2 bits", 2, |names, entries| build_line(2, line::Options::default(), names, entries)),
+    line("line, 27 bits, as for AVX2", 27, |names, entries| {
+        build_line(27, line::Options { instructions: Instructions::Avx2, ..Default::default() }, names, entries)
+    }),
+    line("line, 32 bits", 32, |names, entries| build_line(32, line::Options::default(), names, entries)),
 ];
+
+const fn line(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[EntryId]) -> Engine) -> Kind {
+    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(4), build }
+}
+
+fn build_line(entry_bits: u32, options: line::Options, names: &[Digest], entries: &[EntryId]) -> Engine {
+    let options = line::Options { entry_bits, names_max: NAMES_MAX, ..options };
+    let names: Vec<_> = names.iter().copied().zip(entries.iter().copied()).collect();
+    Box::new(LineRetrieval::load(&options, &names).expect("room for these names"))
+}
 
 const fn othello(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[EntryId]) -> Engine) -> Kind {
     Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(2), build }

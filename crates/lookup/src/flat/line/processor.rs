@@ -1,0 +1,258 @@
+//! What this processor has, and the calls of functions that are compiled for it.
+//!
+//! Equal answers come from plain arithmetic where the processor has nothing to offer. Processors with
+//! AVX2 but not AVX-512 run the same arithmetic compiled for them: their vectors count no bits, which
+//! is what a query does most.
+#![allow(unsafe_code)]
+
+use byname_wire::Digest;
+
+use super::query::{Portable, Query};
+use super::solve::{self, Solver};
+use crate::entry::EntryId;
+
+/// What queries are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Instructions {
+    /// What every processor has.
+    Portable,
+    /// Bit counts, and shifts of all words of a vector.
+    Avx2,
+    /// All planes of a cell at once, eight for each vector.
+    Avx512,
+}
+
+impl Instructions {
+    /// The most that this processor has.
+    pub fn detect() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("popcnt");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vbmi2")
+                && is_x86_feature_detected!("avx512vpopcntdq");
+            match (avx2, avx512) {
+                (true, true) => return Instructions::Avx512,
+                (true, false) => return Instructions::Avx2,
+                _ => {}
+            }
+        }
+        Instructions::Portable
+    }
+}
+
+/// As [`Query::burst`], by the query's instructions.
+#[inline]
+pub(super) fn burst<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
+    match query.instructions {
+        Instructions::Portable => query.burst::<W>(names, out, &Portable(query.shape)),
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: `Query::instructions` are no more than `Instructions::detect` found.
+        Instructions::Avx2 => unsafe { x86::burst_avx2::<W>(query, names, out) },
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: as above.
+        Instructions::Avx512 => unsafe { x86::burst_avx512::<W>(query, names, out) },
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        _ => unreachable!("never detected here"),
+    }
+}
+
+/// As [`Solver::eliminate`], by the instructions given, which this processor must have.
+#[inline]
+pub(super) fn eliminate<const W: usize>(
+    solver: &mut Solver,
+    instructions: Instructions,
+    names: &[Digest],
+    entries: &[u32],
+    seed: u8,
+) -> bool {
+    assert!(instructions <= Instructions::detect());
+    match instructions {
+        Instructions::Portable => solver.eliminate::<W, solve::Portable>(names, entries, seed),
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: asserted above.
+        Instructions::Avx2 => unsafe { x86::eliminate_avx2::<W>(solver, names, entries, seed) },
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: asserted above.
+        Instructions::Avx512 => unsafe { x86::eliminate_avx512::<W>(solver, names, entries, seed) },
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        _ => unreachable!("never detected here"),
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod x86 {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_or_epi64, _mm512_mask_xor_epi64,
+        _mm512_permutexvar_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_shrdv_epi64,
+        _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+    };
+
+    use byname_wire::Digest;
+
+    use super::super::query::{Parities, Portable, Query};
+    use super::super::shape::Shape;
+    use super::super::solve::{self, Chunk, Solver, Vectors};
+    use crate::entry::EntryId;
+    use crate::memory::Line;
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub(super) fn burst_avx2<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
+        query.burst::<W>(names, out, &Portable(query.shape));
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
+    pub(super) fn burst_avx512<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
+        query.burst::<W>(names, out, &Planes::of(query.shape));
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub(super) fn eliminate_avx2<const W: usize>(
+        solver: &mut Solver,
+        names: &[Digest],
+        entries: &[u32],
+        seed: u8,
+    ) -> bool {
+        solver.eliminate::<W, solve::Portable>(names, entries, seed)
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
+    pub(super) fn eliminate_avx512<const W: usize>(
+        solver: &mut Solver,
+        names: &[Digest],
+        entries: &[u32],
+        seed: u8,
+    ) -> bool {
+        solver.eliminate::<W, Avx512>(names, entries, seed)
+    }
+
+    /// Eight words at once. Only [`eliminate_avx512`] uses it.
+    struct Avx512;
+
+    impl Vectors for Avx512 {
+        #[inline(always)]
+        fn add<const W: usize>(rows: [&mut Chunk; W], values: &mut Chunk, row: [u64; W], pivot: [u64; W], value: u64) {
+            // SAFETY: whole chunks are read and written; the processor has what the only user is compiled
+            // for.
+            unsafe {
+                let mut words = [_mm512_setzero_si512(); W];
+                let mut select = 0;
+                for w in 0..W {
+                    words[w] = _mm512_loadu_si512(rows[w].as_ptr().cast());
+                    select |= _mm512_test_epi64_mask(words[w], _mm512_set1_epi64(pivot[w] as i64));
+                }
+                for w in 0..W {
+                    let row = _mm512_set1_epi64(row[w] as i64);
+                    let sum = _mm512_mask_xor_epi64(words[w], select, words[w], row);
+                    _mm512_storeu_si512(rows[w].as_mut_ptr().cast(), sum);
+                }
+                let old = _mm512_loadu_si512(values.as_ptr().cast());
+                let sum = _mm512_mask_xor_epi64(old, select, old, _mm512_set1_epi64(value as i64));
+                _mm512_storeu_si512(values.as_mut_ptr().cast(), sum);
+            }
+        }
+
+        #[inline(always)]
+        fn set(planes: &mut Chunk, bit: u64, select: u8) {
+            // SAFETY: as above.
+            unsafe {
+                let words = _mm512_loadu_si512(planes.as_ptr().cast());
+                let set = _mm512_mask_or_epi64(words, select, words, _mm512_set1_epi64(bit as i64));
+                _mm512_storeu_si512(planes.as_mut_ptr().cast(), set);
+            }
+        }
+    }
+
+    /// All words of a line at once.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load(line: &Line) -> __m512i {
+        let words;
+        // SAFETY: 64 bytes are read from a `Line`, which is as long and aligned to as much. Another
+        // thread may store to its words meanwhile. To the abstract machine this is eight relaxed
+        // atomic loads, in no order, of words that are only ever accessed by atomics: in assembly
+        // there is no non-atomic access that could race, and no x86-64 processor tears the aligned
+        // eight bytes of a vector. Each is an acquire load too, as all loads of x86-64 are, which
+        // `Changes::read` asks for; what it makes of words of different moments, it drops.
+        unsafe {
+            asm!(
+                "vmovdqa64 {words}, zmmword ptr [{line}]",
+                words = out(zmm_reg) words,
+                line = in(reg) line,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        words
+    }
+
+    /// Where eight planes of a cell begin: their words, and the bits in them.
+    #[derive(Clone, Copy)]
+    struct Eight {
+        word: __m512i,
+        shift: __m512i,
+    }
+
+    /// Where the planes of a cell begin. Only [`burst_avx512`] makes one.
+    struct Planes {
+        eights: [Eight; 4],
+        count: usize,
+        /// The bits of an entry.
+        bits: u32,
+    }
+
+    impl Planes {
+        #[inline(always)]
+        fn of(shape: Shape) -> Self {
+            let eights = std::array::from_fn(|eight| {
+                let offset = |lane: usize| (eight * 8 + lane) * shape.plane_bits;
+                let word: [u64; 8] = std::array::from_fn(|lane| (offset(lane) / 64 % 8) as u64);
+                let shift: [u64; 8] = std::array::from_fn(|lane| (offset(lane) % 64) as u64);
+                // SAFETY: all of an array is read; the processor has what the caller is compiled for.
+                let load = |words: [u64; 8]| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
+                Eight { word: load(word), shift: load(shift) }
+            });
+            let bits = u32::MAX >> (32 - shape.entry_bits);
+            Planes { eights, count: shape.entry_bits.div_ceil(8), bits }
+        }
+    }
+
+    impl Parities for Planes {
+        #[inline(always)]
+        fn of<const W: usize>(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
+            // SAFETY: there is no `Planes` on a processor without what this is compiled for.
+            let words = unsafe { load(line) };
+            let mut value = 0;
+            for (eight, planes) in self.eights[..self.count].iter().enumerate() {
+                // SAFETY: these take no addresses, and there is no `Planes` on a processor without them.
+                let odd = unsafe {
+                    let mut odd = _mm512_setzero_si512();
+                    let mut at = _mm512_add_epi64(planes.word, _mm512_set1_epi64(first as i64));
+                    let mut low = _mm512_permutexvar_epi64(at, words);
+                    for mask in mask {
+                        at = _mm512_add_epi64(at, _mm512_set1_epi64(1));
+                        let high = _mm512_permutexvar_epi64(at, words);
+                        let plane = _mm512_shrdv_epi64(low, high, planes.shift);
+                        // odd ^= plane & mask
+                        let mask = _mm512_set1_epi64(mask as i64);
+                        odd = if W == 1 {
+                            _mm512_and_si512(plane, mask)
+                        } else {
+                            _mm512_ternarylogic_epi64::<0x78>(odd, plane, mask)
+                        };
+                        low = high;
+                    }
+                    _mm512_test_epi64_mask(_mm512_popcnt_epi64(odd), _mm512_set1_epi64(1))
+                };
+                value |= u32::from(odd) << (8 * eight);
+            }
+            value & self.bits
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Where a name goes: its part, its cells, its rank in them and its masks, all from its digest.
+//!
+//! ```text
+//! hash    part (0 to 16 bits, from above), cell of level 0 (32 bits), unused (8), rank in level 0 (8)
+//! check   masks, with all of the hash and the cell's seed
+//! ```
+//!
+//! Cells and ranks of lower levels are asked for rarely: both halves are mixed for them.
+
+use byname_wire::Digest;
+
+/// Levels of a part. Names that do not fit a cell of one go to the next.
+pub(super) const LEVELS: usize = 4;
+/// Most parts.
+pub(super) const PART_BITS_MAX: u32 = 16;
+/// Most bits of an entry.
+pub(super) const ENTRY_BITS_MAX: u32 = 32;
+/// Most bits in a plane, so most names in a cell.
+pub(super) const PLANE_BITS_MAX: usize = 124;
+/// A threshold above all ranks.
+pub(super) const ALL_RANKS: u8 = 255;
+/// Bits of a cell's seed and threshold.
+pub(super) const HEADER_BITS: usize = 16;
+
+/// How the bits of a cell are shared out.
+///
+/// A cell is a linear system of its own: a plane for each bit of an entry, and the header in the
+/// topmost 16 bits. It is a whole line, but for entries of so few bits that a plane would be longer
+/// than two words, whose systems would take long to solve: then two or four cells share a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Bits of an entry, and planes of a cell.
+    pub(super) entry_bits: usize,
+    /// Bits of a plane: unknowns of the system, and most names in a cell.
+    pub(super) plane_bits: usize,
+    /// Words of a cell: 2, 4 or 8.
+    pub(super) cell_words: usize,
+    /// Bits of each word of a mask that lie in a plane.
+    mask_bits: [u64; 2],
+}
+
+impl Shape {
+    /// Of cells whose entries have `entry_bits` bits, 1 to 32.
+    pub(super) fn new(entry_bits: u32) -> Self {
+        assert!((1..=ENTRY_BITS_MAX).contains(&entry_bits), "entries of {entry_bits} bits");
+        let cell_words = match entry_bits {
+            1 => 2,
+            2 | 3 => 4,
+            _ => 8,
+        };
+        let entry_bits = entry_bits as usize;
+        let plane_bits = (cell_words * 64 - HEADER_BITS) / entry_bits;
+        let mask = u128::MAX >> (128 - plane_bits);
+        Shape { entry_bits, plane_bits, cell_words, mask_bits: [mask as u64, (mask >> 64) as u64] }
+    }
+
+    pub(super) fn cells_per_line(self) -> usize {
+        8 / self.cell_words
+    }
+
+    /// The line of a cell, and the cell's first word in it.
+    #[inline(always)]
+    pub(super) fn line_of(self, cell: usize) -> (usize, usize) {
+        let word = cell * self.cell_words;
+        (word / 8, word % 8)
+    }
+
+    /// Cells of each level for up to `names` names of which `fill` times [`Shape::plane_bits`] are
+    /// meant for a cell of the first; `spare` widens all lower levels.
+    pub(super) fn cells(self, names: usize, fill: f64, spare: f64) -> [usize; LEVELS] {
+        let mut cells = [0; LEVELS];
+        let mut names = names as f64;
+        for (level, cells) in cells.iter_mut().enumerate() {
+            // Nothing takes what the last level cannot, so that its cells are a third full: with the
+            // few bits that many entry bits leave, that is still five names.
+            let (fill, spare) = match level {
+                0 => (fill, 1.0),
+                LAST => (0.33, spare),
+                _ => (fill.min(0.85), spare),
+            };
+            let lines = names * spare / (fill * self.plane_bits as f64 * self.cells_per_line() as f64);
+            *cells = (lines.ceil() as usize).max(1) * self.cells_per_line();
+            let mean = names / *cells as f64;
+            // By three standard deviations more than the mean; a rank too many is bumped for each.
+            names = *cells as f64 * (bumped(mean, self.plane_bits) + 0.01 * mean);
+            names += 3.0 * names.sqrt();
+        }
+        cells
+    }
+}
+
+const LAST: usize = LEVELS - 1;
+
+/// Names that a cell with room for `room` is expected to bump if `mean` come on average.
+fn bumped(mean: f64, room: usize) -> f64 {
+    let mut chance = (-mean).exp();
+    let mut kept = 0.0;
+    let mut above = 1.0;
+    for names in 0..room {
+        kept += chance * names as f64;
+        above -= chance;
+        chance *= mean / (names + 1) as f64;
+    }
+    (mean - kept - above * room as f64).max(0.0)
+}
+
+/// A name's cell among those of a level, and its rank: cells bump names from the highest rank down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) cell: usize,
+    pub(super) rank: u8,
+}
+
+/// The part of a name, of `1 << part_bits`.
+#[inline(always)]
+pub(super) fn part_of(name: Digest, part_bits: u32) -> usize {
+    // Two shifts: of all 64 bits there is no single one.
+    (name.hash >> 1 >> (63 - part_bits)) as usize
+}
+
+/// The place of a name in level 0.
+#[inline(always)]
+pub(super) fn first_place(name: Digest, cells: usize) -> Place {
+    Place { cell: scaled(name.hash >> PART_BITS_MAX & 0xffff_ffff, cells), rank: rank(name.hash) }
+}
+
+/// The place of a name in a level below the first.
+#[inline(always)]
+pub(super) fn lower_place(name: Digest, level: usize, cells: usize) -> Place {
+    let mixed = folded(name.hash ^ LEVEL_SEEDS[level], name.check ^ LEVEL_SEEDS[level].rotate_left(32));
+    Place { cell: scaled(mixed >> 32, cells), rank: rank(mixed) }
+}
+
+/// The place of a name in any level.
+#[inline]
+pub(super) fn place(name: Digest, level: usize, cells: usize) -> Place {
+    if level == 0 { first_place(name, cells) } else { lower_place(name, level, cells) }
+}
+
+/// The mask of a name in a cell with this seed, of `W` words.
+#[inline(always)]
+pub(super) fn mask<const W: usize>(shape: Shape, name: Digest, seed: u8) -> [u64; W] {
+    let seeded = name.check.wrapping_add(u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    std::array::from_fn(|word| {
+        let (left, right) = WORD_SEEDS[word];
+        folded(seeded ^ left, name.hash ^ right) & shape.mask_bits[word]
+    })
+}
+
+/// Arbitrary, odd, half of all bits set.
+const LEVEL_SEEDS: [u64; LEVELS] =
+    [0x2d35_8dcc_aa6c_78a5, 0x8bb8_4b93_962e_acc9, 0x4b33_a62e_d433_d4a3, 0xa076_1d64_78bd_642f];
+const WORD_SEEDS: [(u64, u64); 2] =
+    [(0xe703_7ed1_a0b4_28db, 0x5896_5c69_6f3e_7c1d), (0x1d8e_4e27_c47d_124f, 0xc2b2_ae3d_27d4_eb4f)];
+
+/// A number below 2^32 scaled to one below `cells`.
+#[inline(always)]
+fn scaled(number: u64, cells: usize) -> usize {
+    ((number * cells as u64) >> 32) as usize
+}
+
+#[inline(always)]
+fn rank(hash: u64) -> u8 {
+    // None is as high as `ALL_RANKS`.
+    (hash as u8).min(ALL_RANKS - 1)
+}
+
+/// Both halves of a product: each bit depends on all bits of both factors.
+#[inline(always)]
+fn folded(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planes_fill_a_cell_and_two_words_at_most() {
+        for bits in 1..=32 {
+            let shape = Shape::new(bits);
+            assert!(shape.plane_bits * shape.entry_bits <= shape.cell_words * 64 - HEADER_BITS);
+            assert!((shape.plane_bits + 1) * shape.entry_bits > shape.cell_words * 64 - HEADER_BITS);
+            assert!(shape.plane_bits <= PLANE_BITS_MAX);
+            let ones = shape.mask_bits[0].count_ones() + shape.mask_bits[1].count_ones();
+            assert_eq!(ones as usize, shape.plane_bits);
+        }
+    }
+
+    #[test]
+    fn what_is_bumped_is_the_mean_of_the_excess() {
+        // As for a normal distribution, of 0.399 times its deviation; a little less.
+        assert!((bumped(62.0, 62) / 62f64.sqrt() - 0.398).abs() < 0.002);
+        assert!(bumped(10.0, 62) < 1e-9);
+        assert!((bumped(100.0, 62) - 38.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn names_of_a_part_are_spread_over_all_its_cells() {
+        let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for i in 0..1000 {
+            let name = Digest { hash: spread(i), check: spread(i + 1) };
+            for part_bits in [0, 1, 9, PART_BITS_MAX] {
+                assert!(part_of(name, part_bits) < 1 << part_bits);
+            }
+            for level in 0..LEVELS {
+                let place = place(name, level, 77);
+                assert!(place.cell < 77 && place.rank < ALL_RANKS);
+            }
+        }
+        let ends = [0, u64::MAX].map(|hash| first_place(Digest { hash, check: 0 }, 77).cell);
+        assert_eq!(ends, [0, 76]);
+    }
+}

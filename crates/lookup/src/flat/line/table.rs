@@ -1,0 +1,355 @@
+//! All parts of a table: how they are made, split, made anew and brought together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use byname_wire::Digest;
+
+use super::Options;
+use super::changes::{self, Changes};
+use super::part::{LastLevelFull, Named, PartWriter};
+use super::processor::Instructions;
+use super::publisher::Publisher;
+use super::query::{Part, Query};
+use super::replica::{PartImage, Written};
+use super::shape::{LEVELS, PART_BITS_MAX, Shape, part_of};
+use super::solve::Solver;
+use crate::entry::EntryId;
+use crate::memory::{Lines, Pages};
+use crate::sync::Ordering;
+use crate::update::Change;
+
+/// Most names for which a part is not split: it is made anew in a few milliseconds.
+pub(super) const PART_NAMES_MAX: usize = 1 << 17;
+/// Names for 100 unknowns of a cell. With fewer, parts would be larger than a mapping is worth; with
+/// more, most names would be bumped again and again.
+const FILL_PERCENT_MIN: u32 = 50;
+const FILL_PERCENT_MAX: u32 = 150;
+/// Room of the smallest part, in names.
+const ROOM_MIN: usize = 48;
+/// Room that a part which outgrew its own gets for more names, in percent.
+const GROWTH: usize = 12;
+/// Changes above which a batch looks at how many go to each part.
+const BATCH_MANY: usize = 64;
+/// Changes for each cell of a part above which it is made anew: as much work as two changes for each.
+const MANY_PER_CELL: usize = 2;
+/// Changes whose memory is asked for ahead.
+const AHEAD: usize = 2;
+/// Lines that lie apart from the common ones, in percent of all, before they are brought together.
+const APART: usize = 12;
+
+/// What makes parts.
+pub(super) struct Maker {
+    pub(super) solver: Solver,
+    pub(super) shape: Shape,
+    fill: f64,
+    pages: Pages,
+    part_names: usize,
+    instructions: Instructions,
+}
+
+impl Maker {
+    pub(super) fn new(options: &Options) -> Self {
+        let shape = Shape::new(options.entry_bits);
+        let instructions = options.instructions.min(Instructions::detect());
+        let fill = f64::from(options.fill_percent.clamp(FILL_PERCENT_MIN, FILL_PERCENT_MAX)) / 100.0;
+        let part_names = options.part_names.clamp(1, PART_NAMES_MAX);
+        Maker { solver: Solver::new(shape, instructions), shape, fill, pages: options.pages, part_names, instructions }
+    }
+
+    /// Cells of a part for so many names, and the lines that they lie on.
+    fn plan(&self, names: usize, spare: f64) -> ([usize; LEVELS], usize) {
+        let cells = self.shape.cells(names, self.fill, spare);
+        (cells, cells.iter().sum::<usize>() / self.shape.cells_per_line())
+    }
+
+    /// The part of this number with these names, or several if it would be too large.
+    pub(super) fn make(&mut self, number: u32, names: Vec<Named>, growth: usize, made: &mut Vec<PartWriter>) {
+        let bits = number.ilog2();
+        if names.len() <= self.part_names || bits == PART_BITS_MAX {
+            return made.push(self.build_apart(number, &names, names.len() + names.len() * growth / 100));
+        }
+        let high = |named: &Named| part_of(named.name, bits + 1) & 1 == 1;
+        let (high, low) = names.into_iter().partition(high);
+        self.make(2 * number, low, growth, made);
+        self.make(2 * number + 1, high, growth, made);
+    }
+
+    /// A part on lines of its own, made for `room` names.
+    fn build_apart(&mut self, number: u32, names: &[Named], room: usize) -> PartWriter {
+        let room = room.max(ROOM_MIN);
+        let mut spare = 1.0;
+        // Each turn draws all places below the first level anew, with more room.
+        loop {
+            let (cells, count) = self.plan(room, spare);
+            // Less than 2 MiB at the lowest fill, so that it is from the heap, which aborts when full.
+            let lines = Arc::new(Lines::zeroed(count, Pages::Small).expect("from the heap"));
+            match PartWriter::build(&mut self.solver, &lines, 0, cells, number, names, room) {
+                Ok(part) => return part,
+                Err(LastLevelFull) => spare *= 1.25,
+            }
+        }
+    }
+
+    /// Of parts in the order of the bits of the hash that their names share, with how many these are.
+    pub(super) fn query<'a>(
+        &self,
+        changes: &Arc<Changes>,
+        parts: impl Iterator<Item = (u32, &'a Part)> + Clone,
+    ) -> Query {
+        let part_bits = parts.clone().map(|(bits, _)| bits).max().unwrap_or(0);
+        let copies = parts.flat_map(|(bits, part)| std::iter::repeat_n(part, 1 << (part_bits - bits)));
+        Query {
+            shape: self.shape,
+            changes: changes.clone(),
+            parts: copies.cloned().collect(),
+            part_bits,
+            instructions: self.instructions,
+        }
+    }
+}
+
+/// Makes all parts from a source of names that can be gone through again and again, holding about
+/// `names_at_once` of them at a time. Each part is handed to `made` when it is done.
+///
+/// Of names that come twice the last counts.
+pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
+    maker: &mut Maker,
+    source: impl Fn() -> I,
+    names_at_once: usize,
+    mut made: impl FnMut(PartWriter),
+) -> io::Result<()> {
+    let total = source().count();
+    let part_bits = total.div_ceil(maker.part_names).next_power_of_two().ilog2().min(PART_BITS_MAX);
+    let mut counts = vec![0usize; 1 << part_bits];
+    source().for_each(|(name, _)| counts[part_of(name, part_bits)] += 1);
+    let plans: Vec<_> = counts.iter().map(|&names| maker.plan(names.max(ROOM_MIN), 1.0)).collect();
+    let lines = Lines::zeroed(plans.iter().map(|(_, lines)| lines).sum(), maker.pages)?;
+    lines.prefault();
+    let lines = Arc::new(lines);
+    let (mut first_part, mut first_line) = (0, 0);
+    while first_part < counts.len() {
+        let mut held = 0;
+        let fitting = counts[first_part..].iter().take_while(|&&names| {
+            held += names;
+            held <= names_at_once
+        });
+        let share = first_part..first_part + fitting.count().max(1);
+        let mut names: Vec<_> = counts[share.clone()].iter().map(|&names| Vec::with_capacity(names)).collect();
+        for (name, entry) in source() {
+            let part = part_of(name, part_bits);
+            if share.contains(&part) {
+                names[part - first_part].push(Named { name, entry: entry.0 });
+            }
+        }
+        for (part, names) in share.clone().zip(names) {
+            let (cells, count) = plans[part];
+            let (number, room) = (1 << part_bits | part as u32, names.len().max(ROOM_MIN));
+            let built = PartWriter::build(&mut maker.solver, &lines, first_line, cells, number, &names, room);
+            made(built.unwrap_or_else(|LastLevelFull| maker.build_apart(number, &names, room)));
+            first_line += count;
+        }
+        first_part = share.end;
+    }
+    Ok(())
+}
+
+/// The parts of a table that changes.
+pub(super) struct Table {
+    maker: Maker,
+    publisher: Publisher,
+    /// In the order of the bits that they share.
+    parts: Vec<PartWriter>,
+    /// The part of each number that [`part_of`] gives; `1 << part_bits` long.
+    directory: Vec<u32>,
+    /// What most parts lie on together: large pages, if there are any to have.
+    common: Arc<Lines>,
+    names: usize,
+    query: Arc<Query>,
+    /// Readers have another query half than they should.
+    replaced: bool,
+}
+
+impl Table {
+    /// Of parts in the order of the bits that they share.
+    pub(super) fn new(maker: Maker, parts: Vec<PartWriter>) -> Self {
+        let publisher = Publisher::new();
+        let query = Arc::new(maker.query(&publisher.changes, seen(&parts)));
+        let lines = parts.iter().map(|part| &part.part.lines).max_by_key(|lines| lines.len());
+        let common = lines.expect("there is a part").clone();
+        let names = parts.iter().map(PartWriter::len).sum();
+        let mut table = Table { maker, publisher, parts, directory: Vec::new(), common, names, query, replaced: false };
+        table.index();
+        table
+    }
+
+    pub(super) fn query(&self) -> &Arc<Query> {
+        &self.query
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let parts = self.parts.iter().map(PartWriter::memory_bytes);
+        size_of::<Self>() + size_of_val(&*self.directory) + parts.sum::<usize>()
+    }
+
+    /// What was written since the last call, from the first on.
+    pub(super) fn recorded(&mut self) -> Vec<Written> {
+        self.publisher.recorded()
+    }
+
+    pub(super) fn images(&self) -> impl Iterator<Item = PartImage> {
+        self.parts.iter().map(|part| PartImage::of(part.number, self.maker.shape, &part.part))
+    }
+
+    pub(super) fn contains(&self, name: Digest) -> bool {
+        self.parts[self.part(name)].contains(self.maker.shape, name)
+    }
+
+    fn part(&self, name: Digest) -> usize {
+        self.directory[part_of(name, self.directory.len().ilog2())] as usize
+    }
+
+    fn index(&mut self) {
+        let bits = self.parts.iter().map(|part| part.bits()).max().unwrap_or(0);
+        let numbered = self.parts.iter().enumerate();
+        let copies = numbered.flat_map(|(at, part)| std::iter::repeat_n(at as u32, 1 << (bits - part.bits())));
+        self.directory = copies.collect();
+    }
+
+    /// Applies all changes, in order; whether readers need a new query half. Entries fit the shape.
+    pub(super) fn apply(&mut self, changes: &[Change<Digest>]) -> bool {
+        let Divided { few, many } = self.divide(changes);
+        // From the last part on: one that is split moves those behind it.
+        for (part, changes) in many.into_iter().rev() {
+            self.make_with(part, &changes);
+        }
+        for (i, change) in few.iter().enumerate() {
+            if let Some(Change::Set(name, _) | Change::Remove(name)) = few.get(i + AHEAD) {
+                self.parts[self.part(*name)].prefetch(self.maker.shape, *name);
+            }
+            self.change(change);
+        }
+        let replaced = std::mem::take(&mut self.replaced);
+        if replaced {
+            self.gather();
+            self.query = Arc::new(self.maker.query(&self.publisher.changes, seen(&self.parts)));
+        }
+        replaced
+    }
+
+    fn divide<'a>(&self, changes: &'a [Change<Digest>]) -> Divided<'a> {
+        if changes.len() <= BATCH_MANY {
+            return Divided { few: changes.iter().collect(), many: BTreeMap::new() };
+        }
+        let part = |change: &Change<Digest>| {
+            let (Change::Set(name, _) | Change::Remove(name)) = change;
+            self.part(*name)
+        };
+        let mut counts = vec![0; self.parts.len()];
+        changes.iter().for_each(|change| counts[part(change)] += 1);
+        let mut divided = Divided::default();
+        for change in changes {
+            let part = part(change);
+            if counts[part] > (MANY_PER_CELL * self.parts[part].cells()).max(BATCH_MANY) {
+                divided.many.entry(part).or_default().push(change);
+            } else {
+                divided.few.push(change);
+            }
+        }
+        divided
+    }
+
+    fn change(&mut self, change: &Change<Digest>) {
+        let (Change::Set(name, _) | Change::Remove(name)) = change;
+        let at = self.part(*name);
+        let part = &mut self.parts[at];
+        let before = part.len();
+        let mut homeless = Vec::new();
+        match change {
+            Change::Set(name, entry) => {
+                let named = Named { name: *name, entry: entry.0 };
+                // Whatever it says: what finds no place is in `homeless`.
+                let _ = part.set(&mut self.maker.solver, &mut self.publisher, named, &mut homeless);
+            }
+            Change::Remove(name) => part.remove(self.maker.shape, *name),
+        }
+        self.names = self.names - before + part.len() + homeless.len();
+        if !homeless.is_empty() || part.is_due() {
+            homeless.extend(part.names());
+            self.replace(at, homeless, GROWTH);
+        }
+    }
+
+    /// Makes a part anew with all of `changes`, which are its own.
+    fn make_with(&mut self, part: usize, changes: &[&Change<Digest>]) {
+        let mut last = HashMap::with_capacity(changes.len());
+        for (i, change) in changes.iter().enumerate() {
+            let (Change::Set(name, _) | Change::Remove(name)) = change;
+            last.insert(*name, i);
+        }
+        let kept = self.parts[part].names().filter(|named| !last.contains_key(&named.name));
+        let set = changes.iter().enumerate().filter_map(|(i, change)| match change {
+            Change::Set(name, entry) if last[name] == i => Some(Named { name: *name, entry: entry.0 }),
+            _ => None,
+        });
+        let names: Vec<_> = kept.chain(set).collect();
+        self.names = self.names - self.parts[part].len() + names.len();
+        self.replace(part, names, 0);
+    }
+
+    /// Makes a part anew of these names, or several, with room for `growth` percent more.
+    fn replace(&mut self, at: usize, names: Vec<Named>, growth: usize) {
+        let mut made = Vec::new();
+        self.maker.make(self.parts[at].number, names, growth, &mut made);
+        self.publisher.made(&made, self.maker.shape);
+        self.parts.splice(at..=at, made);
+        self.index();
+        self.replaced = true;
+    }
+
+    /// Brings all parts together on common lines, if many lie apart.
+    fn gather(&mut self) {
+        let shape = self.maker.shape;
+        let count = |part: &PartWriter| part.part.lines_used(shape).len();
+        let total: usize = self.parts.iter().map(count).sum();
+        let apart = self.parts.iter().filter(|part| !Arc::ptr_eq(&part.part.lines, &self.common));
+        if self.parts.len() == 1 || apart.map(count).sum::<usize>() * 100 <= total * APART {
+            return;
+        }
+        // Without memory for that they stay where they are, and this is tried again.
+        let Ok(lines) = Lines::zeroed(total, self.maker.pages) else { return };
+        lines.prefault();
+        let lines = Arc::new(lines);
+        let mut first = 0;
+        for part in &mut self.parts {
+            let old = part.part.lines_used(shape);
+            let count = old.len();
+            for (from, to) in part.part.lines[old].iter().zip(&lines[first..]) {
+                // Nobody reads it yet.
+                to.0.iter().zip(changes::words(from)).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+            }
+            part.move_to(shape, &lines, first);
+            first += count;
+        }
+        self.common = lines;
+    }
+}
+
+/// A batch, by how it is applied.
+#[derive(Default)]
+struct Divided<'a> {
+    /// One by one.
+    few: Vec<&'a Change<Digest>>,
+    /// By part: so many that it is less work to make the part anew.
+    many: BTreeMap<usize, Vec<&'a Change<Digest>>>,
+}
+
+/// Parts as readers see them.
+fn seen(parts: &[PartWriter]) -> impl Iterator<Item = (u32, &Part)> + Clone {
+    parts.iter().map(|part| (part.bits(), &part.part))
+}

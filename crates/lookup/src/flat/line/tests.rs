@@ -1,0 +1,213 @@
+//! The table as a whole: against the oracle's map, and what it costs.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::flat::BURST_MAX;
+
+fn named(rng: &mut SmallRng, names: usize, entry_bits: u32) -> Vec<(Digest, EntryId)> {
+    let entry = |rng: &mut SmallRng| EntryId(rng.random::<u32>() >> (32 - entry_bits));
+    (0..names).map(|_| (Digest { hash: rng.random(), check: rng.random() }, entry(rng))).collect()
+}
+
+fn assert_answers(fib: &dyn FlatFib, names: &[(Digest, EntryId)]) {
+    for names in names.chunks(BURST_MAX) {
+        let asked: Vec<_> = names.iter().map(|&(name, _)| name).collect();
+        let mut out = vec![None; asked.len()];
+        fib.entry_burst(&asked, &mut out);
+        for (found, (name, entry)) in out.iter().zip(names) {
+            assert_eq!(*found, Some(*entry), "{name:?}");
+        }
+    }
+}
+
+fn bits_a_name(fib: &dyn FlatFib, names: usize) -> f64 {
+    (fib.memory_bytes() * 8) as f64 / names as f64
+}
+
+#[test]
+fn every_width_answers_every_name_with_all_instructions() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for entry_bits in 1..=32 {
+        let names = named(&mut rng, 20_000, entry_bits);
+        for instructions in [Instructions::Portable, Instructions::Avx2, Instructions::Avx512] {
+            let options = Options { entry_bits, instructions, ..Default::default() };
+            let control = LineRetrieval::load(&options, &names).expect("a little memory");
+            assert_eq!(control.len(), names.len());
+            assert_answers(&*control.query(), &names);
+        }
+    }
+}
+
+/// What readers of one half after another are given: the changes of batches of many sizes, on tables
+/// that grow by a factor of a hundred and shrink again.
+fn assert_changes_are_right(entry_bits: u32, names_most: usize, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let pool = named(&mut rng, names_most, entry_bits);
+    let mut control = LineRetrieval::new(&Options { entry_bits, ..Default::default() });
+    let mut fib = control.query();
+    let mut known = HashMap::new();
+    for turn in 0..60 {
+        // Up to four fifths, and down to few.
+        let wanted = if turn < 40 { names_most * (turn + 1) / 50 } else { names_most / (turn - 38) };
+        while known.len().abs_diff(wanted) > names_most / 100 {
+            let batch = [1, 7, 100, 5000][rng.random_range(0..4)].min(known.len().abs_diff(wanted));
+            let changes: Vec<_> = (0..batch)
+                .map(|_| {
+                    let (name, _) = pool[rng.random_range(0..pool.len())];
+                    let sets = rng.random_range(0..100) < if known.len() < wanted { 90 } else { 1 };
+                    match sets {
+                        true => Change::Set(name, EntryId(rng.random::<u32>() >> (32 - entry_bits))),
+                        false => Change::Remove(name),
+                    }
+                })
+                .collect();
+            for change in &changes {
+                match *change {
+                    Change::Set(name, entry) => known.insert(name, entry),
+                    Change::Remove(name) => known.remove(&name),
+                };
+            }
+            if let Update::Replace(new) = control.apply(&changes).expect("in range") {
+                fib = new;
+            }
+            assert_eq!(control.len(), known.len());
+        }
+        let known: Vec<_> = known.iter().map(|(&name, &entry)| (name, entry)).collect();
+        assert_answers(&*fib, &known);
+        assert_answers(&*control.query(), &known);
+    }
+}
+
+#[test]
+fn changes_of_all_kinds_are_right_while_tables_grow_and_shrink() {
+    for entry_bits in [1, 8, 32] {
+        assert_changes_are_right(entry_bits, 1000, u64::from(entry_bits));
+    }
+}
+
+#[test]
+fn parts_split_and_come_together() {
+    let mut rng = SmallRng::seed_from_u64(6);
+    let names = named(&mut rng, 300_000, 8);
+    let mut control = LineRetrieval::new(&Options::default());
+    let mut fib = control.query();
+    for some in names.chunks(1000) {
+        let changes: Vec<_> = some.iter().map(|&(name, entry)| Change::Set(name, entry)).collect();
+        if let Update::Replace(new) = control.apply(&changes).expect("in range") {
+            fib = new;
+        }
+    }
+    assert_answers(&*fib, &names);
+    // Up to an eighth is room for growth, another of what is still apart.
+    let bits = bits_a_name(&*fib, names.len());
+    assert!(bits < 12.0, "{bits}");
+    assert!(control.control_bytes() < 30 * names.len(), "{}", control.control_bytes() / names.len());
+}
+
+#[test]
+fn bits_a_name_stay_level_and_follow_the_entries() {
+    let mut rng = SmallRng::seed_from_u64(7);
+    let mut bits = |names, entry_bits| {
+        let names = named(&mut rng, names, entry_bits);
+        let control = LineRetrieval::load(&Options { entry_bits, ..Default::default() }, &names).expect("memory");
+        bits_a_name(&*control.query(), names.len())
+    };
+    let [small, large] = [bits(200_000, 8), bits(1_000_000, 8)];
+    // The counters of changes are a third of a bit for each of the small table's names.
+    assert!(small < 9.6 && large < 9.3 && large > 8.5, "{small} {large}");
+    assert!(bits(200_000, 5) <= small * 5.0 / 8.0 * 1.02);
+    assert!(bits(200_000, 32) <= 43.0);
+}
+
+#[test]
+fn a_batch_is_applied_whole_or_not_at_all() {
+    let mut rng = SmallRng::seed_from_u64(8);
+    let names = named(&mut rng, 4, 8);
+    let set = |i: usize| Change::Set(names[i].0, names[i].1);
+    let mut control = LineRetrieval::new(&Options { names_max: 2, ..Default::default() });
+    let wide = Change::Set(names[1].0, EntryId(256));
+    let refused = control.apply(&[set(0), wide]).map(|_| ());
+    assert_eq!(refused, Err(BuildError::EntryOutOfRange { entry: 256, entries_max: 256 }));
+    assert_eq!(control.len(), 0);
+    assert_eq!(control.apply(&[set(0), set(1), set(2)]).map(|_| ()), Err(BuildError::Full { rules: 2 }));
+    assert_eq!(control.len(), 0);
+    control.apply(&[set(0), set(1), set(0), Change::Remove(names[1].0), set(2)]).expect("two remain");
+    assert_answers(&*control.query(), &[names[0], names[2]]);
+}
+
+#[test]
+fn of_a_name_that_comes_twice_the_last_counts() {
+    let mut rng = SmallRng::seed_from_u64(9);
+    let mut names = named(&mut rng, 5000, 8);
+    let again: Vec<_> = names[..1000].iter().map(|&(name, entry)| (name, EntryId(entry.0 ^ 1))).collect();
+    names.extend(&again);
+    let control = LineRetrieval::load(&Options::default(), &names).expect("memory");
+    assert_eq!(control.len(), 5000);
+    assert_answers(&*control.query(), &again);
+    assert_answers(&*control.query(), &names[1000..5000]);
+}
+
+#[test]
+fn a_bulk_load_in_shares_equals_one_that_keeps_its_names() {
+    let mut rng = SmallRng::seed_from_u64(10);
+    let names = named(&mut rng, 500_000, 8);
+    let mut told = Vec::new();
+    let load = BulkLoad { names_at_once: 150_000, progress: &mut |names| told.push(names) };
+    let fib = bulk_load(&Options::default(), || names.iter().copied(), load).expect("memory");
+    assert_answers(&*fib, &names);
+    assert_eq!(told.last(), Some(&names.len()));
+    assert_eq!(told.len(), 4);
+    let kept = LineRetrieval::load(&Options::default(), &names).expect("memory");
+    assert_eq!(fib.memory_bytes(), kept.query().memory_bytes());
+}
+
+#[test]
+fn a_replica_that_hears_all_is_equal() {
+    let mut rng = SmallRng::seed_from_u64(12);
+    for entry_bits in [1, 8] {
+        let options = Options { entry_bits, ..Default::default() };
+        let names = named(&mut rng, 150_000, entry_bits);
+        let mut control = LineRetrieval::load(&options, &names[..1000]).expect("memory");
+        let mut replica = Replica::new(&options);
+        assert!(control.written().is_empty() && replica.query().is_none());
+        replica.put(true, &control.images().collect::<Vec<_>>()).expect("well formed");
+        for some in names.chunks(700) {
+            let changes: Vec<_> = some.iter().map(|&(name, entry)| Change::Set(name, entry)).collect();
+            control.apply(&changes).expect("in range");
+            for written in control.written() {
+                match written {
+                    Written::Line(change) => replica.flip(&change).expect("there is such a line"),
+                    Written::Parts(parts) => replica.put(false, &parts).expect("well formed"),
+                }
+            }
+        }
+        assert_answers(&*replica.query().expect("whole"), &names);
+        assert!(control.images().count() > 1, "it was split");
+    }
+}
+
+#[test]
+fn a_replica_refuses_what_is_no_part_of_such_a_table() {
+    let control = LineRetrieval::load(&Options::default(), &[]).expect("memory");
+    let image = control.images().next().expect("one part");
+    let mut replica = Replica::new(&Options::default());
+    let mut refuse = |change: fn(&mut PartImage)| {
+        let mut image = image.clone();
+        change(&mut image);
+        assert!(replica.put(false, &[image]).is_err());
+    };
+    refuse(|image| image.number = 0);
+    refuse(|image| image.number = 1 << 17);
+    refuse(|image| image.cells[1] = 0);
+    refuse(|image| image.cells = [u32::MAX; 4]);
+    refuse(|image| image.words.truncate(8));
+    replica.put(false, std::slice::from_ref(&image)).expect("well formed");
+    let beyond = LineFlips { part: 1, line: image.words.len() as u32 / 8, flips: [1; 8] };
+    assert_eq!(replica.flip(&beyond), Err(Misfit { number: 1 }));
+    assert_eq!(replica.flip(&LineFlips { part: 2, line: 0, flips: [1; 8] }), Err(Misfit { number: 2 }));
+    // Half of all names: nobody can be asked about the others.
+    replica.put(false, &[PartImage { number: 3, ..image }]).expect("well formed");
+    assert!(replica.query().is_none());
+}

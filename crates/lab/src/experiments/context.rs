@@ -108,7 +108,9 @@ impl<'a> Context<'a> {
         let mut found = Vec::new();
         for &engine in engines {
             let names = table::count(options.names);
-            if !self.fits(options.names * flat::bytes_per_name(engine)?) {
+            // An engine that does not exist is refused below.
+            let bytes = flat::bytes_per_name(engine).unwrap_or_default();
+            if !self.fits(options.names * bytes) {
                 println!("{engine} is left out at {names} names: no memory");
                 continue;
             }

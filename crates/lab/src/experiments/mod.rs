@@ -10,6 +10,7 @@ mod compact_components;
 mod concise_construction;
 mod concise_delay;
 mod concise_lengths;
+mod concise_messages;
 mod concise_names;
 mod concise_setsep;
 mod concise_table1;
@@ -70,6 +71,7 @@ const ALL: &[&Experiment] = &[
     &concise_delay::EXPERIMENT,
     &concise_construction::EXPERIMENT,
     &concise_update_speed::EXPERIMENT,
+    &concise_messages::EXPERIMENT,
     &concise_setsep::EXPERIMENT,
     &learned_index::EXPERIMENT,
 ];

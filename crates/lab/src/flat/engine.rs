@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use byname_lookup::flat::line::{self, BulkLoad, LineRetrieval, bulk_load};
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::oracle::FlatOracle;
 use byname_lookup::{Control, EntryId, FlatFib, Pages};
@@ -105,6 +106,28 @@ impl Engine {
 /// Byname's own, and what they are tested against.
 const OWN: &[Engine] = &[
     Engine {
+        name: "line",
+        about: "line retrieval: a small linear system in one cache line for each name; byname's own",
+        bytes_per_name: 64,
+        make: Make::Halves {
+            chooses_pages: true,
+            empty: |setup| Ok(Box::new(LineRetrieval::new(&line_options(setup)))),
+            construct: Some(|setup| {
+                let names: Vec<_> = setup.stream().collect();
+                Ok(Box::new(LineRetrieval::load(&line_options(setup), &names)?))
+            }),
+            bulk: Some(|setup, progress| {
+                let mut before = 0;
+                let mut told = |names: usize| {
+                    progress(names as u64 - before);
+                    before = names as u64;
+                };
+                let load = BulkLoad { names_at_once: BULK_NAMES_AT_ONCE, progress: &mut told };
+                Ok(bulk_load(&line_options(setup), || setup.stream(), load)?)
+            }),
+        },
+    },
+    Engine {
         name: "othello",
         about: "two values a name, combined by exclusive-or [Concise §4, §5.1]",
         bytes_per_name: 80,
@@ -133,6 +156,18 @@ const OWN: &[Engine] = &[
 
 /// What a baseline takes at its peak.
 const BASELINE_BYTES: u64 = 150;
+
+/// Names that a bulk load holds at a time: 3 GB of them.
+const BULK_NAMES_AT_ONCE: usize = 1 << 27;
+
+fn line_options(setup: &Setup<'_>) -> line::Options {
+    line::Options {
+        entry_bits: setup.action_bits,
+        names_max: setup.names_max,
+        pages: setup.pages,
+        ..Default::default()
+    }
+}
 
 fn othello_options(setup: &Setup<'_>) -> othello::Options {
     othello::Options {

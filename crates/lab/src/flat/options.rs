@@ -15,7 +15,7 @@ use crate::size;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Engine to measure (`--engine list` shows them).
-    #[arg(long, default_value = "othello")]
+    #[arg(long, default_value = "line")]
     pub engine: String,
     /// Engines to measure in turn in one process, over the same names, in place of --engine.
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]

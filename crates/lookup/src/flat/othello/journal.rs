@@ -12,9 +12,6 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Most words that one change may touch.
 pub(super) const WORDS_MAX: usize = 256;
-/// How often one query is begun again. Each time a writer must have begun a change within the few
-/// nanoseconds that a query takes; after so many the last answer stands.
-const TRIES_MAX: usize = 1000;
 
 /// What tells readers of changes. There is one writer.
 #[repr(align(64))]
@@ -84,13 +81,15 @@ impl Journal {
 
     /// What `query` makes of words that are all of one state, which was the table's at some time
     /// during this call. `query` is given how to read a word, and is called again if it must be.
+    ///
+    /// Each time it is, the writer has begun another change: one that rests, wherever it does,
+    /// delays nobody. No bound on the tries, as there is nothing right to answer behind one. A
+    /// try takes less time than a change, so that each further one comes with odds well below one.
     pub(super) fn read<T>(&self, query: impl Fn(&dyn Fn(&AtomicU64) -> u64) -> T) -> T {
-        let mut tries = 0;
         loop {
             let since = self.moment();
             // Acquire: the notes of this change are seen whole.
             let ready = self.ready.load(Ordering::Acquire);
-            tries += 1;
             let (found, is_one_state) = if ready == since.0 {
                 let found = query(&|word| word.load(Ordering::Acquire));
                 (found, self.undisturbed(since))
@@ -103,7 +102,7 @@ impl Journal {
                 // Acquire: if not, the next try sees at least that this change was finished.
                 (found, self.begun.load(Ordering::Acquire) == ready)
             };
-            if is_one_state || tries == TRIES_MAX {
+            if is_one_state {
                 return found;
             }
         }

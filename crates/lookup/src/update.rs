@@ -46,6 +46,13 @@ pub enum BuildError {
     /// Two names share a digest: the second is refused, never forwarded wrongly.
     #[error("the name's digest equals another rule's")]
     Collision,
+    /// The digests are not those of a keyed hash: too many begin alike, or no hash functions tell
+    /// them apart.
+    #[error("the digests of {names} names are not spread as a keyed hash spreads them")]
+    Skewed {
+        /// How many names fall together.
+        names: usize,
+    },
     /// The name has more components than any packet's.
     #[error("the name has {depth} components")]
     TooDeep {

@@ -8,3 +8,4 @@ mod engines;
 mod names;
 mod property;
 mod replica;
+mod skewed;

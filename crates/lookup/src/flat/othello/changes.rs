@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use byname_wire::Digest;
 
-use super::graph::{Duplicate, EDGES_MAX, Flip, Graph};
+use super::graph::{EDGES_MAX, Flip, Graph, NoGraph};
 use super::network::{AHEAD, NamesOfPart, Network};
-use super::place::{Shape, Width};
+use super::place::Width;
 use super::query::{Part, index};
 use super::table::Blocks;
 use super::{LOAD_PERCENT_MAX, LOAD_PERCENT_MIN, VERTICES_PERCENT};
@@ -21,8 +21,21 @@ use crate::update::{BuildError, Update};
 
 /// First bits of a digest that may choose a part.
 pub(super) const DEPTH_MAX: u32 = 24;
+/// And how many more than uniform digests need: parts are split no deeper, or names that begin alike
+/// would make a directory far larger than the parts are many.
+const DEPTH_SPARE: u32 = 6;
 /// Names for which a part that is full is made anew, in percent of those it has.
 const GROWTH_PERCENT: usize = 110;
+
+/// A part that is built, and not in its place yet.
+struct Made {
+    /// With what the digests of its names begin: so many bits.
+    prefix: usize,
+    depth: u32,
+    graph: Graph,
+    /// For each table.
+    values: Vec<Part>,
+}
 
 /// Names, with their entries in each table.
 struct Names {
@@ -62,13 +75,18 @@ impl Network {
         let mut blocks = blocks.collect::<Result<Vec<_>, _>>()?;
         for range in starts.windows(2) {
             let mut members = order[range[0]..range[1]].to_vec();
+            if members.len() > EDGES_MAX {
+                // A few names, given many times, are not too many.
+                keep_last(&mut members, names);
+            }
             let graph = loop {
                 let lines = lines_for(self.width, members.len());
                 let seed = || next_seed(&mut self.seed);
                 let digests = members.iter().map(|&number| names[number as usize]);
                 match self.builder.graph(digests, self.width, lines, seed) {
                     Ok(graph) => break graph,
-                    Err(Duplicate) => keep_last(&mut members, names),
+                    Err(NoGraph::Duplicate) => keep_last(&mut members, names),
+                    Err(NoGraph::Skewed) => return Err(BuildError::Skewed { names: members.len() }),
                 }
             };
             for ((parts, blocks), entries) in made.iter_mut().zip(&mut blocks).zip(entries) {
@@ -81,8 +99,39 @@ impl Network {
         Ok(made)
     }
 
-    /// Refuses changes that would make too many names at any time: additions (`true`) and removals.
-    pub(super) fn check_room(&self, changes: impl Iterator<Item = (Digest, bool)> + Clone) -> Result<(), BuildError> {
+    /// Refuses changes that would make too many names at any time, or too many that begin alike:
+    /// additions (`true`) and removals.
+    pub(super) fn prepare(&mut self, changes: impl Iterator<Item = (Digest, bool)> + Clone) -> Result<(), BuildError> {
+        self.check_room(changes.clone())?;
+        let set = changes.filter(|&(_, is_set)| is_set).map(|(name, _)| name);
+        let added = set.clone().count();
+        let parts = (self.names + added) / self.options.part_names + 1;
+        let needed = parts.ilog2() + 1 + DEPTH_SPARE;
+        self.depth_limit = needed.min(DEPTH_MAX).max(self.directory_bits());
+        let may_crowd = |name| self.parts[self.part_of(name) as usize].graph.len() + added > EDGES_MAX;
+        if set.clone().any(may_crowd) { self.check_crowds(set) } else { Ok(()) }
+    }
+
+    /// Refuses names of which too many for one part would begin alike in all bits that may choose
+    /// one. That removals may come first does not help them: digests of a keyed hash never get here.
+    fn check_crowds(&self, set: impl Iterator<Item = Digest> + Clone) -> Result<(), BuildError> {
+        let mut added = vec![0; self.parts.len()];
+        set.clone().for_each(|name| added[self.part_of(name) as usize] += 1);
+        let may_crowd = |part: usize| self.parts[part].graph.len() + added[part] > EDGES_MAX;
+        let mut names: Vec<_> = set.filter(|&name| may_crowd(self.part_of(name) as usize)).collect();
+        let crowded = (0..self.parts.len()).filter(|&part| may_crowd(part));
+        names.extend(crowded.flat_map(|part| self.parts[part].graph.names()));
+        names.sort_unstable();
+        names.dedup();
+        let alike = names.chunk_by(|a, b| index(*a, self.depth_limit) == index(*b, self.depth_limit));
+        match alike.map(<[Digest]>::len).max() {
+            Some(names) if names > EDGES_MAX => Err(BuildError::Skewed { names }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses changes that would make too many names at any time.
+    fn check_room(&self, changes: impl Iterator<Item = (Digest, bool)> + Clone) -> Result<(), BuildError> {
         let added = changes.clone().filter(|&(_, is_set)| is_set).count();
         if self.names + added <= self.options.names_max {
             return Ok(());
@@ -116,27 +165,31 @@ impl Network {
         }
     }
 
-    /// Adds a name, or replaces its entries; one for each table.
-    pub(super) fn set(&mut self, name: Digest, entries: &[EntryId]) {
+    /// Adds a name, or replaces its entries; one for each table. If that fails, nothing changes.
+    pub(super) fn set(&mut self, name: Digest, entries: &[EntryId]) -> Result<(), BuildError> {
         let number = self.part_of(name);
-        let graph = &mut self.parts[number as usize].graph;
+        let NamesOfPart { graph, depth } = &mut self.parts[number as usize];
         let ends = graph.ends(name);
         let found = graph.find(name, ends);
         let flip = match found {
             Some(at) => graph.flip_to_alter(at, ends, &mut self.walks),
             None => {
-                self.names += 1;
                 let names = graph.len() + 1;
-                if graph.load_percent() >= LOAD_PERCENT_MAX || names > self.options.names_of_part_max() {
+                let is_to_split = names > self.options.names_of_part_max() && *depth < self.depth_limit;
+                if graph.load_percent() >= LOAD_PERCENT_MAX || is_to_split || names > EDGES_MAX {
                     let lines = lines_for(self.width, names * GROWTH_PERCENT / 100);
-                    return self.rebuild(number, Some((name, entries)), lines);
+                    self.rebuild(number, Some((name, entries)), lines)?;
+                    self.names += 1;
+                    return Ok(());
                 }
                 graph.flip_to_add(ends, &mut self.walks)
             }
         };
         let Flip::Vertices(vertices) = flip else {
             let lines = graph.shape().lines;
-            return self.rebuild(number, Some((name, entries)), lines);
+            self.rebuild(number, Some((name, entries)), lines)?;
+            self.names += usize::from(found.is_none());
+            return Ok(());
         };
         for (table, entry) in self.tables.iter_mut().zip(entries) {
             let delta = table.entry(number, ends) ^ entry.0;
@@ -146,19 +199,22 @@ impl Network {
         }
         if found.is_none() {
             graph.add(name, ends);
+            self.names += 1;
         }
+        Ok(())
     }
 
-    /// Replaces a name's entry in one table.
-    pub(super) fn alter(&mut self, name: Digest, table: usize, entry: EntryId) {
+    /// Replaces a name's entry in one table. If that fails, nothing changes.
+    pub(super) fn alter(&mut self, name: Digest, table: usize, entry: EntryId) -> Result<(), BuildError> {
         let part = self.part_of(name);
         let graph = &self.parts[part as usize].graph;
         let ends = graph.ends(name);
-        if graph.find(name, ends).is_some() {
-            let mut entries: Vec<_> = self.tables.iter().map(|table| EntryId(table.entry(part, ends))).collect();
-            entries[table] = entry;
-            self.set(name, &entries);
+        if graph.find(name, ends).is_none() {
+            return Ok(());
         }
+        let mut entries: Vec<_> = self.tables.iter().map(|table| EntryId(table.entry(part, ends))).collect();
+        entries[table] = entry;
+        self.set(name, &entries)
     }
 
     /// Removes a name.
@@ -171,7 +227,8 @@ impl Network {
         self.names -= 1;
         let lines = lines_for(self.width, graph.len() * GROWTH_PERCENT / 100);
         if graph.load_percent() < LOAD_PERCENT_MIN && lines < graph.shape().lines {
-            self.rebuild(number, None, lines);
+            // If that fails the part stays, larger than it need be.
+            let _ = self.rebuild(number, None, lines);
         }
     }
 
@@ -183,8 +240,9 @@ impl Network {
         }
     }
 
-    /// Makes a part anew, with one more name, or other entries for one.
-    fn rebuild(&mut self, number: u32, set: Option<(Digest, &[EntryId])>, lines: u32) {
+    /// Makes a part anew, with one more name, or other entries for one. If that fails, nothing
+    /// changes.
+    fn rebuild(&mut self, number: u32, set: Option<(Digest, &[EntryId])>, lines: u32) -> Result<(), BuildError> {
         let NamesOfPart { graph, depth } = &self.parts[number as usize];
         let mut names: Vec<_> = graph.names().collect();
         let mut entries: Vec<_> = self.tables.iter().map(|table| table.entries(number, graph)).collect();
@@ -196,49 +254,61 @@ impl Network {
             }
             entries.iter_mut().zip(new).for_each(|(entries, new)| entries[at] = new.0);
         }
-        self.put(number, *depth, Names { names, entries }, lines);
+        let (depth, mut made) = (*depth, Vec::new());
+        // A part without names is not split: it stays where it is.
+        let prefix = names.first().map_or(0, |&name| index(name, depth));
+        self.make(prefix, depth, Names { names, entries }, lines, &mut made)?;
+        let is_split = made.len() > 1;
+        for (at, Made { prefix, depth, graph, values }) in made.into_iter().enumerate() {
+            let number = if at == 0 { number } else { self.parts.len() as u32 };
+            if is_split {
+                self.direct(prefix, depth, number);
+            }
+            self.tables.iter_mut().zip(values).for_each(|(table, part)| table.set_part(number, part));
+            let part = NamesOfPart { graph, depth };
+            match self.parts.get_mut(number as usize) {
+                Some(place) => *place = part,
+                None => self.parts.push(part),
+            }
+        }
+        Ok(())
     }
 
     /// Builds a part with these names, or several if they are too many for one.
-    fn put(&mut self, number: u32, depth: u32, names: Names, lines: u32) {
-        // A directory far larger than the parts are many: the digests are not uniform.
-        let may_split = depth < DEPTH_MAX && self.directory.len() <= 64 * self.parts.len();
-        if names.names.len() > self.options.names_of_part_max() && may_split {
-            let halves = names.split(depth);
-            let second = self.split_directory(number, depth, halves[0].names.first().or(halves[1].names.first()));
-            for (number, half) in [number, second].into_iter().zip(halves) {
+    fn make(
+        &mut self,
+        prefix: usize,
+        depth: u32,
+        names: Names,
+        lines: u32,
+        made: &mut Vec<Made>,
+    ) -> Result<(), BuildError> {
+        if names.names.len() > self.options.names_of_part_max() && depth < self.depth_limit {
+            for (side, half) in names.split(depth).into_iter().enumerate() {
                 let lines = lines_for(self.width, half.names.len() * GROWTH_PERCENT / 100);
-                self.put(number, depth + 1, half, lines);
+                self.make(2 * prefix + side, depth + 1, half, lines, made)?;
             }
-            return;
+            return Ok(());
         }
         let Names { names, entries } = names;
-        let graph = self.builder.graph(names, self.width, lines, || next_seed(&mut self.seed));
-        let graph = graph.expect("no name is in a graph twice");
-        for (table, entries) in self.tables.iter_mut().zip(entries) {
-            let part = Blocks::new(Pages::Small, 0)
-                .and_then(|mut blocks| blocks.part(&mut self.builder, &graph, &entries, self.width))
-                .expect("a part is too small for pages of its own: it lies on the heap");
-            table.set_part(number, part);
+        let skewed = BuildError::Skewed { names: names.len() };
+        let graph = self.builder.graph(names, self.width, lines, || next_seed(&mut self.seed)).map_err(|_| skewed)?;
+        let mut values = Vec::with_capacity(entries.len());
+        for entries in &entries {
+            let mut memory = Blocks::new(Pages::Small, 0)?;
+            values.push(memory.part(&mut self.builder, &graph, entries, self.width)?);
         }
-        self.parts[number as usize] = NamesOfPart { graph, depth };
+        made.push(Made { prefix, depth, graph, values });
+        Ok(())
     }
 
-    /// Lets a new part have the second half of what the directory gives to one. `name` is of that.
-    fn split_directory(&mut self, number: u32, depth: u32, name: Option<&Digest>) -> u32 {
-        if depth == self.directory_bits() {
+    /// Lets the directory give names that begin so to this part.
+    fn direct(&mut self, prefix: usize, depth: u32, number: u32) {
+        while self.directory_bits() < depth {
             self.directory = self.directory.iter().flat_map(|&part| [part; 2]).collect();
         }
-        let second = self.parts.len() as u32;
-        let name = *name.expect("only full parts are split");
-        let half = 1 << (self.directory_bits() - depth - 1);
-        let begin = index(name, depth) * 2 * half;
-        self.directory[begin + half..begin + 2 * half].fill(second);
-        // Both are built right after this.
-        let shape = Shape { seed: 0, lines: 1 };
-        self.parts.push(NamesOfPart { graph: Graph::new(shape, self.width), depth: depth + 1 });
-        self.tables.iter_mut().for_each(|table| table.set_part(second, table.part(number).clone()));
-        second
+        let share = 1 << (self.directory_bits() - depth);
+        self.directory[prefix * share..][..share].fill(number);
     }
 }
 
@@ -268,7 +338,7 @@ fn keep_last(members: &mut Vec<u32>, names: &[Digest]) {
 }
 
 /// SplitMix64: seeds need to differ, no more; what is hashed is uniform already.
-fn next_seed(state: &mut u64) -> u64 {
+pub(super) fn next_seed(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -13,8 +13,8 @@ use crate::prefetch;
 
 /// No edge.
 const NONE: u16 = u16::MAX;
-/// Most edges of a graph.
-pub(super) const EDGES_MAX: usize = NONE as usize;
+/// Most edges of a graph: who counts them up steps to the number behind the last one.
+pub(super) const EDGES_MAX: usize = NONE as usize - 1;
 /// Most vertices that change at once: each value may lie in two words.
 const FLIPPED_MAX: usize = WORDS_MAX / 2;
 
@@ -254,9 +254,15 @@ pub(super) struct Builder {
     values: Vec<u32>,
 }
 
-/// Two of the names to build a graph of are the same.
+/// Why there is no graph of some names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Duplicate;
+pub(super) enum NoGraph {
+    /// Two of them are the same.
+    Duplicate,
+    /// They are more than [`EDGES_MAX`], or close a cycle under every pair of hash functions that
+    /// was tried: their digests are not a keyed hash's.
+    Skewed,
+}
 
 /// What came of an attempt.
 enum Attempt {
@@ -268,10 +274,14 @@ enum Attempt {
 /// Attempts with one size before a larger one is tried. Each succeeds with odds of about one half
 /// [Concise, Theorem 1], less where names are few.
 const ATTEMPTS: usize = 16;
+/// Sizes tried, each an eighth larger than the one before: the last has 15 times the vertices. Then
+/// one name in 17 vertices of a side is too many, and uniform digests have odds of a cycle of some
+/// 1 in 600 at each attempt.
+const SIZES: usize = 24;
 
 impl Builder {
-    /// A graph without cycles: hash functions are drawn until there is one. `lines` is for each
-    /// side; the graph has more only if there was none.
+    /// A graph without cycles: hash functions are drawn until there is one, within bounds. `lines`
+    /// is for each side; the graph has more only if there was none.
     ///
     /// It numbers the names anew: those of a tree lie side by side, each behind one that it meets.
     pub(super) fn graph(
@@ -280,14 +290,17 @@ impl Builder {
         width: Width,
         lines: u32,
         mut seed: impl FnMut() -> u64,
-    ) -> Result<Graph, Duplicate> {
+    ) -> Result<Graph, NoGraph> {
         let mut graph = Graph::new(Shape { seed: seed(), lines }, width);
         graph.edges = names.into_iter().map(Edge::new).collect();
-        assert!(graph.edges.len() <= EDGES_MAX, "keyed digests spread names over all parts");
+        if graph.edges.len() > EDGES_MAX {
+            return Err(NoGraph::Skewed);
+        }
         for attempt in 1.. {
             match self.attempt(&mut graph) {
                 Attempt::Acyclic => break,
-                Attempt::Duplicate => return Err(Duplicate),
+                Attempt::Duplicate => return Err(NoGraph::Duplicate),
+                Attempt::Cyclic if attempt == ATTEMPTS * SIZES => return Err(NoGraph::Skewed),
                 Attempt::Cyclic => graph.shape.seed = seed(),
             }
             if attempt % ATTEMPTS == 0 {

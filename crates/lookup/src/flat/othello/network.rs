@@ -39,6 +39,8 @@ pub struct Network {
     pub(super) parts: Vec<NamesOfPart>,
     pub(super) tables: Vec<Table>,
     pub(super) names: usize,
+    /// Parts whose names have so many bits in common are not split; set for each batch.
+    pub(super) depth_limit: u32,
     pub(super) seed: u64,
     pub(super) builder: Builder,
     pub(super) walks: Walks,
@@ -67,8 +69,8 @@ impl Network {
     /// `t`. Of equal names the last one counts.
     ///
     /// # Errors
-    /// If there are too many names, an entry is too large, or the kernel refuses memory on such
-    /// pages.
+    /// If there are too many names, an entry is too large, the kernel refuses memory on such pages,
+    /// or the digests are not those of a keyed hash: [`BuildError::Skewed`].
     ///
     /// # Panics
     /// If there are no tables, their lengths differ from the names', or the options are out of
@@ -91,6 +93,7 @@ impl Network {
             parts: Vec::new(),
             tables: Vec::new(),
             names: 0,
+            depth_limit: 0,
             seed: 0,
             builder: Builder::default(),
             walks: Walks::default(),
@@ -190,7 +193,7 @@ impl Network {
                 NetworkChange::Remove(_) => {}
             }
         }
-        self.check_room(changes.iter().filter_map(|change| match change {
+        self.prepare(changes.iter().filter_map(|change| match change {
             NetworkChange::Set(name, _) => Some((*name, true)),
             NetworkChange::Remove(name) => Some((*name, false)),
             NetworkChange::Alter(..) => None,
@@ -201,8 +204,8 @@ impl Network {
             }));
             for change in some {
                 match change {
-                    NetworkChange::Set(name, entries) => self.set(*name, entries),
-                    NetworkChange::Alter(name, table, entry) => self.alter(*name, *table, *entry),
+                    NetworkChange::Set(name, entries) => self.set(*name, entries)?,
+                    NetworkChange::Alter(name, table, entry) => self.alter(*name, *table, *entry)?,
                     NetworkChange::Remove(name) => self.remove(*name),
                 }
             }

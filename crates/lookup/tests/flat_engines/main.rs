@@ -6,6 +6,7 @@
 mod concurrent;
 mod engines;
 mod names;
+mod network;
 mod property;
 mod replica;
 mod skewed;

@@ -171,7 +171,8 @@ mod x86 {
     }
 
     /// All words of a line at once.
-    #[target_feature(enable = "avx512f")]
+    // Of the same features as its caller: with fewer, assembly is not inlined.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
     #[inline]
     fn load(line: &Line) -> __m512i {
         let words;
@@ -186,7 +187,7 @@ mod x86 {
                 "vmovdqa64 {words}, zmmword ptr [{line}]",
                 words = out(zmm_reg) words,
                 line = in(reg) line,
-                options(nostack, preserves_flags, readonly),
+                options(nostack, preserves_flags),
             );
         }
         words

@@ -104,7 +104,7 @@ impl Query {
     fn answer<const W: usize>(&self, name: Digest, ask: Ask, parities: &impl Parities) -> Option<EntryId> {
         let (at, first) = self.shape.line_of(ask.cell as usize);
         let lines = &self.parts[usize::from(ask.part)].lines;
-        let question = EntryOf::<W, _> { shape: self.shape, name, rank: ask.rank, first, parities };
+        let question = EntryOf::<W, _> { shape: &self.shape, name, rank: ask.rank, first, parities };
         self.changes.ask(lines, at, &question)
     }
 
@@ -151,7 +151,7 @@ impl Query {
 
 /// What a cell says about a name; `None`: it bumped it.
 struct EntryOf<'a, const W: usize, P> {
-    shape: Shape,
+    shape: &'a Shape,
     name: Digest,
     rank: u8,
     /// The cell's first word.
@@ -168,7 +168,7 @@ impl<const W: usize, P: Parities> Question for EntryOf<'_, W, P> {
         if self.rank >= header.threshold {
             return None;
         }
-        let mask = mask::<W>(self.shape, self.name, header.seed);
+        let mask = mask::<W>(*self.shape, self.name, header.seed);
         Some(EntryId(self.parities.of(line, self.first, mask)))
     }
 }

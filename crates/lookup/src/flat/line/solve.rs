@@ -61,19 +61,19 @@ const SEEDS: u32 = 256;
 pub(super) struct Solver {
     shape: Shape,
     instructions: Instructions,
-    /// By word of the masks.
-    rows: [Column; 2],
-    values: Column,
+    /// By word of the masks. Boxed, as the next: too much for the small stacks of loom's models.
+    rows: Box<[Column; 2]>,
+    values: Box<Column>,
     /// The bit of each row that no other row has.
-    pivots: [Column; 2],
+    pivots: Box<[Column; 2]>,
     /// What the system was solved to, by word of the planes.
     planes: [Planes; 2],
 }
 
 impl Solver {
     pub(super) fn new(shape: Shape, instructions: Instructions) -> Self {
-        let zero = Column::default();
-        Solver { shape, instructions, rows: [zero; 2], values: zero, pivots: [zero; 2], planes: Default::default() }
+        let [rows, pivots] = [(); 2].map(|()| Box::default());
+        Solver { shape, instructions, rows, values: Box::default(), pivots, planes: Default::default() }
     }
 
     pub(super) fn shape(&self) -> Shape {

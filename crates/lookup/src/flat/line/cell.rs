@@ -20,7 +20,7 @@ impl Header {
 }
 
 /// The header of a cell that begins at the first of `words`.
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(super) fn header(shape: Shape, words: &[u64; 8]) -> Header {
     Header::of(words[shape.cell_words - 1])
 }
@@ -42,7 +42,7 @@ pub(super) fn pack(shape: Shape, planes: [&[u64]; 2], header: Header) -> [u64; 8
 }
 
 /// The value of a name in a cell that begins at the first of `words` and has this seed.
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(super) fn value(shape: Shape, words: &[u64; 8], name: byname_wire::Digest, seed: u8) -> u32 {
     parities(shape, words, 0, super::shape::mask::<2>(shape, name, seed))
 }

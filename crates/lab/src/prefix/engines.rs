@@ -59,7 +59,7 @@ pub const ENGINES: &[Engine] = &[
         takes: &["prefetch", "load-factor", "probe-empty-depths", "start-depth"],
         chooses_pages: true,
         empty: |setup| {
-            let start_depth = setup.tuning.start_depth.map_or(StartDepth::MostLikely, StartDepth::Fixed);
+            let start_depth = setup.tuning.start_depth.map_or(StartDepth::default(), StartDepth::Fixed);
             let options = two_stage::Options { table: so_options(setup)?, start_depth };
             Ok(Box::new(TwoStage::with_options(setup.key, options)?))
         },

@@ -117,7 +117,8 @@ pub struct Tuning {
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
-    /// two_stage: the depth M that a lookup starts at, in place of the depth that most rules have.
+    /// two_stage: the depth M that a lookup starts at, in place of the least that three quarters of
+    /// all rules do not exceed.
     #[arg(long, value_name = "M", value_parser = start_depth)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_depth: Option<usize>,

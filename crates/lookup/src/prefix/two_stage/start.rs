@@ -7,15 +7,23 @@
 use byname_wire::name::COMPONENTS_MAX;
 
 /// How the start depth is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum StartDepth {
     /// This one, 1 to 128.
     Fixed(usize),
     /// The depth that most rules have.
-    #[default]
     MostLikely,
     /// The least depth such that this share of all rules, 0 to 1, is no deeper.
     CumulativeThreshold(f64),
+}
+
+impl Default for StartDepth {
+    /// That of three quarters: the best M of [So, Table 5]. The most likely depth may be the first,
+    /// where rules nest, and every name that a stranger puts below a rule then goes through both
+    /// stages while a miss reads one bucket.
+    fn default() -> Self {
+        StartDepth::CumulativeThreshold(0.75)
+    }
 }
 
 impl StartDepth {

@@ -541,10 +541,10 @@ fn a_stream_moves_many_packets_in_few_calls() {
         for received in std::mem::take(&mut rig.bench.received) {
             echoed += 1;
             rig.send(received.face, &data(1, 40));
-        }
-        // A worker that answers no faster than its client reads.
-        while rig.port.queued_bytes > 500_000 {
-            rig.round(1);
+            // A worker that answers no faster than its client reads: what comes in meanwhile waits.
+            while rig.port.queued_bytes > 500_000 {
+                rig.round(1);
+            }
         }
     }
     rig.until(|r| r.port.queued_bytes == 0);

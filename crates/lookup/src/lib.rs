@@ -13,10 +13,12 @@ pub mod oracle;
 pub mod prefetch;
 pub mod prefix;
 mod sync;
+pub mod tagset;
 pub mod update;
 
 pub use entry::EntryId;
 pub use flat::FlatFib;
 pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};
+pub use tagset::TagsetFib;
 pub use update::{BuildError, Change, Control, Update};

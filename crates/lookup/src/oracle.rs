@@ -1,14 +1,17 @@
 //! The slow, obviously right version of each kind of table.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use byname_wire::name::COMPONENTS_MAX;
-use byname_wire::{Digest, Name, NameView};
+use byname_wire::{Descriptor, Digest, Name, NameView};
 
 use crate::entry::EntryId;
 use crate::flat::FlatFib;
 use crate::prefix::{PrefixFib, PrefixMatch};
+use crate::tagset::{TagQuery, TagsetFib, Walk};
 use crate::update::{BuildError, Change, Control, Update};
 
 /// A map of whole names, asked for each prefix of a name from the longest down.
@@ -124,6 +127,87 @@ impl Control<Digest> for FlatOracle {
             match change {
                 Change::Set(name, entry) => names.insert(*name, *entry),
                 Change::Remove(name) => names.remove(name),
+            };
+        }
+        Ok(Update::Replace(self.query()))
+    }
+
+    fn reclaim(&mut self) {}
+}
+
+/// A list of descriptors, each compared with every packet: what every tag-set engine is tested
+/// against. A step is a descriptor compared.
+#[derive(Debug, Clone, Default)]
+pub struct TagsetOracle {
+    descriptors: Arc<BTreeMap<Descriptor, EntryId>>,
+}
+
+impl TagsetOracle {
+    /// No descriptors.
+    pub fn new() -> Self {
+        TagsetOracle::default()
+    }
+
+    /// Descriptors in the table.
+    pub fn len(&self) -> usize {
+        self.descriptors.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.descriptors.is_empty()
+    }
+
+    fn subsets(&self, query: TagQuery<'_>) -> impl Iterator<Item = (&Descriptor, EntryId)> {
+        let is_match = move |descriptor: &Descriptor| match query.tags {
+            Some(tags) => descriptor.tags().iter().all(|tag| tags.contains(tag)),
+            None => descriptor.filter().is_subset(&query.filter),
+        };
+        self.descriptors
+            .iter()
+            .filter(move |(descriptor, _)| is_match(descriptor))
+            .map(|(descriptor, entry)| (descriptor, *entry))
+    }
+
+    fn whole_walk(&self) -> Walk {
+        Walk { steps: self.len() as u32, cut_off: false }
+    }
+}
+
+impl TagsetFib for TagsetOracle {
+    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Walk {
+        // Whether it came to the end or was stopped, there is nothing more to do.
+        let _ = self.subsets(*query).try_for_each(|(_, entry)| visit(entry));
+        self.whole_walk()
+    }
+
+    fn largest_subset(&self, query: &TagQuery<'_>, accept: &mut dyn FnMut(EntryId) -> bool) -> (Option<EntryId>, Walk) {
+        let largest = self
+            .subsets(*query)
+            .filter(|(_, entry)| accept(*entry))
+            .min_by_key(|(descriptor, _)| (Reverse(descriptor.filter().weight()), descriptor.filter(), *descriptor));
+        (largest.map(|(_, entry)| entry), self.whole_walk())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let tags: usize = self.descriptors.keys().map(|descriptor| size_of_val(descriptor.tags())).sum();
+        tags + self.len() * size_of::<(Descriptor, EntryId)>()
+    }
+}
+
+impl Control<Descriptor> for TagsetOracle {
+    type Query = dyn TagsetFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        Arc::new(self.clone())
+    }
+
+    fn apply(&mut self, changes: &[Change<Descriptor>]) -> Result<Update<Self::Query>, BuildError> {
+        let descriptors = Arc::make_mut(&mut self.descriptors);
+        for change in changes {
+            match change {
+                Change::Set(descriptor, entry) => descriptors.insert(descriptor.clone(), *entry),
+                Change::Remove(descriptor) => descriptors.remove(descriptor),
             };
         }
         Ok(Update::Replace(self.query()))

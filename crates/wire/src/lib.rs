@@ -14,6 +14,7 @@ pub mod lp;
 pub mod name;
 pub mod name_hash;
 pub mod signature;
+pub mod tagset;
 pub mod tlv;
 pub mod uri;
 pub mod url;
@@ -24,6 +25,7 @@ pub use interest::Interest;
 pub use lp::{LpPacket, NackReason, PitToken};
 pub use name::{Component, Name, NameRef};
 pub use name_hash::{Digest, HashFunction, NameHashKey, NameView, PrefixHashes};
+pub use tagset::{Descriptor, Filter, TagDigest};
 pub use tlv::DecodeError;
 
 /// The largest network-layer packet that byname forwards, in octets, as in ndn-cxx.

@@ -3,13 +3,14 @@
 //!
 //! Views ([`Interest`], [`Data`], [`LpPacket`], [`NameRef`]) borrow from the
 //! packet buffer; nothing is copied to parse. Formats are those of the NDN
-//! Packet Specification v0.3 and of NDNLPv2.
+//! Packet Specification v0.3 and of NDNLPv2; labels of trees are those of [TagNet §3.3].
 #![deny(unsafe_code)]
 
 pub mod data;
 pub mod digest;
 pub mod ids;
 pub mod interest;
+pub mod locator;
 pub mod lp;
 pub mod name;
 pub mod name_hash;
@@ -22,6 +23,7 @@ pub mod url;
 pub use data::Data;
 pub use ids::FaceId;
 pub use interest::Interest;
+pub use locator::{Label, Locator, TreeId};
 pub use lp::{LpPacket, NackReason, PitToken};
 pub use name::{Component, Name, NameRef};
 pub use name_hash::{Digest, HashFunction, NameHashKey, NameView, PrefixHashes};

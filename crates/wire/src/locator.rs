@@ -1,0 +1,272 @@
+//! Locators: which node of which tree a packet goes to [TagNet §3.3].
+//!
+//! A label is the one of [Thorup and Zwick, "Compact routing schemes", SPAA 2001], section 2.1, in
+//! the layout of [TagNet §3.3], Figure 6: the number of the node, a list of ports, and a mask that
+//! says where in the list each port ends. The list has a port for each *light* edge on the way from
+//! the root; where a packet goes down by the *heavy* edge, routers know that themselves. Light ports
+//! are numbered from 1 in the order of falling subtrees, so that long numbers lead to small subtrees:
+//! the port lists of a tree of n nodes have at most log2 n bits (`byname_lookup::locator` makes them
+//! and shows why).
+//!
+//! Differs:
+//! - The paper's struct has 16 bits for each of the three; here they are numbers of 32, 31 and 31
+//!   bits, enough for any tree of 2^32 nodes, and travel without the bits that are not needed.
+//! - Port numbers are written as bijective numbers are: 1 and 2 in one bit, 3 to 6 in two, 7 to 14 in
+//!   three. So i takes ⌊log2(i + 1)⌋ bits, and leads to at most one node of i + 1: one bit of the
+//!   list for each halving of what is left of the tree, where plain binary takes up to 1.3. So a
+//!   label of the paper's form has at most 3 log2 n bits, where the paper has 3.4.
+//!
+//! On the wire a label is a number, the most significant octet first, in as few octets as hold it
+//! (1 to 13). From its most significant bit:
+//!
+//! | bits | what |
+//! | --- | --- |
+//! | 5 | b, the bits of the port list |
+//! | b | the port list, the root's port in its least significant bits |
+//! | b - 1, or 0 | the mask, without its most significant bit, which is always set |
+//! | the rest | the number of the node |
+
+use crate::tlv::DecodeError;
+
+/// Most octets of an encoded label.
+pub const LABEL_BYTES_MAX: usize = (HEADER_BITS + 2 * PORT_BITS_MAX + 32).div_ceil(8) as usize;
+
+/// Most bits of a port list: no tree of 2^32 nodes has a longer one.
+pub const PORT_BITS_MAX: u32 = 31;
+
+const HEADER_BITS: u32 = 5;
+
+/// A spanning tree of the network.
+///
+/// Labels mean nothing on another tree, or after new labels were given out on this one: a tree that
+/// is computed anew takes a new id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TreeId(pub u32);
+
+/// Where a packet goes to: a label, and the tree that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Locator {
+    /// The tree.
+    pub tree: TreeId,
+    /// The node's label there.
+    pub label: Label,
+}
+
+/// The label of a node on a tree.
+///
+/// Any label that can be made or decoded is a node's number and a list of ports. Whether a tree has
+/// that node, and whether these ports lead there, is known to the tree's routers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Label {
+    node: u32,
+    ports: u32,
+    /// Has a bit for each port: its most significant one in `ports`.
+    ends: u32,
+}
+
+impl Label {
+    /// The label of a node that heavy edges alone lead to, as the root.
+    pub const fn new(node: u32) -> Self {
+        Label { node, ports: 0, ends: 0 }
+    }
+
+    /// The label of `node`, a child of this label's node by the heavy edge.
+    pub const fn heavy_child(self, node: u32) -> Self {
+        Label { node, ..self }
+    }
+
+    /// The label of `node`, a child of this label's node by the light edge of this port, counted
+    /// from 1; `None` if the port list would have more than [`PORT_BITS_MAX`] bits.
+    pub fn light_child(self, node: u32, port: u32) -> Option<Self> {
+        let one_more = u64::from(port) + 1;
+        let (at, bits) = (self.port_bits(), one_more.ilog2());
+        if port == 0 || at + bits > PORT_BITS_MAX {
+            return None;
+        }
+        let digits = (one_more - (1 << bits)) as u32;
+        Some(Label { node, ports: self.ports | digits << at, ends: self.ends | 1 << (at + bits - 1) })
+    }
+
+    /// The number of the node.
+    #[inline]
+    pub const fn node(self) -> u32 {
+        self.node
+    }
+
+    /// Bits of the port list.
+    #[inline]
+    pub const fn port_bits(self) -> u32 {
+        u32::BITS - self.ends.leading_zeros()
+    }
+
+    /// The port of the list that begins `skip` bits after its least significant one, `skip` up to
+    /// [`PORT_BITS_MAX`]: what a node takes whose own label has a list of `skip` bits. Where the list
+    /// ends before, it is 2^32 - 1, which is no port of any node.
+    ///
+    /// Two shifts, an addition and three bit operations [TagNet §3.3], Figure 6, line 17.
+    #[inline(always)]
+    pub const fn light_port(self, skip: u32) -> u64 {
+        let ends = self.ends >> (skip & 31);
+        // All bits up to the first that is set: those of one port, whose number they are offset by.
+        let bits = ends ^ ends.wrapping_sub(1);
+        bits as u64 + (self.ports >> (skip & 31) & bits) as u64
+    }
+
+    /// Bits that the encoded label needs; it takes as many whole octets as hold them.
+    pub const fn bits(self) -> u32 {
+        self.bits_before_node() + u32::BITS - self.node.leading_zeros()
+    }
+
+    /// Octets that [`Label::push`] appends.
+    pub const fn encoded_len(self) -> usize {
+        self.bits().div_ceil(8) as usize
+    }
+
+    /// Appends the encoded label.
+    pub fn push(self, out: &mut Vec<u8>) {
+        let port_bits = self.port_bits();
+        let end_bits = port_bits.saturating_sub(1);
+        let header = u128::from(port_bits) << port_bits | u128::from(self.ports);
+        let header = header << end_bits | u128::from(self.ends) & ones(end_bits);
+        let len = self.encoded_len();
+        let number = header << (8 * len as u32 - self.bits_before_node()) | u128::from(self.node);
+        out.extend_from_slice(&number.to_be_bytes()[size_of::<u128>() - len..]);
+    }
+
+    /// Decodes a label that fills `value`. `typ` only names the element in the error.
+    ///
+    /// # Errors
+    /// If these are not the octets that [`Label::push`] appends for some label.
+    #[inline]
+    pub fn decode(typ: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_shortest(value).ok_or(DecodeError::BadValue(typ))
+    }
+
+    #[inline]
+    fn decode_shortest(value: &[u8]) -> Option<Self> {
+        if value.is_empty() || value.len() > LABEL_BYTES_MAX {
+            return None;
+        }
+        let number = value.iter().fold(0, |number: u128, octet| number << 8 | u128::from(*octet));
+        let all_bits = 8 * value.len() as u32;
+        let port_bits = (number >> (all_bits - HEADER_BITS)) as u32;
+        let end_bits = port_bits.saturating_sub(1);
+        let node_bits = all_bits.checked_sub(HEADER_BITS + port_bits + end_bits)?;
+        let node = u32::try_from(number & ones(node_bits)).ok()?;
+        let ports = (number >> (node_bits + end_bits) & ones(port_bits)) as u32;
+        let ends = (number >> node_bits & ones(end_bits)) as u32;
+        let last = if port_bits == 0 { 0 } else { 1 << end_bits };
+        let label = Label { node, ports, ends: ends | last };
+        (label.encoded_len() == value.len()).then_some(label)
+    }
+
+    const fn bits_before_node(self) -> u32 {
+        let port_bits = self.port_bits();
+        HEADER_BITS + port_bits + port_bits.saturating_sub(1)
+    }
+}
+
+/// `count` ones, `count` below 128.
+const fn ones(count: u32) -> u128 {
+    (1 << count) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(label: Label) -> Vec<u8> {
+        let mut out = vec![];
+        label.push(&mut out);
+        out
+    }
+
+    #[test]
+    fn ports_are_read_one_after_another() {
+        let label = Label::new(0).light_child(1, 1).unwrap().heavy_child(9).light_child(10, 14).unwrap();
+        let label = label.light_child(12, 3).unwrap();
+        assert_eq!((label.node(), label.port_bits()), (12, 1 + 3 + 2));
+        let none = u64::from(u32::MAX);
+        for (skip, port) in [(0, 1), (1, 14), (4, 3), (6, none), (31, none)] {
+            assert_eq!(label.light_port(skip), port, "after {skip} bits");
+        }
+    }
+
+    #[test]
+    fn each_port_takes_the_bits_of_its_bijective_number() {
+        for (port, bits) in [(1, 1), (2, 1), (3, 2), (6, 2), (7, 3), (14, 3), (15, 4), (0x7fff_fffe, 30)] {
+            let label = Label::new(5).light_child(6, port).unwrap();
+            assert_eq!((label.port_bits(), label.light_port(0)), (bits, u64::from(port)));
+        }
+    }
+
+    #[test]
+    fn what_a_list_has_no_room_for_is_refused() {
+        let longest = Label::new(0).light_child(1, 0x7fff_fffe).unwrap();
+        assert_eq!(longest.light_child(2, 3), None);
+        let full = longest.light_child(2, 2).unwrap();
+        assert_eq!((full.port_bits(), full.light_port(30)), (PORT_BITS_MAX, 2));
+        assert_eq!(full.light_child(3, 1), None);
+        for port in [0, u32::MAX] {
+            assert_eq!(Label::new(0).light_child(1, port), None);
+        }
+    }
+
+    #[test]
+    #[allow(clippy::unusual_byte_groupings, reason = "a group is a field")]
+    fn vectors() {
+        let light = |label: Label, port| label.light_child(label.node() + 1, port).unwrap();
+        for (label, octets) in [
+            (Label::new(0), &[0b00000_000][..]),
+            (Label::new(7), &[0b00000_111]),
+            (Label::new(8), &[0b00000_000, 8]),
+            (Label::new(u32::MAX), &[0, 255, 255, 255, 255]),
+            // Port 2 is a one in the list; the mask's only bit is the last.
+            (light(Label::new(0), 2), &[0b00001_1_01]),
+            // Ports 1 and 5: 0 and, above, 10; the mask is 101 without its first bit.
+            (light(light(Label::new(0), 1), 5), &[0b00011_100, 0b01_000010]),
+        ] {
+            assert_eq!(encoded(label), octets, "{label:?}");
+            assert_eq!(Label::decode(9, octets), Ok(label));
+        }
+        let largest = Label { node: u32::MAX, ports: u32::MAX >> 1, ends: u32::MAX >> 1 };
+        assert_eq!((largest.bits(), encoded(largest).len()), (98, LABEL_BYTES_MAX));
+        assert_eq!(Label::decode(9, &encoded(largest)), Ok(largest));
+    }
+
+    #[test]
+    fn octets_are_those_of_one_label_or_of_none() {
+        let mut labels = 0;
+        for len in 1..=3 {
+            for number in 0..1u32 << (8 * len) {
+                let octets = &number.to_be_bytes()[4 - len..];
+                match Label::decode(9, octets) {
+                    Ok(label) => {
+                        assert_eq!(encoded(label), octets);
+                        labels += 1;
+                    }
+                    Err(error) => assert_eq!(error, DecodeError::BadValue(9)),
+                }
+            }
+        }
+        // Port lists of 0 to 10 bits leave room for a node; 5 of 24 bits say which.
+        assert_eq!(labels, 11 << 19);
+    }
+
+    #[test]
+    #[allow(clippy::unusual_byte_groupings, reason = "a group is a field")]
+    fn octets_that_no_label_has_are_refused() {
+        for octets in [
+            &[][..],
+            &[0; 14],
+            // A longer form of node 7.
+            &[0, 7],
+            // Node 2^32.
+            &[0, 1, 0, 0, 0, 0],
+            // A list of 31 bits in 8.
+            &[0b11111_000],
+        ] {
+            assert_eq!(Label::decode(9, octets), Err(DecodeError::BadValue(9)), "{octets:?}");
+        }
+    }
+}

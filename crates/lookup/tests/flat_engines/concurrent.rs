@@ -14,8 +14,9 @@ use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{Change, EntryId, FlatFib, Update};
 
 use crate::engines::{ALL, Engine, Kind};
-use crate::names::{Random, digest};
+use crate::names::digest;
 use crate::property::operations;
+use crate::suite::Random;
 
 const WATCHED: usize = BURST_MAX;
 /// The other names.

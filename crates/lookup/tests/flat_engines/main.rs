@@ -10,3 +10,5 @@ mod network;
 mod property;
 mod replica;
 mod skewed;
+#[path = "../suite/mod.rs"]
+mod suite;

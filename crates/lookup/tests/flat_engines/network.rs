@@ -9,7 +9,8 @@ use byname_lookup::flat::othello::{Network, NetworkChange, Options, Othello};
 use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib, Update};
 use byname_wire::Digest;
 
-use crate::names::{Random, digest};
+use crate::names::digest;
+use crate::suite::Random;
 
 /// One switch: what is right for it, and what it has.
 struct Switch {

@@ -4,9 +4,6 @@
 //! families of names; `BYNAME_TEST_SEED` sets where they start.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use byname_lookup::flat::BURST_MAX;
 use byname_lookup::oracle::FlatOracle;
@@ -14,7 +11,8 @@ use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib};
 use byname_wire::Digest;
 
 use crate::engines::{ALL, Kind, NAMES_MAX, Subject};
-use crate::names::{FAMILIES, Family, Random, digest};
+use crate::names::{FAMILIES, Family, digest};
+use crate::suite::{self, Random, fewer};
 
 /// Operations of a run that names no other number.
 const OPERATIONS: u64 = 1_500_000;
@@ -42,6 +40,18 @@ impl fmt::Debug for Step {
             Step::Refuse(changes) => write!(f, "refuse {changes:?}"),
             Step::Look(names) => write!(f, "look {names:?}"),
             Step::Reclaim => f.write_str("reclaim"),
+        }
+    }
+}
+
+impl suite::Step for Step {
+    fn smaller(self, fails: &mut dyn FnMut(Self) -> bool) -> Self {
+        match self {
+            Step::Construct(names) => Step::Construct(fewer(names, &mut |part| fails(Step::Construct(part.to_vec())))),
+            Step::Change(changes) => Step::Change(fewer(changes, &mut |part| fails(Step::Change(part.to_vec())))),
+            Step::Refuse(changes) => Step::Refuse(fewer(changes, &mut |part| fails(Step::Refuse(part.to_vec())))),
+            Step::Look(names) => Step::Look(fewer(names, &mut |part| fails(Step::Look(part.to_vec())))),
+            Step::Reclaim => Step::Reclaim,
         }
     }
 }
@@ -216,84 +226,20 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a run yields, its panic among the failures.
-fn without_panic(run: impl FnOnce() -> Result<u64, String>) -> Result<u64, String> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(format!("panics: {}", text.unwrap_or("with something that is no text")))
-    })
-}
-
-/// Leaves out halves, quarters... single steps, as long as the rest fails.
-fn fewest(mut steps: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
-    let mut size = steps.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        while at < steps.len() {
-            let end = (at + size).min(steps.len());
-            let rest = [&steps[..at], &steps[end..]].concat();
-            if fails(&rest) { steps = rest } else { at = end }
-        }
-        size /= 2;
-    }
-    steps
-}
-
-fn number_from_environment(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.replace('_', "").parse().unwrap_or_else(|_| panic!("{variable}: '{text}' is no number")))
-}
-
 /// How many operations this run is to check.
 pub fn operations() -> u64 {
-    number_from_environment("BYNAME_TEST_OPERATIONS").unwrap_or(OPERATIONS)
+    suite::operations(OPERATIONS)
 }
 
 /// Runs cases of one kind of engine and one family until so many operations are checked.
-fn run_cases(kind: &Kind, family: &Family, mut seed: u64, operations: u64) -> u64 {
-    let mut checked = 0;
-    while checked < operations {
-        let steps = Draw::new(kind, family, seed).steps();
-        match without_panic(|| Check::run(kind, &steps)) {
-            Ok(operations) => checked += operations,
-            Err(failure) => {
-                let hook = take_hook();
-                // Many runs fail now: their messages would bury the one that counts.
-                set_hook(Box::new(|_| {}));
-                let steps = fewest(steps, |steps| without_panic(|| Check::run(kind, steps)).is_err());
-                set_hook(hook);
-                let lines: Vec<_> = steps.iter().map(|step| format!("  {step:?}\n")).collect();
-                let (kind, family) = (kind.name, family.name);
-                panic!("{kind} with {family} names, seed {seed:#x}: {failure}\nfewest steps:\n{}", lines.concat());
-            }
-        }
-        seed = Random(seed).next();
-    }
-    checked
+fn run_cases(kind: &Kind, family: &Family, seed: u64, operations: u64) -> u64 {
+    let draw = |seed| Draw::new(kind, family, seed).steps();
+    suite::run_cases((kind.name, family.name), seed, operations, draw, |steps| Check::run(kind, steps))
 }
 
 #[test]
 fn every_engine_answers_as_the_oracle() {
-    let operations = operations();
-    let seed = number_from_environment("BYNAME_TEST_SEED").unwrap_or(1);
-    let mut pairs: Vec<_> = ALL.iter().flat_map(|kind| FAMILIES.iter().map(move |family| (kind, family))).collect();
-    let share = operations.div_ceil(pairs.len() as u64);
-    // The first engine's first.
-    pairs.reverse();
-    let (pairs, checked) = (Mutex::new(pairs), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let Some((kind, family)) = pairs.lock().expect("taking does not panic").pop() else { break };
-                    checked.fetch_add(run_cases(kind, family, seed, share), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let checked = checked.into_inner();
-    println!("{checked} operations checked");
-    assert!(checked >= operations);
+    suite::run_all(ALL, FAMILIES, operations(), run_cases);
 }
 
 #[test]

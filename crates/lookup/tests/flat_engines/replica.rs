@@ -9,7 +9,8 @@ use byname_lookup::oracle::FlatOracle;
 use byname_lookup::{Change, Control, EntryId, FlatFib, Pages, Update};
 use byname_wire::NameHashKey;
 
-use crate::names::{Random, digest};
+use crate::names::digest;
+use crate::suite::Random;
 
 const KEY: NameHashKey = NameHashKey::new([5, 6]);
 const NAMES: usize = 600;

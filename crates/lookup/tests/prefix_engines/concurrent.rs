@@ -18,8 +18,9 @@ use byname_wire::Name;
 use byname_wire::name::COMPONENTS_MAX;
 
 use crate::engines::{ALL, Burst, Engine, Kind, longest};
-use crate::names::{Random, name};
+use crate::names::name;
 use crate::property::operations;
+use crate::suite::Random;
 
 /// Changes between two moments at which the writer waits for the reader, and reclaims.
 const RUN: usize = 64;

@@ -6,7 +6,7 @@ use byname_lookup::{Change, Control, EntryId, PrefixMatch};
 use byname_wire::Name;
 
 use crate::engines::{ALL, Burst, KEY, Subject, longest};
-use crate::names::Random;
+use crate::suite::Random;
 
 /// A name of up to `depth_max` numbers below `fanout`.
 fn numbers(random: &mut Random, fanout: usize, depth_max: usize) -> Name {

@@ -9,4 +9,5 @@ mod examples;
 mod growth;
 mod names;
 mod property;
-mod shrink;
+#[path = "../suite/mod.rs"]
+mod suite;

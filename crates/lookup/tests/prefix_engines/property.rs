@@ -4,8 +4,6 @@
 //! families of names; `BYNAME_TEST_SEED` sets where they start.
 
 use std::fmt;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use byname_lookup::oracle::Oracle;
 use byname_lookup::prefix::BURST_MAX;
@@ -14,8 +12,8 @@ use byname_wire::Name;
 use byname_wire::name::COMPONENTS_MAX;
 
 use crate::engines::{ALL, Burst, Kind, Subject, lines_read, longest};
-use crate::names::{FAMILIES, Family, Random};
-use crate::shrink;
+use crate::names::{FAMILIES, Family};
+use crate::suite::{self, Random, fewer};
 
 /// Operations of a run that names no other number.
 const OPERATIONS: u64 = 3_000_000;
@@ -23,7 +21,7 @@ const OPERATIONS: u64 = 3_000_000;
 const MEMORY_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Clone)]
-pub enum Step {
+enum Step {
     Change(Vec<Change<Name>>),
     /// A batch that holds something that the engine must refuse, with all that is beside it.
     Refuse(Vec<Change<Name>>),
@@ -47,6 +45,17 @@ impl fmt::Debug for Step {
             }
         }
         Ok(())
+    }
+}
+
+impl suite::Step for Step {
+    fn smaller(self, fails: &mut dyn FnMut(Self) -> bool) -> Self {
+        match self {
+            Step::Change(changes) => Step::Change(fewer(changes, &mut |part| fails(Step::Change(part.to_vec())))),
+            Step::Refuse(changes) => Step::Refuse(fewer(changes, &mut |part| fails(Step::Refuse(part.to_vec())))),
+            Step::Look(names) => Step::Look(fewer(names, &mut |part| fails(Step::Look(part.to_vec())))),
+            Step::Reclaim => Step::Reclaim,
+        }
     }
 }
 
@@ -216,59 +225,18 @@ impl<'a> Check<'a> {
     }
 }
 
-fn number_from_environment(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.replace('_', "").parse().unwrap_or_else(|_| panic!("{variable}: '{text}' is no number")))
-}
-
 /// How many operations this run is to check.
 pub fn operations() -> u64 {
-    number_from_environment("BYNAME_TEST_OPERATIONS").unwrap_or(OPERATIONS)
+    suite::operations(OPERATIONS)
 }
 
 /// Runs cases of one kind of engine and one family until so many operations are checked.
-fn run_cases(kind: &Kind, family: &Family, mut seed: u64, operations: u64) -> u64 {
-    let mut checked = 0;
-    while checked < operations {
-        let steps = Draw::new(kind, family, seed).steps();
-        match shrink::without_panic(|| Check::run(kind, &steps)) {
-            Ok(operations) => checked += operations,
-            Err(failure) => {
-                let (steps, minimal_failure) = shrink::minimal(steps, |steps| Check::run(kind, steps));
-                let lines: Vec<_> = steps.iter().map(|step| format!("  {step:?}")).collect();
-                panic!(
-                    "{} with {} names, seed {seed:#x}: {failure}\nminimal steps:\n{}\nthen {minimal_failure}",
-                    kind.name,
-                    family.name,
-                    lines.join("\n")
-                );
-            }
-        }
-        seed = Random(seed).next();
-    }
-    checked
+fn run_cases(kind: &Kind, family: &Family, seed: u64, operations: u64) -> u64 {
+    let draw = |seed| Draw::new(kind, family, seed).steps();
+    suite::run_cases((kind.name, family.name), seed, operations, draw, |steps| Check::run(kind, steps))
 }
 
 #[test]
 fn every_engine_answers_as_the_oracle() {
-    let operations = operations();
-    let seed = number_from_environment("BYNAME_TEST_SEED").unwrap_or(1);
-    let mut pairs: Vec<_> = ALL.iter().flat_map(|kind| FAMILIES.iter().map(move |family| (kind, family))).collect();
-    let share = operations.div_ceil(pairs.len() as u64);
-    // The first engine's first.
-    pairs.reverse();
-    let (pairs, checked) = (Mutex::new(pairs), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let Some((kind, family)) = pairs.lock().expect("taking does not panic").pop() else { break };
-                    checked.fetch_add(run_cases(kind, family, seed, share), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let checked = checked.into_inner();
-    println!("{checked} operations checked");
-    assert!(checked >= operations);
+    suite::run_all(ALL, FAMILIES, operations(), run_cases);
 }

@@ -13,6 +13,7 @@ TARGETS = {
     "data": ["data"],
     "lp": ["lp", "interest", "data"],
     "signature": [],
+    "tagnet": ["tagnet"],
 }
 
 

@@ -3,7 +3,8 @@
 //!
 //! Views ([`Interest`], [`Data`], [`LpPacket`], [`NameRef`]) borrow from the
 //! packet buffer; nothing is copied to parse. Formats are those of the NDN
-//! Packet Specification v0.3 and of NDNLPv2; labels of trees are those of [TagNet §3.3].
+//! Packet Specification v0.3 and of NDNLPv2; labels of trees are those of [TagNet §3.3], and packets
+//! that carry them, or tags, are in [`tagnet`].
 #![deny(unsafe_code)]
 
 pub mod data;
@@ -15,6 +16,7 @@ pub mod lp;
 pub mod name;
 pub mod name_hash;
 pub mod signature;
+pub mod tagnet;
 pub mod tagset;
 pub mod tlv;
 pub mod uri;

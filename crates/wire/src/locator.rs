@@ -26,6 +26,11 @@
 //! | b - 1, or 0 | the mask, without its most significant bit, which is always set |
 //! | the rest | the number of the node |
 
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
 use crate::tlv::DecodeError;
 
 /// Most octets of an encoded label.
@@ -163,6 +168,34 @@ impl Label {
     const fn bits_before_node(self) -> u32 {
         let port_bits = self.port_bits();
         HEADER_BITS + port_bits + port_bits.saturating_sub(1)
+    }
+}
+
+/// The encoded label in hexadecimal.
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut octets = Vec::with_capacity(LABEL_BYTES_MAX);
+        self.push(&mut octets);
+        octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// Why a text is no label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a label is 1 to {LABEL_BYTES_MAX} octets in hexadecimal, as `byname trees` prints it")]
+pub struct LabelError;
+
+impl FromStr for Label {
+    type Err = LabelError;
+
+    fn from_str(text: &str) -> Result<Self, LabelError> {
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if !rest.is_empty() || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(LabelError);
+        }
+        let digit = |digit: u8| char::from(digit).to_digit(16).expect("it is one") as u8;
+        let octets: Vec<u8> = pairs.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect();
+        Self::decode_shortest(&octets).ok_or(LabelError)
     }
 }
 

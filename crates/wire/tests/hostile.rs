@@ -1,12 +1,15 @@
 //! Input that someone sends on purpose.
 
 use byname_wire::signature::SignatureInfo;
+use byname_wire::tagnet::{LocatorPacket, TagPacket};
 use byname_wire::{Data, DecodeError, Interest, LpPacket, NameRef, PACKET_BYTES_MAX, tlv};
 
 /// Runs every decoder; none may accept `wire`.
 fn refused_by_all(wire: &[u8]) {
     assert!(Interest::decode(wire).is_err());
     assert!(Data::decode(wire).is_err());
+    assert!(TagPacket::decode(wire).is_err());
+    assert!(LocatorPacket::decode(wire).is_err());
     // A bare packet is taken for what it says it is, and refused when it is parsed as that.
     if !matches!(wire.first(), Some(5 | 6)) {
         assert!(LpPacket::decode(wire).is_err());
@@ -24,11 +27,11 @@ fn nine_octet_lengths_at_every_level() {
     for len in [u64::MAX, u64::MAX - 1, u64::MAX - 9, 1 << 63, (1 << 63) - 1, 1 << 32, u64::from(u32::MAX)] {
         let mut header = vec![];
         tlv::push_number(&mut header, len);
-        for typ in [5u8, 6, 0x64] {
+        for typ in [5u8, 6, 0x64, 0xc1, 0xc3] {
             let huge = [&[typ], &header[..], &[7, 3, 8, 1, b'a']].concat();
             refused_by_all(&huge);
             assert_eq!(tlv::element_len(&huge, PACKET_BYTES_MAX), Err(DecodeError::TooLarge));
-            for inner in [7u8, 8, 0x12, 0x14, 0x15, 0x16, 0x17, 0x1e, 0x24, 0x50, 0x62] {
+            for inner in [7u8, 8, 0x12, 0x14, 0x15, 0x16, 0x17, 0x1e, 0x22, 0x24, 0x50, 0x62, 0xc5, 0xcd] {
                 let inner = [&[inner], &header[..], b"value"].concat();
                 refused_by_all(&element(typ.into(), &inner));
                 refused_by_all(&element(typ.into(), &[&element(7, &[8, 1, b'a'])[..], &inner].concat()));
@@ -92,12 +95,12 @@ fn zero_length_everything() {
         let empty = element(typ, &[]);
         assert!(Interest::decode(&empty).is_err());
         assert!(Data::decode(&empty).is_err());
-        for outer in [5, 6] {
+        for outer in [5, 6, 0xc1, 0xc3] {
             refused_by_all(&element(outer, &empty));
             refused_by_all(&element(outer, &empty.repeat(100)));
         }
     }
-    for wire in [&[][..], &[0], &[5], &[6], &[0x64], &[253], &[255; 9]] {
+    for wire in [&[][..], &[0], &[5], &[6], &[0x64], &[0xc1], &[0xc3], &[253], &[255; 9]] {
         refused_by_all(wire);
     }
 }

@@ -6,10 +6,13 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name_hash::{digest_name, hash_name};
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
+use byname_wire::tagnet::{
+    Address, Endpoint, LocatorPacket, LocatorPacketBuilder, TagPacket, TagPacketBuilder, TagSet, types,
+};
 use byname_wire::url::{UrlScheme, name_of_path, name_of_url};
 use byname_wire::{
-    Component, Data, FaceId, Interest, LpPacket, NackReason, Name, NameHashKey, NameRef, NameView, PitToken,
-    PrefixHashes, digest, tlv,
+    Component, Data, Descriptor, FaceId, Filter, Interest, Label, Locator, LpPacket, NackReason, Name, NameHashKey,
+    NameRef, NameView, PitToken, PrefixHashes, TagDigest, TreeId, digest, tlv,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -124,6 +127,47 @@ fn exercise(wire: &[u8]) {
         }
     }
     let _ = SignatureInfo::decode(wire);
+    if let Ok(packet) = TagPacket::decode(wire) {
+        assert_eq!(wire[packet.hop_limit.offset], packet.hop_limit.value);
+        let built = rebuilt_tag_packet(&packet);
+        let again = TagPacket::decode(&built).expect("it was built");
+        assert_eq!((again.tree, again.tags, again.source), (packet.tree, packet.tags, packet.source));
+        assert_eq!((again.payload, again.fan_out.map(|f| f.limit)), (packet.payload, packet.fan_out.map(|f| f.limit)));
+        if let Some(fan_out) = packet.fan_out {
+            assert_eq!(wire[fan_out.offset..][..2], fan_out.limit.get().to_be_bytes());
+        }
+    }
+    if let Ok(packet) = LocatorPacket::decode(wire) {
+        assert_eq!(wire[packet.hop_limit.offset], packet.hop_limit.value);
+    }
+}
+
+/// A packet with the same fields.
+fn rebuilt_tag_packet(packet: &TagPacket<'_>) -> Vec<u8> {
+    let builder = match packet.tags {
+        TagSet::Tags(tags) => {
+            TagPacketBuilder::new(packet.tree, &Descriptor::from_digests(tags.iter()).expect("at most as many"))
+        }
+        TagSet::Filter(filter) => TagPacketBuilder::of_filter(packet.tree, filter),
+    };
+    let mut builder = builder.hop_limit(packet.hop_limit.value).payload(packet.payload);
+    if let Some(fan_out) = packet.fan_out {
+        builder = builder.fan_out(fan_out.limit);
+    }
+    if let Some(source) = packet.source {
+        builder = builder.source(source);
+    }
+    builder.encode()
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    let label = (any::<u32>(), vec(1u32..300, 0..4)).prop_map(|(node, ports)| {
+        ports.iter().try_fold(Label::new(0), |label, port| label.light_child(node, *port)).unwrap_or(Label::new(node))
+    });
+    (any::<u32>(), label, any::<u64>()).prop_map(|(tree, label, endpoint)| Address {
+        locator: Locator { tree: TreeId(tree), label },
+        endpoint: Endpoint(endpoint),
+    })
 }
 
 fn exercise_name(name: NameRef<'_>) {
@@ -313,9 +357,48 @@ proptest! {
     }
 
     #[test]
+    fn tag_packets_round_trip(
+        tree: u32, tags in vec(any::<u32>(), 0..32), by_filter: bool, fan_out in option::of(1u16..),
+        hops: u8, source in option::of(address()), payload in vec(any::<u8>(), 0..600),
+    ) {
+        let descriptor = Descriptor::from_digests(tags.into_iter().map(TagDigest)).unwrap();
+        let builder = match by_filter {
+            false => TagPacketBuilder::new(TreeId(tree), &descriptor),
+            true => TagPacketBuilder::of_filter(TreeId(tree), descriptor.filter()),
+        };
+        let mut builder = builder.hop_limit(hops).payload(&payload);
+        if let Some(limit) = fan_out { builder = builder.fan_out(limit.try_into().unwrap()); }
+        if let Some(source) = source { builder = builder.source(source); }
+        let wire = builder.encode();
+        let packet = TagPacket::decode(&wire).unwrap();
+        prop_assert_eq!((packet.tree, packet.hop_limit.value), (TreeId(tree), hops));
+        prop_assert_eq!(packet.fan_out.map(|f| f.limit.get()), fan_out);
+        prop_assert_eq!((packet.source, packet.payload), (source, &payload[..]));
+        match packet.tags {
+            TagSet::Tags(tags) => prop_assert!(!by_filter && tags.iter().eq(descriptor.tags().iter().copied())),
+            TagSet::Filter(filter) => prop_assert!(by_filter && filter == Filter::of(descriptor.tags())),
+        }
+        prop_assert_eq!(rebuilt_tag_packet(&packet), &wire[..]);
+        exercise(&wire);
+    }
+
+    #[test]
+    fn locator_packets_round_trip(
+        destination in address(), hops: u8, source in option::of(address()), payload in vec(any::<u8>(), 0..600),
+    ) {
+        let mut builder = LocatorPacketBuilder::new(destination).hop_limit(hops).payload(&payload);
+        if let Some(source) = source { builder = builder.source(source); }
+        let wire = builder.encode();
+        let packet = LocatorPacket::decode(&wire).unwrap();
+        prop_assert_eq!((packet.destination, packet.hop_limit.value), (destination, hops));
+        prop_assert_eq!((packet.source, packet.payload), (source, &payload[..]));
+        prop_assert_eq!(destination.to_string().parse(), Ok(destination));
+    }
+
+    #[test]
     fn no_octets_panic(wire in octets()) {
         exercise(&wire);
-        for typ in [5, 6, 7, 0x16, 0x64] {
+        for typ in [5, 6, 7, 0x16, 0x64, types::TAG_PACKET, types::LOCATOR_PACKET] {
             let mut element = vec![];
             tlv::push_tlv(&mut element, typ, &wire);
             exercise(&element);
@@ -324,7 +407,7 @@ proptest! {
 
     #[test]
     fn no_damaged_packet_panics(
-        name in plain_name(), hint in vec(name(), 0..2), kind in 0..4,
+        name in plain_name(), hint in vec(name(), 0..2), kind in 0..6, address in address(),
         edits in vec((any::<u8>(), any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let info = SignatureInfo { nonce: Some(&[1; 8]), ..SignatureInfo::new(SignatureType::DigestSha256) };
@@ -332,6 +415,11 @@ proptest! {
         let wire = match kind {
             0 => interest.encode(),
             1 => interest.encode_signed(&info, |signed| digest::sha256(signed).to_vec()),
+            4 => LocatorPacketBuilder::new(address).source(address).payload(name.value()).encode(),
+            5 => {
+                let descriptor = Descriptor::of_name(name.as_ref()).unwrap();
+                TagPacketBuilder::new(TreeId(1), &descriptor).fan_out(2.try_into().unwrap()).source(address).encode()
+            }
             2 => DataBuilder::new(name).freshness_ms(1000).final_block(Component::generic(b"z")).encode(),
             _ => {
                 let fragment = interest.encode();

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use byname_wire::digest::sha256;
 use byname_wire::signature::{KeyLocator, Signature, SignatureType};
+use byname_wire::tagnet::{LocatorPacket, TagPacket, TagSet, types};
 use byname_wire::{Data, DecodeError, Interest, LpPacket, Name, NameRef};
 
 /// Key of the vectors signed with HMAC.
@@ -178,6 +179,46 @@ fn frames() {
         parts.extend(packet.prefix_announcement.map(|data| format!("announcement={}", hex(data))));
         parts.push(packet.fragment.map_or("idle".to_owned(), |fragment| format!("fragment={}", hex(fragment))));
         Ok(parts.join(" "))
+    });
+}
+
+#[test]
+fn tagnet_packets() {
+    let rest = |hops: u8, source: Option<_>, payload: &[u8]| {
+        let mut text = format!(" hops={hops}");
+        if let Some(source) = source {
+            write!(text, " source={source}").unwrap();
+        }
+        if !payload.is_empty() {
+            write!(text, " payload={}", hex(payload)).unwrap();
+        }
+        text
+    };
+    check("tagnet.txt", |wire| {
+        if u64::from(wire[0]) == types::LOCATOR_PACKET {
+            let packet = LocatorPacket::decode(wire)?;
+            assert_eq!(wire[packet.hop_limit.offset], packet.hop_limit.value);
+            let rest = rest(packet.hop_limit.value, packet.source, packet.payload);
+            return Ok(format!("to {}{rest}", packet.destination));
+        }
+        let packet = TagPacket::decode(wire)?;
+        assert_eq!(wire[packet.hop_limit.offset], packet.hop_limit.value);
+        let tags = match packet.tags {
+            TagSet::Tags(tags) => {
+                let digests: Vec<String> = tags.iter().map(|tag| format!("{:08x}", tag.0)).collect();
+                format!("tags={}", digests.join(","))
+            }
+            TagSet::Filter(filter) => {
+                let bits: Vec<String> = filter.ones().map(|bit| bit.to_string()).collect();
+                format!("filter={}", bits.join(","))
+            }
+        };
+        let mut text = format!("to tree={} {tags}", packet.tree.0);
+        if let Some(fan_out) = packet.fan_out {
+            assert_eq!(wire[fan_out.offset..][..2], fan_out.limit.get().to_be_bytes());
+            write!(text, " fan-out={}", fan_out.limit).unwrap();
+        }
+        Ok(text + &rest(packet.hop_limit.value, packet.source, packet.payload))
     });
 }
 

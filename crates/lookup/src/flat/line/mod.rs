@@ -30,6 +30,7 @@
 mod bulk;
 mod cell;
 mod changes;
+mod eliminate;
 mod part;
 mod processor;
 mod publisher;

@@ -1,4 +1,4 @@
-//! What this processor has, and the calls of functions that are compiled for it.
+//! What this processor has, and queries compiled for it.
 //!
 //! Equal answers come from plain arithmetic where the processor has nothing to offer. Processors with
 //! AVX2 but not AVX-512 run the same arithmetic compiled for them: their vectors count no bits, which
@@ -8,7 +8,6 @@
 use byname_wire::Digest;
 
 use super::query::{Portable, Query};
-use super::solve::{self, Solver};
 use crate::entry::EntryId;
 
 /// What queries are compiled for.
@@ -63,43 +62,18 @@ pub(super) fn burst<const W: usize>(query: &Query, names: &[Digest], out: &mut [
     }
 }
 
-/// As [`Solver::eliminate`], by the instructions given, which this processor must have.
-#[inline]
-pub(super) fn eliminate<const W: usize>(
-    solver: &mut Solver,
-    instructions: Instructions,
-    names: &[Digest],
-    entries: &[u32],
-    seed: u8,
-) -> bool {
-    assert!(instructions <= Instructions::detect());
-    match instructions {
-        Instructions::Portable => solver.eliminate::<W, solve::Portable>(names, entries, seed),
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        // SAFETY: asserted above.
-        Instructions::Avx2 => unsafe { x86::eliminate_avx2::<W>(solver, names, entries, seed) },
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        // SAFETY: asserted above.
-        Instructions::Avx512 => unsafe { x86::eliminate_avx512::<W>(solver, names, entries, seed) },
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-        _ => unreachable!("never detected here"),
-    }
-}
-
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod x86 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_or_epi64, _mm512_mask_xor_epi64,
-        _mm512_permutexvar_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_shrdv_epi64,
-        _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+        __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_permutexvar_epi64, _mm512_popcnt_epi64,
+        _mm512_set1_epi64, _mm512_setzero_si512, _mm512_shrdv_epi64, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
     };
 
     use byname_wire::Digest;
 
     use super::super::query::{Parities, Portable, Query};
     use super::super::shape::Shape;
-    use super::super::solve::{self, Chunk, Solver, Vectors};
     use crate::entry::EntryId;
     use crate::memory::Line;
 
@@ -111,63 +85,6 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
     pub(super) fn burst_avx512<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
         query.burst::<W>(names, out, &Planes::of(query.shape));
-    }
-
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn eliminate_avx2<const W: usize>(
-        solver: &mut Solver,
-        names: &[Digest],
-        entries: &[u32],
-        seed: u8,
-    ) -> bool {
-        solver.eliminate::<W, solve::Portable>(names, entries, seed)
-    }
-
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
-    pub(super) fn eliminate_avx512<const W: usize>(
-        solver: &mut Solver,
-        names: &[Digest],
-        entries: &[u32],
-        seed: u8,
-    ) -> bool {
-        solver.eliminate::<W, Avx512>(names, entries, seed)
-    }
-
-    /// Eight words at once. Only [`eliminate_avx512`] uses it.
-    struct Avx512;
-
-    impl Vectors for Avx512 {
-        #[inline(always)]
-        fn add<const W: usize>(rows: [&mut Chunk; W], values: &mut Chunk, row: [u64; W], pivot: [u64; W], value: u64) {
-            // SAFETY: whole chunks are read and written; the processor has what the only user is compiled
-            // for.
-            unsafe {
-                let mut words = [_mm512_setzero_si512(); W];
-                let mut select = 0;
-                for w in 0..W {
-                    words[w] = _mm512_loadu_si512(rows[w].as_ptr().cast());
-                    select |= _mm512_test_epi64_mask(words[w], _mm512_set1_epi64(pivot[w] as i64));
-                }
-                for w in 0..W {
-                    let row = _mm512_set1_epi64(row[w] as i64);
-                    let sum = _mm512_mask_xor_epi64(words[w], select, words[w], row);
-                    _mm512_storeu_si512(rows[w].as_mut_ptr().cast(), sum);
-                }
-                let old = _mm512_loadu_si512(values.as_ptr().cast());
-                let sum = _mm512_mask_xor_epi64(old, select, old, _mm512_set1_epi64(value as i64));
-                _mm512_storeu_si512(values.as_mut_ptr().cast(), sum);
-            }
-        }
-
-        #[inline(always)]
-        fn set(planes: &mut Chunk, bit: u64, select: u8) {
-            // SAFETY: as above.
-            unsafe {
-                let words = _mm512_loadu_si512(planes.as_ptr().cast());
-                let set = _mm512_mask_or_epi64(words, select, words, _mm512_set1_epi64(bit as i64));
-                _mm512_storeu_si512(planes.as_mut_ptr().cast(), set);
-            }
-        }
     }
 
     /// All words of a line at once.

@@ -3,12 +3,14 @@
 //! Each name gives one equation for each bit of its entry: the parity of that bit's plane under the
 //! name's mask. All planes share the masks, so that one elimination solves them all. A system is
 //! solved by Gauss-Jordan elimination without a search for pivots: a row's lowest bit left is in no
-//! other row's pivot, since all earlier pivots were eliminated from it.
+//! other row's pivot, since all earlier pivots were eliminated from it; and what is added to the row
+//! later has higher bits only.
 
 use byname_wire::Digest;
 
 use super::cell::{self, Header};
-use super::processor::{self, Instructions};
+use super::eliminate::eliminate;
+use super::processor::Instructions;
 use super::shape::{ENTRY_BITS_MAX, PLANE_BITS_MAX, Shape, mask};
 
 /// Words that are worked on together.
@@ -26,6 +28,14 @@ pub(super) trait Vectors {
     fn add<const W: usize>(rows: [&mut Chunk; W], values: &mut Chunk, row: [u64; W], pivot: [u64; W], value: u64);
     /// Sets a bit in those of eight planes whose bit in `select` is set.
     fn set(planes: &mut Chunk, bit: u64, select: u8);
+    /// As [`System::reduce`].
+    #[inline(always)]
+    fn reduce<const W: usize>(system: &mut System) -> bool
+    where
+        Self: Sized,
+    {
+        system.reduce::<W, Self>()
+    }
 }
 
 /// By plain arithmetic.
@@ -57,23 +67,74 @@ impl Vectors for Portable {
 /// seven seeds work, with fewer more.
 const SEEDS: u32 = 256;
 
-/// A system at work. Meant to be used again.
+/// An equation for each name.
+pub(super) struct System {
+    pub(super) names: usize,
+    /// By word of the masks. Boxed, as the next: too much for the small stacks of loom's models.
+    pub(super) rows: Box<[Column; 2]>,
+    pub(super) values: Box<Column>,
+}
+
+impl System {
+    #[inline(always)]
+    fn fill<const W: usize>(&mut self, shape: Shape, names: &[Digest], entries: &[u32], seed: u8) {
+        self.names = names.len();
+        let whole = names.len().next_multiple_of(LANES);
+        let mut rows = self.rows.each_mut().map(|rows| &mut rows.as_flattened_mut()[..whole]);
+        let values = &mut self.values.as_flattened_mut()[..whole];
+        for (i, (name, entry)) in names.iter().zip(entries).enumerate() {
+            for (rows, word) in rows.iter_mut().zip(mask::<W>(shape, *name, seed)) {
+                rows[i] = word;
+            }
+            values[i] = u64::from(*entry);
+        }
+        // What the last names leave of their chunk: rows without effect.
+        rows.into_iter().for_each(|rows| rows[names.len()..].fill(0));
+        values[names.len()..].fill(0);
+    }
+
+    fn row<const W: usize>(&self, i: usize) -> [u64; W] {
+        std::array::from_fn(|w| self.rows[w].as_flattened()[i])
+    }
+
+    fn value(&self, i: usize) -> u64 {
+        self.values.as_flattened()[i]
+    }
+
+    /// Brings the masks to a form in which each row's lowest bit, its pivot, is in no other row.
+    /// False: there is no such form.
+    #[inline(always)]
+    pub(super) fn reduce<const W: usize, V: Vectors>(&mut self) -> bool {
+        let chunks = self.names.div_ceil(LANES);
+        for i in 0..self.names {
+            let (row, value) = (self.row::<W>(i), self.value(i));
+            let Some(pivot) = lowest_bit(row) else { return false };
+            for chunk in 0..chunks {
+                let mut rows = self.rows.iter_mut();
+                let rows = std::array::from_fn(|_| &mut rows.next().expect("W is 1 or 2")[chunk]);
+                V::add::<W>(rows, &mut self.values[chunk], row, pivot, value);
+            }
+            // It was added to itself.
+            self.rows.iter_mut().zip(row).for_each(|(rows, row)| rows.as_flattened_mut()[i] = row);
+            self.values.as_flattened_mut()[i] = value;
+        }
+        true
+    }
+}
+
+/// Solves systems, one after another in the same memory.
 pub(super) struct Solver {
     shape: Shape,
     instructions: Instructions,
-    /// By word of the masks. Boxed, as the next: too much for the small stacks of loom's models.
-    rows: Box<[Column; 2]>,
-    values: Box<Column>,
-    /// The bit of each row that no other row has.
-    pivots: Box<[Column; 2]>,
+    system: System,
     /// What the system was solved to, by word of the planes.
     planes: [Planes; 2],
 }
 
 impl Solver {
     pub(super) fn new(shape: Shape, instructions: Instructions) -> Self {
-        let [rows, pivots] = [(); 2].map(|()| Box::default());
-        Solver { shape, instructions, rows, values: Box::default(), pivots, planes: Default::default() }
+        let system = System { names: 0, rows: Box::default(), values: Box::default() };
+        Solver { shape, instructions, system, planes: Default::default() }
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -93,8 +154,8 @@ impl Solver {
             return None;
         }
         let solved = match self.shape.plane_bits {
-            ..=64 => processor::eliminate::<1>(self, self.instructions, names, entries, seed),
-            _ => processor::eliminate::<2>(self, self.instructions, names, entries, seed),
+            ..=64 => eliminate::<1>(self, self.instructions, names, entries, seed),
+            _ => eliminate::<2>(self, self.instructions, names, entries, seed),
         };
         solved.then(|| {
             cell::pack(
@@ -105,8 +166,7 @@ impl Solver {
         })
     }
 
-    /// Brings the masks to a form in which each row has a bit, its pivot, that no other has, and takes
-    /// the planes from there: unknowns that are no row's pivot are zero. False: there is no such form.
+    /// Solves for the planes: unknowns that are no row's pivot are zero. False: there is no solution.
     #[inline(always)]
     pub(super) fn eliminate<const W: usize, V: Vectors>(
         &mut self,
@@ -114,52 +174,21 @@ impl Solver {
         entries: &[u32],
         seed: u8,
     ) -> bool {
-        self.fill::<W>(names, entries, seed);
-        let chunks = names.len().div_ceil(LANES);
-        for i in 0..names.len() {
-            let (at, lane) = (i / LANES, i % LANES);
-            let row: [u64; W] = std::array::from_fn(|w| self.rows[w][at][lane]);
-            let Some(pivot) = lowest_bit(row) else { return false };
-            let value = self.values[at][lane];
-            for chunk in 0..chunks {
-                let mut rows = self.rows.iter_mut();
-                let rows = std::array::from_fn(|_| &mut rows.next().expect("W is 1 or 2")[chunk]);
-                V::add::<W>(rows, &mut self.values[chunk], row, pivot, value);
-            }
-            // It was added to itself.
-            for w in 0..W {
-                self.rows[w][at][lane] = row[w];
-                self.pivots[w][at][lane] = pivot[w];
-            }
-            self.values[at][lane] = value;
+        self.system.fill::<W>(self.shape, names, entries, seed);
+        if !V::reduce::<W>(&mut self.system) {
+            return false;
         }
-        let eights = self.shape.entry_bits.div_ceil(LANES);
-        for w in 0..W {
-            self.planes[w] = Planes::default();
+        self.planes = Default::default();
+        for eight in 0..self.shape.entry_bits.div_ceil(LANES) {
+            let mut planes = [Chunk::default(); W];
             for i in 0..names.len() {
-                let (value, pivot) = (self.values[i / LANES][i % LANES], self.pivots[w][i / LANES][i % LANES]);
-                for (eight, planes) in self.planes[w][..eights].iter_mut().enumerate() {
-                    V::set(planes, pivot, (value >> (8 * eight)) as u8);
-                }
+                let select = (self.system.value(i) >> (8 * eight)) as u8;
+                let pivot = lowest_bit(self.system.row::<W>(i)).unwrap_or([0; W]);
+                planes.iter_mut().zip(pivot).for_each(|(planes, bit)| V::set(planes, bit, select));
             }
+            self.planes.iter_mut().zip(planes).for_each(|(all, planes)| all[eight] = planes);
         }
         true
-    }
-
-    #[inline(always)]
-    fn fill<const W: usize>(&mut self, names: &[Digest], entries: &[u32], seed: u8) {
-        let shape = self.shape;
-        if let Some(last) = names.len().div_ceil(LANES).checked_sub(1) {
-            // What the last names leave of their chunk: rows without effect.
-            self.rows.iter_mut().for_each(|row| row[last] = Chunk::default());
-            self.values[last] = Chunk::default();
-        }
-        for (i, (name, entry)) in names.iter().zip(entries).enumerate() {
-            for (row, word) in self.rows.iter_mut().zip(mask::<W>(shape, *name, seed)) {
-                row[i / LANES][i % LANES] = word;
-            }
-            self.values[i / LANES][i % LANES] = u64::from(*entry);
-        }
     }
 }
 
@@ -197,6 +226,23 @@ mod tests {
                 for (name, entry) in names.iter().zip(entries) {
                     assert_eq!(cell::value(shape, &words, *name, header.seed), entry, "{bits} bits, {count} names");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn all_instructions_solve_alike() {
+        let mut rng = SmallRng::seed_from_u64(6);
+        for bits in 1..=32 {
+            let shape = Shape::new(bits);
+            let [mut portable, mut avx2, mut best] = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512]
+                .map(|instructions| Solver::new(shape, instructions.min(Instructions::detect())));
+            for count in (0..=shape.plane_bits).step_by(3).chain([shape.plane_bits; 8]) {
+                let names = names(&mut rng, count);
+                let entries: Vec<u32> = names.iter().map(|_| rng.random::<u32>() >> (32 - bits)).collect();
+                let words = portable.attempt(&names, &entries, count as u8, 9);
+                assert_eq!(avx2.attempt(&names, &entries, count as u8, 9), words, "{bits} bits, {count} names");
+                assert_eq!(best.attempt(&names, &entries, count as u8, 9), words, "{bits} bits, {count} names");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Name tables: from a key to an [`EntryId`]. No packets, no threads, no clock.
+//! Name tables: from a key to an [`EntryId`]; and trees, on which packets go by [`locator`]. No packets,
+//! no threads, no clock.
 //!
 //! Each engine has a control half, which accepts changes ([`Control`]), and a query half, which
 //! workers read without locks [Concise §3.2].
@@ -8,6 +9,7 @@ mod bucket;
 mod count;
 pub mod entry;
 pub mod flat;
+pub mod locator;
 pub mod memory;
 pub mod oracle;
 pub mod prefetch;

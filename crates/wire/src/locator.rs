@@ -106,15 +106,16 @@ impl Label {
 
     /// The port of the list that begins `skip` bits after its least significant one, `skip` up to
     /// [`PORT_BITS_MAX`]: what a node takes whose own label has a list of `skip` bits. Where the list
-    /// ends before, it is 2^32 - 1, which is no port of any node.
+    /// ends before, it is `u32::MAX`, which is no port of any node.
     ///
     /// Two shifts, an addition and three bit operations [TagNet §3.3], Figure 6, line 17.
     #[inline(always)]
-    pub const fn light_port(self, skip: u32) -> u64 {
+    pub const fn light_port(self, skip: u32) -> u32 {
         let ends = self.ends >> (skip & 31);
         // All bits up to the first that is set: those of one port, whose number they are offset by.
+        // If none is set, all: then no bit of the list is left either, and the sum is theirs.
         let bits = ends ^ ends.wrapping_sub(1);
-        bits as u64 + (self.ports >> (skip & 31) & bits) as u64
+        bits.wrapping_add(self.ports >> (skip & 31) & bits)
     }
 
     /// Bits that the encoded label needs; it takes as many whole octets as hold them.
@@ -219,8 +220,7 @@ mod tests {
         let label = Label::new(0).light_child(1, 1).unwrap().heavy_child(9).light_child(10, 14).unwrap();
         let label = label.light_child(12, 3).unwrap();
         assert_eq!((label.node(), label.port_bits()), (12, 1 + 3 + 2));
-        let none = u64::from(u32::MAX);
-        for (skip, port) in [(0, 1), (1, 14), (4, 3), (6, none), (31, none)] {
+        for (skip, port) in [(0, 1), (1, 14), (4, 3), (6, u32::MAX), (31, u32::MAX)] {
             assert_eq!(label.light_port(skip), port, "after {skip} bits");
         }
     }
@@ -229,7 +229,7 @@ mod tests {
     fn each_port_takes_the_bits_of_its_bijective_number() {
         for (port, bits) in [(1, 1), (2, 1), (3, 2), (6, 2), (7, 3), (14, 3), (15, 4), (0x7fff_fffe, 30)] {
             let label = Label::new(5).light_child(6, port).unwrap();
-            assert_eq!((label.port_bits(), label.light_port(0)), (bits, u64::from(port)));
+            assert_eq!((label.port_bits(), label.light_port(0)), (bits, port));
         }
     }
 

@@ -1,8 +1,7 @@
 //! Elimination, compiled for what this processor has.
 #![allow(unsafe_code)]
 
-use byname_wire::Digest;
-
+use super::part::Named;
 use super::processor::Instructions;
 use super::solve::{Portable, Solver};
 
@@ -11,19 +10,18 @@ use super::solve::{Portable, Solver};
 pub(super) fn eliminate<const W: usize>(
     solver: &mut Solver,
     instructions: Instructions,
-    names: &[Digest],
-    entries: &[u32],
+    names: &[Named],
     seed: u8,
 ) -> bool {
     assert!(instructions <= Instructions::detect());
     match instructions {
-        Instructions::Portable => solver.eliminate::<W, Portable>(names, entries, seed),
+        Instructions::Portable => solver.eliminate::<W, Portable>(names, seed),
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: asserted above.
-        Instructions::Avx2 => unsafe { x86::eliminate_avx2::<W>(solver, names, entries, seed) },
+        Instructions::Avx2 => unsafe { x86::eliminate_avx2::<W>(solver, names, seed) },
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: asserted above.
-        Instructions::Avx512 => unsafe { x86::eliminate_avx512::<W>(solver, names, entries, seed) },
+        Instructions::Avx512 => unsafe { x86::eliminate_avx512::<W>(solver, names, seed) },
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         _ => unreachable!("never detected here"),
     }
@@ -38,28 +36,17 @@ mod x86 {
         _mm512_test_epi64_mask,
     };
 
-    use byname_wire::Digest;
-
+    use super::super::part::Named;
     use super::super::solve::{Chunk, LANES, Portable, Solver, System, Vectors};
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn eliminate_avx2<const W: usize>(
-        solver: &mut Solver,
-        names: &[Digest],
-        entries: &[u32],
-        seed: u8,
-    ) -> bool {
-        solver.eliminate::<W, Portable>(names, entries, seed)
+    pub(super) fn eliminate_avx2<const W: usize>(solver: &mut Solver, names: &[Named], seed: u8) -> bool {
+        solver.eliminate::<W, Portable>(names, seed)
     }
 
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-    pub(super) fn eliminate_avx512<const W: usize>(
-        solver: &mut Solver,
-        names: &[Digest],
-        entries: &[u32],
-        seed: u8,
-    ) -> bool {
-        solver.eliminate::<W, Avx512>(names, entries, seed)
+    pub(super) fn eliminate_avx512<const W: usize>(solver: &mut Solver, names: &[Named], seed: u8) -> bool {
+        solver.eliminate::<W, Avx512>(names, seed)
     }
 
     /// Eight words at once. Only [`eliminate_avx512`] uses it.

@@ -15,7 +15,9 @@ use crate::prefetch;
 use crate::sync::Ordering;
 
 /// A name and its entry.
-#[derive(Debug, Clone, Copy)]
+// Packed: a sixth of the control half would be gaps.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, packed(4))]
 pub(super) struct Named {
     pub(super) name: Digest,
     pub(super) entry: u32,
@@ -27,24 +29,17 @@ pub(super) struct Named {
 /// more than the cells themselves do.
 pub(super) struct Groups {
     room: usize,
-    names: Box<[Digest]>,
-    entries: Box<[u32]>,
+    names: Box<[Named]>,
     counts: Box<[u8]>,
 }
 
 impl Groups {
     fn new(cells: usize, room: usize) -> Self {
-        Groups {
-            room,
-            names: vec![Digest::default(); cells * room].into(),
-            entries: vec![0; cells * room].into(),
-            counts: vec![0; cells].into(),
-        }
+        Groups { room, names: vec![Named::default(); cells * room].into(), counts: vec![0; cells].into() }
     }
 
-    fn of(&self, cell: usize) -> (&[Digest], &[u32]) {
-        let (first, count) = (cell * self.room, usize::from(self.counts[cell]));
-        (&self.names[first..first + count], &self.entries[first..first + count])
+    fn of(&self, cell: usize) -> &[Named] {
+        &self.names[cell * self.room..][..usize::from(self.counts[cell])]
     }
 
     /// False: there is no room.
@@ -53,32 +48,43 @@ impl Groups {
         if count == self.room {
             return false;
         }
-        self.names[cell * self.room + count] = named.name;
-        self.entries[cell * self.room + count] = named.entry;
+        self.names[cell * self.room + count] = named;
         self.counts[cell] += 1;
         true
     }
 
     fn position(&self, cell: usize, name: Digest) -> Option<usize> {
-        self.of(cell).0.iter().position(|&other| other == name)
+        self.of(cell).iter().position(|&Named { name: other, .. }| other == name)
+    }
+
+    fn replace(&mut self, cell: usize, at: usize, named: Named) {
+        self.names[cell * self.room + at] = named;
     }
 
     fn remove(&mut self, cell: usize, at: usize) {
         self.counts[cell] -= 1;
         let (first, last) = (cell * self.room, usize::from(self.counts[cell]));
         self.names[first + at] = self.names[first + last];
-        self.entries[first + at] = self.entries[first + last];
+    }
+
+    /// Puts these names, which there is room for, in place of all.
+    fn replace_all(&mut self, cell: usize, names: &[Named]) {
+        self.names[cell * self.room..][..names.len()].copy_from_slice(names);
+        self.counts[cell] = names.len() as u8;
     }
 
     fn iter(&self) -> impl Iterator<Item = Named> {
-        (0..self.counts.len()).flat_map(|cell| {
-            let (names, entries) = self.of(cell);
-            names.iter().zip(entries).map(|(&name, &entry)| Named { name, entry })
-        })
+        (0..self.counts.len()).flat_map(|cell| self.of(cell).iter().copied())
+    }
+
+    /// Asks for the names of a cell.
+    fn prefetch(&self, cell: usize) {
+        let room = &self.names[cell * self.room..][..self.room];
+        room.iter().step_by(64 / size_of::<Named>()).for_each(prefetch::read);
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.names) + size_of_val(&*self.entries) + size_of_val(&*self.counts)
+        size_of_val(&*self.names) + size_of_val(&*self.counts)
     }
 }
 
@@ -156,12 +162,13 @@ impl PartWriter {
             let more = overflow.iter().take_while(|&&(of, _)| of == group).count();
             let (extra, rest) = overflow.split_at(more);
             overflow = rest;
-            let (names, entries) = self.groups.of(group);
-            let solved =
-                if extra.is_empty() { solver.attempt(names, entries, FRESH.seed, FRESH.threshold) } else { None };
+            let names = self.groups.of(group);
+            let solved = if extra.is_empty() { solver.attempt(names, FRESH.seed, FRESH.threshold) } else { None };
             let words = solved.unwrap_or_else(|| {
-                let extra: Vec<_> = extra.iter().map(|&(_, named)| named).collect();
-                self.settle(solver, level, group, FRESH, &extra, bumped)
+                let mut names = self.groups.of(group).to_vec();
+                names.extend(extra.iter().map(|&(_, named)| named));
+                keep_last(&mut names);
+                self.settle(solver, level, group, FRESH, names, bumped)
             });
             let (line, words) = self.line_with(shape, cell, &words);
             // Nobody reads it yet.
@@ -171,42 +178,43 @@ impl PartWriter {
         }
     }
 
-    /// Solves a cell that has had this header for the names in its group and `extra` ones, bumping
-    /// those of the highest ranks until that works. Thresholds never rise: names above are elsewhere.
+    /// Solves a cell that has had this header for these names, no two alike, bumping those of the
+    /// highest ranks until that works. Thresholds never rise: names above are elsewhere.
     fn settle(
         &mut self,
         solver: &mut Solver,
         level: usize,
         group: usize,
         header: Header,
-        extra: &[Named],
+        mut names: Vec<Named>,
         bumped: &mut Vec<Named>,
     ) -> [u64; 8] {
-        let (names, entries) = self.groups.of(group);
-        let within = names.iter().zip(entries).map(|(&name, &entry)| Named { name, entry });
         let cells = self.part.levels[level].cells as usize;
-        let ranked = within.chain(extra.iter().copied()).map(|named| (place(named.name, level, cells).rank, named));
-        let mut ranked: Vec<_> = ranked.collect();
-        // Equal names are neighbours then, the later one first, which stays.
-        ranked.reverse();
-        ranked.sort_by_key(|&(rank, named)| (rank, named.name));
-        ranked.dedup_by_key(|&mut (_, named)| named.name);
+        let rank = |named: &Named| place(named.name, level, cells).rank;
+        let mut ranks = [0usize; ALL_RANKS as usize];
+        names.iter().for_each(|named| ranks[usize::from(rank(named))] += 1);
         let mut most = solver.shape().plane_bits;
-        let (kept, words) = loop {
-            let threshold = ranked.get(most).map_or(header.threshold, |&(rank, _)| rank);
-            let kept = ranked.partition_point(|&(rank, _)| rank < threshold);
-            let names: Vec<_> = ranked[..kept].iter().map(|&(_, named)| named.name).collect();
-            let entries: Vec<_> = ranked[..kept].iter().map(|&(_, named)| named.entry).collect();
-            match solver.solve(&names, &entries, header.seed, threshold) {
-                Some(words) => break (kept, words),
-                None => most = kept - 1,
+        let words = loop {
+            // The first rank of which not all names fit.
+            let mut fitting = 0;
+            let full = ranks.iter().position(|names| {
+                fitting += names;
+                fitting > most
+            });
+            let threshold = full.map_or(header.threshold, |rank| rank as u8);
+            for named in names.extract_if(.., |named| rank(named) >= threshold) {
+                if level + 1 < LEVELS {
+                    // On its way while this cell is solved.
+                    self.prefetch(solver.shape(), level + 1, named.name);
+                }
+                bumped.push(named);
+            }
+            match solver.solve(&names, header.seed, threshold) {
+                Some(words) => break words,
+                None => most = names.len() - 1,
             }
         };
-        self.groups.counts[group] = 0;
-        for &(_, named) in &ranked[..kept] {
-            self.groups.push(group, named);
-        }
-        bumped.extend(ranked[kept..].iter().map(|&(_, named)| named));
+        self.groups.replace_all(group, &names);
         words
     }
 
@@ -263,7 +271,7 @@ impl PartWriter {
         let group = self.group(cell);
         let fits = match self.groups.position(group, named.name) {
             Some(at) => {
-                self.groups.entries[group * self.groups.room + at] = named.entry;
+                self.groups.replace(group, at, named);
                 true
             }
             None => {
@@ -271,12 +279,13 @@ impl PartWriter {
                 self.groups.push(group, named)
             }
         };
-        let (names, entries) = self.groups.of(group);
-        let solved = fits.then(|| solver.solve(names, entries, header.seed, header.threshold)).flatten();
+        let names = self.groups.of(group);
+        let solved = fits.then(|| solver.solve(names, header.seed, header.threshold)).flatten();
         let mut bumped = Vec::new();
         let words = solved.unwrap_or_else(|| {
-            let extra = if fits { &[] } else { &[named][..] };
-            self.settle(solver, level, group, header, extra, &mut bumped)
+            let extra = (!fits).then_some(named);
+            let names = self.groups.of(group).iter().copied().chain(extra).collect();
+            self.settle(solver, level, group, header, names, &mut bumped)
         });
         self.len -= bumped.len();
         let mut lower = Ok(());
@@ -307,14 +316,12 @@ impl PartWriter {
         cell.is_some_and(|group| self.groups.position(group, name).is_some())
     }
 
-    /// Asks for what a change of this name reads.
-    pub(super) fn prefetch(&self, shape: Shape, name: Digest) {
-        let Level { first, cells } = self.part.levels[0];
-        let group = place(name, 0, cells as usize).cell;
-        prefetch::read(&self.part.lines[shape.line_of(first as usize + group).0]);
-        let (names, entries) = self.groups.of(group);
-        names.iter().step_by(64 / size_of::<Digest>()).for_each(prefetch::read);
-        entries.iter().step_by(64 / size_of::<u32>()).for_each(prefetch::read);
+    /// Asks for what a change of this name in this level reads.
+    pub(super) fn prefetch(&self, shape: Shape, level: usize, name: Digest) {
+        let Level { first, cells } = self.part.levels[level];
+        let cell = first as usize + place(name, level, cells as usize).cell;
+        prefetch::read(&self.part.lines[shape.line_of(cell).0]);
+        self.groups.prefetch(self.group(cell));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -361,6 +368,14 @@ impl PartWriter {
         all[first..first + shape.cell_words].copy_from_slice(&words[..shape.cell_words]);
         (line, all)
     }
+}
+
+/// Of names that come twice the last stays.
+fn keep_last(names: &mut Vec<Named>) {
+    names.reverse();
+    // Stable: equal names are neighbours then, the later one first.
+    names.sort_by_key(|named| named.name);
+    names.dedup_by_key(|named| named.name);
 }
 
 /// Parts made for fewer names stay as large as they are.

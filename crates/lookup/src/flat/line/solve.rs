@@ -6,10 +6,9 @@
 //! other row's pivot, since all earlier pivots were eliminated from it; and what is added to the row
 //! later has higher bits only.
 
-use byname_wire::Digest;
-
 use super::cell::{self, Header};
 use super::eliminate::eliminate;
+use super::part::Named;
 use super::processor::Instructions;
 use super::shape::{ENTRY_BITS_MAX, PLANE_BITS_MAX, Shape, mask};
 
@@ -77,16 +76,16 @@ pub(super) struct System {
 
 impl System {
     #[inline(always)]
-    fn fill<const W: usize>(&mut self, shape: Shape, names: &[Digest], entries: &[u32], seed: u8) {
+    fn fill<const W: usize>(&mut self, shape: Shape, names: &[Named], seed: u8) {
         self.names = names.len();
         let whole = names.len().next_multiple_of(LANES);
         let mut rows = self.rows.each_mut().map(|rows| &mut rows.as_flattened_mut()[..whole]);
         let values = &mut self.values.as_flattened_mut()[..whole];
-        for (i, (name, entry)) in names.iter().zip(entries).enumerate() {
-            for (rows, word) in rows.iter_mut().zip(mask::<W>(shape, *name, seed)) {
+        for (i, named) in names.iter().enumerate() {
+            for (rows, word) in rows.iter_mut().zip(mask::<W>(shape, named.name, seed)) {
                 rows[i] = word;
             }
-            values[i] = u64::from(*entry);
+            values[i] = u64::from(named.entry);
         }
         // What the last names leave of their chunk: rows without effect.
         rows.into_iter().for_each(|rows| rows[names.len()..].fill(0));
@@ -143,19 +142,18 @@ impl Solver {
 
     /// The words of a cell with these names, and thresholds as given: `seed` if it works, or the next
     /// that does; `None`: no seed does.
-    pub(super) fn solve(&mut self, names: &[Digest], entries: &[u32], seed: u8, threshold: u8) -> Option<[u64; 8]> {
-        (0..SEEDS).find_map(|further| self.attempt(names, entries, seed.wrapping_add(further as u8), threshold))
+    pub(super) fn solve(&mut self, names: &[Named], seed: u8, threshold: u8) -> Option<[u64; 8]> {
+        (0..SEEDS).find_map(|further| self.attempt(names, seed.wrapping_add(further as u8), threshold))
     }
 
     /// The words of a cell with this seed, if it works.
-    pub(super) fn attempt(&mut self, names: &[Digest], entries: &[u32], seed: u8, threshold: u8) -> Option<[u64; 8]> {
-        debug_assert_eq!(names.len(), entries.len());
+    pub(super) fn attempt(&mut self, names: &[Named], seed: u8, threshold: u8) -> Option<[u64; 8]> {
         if names.len() > self.shape.plane_bits {
             return None;
         }
         let solved = match self.shape.plane_bits {
-            ..=64 => eliminate::<1>(self, self.instructions, names, entries, seed),
-            _ => eliminate::<2>(self, self.instructions, names, entries, seed),
+            ..=64 => eliminate::<1>(self, self.instructions, names, seed),
+            _ => eliminate::<2>(self, self.instructions, names, seed),
         };
         solved.then(|| {
             cell::pack(
@@ -168,13 +166,8 @@ impl Solver {
 
     /// Solves for the planes: unknowns that are no row's pivot are zero. False: there is no solution.
     #[inline(always)]
-    pub(super) fn eliminate<const W: usize, V: Vectors>(
-        &mut self,
-        names: &[Digest],
-        entries: &[u32],
-        seed: u8,
-    ) -> bool {
-        self.system.fill::<W>(self.shape, names, entries, seed);
+    pub(super) fn eliminate<const W: usize, V: Vectors>(&mut self, names: &[Named], seed: u8) -> bool {
+        self.system.fill::<W>(self.shape, names, seed);
         if !V::reduce::<W>(&mut self.system) {
             return false;
         }
@@ -204,11 +197,13 @@ fn lowest_bit<const W: usize>(row: [u64; W]) -> Option<[u64; W]> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use byname_wire::Digest;
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    fn names(rng: &mut SmallRng, count: usize) -> Vec<Digest> {
-        (0..count).map(|_| Digest { hash: rng.random(), check: rng.random() }).collect()
+    fn names(rng: &mut SmallRng, count: usize, bits: u32) -> Vec<Named> {
+        let digest = |rng: &mut SmallRng| Digest { hash: rng.random(), check: rng.random() };
+        (0..count).map(|_| Named { name: digest(rng), entry: rng.random::<u32>() >> (32 - bits) }).collect()
     }
 
     #[test]
@@ -218,13 +213,12 @@ mod tests {
             let shape = Shape::new(bits);
             let mut solver = Solver::new(shape, Instructions::detect());
             for count in [0, 1, shape.plane_bits / 2, shape.plane_bits] {
-                let names = names(&mut rng, count);
-                let entries: Vec<u32> = names.iter().map(|_| rng.random::<u32>() >> (32 - bits)).collect();
-                let words = solver.solve(&names, &entries, 250, 17).expect("one of 256 seeds works");
+                let names = names(&mut rng, count, bits);
+                let words = solver.solve(&names, 250, 17).expect("one of 256 seeds works");
                 let header = cell::header(shape, &words);
                 assert_eq!(header.threshold, 17);
-                for (name, entry) in names.iter().zip(entries) {
-                    assert_eq!(cell::value(shape, &words, *name, header.seed), entry, "{bits} bits, {count} names");
+                for Named { name, entry } in names {
+                    assert_eq!(cell::value(shape, &words, name, header.seed), entry, "{bits} bits, {count} names");
                 }
             }
         }
@@ -238,11 +232,10 @@ mod tests {
             let [mut portable, mut avx2, mut best] = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512]
                 .map(|instructions| Solver::new(shape, instructions.min(Instructions::detect())));
             for count in (0..=shape.plane_bits).step_by(3).chain([shape.plane_bits; 8]) {
-                let names = names(&mut rng, count);
-                let entries: Vec<u32> = names.iter().map(|_| rng.random::<u32>() >> (32 - bits)).collect();
-                let words = portable.attempt(&names, &entries, count as u8, 9);
-                assert_eq!(avx2.attempt(&names, &entries, count as u8, 9), words, "{bits} bits, {count} names");
-                assert_eq!(best.attempt(&names, &entries, count as u8, 9), words, "{bits} bits, {count} names");
+                let names = names(&mut rng, count, bits);
+                let words = portable.attempt(&names, count as u8, 9);
+                assert_eq!(avx2.attempt(&names, count as u8, 9), words, "{bits} bits, {count} names");
+                assert_eq!(best.attempt(&names, count as u8, 9), words, "{bits} bits, {count} names");
             }
         }
     }
@@ -256,11 +249,10 @@ mod tests {
             let mut solver = Solver::new(shape, Instructions::detect());
             let mut solved = 0;
             for _ in 0..40 {
-                let mut names = names(&mut rng, shape.plane_bits);
+                let mut names = names(&mut rng, shape.plane_bits, bits);
                 // As in a large table: the upper half of the hash is shared by all names of a cell.
-                names.iter_mut().for_each(|name| name.hash &= 0xffff_ffff);
-                let entries = vec![0; names.len()];
-                let works = |seed: &u8| solver.attempt(&names, &entries, *seed, 0).is_some();
+                names.iter_mut().for_each(|named| named.name.hash &= 0xffff_ffff);
+                let works = |seed: &u8| solver.attempt(&names, *seed, 0).is_some();
                 solved += (0..=u8::MAX).filter(works).count();
             }
             let share = f64::from(solved as u32) / (40.0 * 256.0);
@@ -270,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_name_that_comes_twice_is_never_solved() {
-        let name = Digest { hash: 1, check: 2 };
-        assert_eq!(Solver::new(Shape::new(8), Instructions::detect()).solve(&[name, name], &[3, 3], 0, 255), None);
+        let named = Named { name: Digest { hash: 1, check: 2 }, entry: 3 };
+        assert_eq!(Solver::new(Shape::new(8), Instructions::detect()).solve(&[named, named], 0, 255), None);
     }
 }

@@ -230,7 +230,7 @@ impl Table {
         }
         for (i, change) in few.iter().enumerate() {
             if let Some(Change::Set(name, _) | Change::Remove(name)) = few.get(i + AHEAD) {
-                self.parts[self.part(*name)].prefetch(self.maker.shape, *name);
+                self.parts[self.part(*name)].prefetch(self.maker.shape, 0, *name);
             }
             self.change(change);
         }
@@ -292,7 +292,7 @@ impl Table {
             let (Change::Set(name, _) | Change::Remove(name)) = change;
             last.insert(*name, i);
         }
-        let kept = self.parts[part].names().filter(|named| !last.contains_key(&named.name));
+        let kept = self.parts[part].names().filter(|&Named { name, .. }| !last.contains_key(&name));
         let set = changes.iter().enumerate().filter_map(|(i, change)| match change {
             Change::Set(name, entry) if last[name] == i => Some(Named { name: *name, entry: entry.0 }),
             _ => None,

@@ -7,6 +7,7 @@
 mod baselines;
 mod experiments;
 mod flat;
+mod locator;
 mod machine;
 mod peer;
 mod plot;
@@ -40,6 +41,8 @@ enum Experiment {
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
     Flat(flat::Options),
+    /// Forwarding by locator on the trees of a graph.
+    Locator(locator::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
+        Experiment::Locator(options) => locator::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

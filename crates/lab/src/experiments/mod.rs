@@ -28,6 +28,7 @@ mod so_memory;
 mod so_prefetch;
 mod so_start_depth;
 mod table;
+mod tagnet_labels;
 mod updates;
 mod yuan_components;
 mod yuan_level_pulling;
@@ -74,6 +75,7 @@ const ALL: &[&Experiment] = &[
     &concise_messages::EXPERIMENT,
     &concise_setsep::EXPERIMENT,
     &learned_index::EXPERIMENT,
+    &tagnet_labels::EXPERIMENT,
 ];
 
 /// One experiment.

@@ -6,3 +6,5 @@ pub const YUAN: &str = "[Yuan]: two Xeon E5-2630 of 2.3 GHz, 192 GB of DDR3-1333
 pub const SO: &str = "[So]: Xeon (Westmere EP) of 2.0 GHz in an ASR 9000; IRCache names, FIB shaped as URLBlacklist";
 /// [Concise §6.1].
 pub const CONCISE: &str = "[Concise]: Core i7-4770 of 3.4 GHz, 4 cores, 8 MB of cache, DDR3-1600";
+/// [TagNet §3.3, §4].
+pub const TAGNET: &str = "[TagNet]: two Xeon E5-2670 v3 of 2.3 GHz, 24 cores, 64 GB; AS-level graph of 29 June 2012";

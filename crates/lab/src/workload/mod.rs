@@ -7,6 +7,7 @@
 
 mod choice;
 mod components;
+pub mod graph;
 mod list;
 mod made;
 mod names;

@@ -210,6 +210,23 @@ mod tests {
             assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);
         }
     }
+
+    /// Octets that nobody checked are no name, but are read within their bounds.
+    #[test]
+    fn a_component_that_ends_beyond_its_name_is_cut_off() {
+        let key = NameHashKey::with_function(HashFunction::Aes, tests::SECRET);
+        let octets = [8, 1, 7, 8, 14, 1];
+        let names = [&octets[..], &octets[..3], &octets[..2], &octets[..1], &octets[..], &octets, &octets, &octets]
+            .map(NameRef::from_checked);
+        let (mut burst, mut alone) = (vec![PrefixHashes::default(); names.len()], PrefixHashes::default());
+        PrefixHashes::fill_burst(&key, &names, &mut burst);
+        for (name, together) in names.iter().zip(&burst) {
+            alone.fill_portable(&key, *name);
+            assert_eq!((together.len, &together.end[..=alone.len]), (alone.len, &alone.end[..=alone.len]));
+            assert_eq!(together.digest[..=alone.len], alone.digest[..=alone.len]);
+        }
+    }
+
     /// What [`aes_octets_burst`] falls back to where there is no VAES.
     #[test]
     fn aes_instructions_alone_give_octets_the_same_digests() {

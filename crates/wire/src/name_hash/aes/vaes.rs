@@ -61,24 +61,7 @@ fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [
     if let (Ok(names), Ok(out)) =
         (<&[NameRef<'_>; TOGETHER]>::try_from(names), <&mut [_; TOGETHER]>::try_from(&mut *out))
     {
-        let step = |at: [usize; TOGETHER]| {
-            let mut ends = [0; TOGETHER];
-            for i in 0..TOGETHER {
-                ends[i] = at[i] + octets_of_short(&names[i].value()[at[i]..])?;
-            }
-            Some(ends)
-        };
-        let (mut at, mut components) = ([0; TOGETHER], 0);
-        while components < components_max
-            && let Some(ends) = step(at)
-        {
-            components += 1;
-            for (out, end) in out.iter_mut().zip(ends) {
-                out.end[components] = end as u16;
-            }
-            at = ends;
-        }
-        heads = at.map(|octets| Head { components, octets });
+        heads = heads_in_step(components_max, names, out);
     }
     // What is left: the longer ones' rest, and names too few to be walked in step.
     for ((name, out), Head { components, octets }) in names.iter().zip(out).zip(&mut heads) {
@@ -91,6 +74,50 @@ fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [
         }
     }
     heads
+}
+
+/// As many components as each of these names has, and none that is more than a block.
+#[inline]
+fn heads_in_step(
+    components_max: usize,
+    names: &[NameRef<'_>; TOGETHER],
+    out: &mut [PrefixHashes; TOGETHER],
+) -> [Head; TOGETHER] {
+    let values = names.map(|name| name.value());
+    if values.iter().any(|value| value.len() < 2) {
+        return Default::default();
+    }
+    let starts = values.map(|value| value.as_ptr());
+    // The last place where a component's type and length may be.
+    let lasts = values.map(|value| value.as_ptr().wrapping_add(value.len() - 2));
+    let mut at = starts;
+    let mut components = 0;
+    'walk: while components < components_max {
+        let mut ends = at;
+        for i in 0..TOGETHER {
+            if at[i] > lasts[i] {
+                break 'walk;
+            }
+            // SAFETY: two octets from `at` on are within the value, by the line above.
+            let header = u16::from_le(unsafe { at[i].cast::<u16>().read_unaligned() });
+            if header > 0x0eff || header as u8 > 252 {
+                break 'walk;
+            }
+            ends[i] = at[i].wrapping_add(2 + usize::from(header >> 8));
+        }
+        components += 1;
+        for i in 0..TOGETHER {
+            out[i].end[components] = (ends[i] as usize - starts[i] as usize) as u16;
+        }
+        at = ends;
+    }
+    let at: [usize; TOGETHER] = std::array::from_fn(|i| at[i] as usize - starts[i] as usize);
+    // Whether a component ends within its name is asked once, of the last: those before it do, for
+    // it begins there.
+    std::array::from_fn(|i| match at[i] <= values[i].len() {
+        true => Head { components, octets: at[i] },
+        false => Head { components: components - 1, octets: out[i].end[components - 1].into() },
+    })
 }
 
 #[inline]

@@ -45,6 +45,15 @@ struct Lookups {
     name_bytes: f64,
 }
 
+/// One turn of one table, see [`measure_in_turn`].
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    /// Of a lookup, hashing included.
+    pub ns_per_lookup: f64,
+    /// Of parsing and hashing alone.
+    pub hash_ns_per_lookup: f64,
+}
+
 /// What changes found, of one engine.
 #[derive(Default)]
 struct Updates {
@@ -79,12 +88,7 @@ pub fn measure_all(
 ) -> anyhow::Result<Vec<Record>> {
     let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
     refuse_impossible(options, &engines)?;
-    let reading = progress.spinner("making the rules");
-    let workload = workload::open(&options.workload, options.rules, options.components, options.seed)?;
-    reading.finish_and_clear();
-    let mut random = Random::new(options.seed);
-    let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
-    let run = Run { options, progress, key, workload };
+    let run = Run::open(options, progress)?;
 
     let on_pages = engines.iter().filter(|engine| engine.chooses_pages);
     let estimate = on_pages.map(|engine| engine.bytes_per_rule * run.workload.rules()).sum();
@@ -112,6 +116,49 @@ pub fn measure_all(
     Ok(records)
 }
 
+/// Measures tables of different rules in turn, which are all there at once: for each of `runs`, as
+/// many turns as it has repetitions (all have the same number).
+///
+/// # Errors
+/// As `measure_all`.
+pub fn measure_in_turn(runs: &[Options], choice: &NameChoice, progress: Progress) -> anyhow::Result<Vec<Vec<Turn>>> {
+    let turns = runs.iter().map(|options| options.repetitions).min().unwrap_or(0);
+    let mut ready = Vec::new();
+    for options in runs {
+        let engine = engine::find(&options.engine)?;
+        refuse_impossible(options, &[engine])?;
+        let run = Run::open(options, progress)?;
+        ready.push((run.build(engine)?, run.names(choice)?, run));
+    }
+    let mut readers: Vec<_> =
+        ready.iter().map(|(_, names, run)| [Reader::new(names, &run.key, run.options.burst, 0)]).collect();
+    let mut found = vec![Vec::new(); runs.len()];
+    let bar = progress.bar("looking up in turn", turns.into());
+    for _ in 0..turns {
+        for (((bench, _, run), reader), found) in ready.iter().zip(&mut readers).zip(&mut found) {
+            let (fib, duration) = (&*bench.built.fib, run.repetition());
+            // What the other tables' turns have put into the caches goes out of them again.
+            lookups_per_s(reader, fib, duration / 4);
+            found.push(Turn {
+                ns_per_lookup: 1e9 / lookups_per_s(reader, fib, duration),
+                hash_ns_per_lookup: 1e9 / rate_of_all(reader, duration / 2, |reader| reader.hash(fib)),
+            });
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(found)
+}
+
+/// Lookups a second of all readers.
+fn lookups_per_s(readers: &mut [Reader<'_>], fib: &dyn PrefixFib, duration: Duration) -> f64 {
+    rate_of_all(readers, duration, |reader| {
+        let names = reader.look_up(fib).len();
+        black_box(reader.answers());
+        names
+    })
+}
+
 fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<()> {
     cores::ensure_enough(options.threads, "so many readers (--threads)")?;
     if options.updates || options.updates_per_s.is_some() {
@@ -130,7 +177,16 @@ fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<(
     Ok(())
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
+        let reading = progress.spinner("making the rules");
+        let workload = workload::open(&options.workload, options.rules, options.components, options.seed)?;
+        reading.finish_and_clear();
+        let mut random = Random::new(options.seed);
+        let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
+        Ok(Run { options, progress, key, workload })
+    }
+
     fn build(&self, engine: &'static Engine) -> anyhow::Result<Bench> {
         let rules = self.workload.rules();
         let setup = Setup {
@@ -167,21 +223,13 @@ impl Run<'_> {
         let reader = |thread| Reader::new(&names, &self.key, options.burst, start_of(thread));
         let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
         let mut rates = vec![Vec::new(); benches.len()];
-        let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
-            let fib = &*bench.built.fib;
-            rate_of_all(readers, duration, |reader| {
-                let names = reader.look_up(fib).len();
-                black_box(reader.answers());
-                names
-            })
-        };
         for bench in benches {
             // The first round finds caches and the processor's clock cold.
-            round(&mut readers, bench, step / 2);
+            lookups_per_s(&mut readers, &*bench.built.fib, step / 2);
         }
         for _ in 0..options.repetitions {
             for (bench, rates) in benches.iter().zip(&mut rates) {
-                rates.push(round(&mut readers, bench, step));
+                rates.push(lookups_per_s(&mut readers, &*bench.built.fib, step));
             }
         }
         let mut found = Vec::new();

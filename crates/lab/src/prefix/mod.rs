@@ -27,6 +27,7 @@ mod tests;
 mod updates;
 
 pub use engines::ENGINES;
+pub use measure::{Turn, measure_in_turn};
 pub use options::{Hash, Options, Prefetch, Strategy};
 pub use record::Record;
 

@@ -86,7 +86,9 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
     let reservation = Reservation::take(options.pages, reserved, options.reserve.is_none())?;
     let mut benches = engines.iter().map(|engine| run.build(*engine)).collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(reservation) = &reservation {
-        reservation.trim()?;
+        // The machine's own rate is measured on a table of the same size.
+        let largest = benches.iter().map(|bench| bench.built.table.asked().memory_bytes()).max().unwrap_or(0);
+        reservation.trim(largest as u64)?;
     }
     let found = run.look_up(&benches);
     let changed = benches.iter_mut().map(|bench| run.change(bench)).collect::<anyhow::Result<Vec<_>>>()?;

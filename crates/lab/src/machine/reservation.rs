@@ -17,6 +17,7 @@ const MEMORY_SHARE: f64 = 0.75;
 /// Reserved pages. Given back when dropped, and when the program is interrupted.
 pub struct Reservation {
     folder: PathBuf,
+    page_bytes: u64,
     /// Pages reserved when we came.
     before: u64,
     signals: Handle,
@@ -35,7 +36,7 @@ impl Reservation {
         let missing = wanted.saturating_sub(free).min(bound / page_bytes);
         let before = read(&folder, "nr_hugepages")?;
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-        let reservation = Reservation { folder: folder.clone(), before, signals: signals.handle() };
+        let reservation = Reservation { folder: folder.clone(), page_bytes, before, signals: signals.handle() };
         thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
                 // Pages in use go back when the process ends.
@@ -58,10 +59,13 @@ impl Reservation {
         Ok(Some(reservation))
     }
 
-    /// Gives back pages that nobody uses.
-    pub fn trim(&self) -> anyhow::Result<()> {
-        let used = read(&self.folder, "nr_hugepages")?.saturating_sub(read(&self.folder, "free_hugepages")?);
-        write(&self.folder, used.max(self.before))
+    /// Gives back pages that nobody uses, and that a table of `bytes` will not need when what uses
+    /// pages now is gone.
+    pub fn trim(&self, bytes: u64) -> anyhow::Result<()> {
+        let all = read(&self.folder, "nr_hugepages")?;
+        let used = all.saturating_sub(read(&self.folder, "free_hugepages")?);
+        let kept = used.max(bytes.div_ceil(self.page_bytes));
+        write(&self.folder, kept.max(self.before))
     }
 }
 

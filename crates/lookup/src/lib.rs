@@ -9,6 +9,7 @@ mod bucket;
 mod count;
 pub mod entry;
 pub mod flat;
+mod instructions;
 pub mod locator;
 pub mod memory;
 pub mod oracle;
@@ -20,6 +21,7 @@ pub mod update;
 
 pub use entry::EntryId;
 pub use flat::FlatFib;
+pub use instructions::Instructions;
 pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};
 pub use tagset::TagsetFib;

@@ -1,6 +1,8 @@
 //! How control halves take changes and hand them to query halves.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -95,4 +97,31 @@ pub trait Control<K> {
     /// Frees what removed rules held; to be called when every reader has passed a quiescent
     /// point since the last [`Control::apply`].
     fn reclaim(&mut self);
+}
+
+/// Refuses a batch with which a table of `rules` rules would at any moment have more than `rules_max`.
+pub(crate) fn check_room<K: Eq + Hash>(
+    changes: &[Change<K>],
+    mut rules: usize,
+    rules_max: usize,
+    contains: impl Fn(&K) -> bool,
+) -> Result<(), BuildError> {
+    let sets = changes.iter().filter(|change| matches!(change, Change::Set(..))).count();
+    if rules + sets <= rules_max {
+        return Ok(());
+    }
+    let mut present = HashMap::new();
+    for change in changes {
+        let (Change::Set(key, _) | Change::Remove(key)) = change;
+        let present = present.entry(key).or_insert_with(|| contains(key));
+        let sets = matches!(change, Change::Set(..));
+        match (*present, sets) {
+            (false, true) if rules >= rules_max => return Err(BuildError::Full { rules }),
+            (false, true) => rules += 1,
+            (true, false) => rules -= 1,
+            _ => {}
+        }
+        *present = sets;
+    }
+    Ok(())
 }

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::part::Named;
-use super::processor::Instructions;
 use super::solve::{Portable, Solver};
+use crate::instructions::Instructions;
 
 /// As [`Solver::eliminate`], by the instructions given, which this processor must have.
 #[inline]

@@ -40,7 +40,6 @@ mod shape;
 mod solve;
 mod table;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use byname_wire::Digest;
@@ -49,11 +48,11 @@ use self::table::{Maker, PART_NAMES_MAX, Table, build_all};
 use super::FlatFib;
 use crate::entry::EntryId;
 use crate::memory::Pages;
-use crate::update::{BuildError, Change, Control, Update};
+use crate::update::{self, BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoad, bulk_load};
-pub use self::processor::Instructions;
 pub use self::replica::{LineFlips, Misfit, PartImage, Replica, Written};
+pub use crate::instructions::Instructions;
 
 /// How a table is made.
 #[derive(Debug, Clone)]
@@ -155,34 +154,12 @@ impl LineRetrieval {
 
     /// Refuses a batch that cannot be applied as a whole.
     fn check(&self, changes: &[Change<Digest>]) -> Result<(), BuildError> {
-        let sets = changes.iter().filter_map(|change| match change {
+        let mut sets = changes.iter().filter_map(|change| match change {
             Change::Set(_, entry) => Some(*entry),
             Change::Remove(_) => None,
         });
-        sets.clone().try_for_each(|entry| check_entry(&self.options, entry))?;
-        if self.table.len() + sets.count() > self.options.names_max {
-            return self.check_room(changes);
-        }
-        Ok(())
-    }
-
-    /// Counts names through the batch.
-    fn check_room(&self, changes: &[Change<Digest>]) -> Result<(), BuildError> {
-        let mut names = self.table.len();
-        let mut present = HashMap::new();
-        for change in changes {
-            let (Change::Set(name, _) | Change::Remove(name)) = change;
-            let present = present.entry(*name).or_insert_with(|| self.table.contains(*name));
-            let sets = matches!(change, Change::Set(..));
-            match (*present, sets) {
-                (false, true) if names >= self.options.names_max => return Err(BuildError::Full { rules: names }),
-                (false, true) => names += 1,
-                (true, false) => names -= 1,
-                _ => {}
-            }
-            *present = sets;
-        }
-        Ok(())
+        sets.try_for_each(|entry| check_entry(&self.options, entry))?;
+        update::check_room(changes, self.table.len(), self.options.names_max, |name| self.table.contains(*name))
     }
 }
 

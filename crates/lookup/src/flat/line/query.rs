@@ -7,10 +7,11 @@ use byname_wire::Digest;
 
 use super::cell::{self, Header};
 use super::changes::{Changes, Question};
-use super::processor::{self, Instructions};
+use super::processor;
 use super::shape::{LEVELS, Shape, first_place, lower_place, mask, part_of};
 use crate::entry::EntryId;
 use crate::flat::{BURST_MAX, FlatFib};
+use crate::instructions::Instructions;
 use crate::memory::{Line, Lines};
 use crate::prefetch;
 use crate::sync::Ordering;

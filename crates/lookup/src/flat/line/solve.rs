@@ -9,8 +9,8 @@
 use super::cell::{self, Header};
 use super::eliminate::eliminate;
 use super::part::Named;
-use super::processor::Instructions;
 use super::shape::{ENTRY_BITS_MAX, PLANE_BITS_MAX, Shape, mask};
+use crate::instructions::Instructions;
 
 /// Words that are worked on together.
 pub(super) const LANES: usize = 8;

@@ -1,5 +1,7 @@
 //! The table as a whole: against the oracle's map, and what it costs.
 
+use std::collections::HashMap;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 

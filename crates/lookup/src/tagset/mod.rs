@@ -10,6 +10,8 @@
 //! with the same filter the one with the smallest list of tags. So every router chooses alike,
 //! whatever its engine.
 
+pub mod rare_tag;
+
 use std::ops::ControlFlow;
 
 use byname_wire::tagset::{Filter, TagDigest};

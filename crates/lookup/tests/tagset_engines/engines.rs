@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use byname_lookup::oracle::TagsetOracle;
-use byname_lookup::{BuildError, Change, Control, TagsetFib, Update};
+use byname_lookup::tagset::rare_tag::{Options, RareTag};
+use byname_lookup::{BuildError, Change, Control, Instructions, Pages, TagsetFib, Update};
 use byname_wire::Descriptor;
 
 pub type Engine = Box<dyn Control<Descriptor, Query = dyn TagsetFib> + Send>;
@@ -40,7 +41,28 @@ pub const ALL: &[Kind] = &[
         steps_max: u32::MAX,
         build: || Box::new(TagsetOracle::new()),
     },
+    rare_tag("rare_tag", u32::MAX, || build_rare_tag(Options { steps_max: u32::MAX, ..Options::default() })),
+    rare_tag("rare_tag, AVX2", u32::MAX, || build_rare_tag(split_early(Instructions::Avx2))),
+    rare_tag("rare_tag, portable", u32::MAX, || build_rare_tag(split_early(Instructions::Portable))),
+    rare_tag("rare_tag, nodes split early", u32::MAX, || build_rare_tag(split_early(Instructions::Avx512))),
+    rare_tag("rare_tag, 300 steps", 300, || {
+        build_rare_tag(Options { steps_max: 300, pages: Pages::Small, ..Options::default() })
+    }),
 ];
+
+const fn rare_tag(name: &'static str, steps_max: u32, build: fn() -> Engine) -> Kind {
+    Kind { name, keeps: Keeps::Tags, entry_max: u32::MAX, steps_max, build }
+}
+
+/// Children for every two members of a node that share a tag.
+fn split_early(instructions: Instructions) -> Options {
+    let options = Options { steps_max: u32::MAX, pages: Pages::Small, ..Options::default() };
+    Options { members_max: 1, children_min: 2, instructions, ..options }
+}
+
+fn build_rare_tag(options: Options) -> Engine {
+    Box::new(RareTag::new(0x5851_f42d_4c95_7f2d, &options).expect("a little memory"))
+}
 
 /// An engine and the query half that its readers would have.
 pub struct Subject {

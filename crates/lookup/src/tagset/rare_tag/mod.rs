@@ -1,0 +1,203 @@
+//! Subset match by the rarest tag. byname's own engine for tag sets, and its default.
+//!
+//! A descriptor can be a subset of a packet's tags only if each of its tags is one of them: so is any
+//! one that it is indexed under. We take its rarest, for that is in few other descriptors, and in few
+//! packets.
+//!
+//! **Nodes.** The descriptors with the same *index tag* are a node (`node`), to which a directory leads
+//! (`directory`). Their next rarest tags lie side by side, a *column*, and are looked at sixteen at a
+//! time against a bitmap of the packet's tags (`processor`). One in some twenty to fifty is among them,
+//! and its row, with the other tags and the entry, is compared. Where many descriptors of a node share
+//! their next rarest tag, too, that tag has one element of the column and a node of its own, a
+//! *child*, to any depth.
+//!
+//! **A packet** asks the directory for each of its tags and walks the nodes found (`query`). The lines
+//! of a burst's tags and nodes are on their way while others are looked at. For the largest subset,
+//! members of a node are ordered by their number of tags, and those whose tags could not set as many
+//! bits as the best has are left out, as are children that have no larger ones below [TagNet §3.1.4].
+//!
+//! **Filters alone.** The tags that any descriptor has are *known*, and those that a filter holds are
+//! found by their positions (`known`); then the packet is walked as if it had these. A descriptor's
+//! filter is a subset of the packet's if and only if the bits of each of its tags are, and all its tags
+//! are known: so the answer is that of comparing filters, false positives included.
+//!
+//! **Changes** (`changes`). A node that gains or loses a descriptor is written anew, and one word makes
+//! readers find it in place of the old; replacing an entry is one store. The old block is used again
+//! after [`Control::reclaim`]. So there is no second layer and nothing to merge, readers
+//! never wait, and nothing but a full part of the directory, one of 256, makes the writer pause. The
+//! control half keeps how many descriptors each tag has, and no descriptors: they are found again as
+//! packets find them. What was rare when a descriptor came need not be later; it is found all the same,
+//! and a table made at once (`load`) knows all counts from the beginning.
+//!
+//! **Limits.** A step is a tag looked up or tried, an element of a column, a row or a child; no packet
+//! takes more than [`Options::steps_max`]. What a stranger can do: the directory's hash is keyed, so he
+//! cannot crowd a line. Descriptors that share a tag are in its node only if it was their rarest, so
+//! that a node is large only where each of few tags is in at least as many descriptors. He can make
+//! tags that share their first three positions, and the bucket of known tags long that packets with
+//! those bits in their filters, and no tags, have to try: that costs them steps, and his descriptors
+//! count against [`Options::descriptors_max`].
+//!
+//! Differs: [TagNet §3] walks a trie of the filters' bits. Tables of many tags share few bits, and the
+//! walk explodes; its paper rules out inverted indexes for filters, which have but 192 elements
+//! [TagNet §2.4], and packets that carry digests bring the large universe back. Set-containment joins
+//! index by rare elements: PRETTI+ in an inverted index, FreshJoin (2019) by the two rarest; TagMatch
+//! partitions filters by common bits. Here the depth follows the data, elements are compared and not
+//! signatures, and descriptors change while packets are matched.
+//!
+//! Cost: 4 bytes for each tag of a descriptor, 4 for its entry, some 40 for each index tag.
+
+mod arena;
+mod changes;
+mod counts;
+mod directory;
+mod known;
+mod load;
+mod node;
+mod packet;
+mod processor;
+mod query;
+
+use std::sync::Arc;
+
+use byname_wire::tagset::Descriptor;
+
+use self::arena::Arena;
+use self::counts::Counts;
+use self::directory::{DirectoryWriter, Mixer};
+use self::known::Known;
+use self::node::{Limits, Node};
+use self::query::{Query, Shared};
+use crate::instructions::Instructions;
+use crate::memory::Pages;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tagset::TagsetFib;
+use crate::update::{self, BuildError, Change, Control, Update};
+
+/// How a table is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Most descriptors.
+    pub descriptors_max: usize,
+    /// Most steps of the [`Walk`](super::Walk) for one packet.
+    pub steps_max: u32,
+    /// Pages of the query half.
+    pub pages: Pages,
+    /// Members of a node above which those that share their rarest further tag become children.
+    pub members_max: usize,
+    /// How many members must share it.
+    pub children_min: usize,
+    /// What queries are computed with, if this processor has it: less is for tests.
+    pub instructions: Instructions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            descriptors_max: 1 << 28,
+            steps_max: 1 << 16,
+            pages: Pages::default(),
+            members_max: 64,
+            children_min: 8,
+            instructions: Instructions::detect(),
+        }
+    }
+}
+
+/// The control half: one writer.
+///
+/// Readers that have an old query half when [`Update::Replace`] gives a new one must change before
+/// the next [`Control::apply`].
+pub struct RareTag {
+    options: Options,
+    limits: Limits,
+    counts: Counts,
+    len: usize,
+    arena: Arena,
+    directory: DirectoryWriter,
+    shared: Arc<Shared>,
+    query: Arc<Query>,
+    /// The node that is being changed: kept for its memory.
+    scratch: Node,
+}
+
+impl RareTag {
+    /// An empty table for packets whose tags are mixed under `secret`.
+    ///
+    /// # Errors
+    /// If the kernel refuses memory on such pages.
+    pub fn new(secret: u64, options: &Options) -> Result<Self, BuildError> {
+        let arena = Arena::new(options.pages)?;
+        let directory = DirectoryWriter::new(0, options.pages)?;
+        let shared = Arc::new(Shared {
+            chunks: arena.chunks().clone(),
+            known: Known::new(),
+            empty: AtomicU64::new(0),
+            blocks_bytes: AtomicU64::new(0),
+            mixer: Mixer::new(secret),
+        });
+        let limits = Limits { members: options.members_max, together: options.children_min.max(1) };
+        let query = query_of(&shared, &directory, options);
+        let (options, scratch) = (options.clone(), Node::default());
+        Ok(RareTag { options, limits, counts: Counts::default(), len: 0, arena, directory, shared, query, scratch })
+    }
+
+    /// Descriptors in the table.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Memory of the control half alone, in bytes.
+    pub fn control_bytes(&self) -> usize {
+        size_of::<Self>() + self.counts.memory_bytes()
+    }
+
+    /// Has new readers find all that was done.
+    fn publish(&mut self) {
+        self.query = query_of(&self.shared, &self.directory, &self.options);
+    }
+}
+
+fn query_of(shared: &Arc<Shared>, directory: &DirectoryWriter, options: &Options) -> Arc<Query> {
+    Arc::new(Query {
+        shared: shared.clone(),
+        directory: directory.directory().clone(),
+        steps_max: options.steps_max,
+        instructions: options.instructions.min(Instructions::detect()),
+    })
+}
+
+impl Control<Descriptor> for RareTag {
+    type Query = dyn TagsetFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        self.query.clone()
+    }
+
+    fn apply(&mut self, changes: &[Change<Descriptor>]) -> Result<Update<Self::Query>, BuildError> {
+        update::check_room(changes, self.len, self.options.descriptors_max, |descriptor| {
+            self.contains(descriptor.tags())
+        })?;
+        self.arena.reserve(self.len)?;
+        let mut replaced = false;
+        for change in changes {
+            match change {
+                Change::Set(descriptor, entry) => replaced |= self.set(descriptor.tags(), *entry),
+                Change::Remove(descriptor) => self.remove(descriptor.tags()),
+            }
+        }
+        self.shared.blocks_bytes.store(self.arena.memory_bytes() as u64, Ordering::Relaxed);
+        if replaced {
+            self.publish();
+        }
+        Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
+    }
+
+    fn reclaim(&mut self) {
+        self.arena.reclaim();
+    }
+}

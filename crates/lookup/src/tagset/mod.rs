@@ -11,6 +11,7 @@
 //! whatever its engine.
 
 pub mod rare_tag;
+pub mod trie;
 
 use std::ops::ControlFlow;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::tagset::rare_tag::{Options, RareTag};
+use byname_lookup::tagset::trie::{self, Chains, Descent, Layout, Prunings, TagTrie};
 use byname_lookup::{BuildError, Change, Control, Instructions, Pages, TagsetFib, Update};
 use byname_wire::Descriptor;
 
@@ -48,7 +49,41 @@ pub const ALL: &[Kind] = &[
     rare_tag("rare_tag, 300 steps", 300, || {
         build_rare_tag(Options { steps_max: 300, pages: Pages::Small, ..Options::default() })
     }),
+    trie("trie", u32::MAX, || build_trie(unlimited(512))),
+    // Lists that soon become tries, and tries that are merged all the time.
+    trie("trie, lists of 3", u32::MAX, || build_trie(unlimited(3))),
+    trie("trie, chains kept", u32::MAX, || {
+        build_trie(trie::Options {
+            chains: Chains::Kept,
+            layout: Layout::SiblingOrder,
+            descent: Descent::LastSibling,
+            prunings: Prunings { by_weight: true, by_rest: false, by_best: true },
+            ..unlimited(3)
+        })
+    }),
+    trie("trie, chains removed", u32::MAX, || {
+        let prunings = Prunings { by_weight: false, by_rest: true, by_best: false };
+        build_trie(trie::Options { chains: Chains::Removed, prunings, ..unlimited(8) })
+    }),
+    trie("trie, nothing pruned or permuted", u32::MAX, || {
+        let prunings = Prunings { by_weight: false, by_rest: false, by_best: false };
+        build_trie(trie::Options { permute: false, prunings, ..unlimited(8) })
+    }),
+    trie("trie, 20 steps", 20, || build_trie(trie::Options { steps_max: 20, ..unlimited(8) })),
 ];
+
+const fn trie(name: &'static str, steps_max: u32, build: fn() -> Engine) -> Kind {
+    Kind { name, keeps: Keeps::Filters, entry_max: trie::ENTRIES_MAX - 1, steps_max, build }
+}
+
+/// A trie with lists of so many descriptors.
+fn unlimited(list_max: usize) -> trie::Options {
+    trie::Options { steps_max: u32::MAX, list_max, ..trie::Options::default() }
+}
+
+fn build_trie(options: trie::Options) -> Engine {
+    Box::new(TagTrie::new(&options).expect("a little memory"))
+}
 
 const fn rare_tag(name: &'static str, steps_max: u32, build: fn() -> Engine) -> Kind {
     Kind { name, keeps: Keeps::Tags, entry_max: u32::MAX, steps_max, build }

@@ -92,8 +92,8 @@ impl Known {
         }
     }
 
-    /// Finds the known tags that a filter holds, and puts them into `found`, ascending. Returns how
-    /// many were tried, at most `steps_max`, and whether there may be more.
+    /// Finds the known tags that a filter holds, and puts them into `found`, ascending. Returns the
+    /// steps taken, one for each column of tags tried, and whether these were too few.
     #[inline(always)]
     pub(super) fn held<L: Lanes>(
         &self,
@@ -114,7 +114,7 @@ impl Known {
                     if count == 0 {
                         continue;
                     }
-                    chunks.block(block).prefetch(0, 2);
+                    chunks.block(block).prefetch(0, count / COLUMN_MAX + 1);
                     waiting[len] = word;
                     len += 1;
                     if len == AHEAD {
@@ -191,8 +191,9 @@ impl Search<'_> {
     fn all<L: Lanes>(&mut self, buckets: &[u64]) -> bool {
         for (count, block) in buckets.iter().map(|word| unpack(*word)) {
             let block = self.chunks.block(block);
-            let tried = count.min(self.steps_max - self.steps);
-            self.steps += tried;
+            let columns = count.div_ceil(COLUMN_MAX).min(self.steps_max - self.steps);
+            self.steps += columns;
+            let tried = count.min(columns * COLUMN_MAX);
             for from in (0..tried).step_by(COLUMN_MAX) {
                 let mut held = L::held(Column::of(block, from, (tried - from).min(COLUMN_MAX)), self.parts);
                 while held != 0 {

@@ -6,8 +6,8 @@
 //!
 //! **Nodes.** The descriptors with the same *index tag* are a node (`node`), to which a directory leads
 //! (`directory`). Their next rarest tags lie side by side, a *column*, and are looked at sixteen at a
-//! time against a bitmap of the packet's tags (`processor`). One in some twenty to fifty is among them,
-//! and its row, with the other tags and the entry, is compared. Where many descriptors of a node share
+//! time against a bitmap of the packet's tags (`processor`). Of the few that are among them the row,
+//! with the other tags and the entry, is compared. Where many descriptors of a node share
 //! their next rarest tag, too, that tag has one element of the column and a node of its own, a
 //! *child*, to any depth.
 //!
@@ -29,8 +29,8 @@
 //! packets find them. What was rare when a descriptor came need not be later; it is found all the same,
 //! and a table made at once (`load`) knows all counts from the beginning.
 //!
-//! **Limits.** A step is a tag looked up or tried, an element of a column, a row or a child; no packet
-//! takes more than [`Options::steps_max`]. What a stranger can do: the directory's hash is keyed, so he
+//! **Limits.** A step is a tag looked up, an element of a column, a row or a child, or up to sixteen
+//! known tags tried; no packet takes more than [`Options::steps_max`]. What a stranger can do: the directory's hash is keyed, so he
 //! cannot crowd a line. Descriptors that share a tag are in its node only if it was their rarest, so
 //! that a node is large only where each of few tags is in at least as many descriptors. He can make
 //! tags that share their first three positions, and the bucket of known tags long that packets with
@@ -82,9 +82,9 @@ pub struct Options {
     pub steps_max: u32,
     /// Pages of the query half.
     pub pages: Pages,
-    /// Members of a node above which those that share their rarest further tag become children.
+    /// Members of a node above which those that share their rarest further tag become a child.
     pub members_max: usize,
-    /// How many members must share it.
+    /// How many members a child has at first. More make fewer nodes, and longer columns.
     pub children_min: usize,
     /// What queries are computed with, if this processor has it: less is for tests.
     pub instructions: Instructions,
@@ -96,8 +96,8 @@ impl Default for Options {
             descriptors_max: 1 << 28,
             steps_max: 1 << 16,
             pages: Pages::default(),
-            members_max: 64,
-            children_min: 8,
+            members_max: 16,
+            children_min: 2,
             instructions: Instructions::detect(),
         }
     }
@@ -201,3 +201,6 @@ impl Control<Descriptor> for RareTag {
         self.arena.reclaim();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

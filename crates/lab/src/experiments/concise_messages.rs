@@ -4,8 +4,8 @@
 //! are sent, with their sequence numbers and seals, one change in each or many, and the same entropy.
 
 use byname_lookup::EntryId;
-use byname_lookup::flat::message::Sender;
-use byname_lookup::flat::othello::{self, Network, NetworkChange, Sent};
+use byname_lookup::flat::message::{Sender, Sent};
+use byname_lookup::flat::othello::{self, Network, NetworkChange};
 use byname_wire::Digest;
 
 use super::{Context, Experiment, Needs, Table, counting, table};
@@ -107,7 +107,7 @@ fn measure(names: u64, action_bits: u32, batch: usize) -> anyhow::Result<[Sent; 
     let options = othello::Options { entry_bits: action_bits, ..Default::default() };
     let mut network = Network::construct(options, &digests, &[&entries])?;
     let mut sender = Sender::new(counting::KEY, MESSAGE_OCTETS);
-    network.feed_whole(0, &mut sender, |_| ());
+    network.feed_whole(0, &mut sender, &mut |_| ());
     let set = |i: u64, entry: EntryId| NetworkChange::Set(name(i), [entry].into());
     let added = (names..names + CHANGES).map(|i| set(i, entry(i))).collect::<Vec<_>>();
     let altered = (0..CHANGES).map(|i| set(i * (names / CHANGES), entry(i + 1))).collect::<Vec<_>>();
@@ -115,7 +115,7 @@ fn measure(names: u64, action_bits: u32, batch: usize) -> anyhow::Result<[Sent; 
         let mut all = Sent::default();
         for changes in changes.chunks(batch) {
             network.apply(changes)?;
-            let sent = network.feed(0, &mut sender, |_| ());
+            let sent = network.feed(0, &mut sender, &mut |_| ());
             all.changes += sent.changes;
             all.change_octets += sent.change_octets;
             all.entropy_bits += sent.entropy_bits;

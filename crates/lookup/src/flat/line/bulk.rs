@@ -27,7 +27,8 @@ pub struct BulkLoad<'a> {
 /// the last counts.
 ///
 /// # Errors
-/// If an entry has more bits than the options say, or the kernel refuses memory on such pages.
+/// If an entry has more bits than the options say, the kernel refuses memory on such pages, or the
+/// digests are not those of a keyed hash: [`BuildError::Skewed`].
 pub fn bulk_load<I: Iterator<Item = (Digest, EntryId)>>(
     options: &Options,
     source: impl Fn() -> I,

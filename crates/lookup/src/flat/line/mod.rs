@@ -31,6 +31,7 @@ mod bulk;
 mod cell;
 mod changes;
 mod eliminate;
+mod feed;
 mod part;
 mod processor;
 mod publisher;
@@ -51,7 +52,7 @@ use crate::memory::Pages;
 use crate::update::{self, BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoad, bulk_load};
-pub use self::replica::{LineFlips, Misfit, PartImage, Replica, Written};
+pub use self::replica::Replica;
 pub use crate::instructions::Instructions;
 
 /// How a table is made.
@@ -102,15 +103,15 @@ impl LineRetrieval {
     pub fn new(options: &Options) -> Self {
         let mut maker = Maker::new(options);
         let mut parts = Vec::new();
-        maker.make(1, Vec::new(), 0, &mut parts);
+        maker.make(1, Vec::new(), 0, &mut parts).expect("a few lines from the heap");
         LineRetrieval { options: options.clone(), table: Table::new(maker, parts) }
     }
 
     /// A table of these names; of one that comes twice the last counts.
     ///
     /// # Errors
-    /// If an entry is out of range, there are too many names, or the kernel refuses memory on such
-    /// pages.
+    /// If an entry is out of range, there are too many names, the kernel refuses memory on such pages,
+    /// or the digests are not those of a keyed hash: [`BuildError::Skewed`].
     ///
     /// # Panics
     /// As [`LineRetrieval::new`].
@@ -141,17 +142,6 @@ impl LineRetrieval {
         size_of::<Self>() + self.table.memory_bytes()
     }
 
-    /// What was written to the query half since the last call, in order, for a [`Replica`]. Nothing
-    /// is recorded before the first.
-    pub fn written(&mut self) -> Vec<Written> {
-        self.table.recorded()
-    }
-
-    /// All parts, for a [`Replica`].
-    pub fn images(&self) -> impl Iterator<Item = PartImage> {
-        self.table.images()
-    }
-
     /// Refuses a batch that cannot be applied as a whole.
     fn check(&self, changes: &[Change<Digest>]) -> Result<(), BuildError> {
         let mut sets = changes.iter().filter_map(|change| match change {
@@ -172,7 +162,7 @@ impl Control<Digest> for LineRetrieval {
 
     fn apply(&mut self, changes: &[Change<Digest>]) -> Result<Update<Self::Query>, BuildError> {
         self.check(changes)?;
-        let replaced = self.table.apply(changes);
+        let replaced = self.table.apply(changes)?;
         Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
     }
 

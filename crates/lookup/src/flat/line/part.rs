@@ -57,8 +57,9 @@ impl Groups {
         self.of(cell).iter().position(|&Named { name: other, .. }| other == name)
     }
 
-    fn replace(&mut self, cell: usize, at: usize, named: Named) {
-        self.names[cell * self.room + at] = named;
+    /// The entry before.
+    fn replace(&mut self, cell: usize, at: usize, named: Named) -> u32 {
+        std::mem::replace(&mut self.names[cell * self.room + at], named).entry
     }
 
     fn remove(&mut self, cell: usize, at: usize) {
@@ -236,23 +237,21 @@ impl PartWriter {
         cell - self.part.levels[0].first as usize
     }
 
-    /// Adds a name, or gives it another entry. Names whose cell bumps them are at their new place
-    /// before they leave the old one, so that no reader misses them.
+    /// Adds a name, or gives it another entry; the entry that it had. Names whose cell bumps them are
+    /// at their new place before they leave the old one, so that no reader misses them.
     ///
     /// # Errors
-    /// If the last level does not take a name, which then goes to `homeless`: the part must be made
-    /// anew with those.
+    /// If the last level does not take a name: then nothing has changed, and the part must be made
+    /// anew with this one. A name that is there already causes none.
     pub(super) fn set(
         &mut self,
         solver: &mut Solver,
         publisher: &mut Publisher,
         named: Named,
-        homeless: &mut Vec<Named>,
-    ) -> Result<(), LastLevelFull> {
-        let before = self.len;
-        let set = self.set_below(solver, publisher, 0, named, homeless);
-        debug_assert!(self.len <= before + 1);
-        set
+    ) -> Result<Option<u32>, LastLevelFull> {
+        let before = self.set_below(solver, publisher, 0, named)?;
+        self.len += usize::from(before.is_none());
+        Ok(before)
     }
 
     fn set_below(
@@ -261,54 +260,50 @@ impl PartWriter {
         publisher: &mut Publisher,
         level: usize,
         named: Named,
-        homeless: &mut Vec<Named>,
-    ) -> Result<(), LastLevelFull> {
+    ) -> Result<Option<u32>, LastLevelFull> {
         let shape = solver.shape();
-        let Some((level, cell, header)) = self.find(shape, level, named.name) else {
-            homeless.push(named);
-            return Err(LastLevelFull);
-        };
+        let (level, cell, header) = self.find(shape, level, named.name).ok_or(LastLevelFull)?;
         let group = self.group(cell);
-        let fits = match self.groups.position(group, named.name) {
-            Some(at) => {
-                self.groups.replace(group, at, named);
-                true
-            }
-            None => {
-                self.len += 1;
-                self.groups.push(group, named)
-            }
-        };
+        let at = self.groups.position(group, named.name);
+        let before = at.map(|at| self.groups.replace(group, at, named));
+        let fits = at.is_some() || self.groups.push(group, named);
         let names = self.groups.of(group);
         let solved = fits.then(|| solver.solve(names, header.seed, header.threshold)).flatten();
-        let mut bumped = Vec::new();
-        let words = solved.unwrap_or_else(|| {
-            let extra = (!fits).then_some(named);
-            let names = self.groups.of(group).iter().copied().chain(extra).collect();
-            self.settle(solver, level, group, header, names, &mut bumped)
-        });
-        self.len -= bumped.len();
-        let mut lower = Ok(());
-        for named in bumped {
-            match lower {
-                Ok(()) => lower = self.set_below(solver, publisher, level + 1, named, homeless),
-                Err(LastLevelFull) => homeless.push(named),
+        let words = match solved {
+            Some(words) => words,
+            None => {
+                let others = names[..names.len() - usize::from(fits)].to_vec();
+                let names = others.iter().copied().chain([named]).collect();
+                let mut bumped = Vec::new();
+                let words = self.settle(solver, level, group, header, names, &mut bumped);
+                for (i, named) in bumped.iter().enumerate() {
+                    if self.set_below(solver, publisher, level + 1, *named).is_err() {
+                        for &Named { name, .. } in &bumped[..i] {
+                            self.forget(shape, level + 1, name);
+                        }
+                        self.groups.replace_all(group, &others);
+                        return Err(LastLevelFull);
+                    }
+                }
+                words
             }
-        }
-        lower?;
+        };
         let (line, words) = self.line_with(shape, cell, &words);
         publisher.write(self, shape, line, &words);
-        Ok(())
+        Ok(before)
     }
 
     /// Forgets a name. Readers see nothing of it: its answer is arbitrary from now on.
     pub(super) fn remove(&mut self, shape: Shape, name: Digest) {
-        let Some((_, cell, _)) = self.find(shape, 0, name) else { return };
+        self.len -= usize::from(self.forget(shape, 0, name));
+    }
+
+    /// Takes a name out of its cell's group; whether it was there.
+    fn forget(&mut self, shape: Shape, from: usize, name: Digest) -> bool {
+        let Some((_, cell, _)) = self.find(shape, from, name) else { return false };
         let group = self.group(cell);
-        if let Some(at) = self.groups.position(group, name) {
-            self.groups.remove(group, at);
-            self.len -= 1;
-        }
+        let at = self.groups.position(group, name);
+        at.inspect(|&at| self.groups.remove(group, at)).is_some()
     }
 
     pub(super) fn contains(&self, shape: Shape, name: Digest) -> bool {
@@ -336,6 +331,11 @@ impl PartWriter {
     /// It has more names than it was made for, or few of them.
     pub(super) fn is_due(&self) -> bool {
         self.len > self.limit || (self.len < self.limit / 4 && self.limit > LIMIT_MIN)
+    }
+
+    /// It could not be made anew: it is not to be tried again soon.
+    pub(super) fn put_off(&mut self) {
+        self.limit = 2 * self.len;
     }
 
     /// Bits of the hash that all its names share.

@@ -1,151 +1,171 @@
-//! A query half elsewhere, kept equal by what the control half wrote [Concise §5.3].
+//! A query half that is fed by messages alone [Concise §5.3].
 //!
-//! Parts travel whole when they are made, and one line at a time when they change. Both ends must
-//! hash names under the same key.
+//! Parts travel whole when they are made, and what changes in one line at a time. Both ends must hash
+//! names under the same key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thiserror::Error;
+use byname_wire::NameHashKey;
 
 use super::Options;
 use super::changes::{self, Changes};
 use super::query::{Level, Part, Query};
-use super::shape::{LEVELS, PART_BITS_MAX, Shape};
+use super::shape::{ENTRY_BITS_MAX, LEVELS, PART_BITS_MAX, Shape};
 use super::table::Maker;
 use crate::flat::FlatFib;
+use crate::flat::message::{Block, Flip, Follower, Receiver, Refusal};
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
+use crate::update::Update;
 
-/// What the control half wrote, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written {
-    /// A line of a part changed, in one step.
-    Line(LineFlips),
-    /// Parts were made, in place of those that covered the same names.
-    Parts(Vec<PartImage>),
+/// What a replica must know of the whole table: how many bits an entry has.
+pub(super) fn table_header(shape: Shape) -> Vec<u8> {
+    vec![shape.entry_bits as u8]
 }
 
-/// Bits that changed in one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineFlips {
-    /// As [`PartImage::number`].
-    pub part: u32,
-    /// Among those of the part.
-    pub line: u32,
-    /// By word.
-    pub flips: [u64; 8],
+/// A part as it travels: the cells of each level, and the words of its lines.
+pub(super) fn part_block(number: u32, shape: Shape, part: &Part) -> Block {
+    let header = part.levels.iter().flat_map(|level| level.cells.to_le_bytes());
+    let words = part.lines[part.lines_used(shape)].iter().flat_map(changes::words);
+    Block { number, header: header.collect(), words: words.collect() }
 }
 
-/// All of a part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartImage {
-    /// The bits of the hash that its names share, uppermost first, behind a one.
-    pub number: u32,
-    /// Cells of each level.
-    pub cells: [u32; LEVELS],
-    /// Eight for each line.
-    pub words: Vec<u64>,
+/// The query half of a [`LineRetrieval`](super::LineRetrieval) elsewhere. It has one writer.
+pub struct Replica {
+    receiver: Receiver,
+    table: Followed,
 }
 
-impl PartImage {
-    pub(super) fn of(number: u32, shape: Shape, part: &Part) -> Self {
-        let words = part.lines[part.lines_used(shape)].iter().flat_map(changes::words);
-        PartImage { number, cells: part.levels.map(|level| level.cells), words: words.collect() }
+impl Replica {
+    /// A query half for messages sealed with `key`, and tables whose messages have at most so many
+    /// octets in all. It is stale at first.
+    pub fn new(key: NameHashKey, octets_max: usize, pages: Pages) -> Self {
+        let table =
+            Followed { pages, maker: None, changes: Arc::new(Changes::new()), parts: BTreeMap::new(), query: None };
+        Replica { receiver: Receiver::new(key, octets_max), table }
+    }
+
+    /// Whether the table may differ from the control half's: the whole must be sent.
+    pub fn is_stale(&self) -> bool {
+        self.receiver.is_stale()
+    }
+
+    /// The query half for a new reader; `None` before a first table has come. If the replica is
+    /// stale, its answers are of an earlier state.
+    pub fn query(&self) -> Option<Arc<dyn FlatFib>> {
+        self.table.query.clone().map(|query| query as Arc<dyn FlatFib>)
+    }
+
+    /// Takes a message; `None`: nothing has changed for readers.
+    ///
+    /// As after `Control::apply`, readers must have the query half that replaces theirs before the
+    /// next call.
+    ///
+    /// # Errors
+    /// If the message cannot be used. [`Replica::is_stale`] then says whether the table can.
+    pub fn receive(&mut self, message: &[u8]) -> Result<Option<Update<dyn FlatFib>>, Refusal> {
+        self.receiver.deliver(message, &mut self.table)
     }
 }
 
-/// What was received is no part, or no line, of such a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("part {number} does not fit the table")]
-pub struct Misfit {
-    /// The part's number.
-    pub number: u32,
-}
-
-/// A query half that follows a control half elsewhere. It has one writer.
-pub struct Replica {
-    maker: Maker,
+/// What the replica has of the table.
+struct Followed {
+    pages: Pages,
+    /// Of entries of as many bits as the last whole table has.
+    maker: Option<Maker>,
     changes: Arc<Changes>,
     /// By number.
     parts: BTreeMap<u32, Part>,
     query: Option<Arc<Query>>,
 }
 
-impl Replica {
-    /// Of a control half with these options; it has no parts yet.
-    pub fn new(options: &Options) -> Self {
-        Replica { maker: Maker::new(options), changes: Arc::new(Changes::new()), parts: BTreeMap::new(), query: None }
-    }
-
-    /// The query half; `None` while parts are missing.
-    pub fn query(&self) -> Option<Arc<dyn FlatFib>> {
-        self.query.clone().map(|query| query as Arc<dyn FlatFib>)
-    }
-
-    /// Takes parts in place of those that covered the same names, or of all (`is_whole`). Readers
-    /// must have the new query half before the next change.
-    ///
-    /// # Errors
-    /// If one is malformed; none is taken then.
-    pub fn put(&mut self, is_whole: bool, images: &[PartImage]) -> Result<(), Misfit> {
-        let parts = images.iter().map(|image| Ok((image.number, self.read(image)?)));
-        let parts = parts.collect::<Result<Vec<_>, Misfit>>()?;
-        if is_whole {
-            self.parts.clear();
+impl Follower for Followed {
+    fn change(&mut self, changes: &[Vec<Flip>]) -> Result<Update<dyn FlatFib>, Refusal> {
+        let shape = self.maker.as_ref().ok_or(Refusal::Corrupt)?.shape;
+        let lines = changes.iter().map(|change| self.line_of(shape, change));
+        let lines = lines.collect::<Option<Vec<_>>>().ok_or(Refusal::Corrupt)?;
+        for (change, (part, line)) in changes.iter().zip(lines) {
+            let mut words = changes::words(&part.lines[line]);
+            change.iter().for_each(|flip| words[flip.word as usize % 8] ^= flip.flip);
+            self.changes.write(&part.lines, line, &words);
         }
-        for (number, part) in parts {
+        Ok(Update::Patched)
+    }
+
+    fn replace(&mut self, is_whole: bool, header: &[u8], blocks: &[Block]) -> Result<Update<dyn FlatFib>, Refusal> {
+        let &[bits] = header else { return Err(Refusal::Corrupt) };
+        if is_whole {
+            let sane = (1..=ENTRY_BITS_MAX).contains(&bits.into());
+            let options = sane.then(|| Options { entry_bits: bits.into(), pages: self.pages, ..Options::default() });
+            (self.maker, self.parts) = (Some(Maker::new(&options.ok_or(Refusal::Corrupt)?)), BTreeMap::new());
+        }
+        let maker =
+            self.maker.as_ref().filter(|maker| maker.shape.entry_bits == bits.into()).ok_or(Refusal::Corrupt)?;
+        let pages = if is_whole { self.pages } else { Pages::Small };
+        for (number, part) in read(maker.shape, pages, blocks)? {
             self.parts.retain(|&other, _| !covers(other, number) && !covers(number, other));
             self.parts.insert(number, part);
         }
         // In the order of the bits that their names share.
         let mut parts: Vec<_> = self.parts.iter().map(|(&number, part)| (number.ilog2(), number, part)).collect();
         parts.sort_by_key(|&(bits, number, _)| u64::from(number ^ 1 << bits) << (PART_BITS_MAX - bits));
-        let covered: u32 = parts.iter().map(|&(bits, ..)| 1 << (PART_BITS_MAX - bits)).sum();
-        self.query = (covered == 1 << PART_BITS_MAX).then(|| {
-            let parts = parts.iter().map(|&(bits, _, part)| (bits, part));
-            Arc::new(self.maker.query(&self.changes, parts))
-        });
-        Ok(())
-    }
-
-    /// Changes a line, in one step as readers see it.
-    ///
-    /// # Errors
-    /// If there is no such line; nothing is changed then.
-    pub fn flip(&mut self, change: &LineFlips) -> Result<(), Misfit> {
-        let misfit = Misfit { number: change.part };
-        let part = self.parts.get(&change.part).ok_or(misfit)?;
-        let line = part.lines.get(change.line as usize).ok_or(misfit)?;
-        let old = changes::words(line);
-        let new = std::array::from_fn(|word| old[word] ^ change.flips[word]);
-        self.changes.write(&part.lines, change.line as usize, &new);
-        Ok(())
-    }
-
-    fn read(&self, image: &PartImage) -> Result<Part, Misfit> {
-        let misfit = Misfit { number: image.number };
-        let per_line = self.maker.shape.cells_per_line() as u32;
-        let is_whole_lines = image.cells.iter().all(|&cells| cells > 0 && cells % per_line == 0);
-        let cells: u64 = image.cells.iter().copied().map(u64::from).sum();
-        let fits = is_whole_lines
-            && cells <= u64::from(u32::MAX)
-            && cells / u64::from(per_line) * 8 == image.words.len() as u64;
-        if !(1..2 << PART_BITS_MAX).contains(&image.number) || !fits {
-            return Err(misfit);
+        let covered: u64 = parts.iter().map(|&(bits, ..)| 1 << (PART_BITS_MAX - bits)).sum();
+        if covered != 1 << PART_BITS_MAX {
+            return Err(Refusal::Corrupt);
         }
-        let lines = Lines::zeroed(image.words.len() / 8, Pages::Small).map_err(|_| misfit)?;
-        for (line, words) in lines.iter().zip(image.words.chunks_exact(8)) {
-            // Nobody reads it yet.
-            line.0.iter().zip(words).for_each(|(word, new)| word.store(*new, Ordering::Relaxed));
-        }
-        let mut next = 0;
-        let levels = image.cells.map(|cells| {
+        let query = Arc::new(maker.query(&self.changes, parts.iter().map(|&(bits, _, part)| (bits, part))));
+        self.query = Some(query.clone());
+        Ok(Update::Replace(query))
+    }
+}
+
+impl Followed {
+    /// The line of a change, which has flips of one line only; `None`: there is no such line.
+    fn line_of(&self, shape: Shape, change: &[Flip]) -> Option<(&Part, usize)> {
+        let first = change.first()?;
+        let part = self.parts.get(&first.block)?;
+        let (line, lines) = (first.word as usize / 8, part.lines_used(shape));
+        let is_of_line = |flip: &Flip| flip.block == first.block && flip.word as usize / 8 == line;
+        (line < lines.len() && change.iter().all(is_of_line)).then(|| (part, lines.start + line))
+    }
+}
+
+/// Parts from blocks, on lines that they share.
+fn read(shape: Shape, pages: Pages, blocks: &[Block]) -> Result<Vec<(u32, Part)>, Refusal> {
+    let cells = blocks.iter().map(|block| read_cells(shape, block));
+    let cells = cells.collect::<Option<Vec<_>>>().ok_or(Refusal::Corrupt)?;
+    let words: usize = blocks.iter().map(|block| block.words.len()).sum();
+    let too_large = Refusal::TooLarge { octets: words as u64 * 8 };
+    // Cells are numbered by 32 bits.
+    if words / 8 * shape.cells_per_line() > u32::MAX as usize {
+        return Err(too_large);
+    }
+    let lines = Arc::new(Lines::zeroed(words / 8, pages).map_err(|_| too_large)?);
+    for (line, words) in lines.iter().zip(blocks.iter().flat_map(|block| block.words.as_chunks::<8>().0)) {
+        // Nobody reads it yet.
+        line.0.iter().zip(words).for_each(|(word, new)| word.store(*new, Ordering::Relaxed));
+    }
+    let mut next = 0;
+    let parts = blocks.iter().zip(cells).map(|(block, cells)| {
+        let levels = cells.map(|cells| {
             next += cells;
             Level { first: next - cells, cells }
         });
-        Ok(Part { lines: Arc::new(lines), levels })
-    }
+        (block.number, Part { lines: lines.clone(), levels })
+    });
+    Ok(parts.collect())
+}
+
+/// The cells of each level; `None`: that is not how the block's words are.
+fn read_cells(shape: Shape, block: &Block) -> Option<[u32; LEVELS]> {
+    let (cells, []) = block.header.as_chunks::<4>() else { return None };
+    let cells: [u32; LEVELS] = cells.iter().copied().map(u32::from_le_bytes).collect::<Vec<_>>().try_into().ok()?;
+    let per_line = shape.cells_per_line();
+    let is_whole_lines = cells.iter().all(|&cells| cells > 0 && (cells as usize).is_multiple_of(per_line));
+    let all: u64 = cells.iter().copied().map(u64::from).sum();
+    let fits = is_whole_lines && all / per_line as u64 * 8 == block.words.len() as u64;
+    (fits && (1..2 << PART_BITS_MAX).contains(&block.number)).then_some(cells)
 }
 
 /// Whether all names of part `inner` are such as part `outer` holds.

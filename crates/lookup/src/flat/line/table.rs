@@ -1,7 +1,7 @@
 //! All parts of a table: how they are made, split, made anew and brought together.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use byname_wire::Digest;
@@ -11,14 +11,13 @@ use super::changes::{self, Changes};
 use super::part::{LastLevelFull, Named, PartWriter};
 use super::publisher::Publisher;
 use super::query::{Part, Query};
-use super::replica::{PartImage, Written};
 use super::shape::{LEVELS, PART_BITS_MAX, Shape, part_of};
 use super::solve::Solver;
 use crate::entry::EntryId;
 use crate::instructions::Instructions;
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
-use crate::update::Change;
+use crate::update::{BuildError, Change};
 
 /// Most names for which a part is not split: it is made anew in a few milliseconds.
 pub(super) const PART_NAMES_MAX: usize = 1 << 17;
@@ -38,6 +37,10 @@ const MANY_PER_CELL: usize = 2;
 const AHEAD: usize = 2;
 /// Lines that lie apart from the common ones, in percent of all, before they are brought together.
 const APART: usize = 12;
+
+/// How often the levels below the first are widened by a quarter, with all places in them drawn anew,
+/// before digests are no keyed hash's: to seven times what is expected.
+const WIDENINGS: u32 = 8;
 
 /// What makes parts.
 pub(super) struct Maker {
@@ -65,31 +68,35 @@ impl Maker {
     }
 
     /// The part of this number with these names, or several if it would be too large.
-    pub(super) fn make(&mut self, number: u32, names: Vec<Named>, growth: usize, made: &mut Vec<PartWriter>) {
+    pub(super) fn make(
+        &mut self,
+        number: u32,
+        names: Vec<Named>,
+        growth: usize,
+        made: &mut Vec<PartWriter>,
+    ) -> Result<(), BuildError> {
         let bits = number.ilog2();
         if names.len() <= self.part_names || bits == PART_BITS_MAX {
-            return made.push(self.build_apart(number, &names, names.len() + names.len() * growth / 100));
+            made.push(self.build_apart(number, &names, names.len() + names.len() * growth / 100)?);
+            return Ok(());
         }
         let high = |named: &Named| part_of(named.name, bits + 1) & 1 == 1;
         let (high, low) = names.into_iter().partition(high);
-        self.make(2 * number, low, growth, made);
-        self.make(2 * number + 1, high, growth, made);
+        self.make(2 * number, low, growth, made)?;
+        self.make(2 * number + 1, high, growth, made)
     }
 
     /// A part on lines of its own, made for `room` names.
-    fn build_apart(&mut self, number: u32, names: &[Named], room: usize) -> PartWriter {
+    fn build_apart(&mut self, number: u32, names: &[Named], room: usize) -> Result<PartWriter, BuildError> {
         let room = room.max(ROOM_MIN);
-        let mut spare = 1.0;
-        // Each turn draws all places below the first level anew, with more room.
-        loop {
-            let (cells, count) = self.plan(room, spare);
-            // Less than 2 MiB at the lowest fill, so that it is from the heap, which aborts when full.
-            let lines = Arc::new(Lines::zeroed(count, Pages::Small).expect("from the heap"));
-            match PartWriter::build(&mut self.solver, &lines, 0, cells, number, names, room) {
-                Ok(part) => return part,
-                Err(LastLevelFull) => spare *= 1.25,
+        for widening in 0..WIDENINGS {
+            let (cells, count) = self.plan(room, 1.25f64.powi(widening as i32));
+            let lines = Arc::new(Lines::zeroed(count, Pages::Small)?);
+            if let Ok(part) = PartWriter::build(&mut self.solver, &lines, 0, cells, number, names, room) {
+                return Ok(part);
             }
         }
+        Err(BuildError::Skewed { names: names.len() })
     }
 
     /// Of parts in the order of the bits of the hash that their names share, with how many these are.
@@ -119,7 +126,7 @@ pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
     source: impl Fn() -> I,
     names_at_once: usize,
     mut made: impl FnMut(PartWriter),
-) -> io::Result<()> {
+) -> Result<(), BuildError> {
     let total = source().count();
     let part_bits = total.div_ceil(maker.part_names).next_power_of_two().ilog2().min(PART_BITS_MAX);
     let mut counts = vec![0usize; 1 << part_bits];
@@ -147,7 +154,7 @@ pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
             let (cells, count) = plans[part];
             let (number, room) = (1 << part_bits | part as u32, names.len().max(ROOM_MIN));
             let built = PartWriter::build(&mut maker.solver, &lines, first_line, cells, number, &names, room);
-            made(built.unwrap_or_else(|LastLevelFull| maker.build_apart(number, &names, room)));
+            made(built.or_else(|LastLevelFull| maker.build_apart(number, &names, room))?);
             first_line += count;
         }
         first_part = share.end;
@@ -157,10 +164,10 @@ pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
 
 /// The parts of a table that changes.
 pub(super) struct Table {
-    maker: Maker,
-    publisher: Publisher,
+    pub(super) maker: Maker,
+    pub(super) publisher: Publisher,
     /// In the order of the bits that they share.
-    parts: Vec<PartWriter>,
+    pub(super) parts: Vec<PartWriter>,
     /// The part of each number that [`part_of`] gives; `1 << part_bits` long.
     directory: Vec<u32>,
     /// What most parts lie on together: large pages, if there are any to have.
@@ -192,18 +199,14 @@ impl Table {
         self.names
     }
 
+    /// Lines of all parts.
+    pub(super) fn lines(&self) -> usize {
+        self.parts.iter().map(|part| part.part.lines_used(self.maker.shape).len()).sum()
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let parts = self.parts.iter().map(PartWriter::memory_bytes);
         size_of::<Self>() + size_of_val(&*self.directory) + parts.sum::<usize>()
-    }
-
-    /// What was written since the last call, from the first on.
-    pub(super) fn recorded(&mut self) -> Vec<Written> {
-        self.publisher.recorded()
-    }
-
-    pub(super) fn images(&self) -> impl Iterator<Item = PartImage> {
-        self.parts.iter().map(|part| PartImage::of(part.number, self.maker.shape, &part.part))
     }
 
     pub(super) fn contains(&self, name: Digest) -> bool {
@@ -221,25 +224,29 @@ impl Table {
         self.directory = copies.collect();
     }
 
-    /// Applies all changes, in order; whether readers need a new query half. Entries fit the shape.
-    pub(super) fn apply(&mut self, changes: &[Change<Digest>]) -> bool {
+    /// Applies all changes, in order, or none; whether readers need a new query half. Entries fit the
+    /// shape.
+    ///
+    /// # Errors
+    /// If the digests of a part's names are no keyed hash's, or there is no memory.
+    pub(super) fn apply(&mut self, changes: &[Change<Digest>]) -> Result<bool, BuildError> {
         let Divided { few, many } = self.divide(changes);
-        // From the last part on: one that is split moves those behind it.
-        for (part, changes) in many.into_iter().rev() {
-            self.make_with(part, &changes);
+        let mut undo = Vec::new();
+        let made = self.set_all(&few, &mut undo).and_then(|()| {
+            let made = many.iter().map(|(&number, changes)| Ok((number, self.make_with(number, changes)?)));
+            made.collect::<Result<Vec<_>, BuildError>>()
+        });
+        let made = made.inspect_err(|_| self.undo_all(undo))?;
+        for (number, parts) in made {
+            self.replace(number, parts);
         }
-        for (i, change) in few.iter().enumerate() {
-            if let Some(Change::Set(name, _) | Change::Remove(name)) = few.get(i + AHEAD) {
-                self.parts[self.part(*name)].prefetch(self.maker.shape, 0, *name);
-            }
-            self.change(change);
-        }
+        self.remove_all(&few);
         let replaced = std::mem::take(&mut self.replaced);
         if replaced {
             self.gather();
             self.query = Arc::new(self.maker.query(&self.publisher.changes, seen(&self.parts)));
         }
-        replaced
+        Ok(replaced)
     }
 
     fn divide<'a>(&self, changes: &'a [Change<Digest>]) -> Divided<'a> {
@@ -256,7 +263,7 @@ impl Table {
         for change in changes {
             let part = part(change);
             if counts[part] > (MANY_PER_CELL * self.parts[part].cells()).max(BATCH_MANY) {
-                divided.many.entry(part).or_default().push(change);
+                divided.many.entry(self.parts[part].number).or_default().push(change);
             } else {
                 divided.few.push(change);
             }
@@ -264,59 +271,148 @@ impl Table {
         divided
     }
 
-    fn change(&mut self, change: &Change<Digest>) {
-        let (Change::Set(name, _) | Change::Remove(name)) = change;
-        let at = self.part(*name);
-        let part = &mut self.parts[at];
-        let before = part.len();
-        let mut homeless = Vec::new();
-        match change {
-            Change::Set(name, entry) => {
-                let named = Named { name: *name, entry: entry.0 };
-                // Whatever it says: what finds no place is in `homeless`.
-                let _ = part.set(&mut self.maker.solver, &mut self.publisher, named, &mut homeless);
+    /// Sets all names that are to be set, in order, and notes how to undo it.
+    fn set_all(&mut self, changes: &[&Change<Digest>], undo: &mut Vec<Done>) -> Result<(), BuildError> {
+        for (i, change) in changes.iter().enumerate() {
+            self.prefetch(changes.get(i + AHEAD));
+            if let Change::Set(name, entry) = change {
+                self.set(Named { name: *name, entry: entry.0 }, undo)?;
             }
-            Change::Remove(name) => part.remove(self.maker.shape, *name),
         }
-        self.names = self.names - before + part.len() + homeless.len();
-        if !homeless.is_empty() || part.is_due() {
-            homeless.extend(part.names());
-            self.replace(at, homeless, GROWTH);
+        Ok(())
+    }
+
+    fn set(&mut self, named: Named, undo: &mut Vec<Done>) -> Result<(), BuildError> {
+        let part = &mut self.parts[self.directory[part_of(named.name, self.directory.len().ilog2())] as usize];
+        let number = part.number;
+        match part.set(&mut self.maker.solver, &mut self.publisher, named) {
+            Ok(before) => {
+                self.names += usize::from(before.is_none());
+                undo.push(Done::Set(named.name, before));
+                self.make_if_due(number, undo);
+            }
+            Err(LastLevelFull) => {
+                let names = part.names().chain([named]).collect();
+                let mut made = Vec::new();
+                self.maker.make(number, names, GROWTH, &mut made)?;
+                undo.push(Done::Replaced(Box::new(self.replace(number, made))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all names that are to be removed and not set again later. This cannot fail, so that it
+    /// comes when all else is done.
+    fn remove_all(&mut self, changes: &[&Change<Digest>]) {
+        if !changes.iter().any(|change| matches!(change, Change::Remove(_))) {
+            return;
+        }
+        let mut set_later = HashSet::new();
+        for (i, change) in changes.iter().enumerate().rev() {
+            self.prefetch(i.checked_sub(AHEAD).and_then(|ahead| changes.get(ahead)));
+            match change {
+                Change::Set(name, _) => drop(set_later.insert(*name)),
+                Change::Remove(name) if set_later.contains(name) => {}
+                Change::Remove(name) => {
+                    let number = self.remove(*name);
+                    self.make_if_due(number, &mut Vec::new());
+                }
+            }
         }
     }
 
-    /// Makes a part anew with all of `changes`, which are its own.
-    fn make_with(&mut self, part: usize, changes: &[&Change<Digest>]) {
+    /// Forgets a name; the number of its part.
+    fn remove(&mut self, name: Digest) -> u32 {
+        let at = self.part(name);
+        let part = &mut self.parts[at];
+        self.names -= part.len();
+        part.remove(self.maker.shape, name);
+        self.names += part.len();
+        part.number
+    }
+
+    fn prefetch(&self, change: Option<&&Change<Digest>>) {
+        if let Some(Change::Set(name, _) | Change::Remove(name)) = change {
+            self.parts[self.part(*name)].prefetch(self.maker.shape, 0, *name);
+        }
+    }
+
+    /// Undoes what was done: readers still have the query half of before.
+    fn undo_all(&mut self, undo: Vec<Done>) {
+        undo.into_iter().rev().for_each(|done| self.undo(done));
+        self.replaced = false;
+    }
+
+    fn undo(&mut self, done: Done) {
+        match done {
+            Done::Set(name, None) => drop(self.remove(name)),
+            Done::Set(name, Some(entry)) => {
+                let at = self.part(name);
+                let named = Named { name, entry };
+                let set = self.parts[at].set(&mut self.maker.solver, &mut self.publisher, named);
+                debug_assert!(set.is_ok(), "it is there");
+            }
+            Done::Replaced(part) => drop(self.replace(part.number, vec![*part])),
+        }
+    }
+
+    /// Makes a part anew that has more names than it was made for, or few of them. It does without
+    /// until later if that cannot be.
+    fn make_if_due(&mut self, number: u32, undo: &mut Vec<Done>) {
+        let at = self.part_numbered(number).start;
+        if !self.parts[at].is_due() {
+            return;
+        }
+        let mut made = Vec::new();
+        match self.maker.make(number, self.parts[at].names().collect(), GROWTH, &mut made) {
+            Ok(()) => undo.push(Done::Replaced(Box::new(self.replace(number, made)))),
+            Err(_) => self.parts[at].put_off(),
+        }
+    }
+
+    /// What takes a part's place with all of `changes`, which are its own.
+    fn make_with(&mut self, number: u32, changes: &[&Change<Digest>]) -> Result<Vec<PartWriter>, BuildError> {
         let mut last = HashMap::with_capacity(changes.len());
         for (i, change) in changes.iter().enumerate() {
             let (Change::Set(name, _) | Change::Remove(name)) = change;
             last.insert(*name, i);
         }
-        let kept = self.parts[part].names().filter(|&Named { name, .. }| !last.contains_key(&name));
+        let part = &self.parts[self.part_numbered(number).start];
+        let kept = part.names().filter(|&Named { name, .. }| !last.contains_key(&name));
         let set = changes.iter().enumerate().filter_map(|(i, change)| match change {
             Change::Set(name, entry) if last[name] == i => Some(Named { name: *name, entry: entry.0 }),
             _ => None,
         });
-        let names: Vec<_> = kept.chain(set).collect();
-        self.names = self.names - self.parts[part].len() + names.len();
-        self.replace(part, names, 0);
+        let (names, mut made) = (kept.chain(set).collect(), Vec::new());
+        self.maker.make(number, names, 0, &mut made)?;
+        Ok(made)
     }
 
-    /// Makes a part anew of these names, or several, with room for `growth` percent more.
-    fn replace(&mut self, at: usize, names: Vec<Named>, growth: usize) {
-        let mut made = Vec::new();
-        self.maker.make(self.parts[at].number, names, growth, &mut made);
-        self.publisher.made(&made, self.maker.shape);
-        self.parts.splice(at..=at, made);
+    /// Puts parts in the place of those that have the names of this number, which is one, or was.
+    fn replace(&mut self, number: u32, made: Vec<PartWriter>) -> PartWriter {
+        let names = |parts: &[PartWriter]| parts.iter().map(PartWriter::len).sum::<usize>();
+        let range = self.part_numbered(number);
+        self.publisher.made(&made, &self.parts[range.clone()]);
+        self.names = self.names - names(&self.parts[range.clone()]) + names(&made);
+        let old = self.parts.splice(range, made).next().expect("there was one");
         self.index();
         self.replaced = true;
+        old
+    }
+
+    /// Where the parts are that have the names of this number.
+    pub(super) fn part_numbered(&self, number: u32) -> Range<usize> {
+        let (bits, all) = (number.ilog2(), self.directory.len().ilog2());
+        let first = ((number ^ 1 << bits) as usize) << (all - bits);
+        let last = first + (1 << (all - bits)) - 1;
+        self.directory[first] as usize..self.directory[last] as usize + 1
     }
 
     /// Brings all parts together on common lines, if many lie apart.
     fn gather(&mut self) {
         let shape = self.maker.shape;
         let count = |part: &PartWriter| part.part.lines_used(shape).len();
-        let total: usize = self.parts.iter().map(count).sum();
+        let total = self.lines();
         let apart = self.parts.iter().filter(|part| !Arc::ptr_eq(&part.part.lines, &self.common));
         if self.parts.len() == 1 || apart.map(count).sum::<usize>() * 100 <= total * APART {
             return;
@@ -340,13 +436,19 @@ impl Table {
     }
 }
 
+/// What was done, and what was there before.
+enum Done {
+    Set(Digest, Option<u32>),
+    Replaced(Box<PartWriter>),
+}
+
 /// A batch, by how it is applied.
 #[derive(Default)]
 struct Divided<'a> {
     /// One by one.
     few: Vec<&'a Change<Digest>>,
-    /// By part: so many that it is less work to make the part anew.
-    many: BTreeMap<usize, Vec<&'a Change<Digest>>>,
+    /// By the part's number: so many that it is less work to make the part anew.
+    many: BTreeMap<u32, Vec<&'a Change<Digest>>>,
 }
 
 /// Parts as readers see them.

@@ -151,6 +151,62 @@ fn of_a_name_that_comes_twice_the_last_counts() {
     assert_answers(&*control.query(), &names[1000..5000]);
 }
 
+/// Names of one rank in one cell of the first level.
+fn crowd(rng: &mut SmallRng, names: usize) -> Vec<(Digest, EntryId)> {
+    let mut names = named(rng, names, 8);
+    names.iter_mut().for_each(|(name, _)| name.hash = 7);
+    names
+}
+
+#[test]
+fn digests_that_no_keyed_hash_makes_are_refused_and_nothing_is_changed() {
+    let mut rng = SmallRng::seed_from_u64(14);
+    let skewed = |result: Result<(), BuildError>| matches!(result, Err(BuildError::Skewed { .. }));
+    let many = crowd(&mut rng, 10_000);
+    assert!(skewed(LineRetrieval::load(&Options::default(), &many).map(|_| ())));
+
+    let pool = named(&mut rng, 4000, 8);
+    let mut control = LineRetrieval::load(&Options::default(), &pool[..3000]).expect("memory");
+    let mut fib = control.query();
+    let mut known: HashMap<_, _> = pool[..3000].iter().copied().collect();
+    let set = |&(name, entry): &(Digest, EntryId)| Change::Set(name, entry);
+    let all: Vec<_> = many.iter().map(set).collect();
+    assert!(skewed(control.apply(&all).map(|_| ())));
+    let mut refused = 0;
+    for crowd in many[..2000].chunks(40) {
+        // Others that come, go and change beside them, some of them twice.
+        let mut changes: Vec<_> = crowd.iter().map(set).collect();
+        for _ in 0..120 {
+            let (name, _) = pool[rng.random_range(0..pool.len())];
+            let change = match rng.random_range(0..3) {
+                0 => Change::Remove(name),
+                _ => Change::Set(name, EntryId(rng.random_range(0..256))),
+            };
+            changes.insert(rng.random_range(0..changes.len()), change);
+        }
+        match control.apply(&changes) {
+            Ok(update) => {
+                for change in changes {
+                    match change {
+                        Change::Set(name, entry) => known.insert(name, entry),
+                        Change::Remove(name) => known.remove(&name),
+                    };
+                }
+                if let Update::Replace(new) = update {
+                    fib = new;
+                }
+            }
+            Err(BuildError::Skewed { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(control.len(), known.len());
+        let known: Vec<_> = known.iter().map(|(&name, &entry)| (name, entry)).collect();
+        assert_answers(&*fib, &known);
+        assert_answers(&*control.query(), &known);
+    }
+    assert!((1..50).contains(&refused), "{refused}");
+}
+
 #[test]
 fn a_bulk_load_in_shares_equals_one_that_keeps_its_names() {
     let mut rng = SmallRng::seed_from_u64(10);
@@ -163,53 +219,4 @@ fn a_bulk_load_in_shares_equals_one_that_keeps_its_names() {
     assert_eq!(told.len(), 4);
     let kept = LineRetrieval::load(&Options::default(), &names).expect("memory");
     assert_eq!(fib.memory_bytes(), kept.query().memory_bytes());
-}
-
-#[test]
-fn a_replica_that_hears_all_is_equal() {
-    let mut rng = SmallRng::seed_from_u64(12);
-    for entry_bits in [1, 8] {
-        let options = Options { entry_bits, ..Default::default() };
-        let names = named(&mut rng, 150_000, entry_bits);
-        let mut control = LineRetrieval::load(&options, &names[..1000]).expect("memory");
-        let mut replica = Replica::new(&options);
-        assert!(control.written().is_empty() && replica.query().is_none());
-        replica.put(true, &control.images().collect::<Vec<_>>()).expect("well formed");
-        for some in names.chunks(700) {
-            let changes: Vec<_> = some.iter().map(|&(name, entry)| Change::Set(name, entry)).collect();
-            control.apply(&changes).expect("in range");
-            for written in control.written() {
-                match written {
-                    Written::Line(change) => replica.flip(&change).expect("there is such a line"),
-                    Written::Parts(parts) => replica.put(false, &parts).expect("well formed"),
-                }
-            }
-        }
-        assert_answers(&*replica.query().expect("whole"), &names);
-        assert!(control.images().count() > 1, "it was split");
-    }
-}
-
-#[test]
-fn a_replica_refuses_what_is_no_part_of_such_a_table() {
-    let control = LineRetrieval::load(&Options::default(), &[]).expect("memory");
-    let image = control.images().next().expect("one part");
-    let mut replica = Replica::new(&Options::default());
-    let mut refuse = |change: fn(&mut PartImage)| {
-        let mut image = image.clone();
-        change(&mut image);
-        assert!(replica.put(false, &[image]).is_err());
-    };
-    refuse(|image| image.number = 0);
-    refuse(|image| image.number = 1 << 17);
-    refuse(|image| image.cells[1] = 0);
-    refuse(|image| image.cells = [u32::MAX; 4]);
-    refuse(|image| image.words.truncate(8));
-    replica.put(false, std::slice::from_ref(&image)).expect("well formed");
-    let beyond = LineFlips { part: 1, line: image.words.len() as u32 / 8, flips: [1; 8] };
-    assert_eq!(replica.flip(&beyond), Err(Misfit { number: 1 }));
-    assert_eq!(replica.flip(&LineFlips { part: 2, line: 0, flips: [1; 8] }), Err(Misfit { number: 2 }));
-    // Half of all names: nobody can be asked about the others.
-    replica.put(false, &[PartImage { number: 3, ..image }]).expect("well formed");
-    assert!(replica.query().is_none());
 }

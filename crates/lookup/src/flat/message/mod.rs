@@ -20,12 +20,18 @@
 //!
 //! Each incarnation of a sender needs a key of its own: under one key no number is used twice.
 
+mod feed;
 mod octets;
 
 use byname_wire::NameHashKey;
 use thiserror::Error;
 
 use self::octets::{Octets, put_varint, varint_len};
+use super::FlatFib;
+use crate::update::Update;
+
+pub use self::feed::{Feed, Sent};
+pub(crate) use self::feed::{Record, Source, send_whole};
 
 const VERSION: u8 = 1;
 const CHANGES: u8 = 0;
@@ -193,6 +199,14 @@ fn seal(key: &NameHashKey, octets: &[u8]) -> [u8; SEAL_OCTETS] {
     key.digest_octets(octets).check.to_le_bytes()
 }
 
+/// The table of a query half that is fed by messages.
+pub(crate) trait Follower {
+    /// Makes all changes, each in one step as readers see it, or none.
+    fn change(&mut self, changes: &[Vec<Flip>]) -> Result<Update<dyn FlatFib>, Refusal>;
+    /// Takes blocks in place of those of their numbers, or of all.
+    fn replace(&mut self, is_whole: bool, header: &[u8], blocks: &[Block]) -> Result<Update<dyn FlatFib>, Refusal>;
+}
+
 /// Checks and orders messages, and puts blocks together.
 ///
 /// Memory is taken for octets that have come, never for such as are announced.
@@ -259,6 +273,24 @@ impl Receiver {
             self.give_up();
         }
         delivery
+    }
+
+    /// Takes a message, and has `table` take what it brings; `None`: nothing has changed for readers.
+    pub(crate) fn deliver(
+        &mut self,
+        message: &[u8],
+        table: &mut impl Follower,
+    ) -> Result<Option<Update<dyn FlatFib>>, Refusal> {
+        let applied = match self.receive(message)? {
+            None => return Ok(None),
+            Some(Delivery::Changes(changes)) if changes.is_empty() => return Ok(None),
+            Some(Delivery::Changes(changes)) => table.change(&changes),
+            Some(Delivery::Blocks { is_whole, header, blocks }) => table.replace(is_whole, &header, &blocks),
+        };
+        if applied.is_err() {
+            self.give_up();
+        }
+        applied.map(Some)
     }
 
     fn take(&mut self, kind: u8, mut octets: Octets<'_>, sequence: u64) -> Result<Option<Delivery>, Refusal> {

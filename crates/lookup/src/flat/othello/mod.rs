@@ -53,12 +53,10 @@ use self::graph::EDGES_MAX;
 use self::network::AHEAD;
 use self::place::Width;
 use super::FlatFib;
-use super::message::Sender;
 use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
-pub use self::feed::Sent;
 pub use self::network::{Network, NetworkChange};
 pub use self::replica::Replica;
 
@@ -146,16 +144,6 @@ impl Othello {
     /// The entry of a name; `None`: no such name.
     pub fn entry(&self, name: Digest) -> Option<EntryId> {
         self.network.entry(0, name)
-    }
-
-    /// Tells a [`Replica`] what has changed since the last call, as [`Network::feed`] does.
-    pub fn feed(&mut self, sender: &mut Sender, send: impl FnMut(&[u8])) -> Sent {
-        self.network.feed(0, sender, send)
-    }
-
-    /// Sends the whole table to a [`Replica`].
-    pub fn feed_whole(&mut self, sender: &mut Sender, send: impl FnMut(&[u8])) -> Sent {
-        self.network.feed_whole(0, sender, send)
     }
 
     /// Memory of the control half, in bytes, the query half aside.

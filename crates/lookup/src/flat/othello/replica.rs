@@ -11,7 +11,7 @@ use super::place::{BITS_MAX, Shape, Width};
 use super::query::Part;
 use super::table::{Blocks, Table};
 use crate::flat::FlatFib;
-use crate::flat::message::{Block, Delivery, Flip, Receiver, Refusal};
+use crate::flat::message::{Block, Flip, Follower, Receiver, Refusal};
 use crate::memory::Pages;
 use crate::sync::Ordering;
 use crate::update::Update;
@@ -21,6 +21,11 @@ const BLOCK_HEADER_OCTETS: usize = 12;
 /// The query half of an [`Othello`](super::Othello) elsewhere.
 pub struct Replica {
     receiver: Receiver,
+    table: Followed,
+}
+
+/// What the replica has of the table.
+struct Followed {
     pages: Pages,
     table: Option<Table>,
 }
@@ -67,7 +72,7 @@ impl Replica {
     /// A query half for messages sealed with `key`, and tables whose messages have at most so many
     /// octets in all. It is stale at first.
     pub fn new(key: NameHashKey, octets_max: usize, pages: Pages) -> Self {
-        Replica { receiver: Receiver::new(key, octets_max), pages, table: None }
+        Replica { receiver: Receiver::new(key, octets_max), table: Followed { pages, table: None } }
     }
 
     /// Whether the table may differ from the control half's: the whole must be sent.
@@ -78,7 +83,7 @@ impl Replica {
     /// The query half for a new reader; `None` before a first table has come. If the replica is
     /// stale, its answers are of an earlier state.
     pub fn query(&self) -> Option<Arc<dyn FlatFib>> {
-        let table = self.table.as_ref()?;
+        let table = self.table.table.as_ref()?;
         Some(table.query().clone())
     }
 
@@ -90,18 +95,11 @@ impl Replica {
     /// # Errors
     /// If the message cannot be used. [`Replica::is_stale`] then says whether the table can.
     pub fn receive(&mut self, message: &[u8]) -> Result<Option<Update<dyn FlatFib>>, Refusal> {
-        let applied = match self.receiver.receive(message)? {
-            None => return Ok(None),
-            Some(Delivery::Changes(changes)) if changes.is_empty() => return Ok(None),
-            Some(Delivery::Changes(changes)) => self.change(&changes),
-            Some(Delivery::Blocks { is_whole, header, blocks }) => self.replace(is_whole, &header, &blocks),
-        };
-        if applied.is_err() {
-            self.receiver.give_up();
-        }
-        applied.map(Some)
+        self.receiver.deliver(message, &mut self.table)
     }
+}
 
+impl Follower for Followed {
     fn change(&mut self, changes: &[Vec<Flip>]) -> Result<Update<dyn FlatFib>, Refusal> {
         let table = self.table.as_mut().ok_or(Refusal::Corrupt)?;
         if !changes.iter().all(|change| is_sane(table, change)) {

@@ -3,12 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use super::feed::Record;
 use super::graph::{Builder, Graph};
 use super::journal::Journal;
 use super::place::{Place, Shape, Width};
 use super::query::{Part, Query};
-use crate::flat::message::Block;
+use crate::flat::message::{Block, Record};
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 
@@ -115,7 +114,7 @@ impl Table {
             same
         });
         if let Some(record) = &mut self.record {
-            record.flipped(part, vertices.len(), &self.words);
+            record.flipped(part, vertices.len(), self.words.iter().copied());
         }
         self.flip_words(part, self.words.iter().copied());
     }

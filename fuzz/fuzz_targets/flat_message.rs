@@ -1,0 +1,69 @@
+//! Update messages of flat tables, whole and cut into pieces, at replicas of both engines: none is
+//! taken that the sender did not seal; and what it sealed makes a table that answers, or is refused.
+//!
+//! The octets are sealed here, as no stranger could: what lies behind the seal is fuzzed, too.
+#![no_main]
+
+use byname_lookup::flat::message::{Block, MESSAGE_OCTETS_MIN, Sender};
+use byname_lookup::flat::{line, othello};
+use byname_lookup::{FlatFib, Pages};
+use byname_wire::{Digest, NameHashKey};
+use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+const KEY: NameHashKey = NameHashKey::new([1, 2]);
+
+/// One thing that is sent.
+#[derive(Arbitrary, Debug)]
+enum Sending {
+    /// As it is, without a seal.
+    Raw(Vec<u8>),
+    Changes(Vec<Vec<(u8, u8, u64)>>),
+    Blocks { is_whole: bool, header: Vec<u8>, blocks: Vec<(u8, Vec<u8>, Vec<u64>)> },
+    /// A part of a table of lines: cells of each level, most of them as many as there are words for.
+    Part { number: u8, cells: [u8; 4] },
+}
+
+fuzz_target!(|octets: &[u8]| {
+    let mut input = Unstructured::new(octets);
+    let mut sender = Sender::new(KEY, MESSAGE_OCTETS_MIN);
+    let mut othello = othello::Replica::new(KEY, 1 << 16, Pages::Small);
+    let mut line = line::Replica::new(KEY, 1 << 16, Pages::Small);
+    while let Ok(sending) = Sending::arbitrary(&mut input) {
+        let mut receive = |message: &[u8]| {
+            let _ = (othello.receive(message), line.receive(message));
+        };
+        match sending {
+            Sending::Raw(octets) => {
+                let before = (othello.is_stale(), line.is_stale());
+                receive(&octets);
+                assert_eq!((othello.is_stale(), line.is_stale()), before, "it had no seal");
+            }
+            Sending::Changes(changes) => {
+                let flip = |&(block, word, flip): &(u8, u8, u64)| byname_lookup::flat::message::Flip {
+                    block: block.into(),
+                    word: word.into(),
+                    flip,
+                };
+                let changes: Vec<Vec<_>> = changes.iter().map(|change| change.iter().map(flip).collect()).collect();
+                let changes: Vec<_> = changes.iter().filter(|change| sender.fits(change)).collect();
+                sender.changes(changes.iter().map(|change| change.as_slice()), receive);
+            }
+            Sending::Blocks { is_whole, header, blocks } => {
+                let block = |(number, header, words): (u8, _, _)| Block { number: number.into(), header, words };
+                sender.blocks(is_whole, &header, blocks.into_iter().map(block), receive);
+            }
+            Sending::Part { number, cells } => {
+                let words = cells.iter().map(|&cells| 8 * usize::from(cells)).sum();
+                let header = cells.map(|cells| u32::from(cells).to_le_bytes()).concat();
+                let block = Block { number: number.into(), header, words: vec![u64::from(number); words] };
+                sender.blocks(number == 1, &[8], std::iter::once(block), receive);
+            }
+        }
+        for fib in [othello.query(), line.query()].into_iter().flatten() {
+            for hash in [0, 1 << 63, u64::MAX] {
+                fib.entry(Digest { hash, check: hash >> 7 });
+            }
+        }
+    }
+});

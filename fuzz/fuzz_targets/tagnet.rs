@@ -1,7 +1,6 @@
 //! Tag-addressed and locator-addressed packets: decode, build again from the fields, decode: the same fields.
 #![no_main]
 
-use byname_wire::Descriptor;
 use byname_wire::tagnet::{LocatorPacket, LocatorPacketBuilder, TagPacket, TagPacketBuilder, TagSet, is_tagnet};
 use libfuzzer_sys::fuzz_target;
 
@@ -11,7 +10,7 @@ fn tag_packet(bytes: &[u8]) {
     assert_eq!(bytes[packet.hop_limit.offset], packet.hop_limit.value);
     let builder = match packet.tags {
         TagSet::Tags(tags) => {
-            let descriptor = Descriptor::from_digests(tags.iter()).expect("at most as many as there may be");
+            let descriptor = tags.descriptor();
             assert!(tags.iter().eq(descriptor.tags().iter().copied()));
             TagPacketBuilder::new(packet.tree, &descriptor)
         }

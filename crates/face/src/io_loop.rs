@@ -156,6 +156,11 @@ impl ForwarderHandle {
     pub fn destroy_face(&self, face: FaceId) -> bool {
         self.call(move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
     }
+    /// Lets locator-addressed packets to this face's application reach it; false if there is none
+    /// such.
+    pub fn set_endpoint(&self, face: FaceId) -> bool {
+        self.call(move |io_loop| io_loop.worker.set_endpoint(face)).unwrap_or(false)
+    }
     /// All faces, by id.
     pub fn faces(&self) -> Vec<FaceStatus> {
         let mut ids = self.call(|io_loop| io_loop.faces.keys().copied().collect::<Vec<_>>()).unwrap_or_default();

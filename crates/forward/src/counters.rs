@@ -3,7 +3,7 @@
 /// Why a packet went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drop {
-    /// It is no Interest or Data.
+    /// It is none of the packets that are forwarded.
     Malformed,
     /// Its name has more components than byname takes.
     TooManyComponents,
@@ -11,7 +11,7 @@ pub enum Drop {
     UnknownFace,
     /// `/localhost` on a face that is not local.
     Scope,
-    /// An Interest whose HopLimit was used up.
+    /// A packet whose HopLimit was used up.
     HopLimit,
     /// An Interest that was here before: it loops.
     Loop,
@@ -25,10 +25,21 @@ pub enum Drop {
     TooManyDownstreams,
     /// An Interest whose NextHopFaceId names no face.
     NextHopFaceId,
+    /// A tag-addressed packet of which no subset was advertised elsewhere than where it came from.
+    NoSubset,
+    /// A tag-addressed packet, in part: the search for subsets came to its limit, and some may have
+    /// been missed.
+    SubsetsCutOff,
+    /// A packet of a tree that this router is not on.
+    NoSuchTree,
+    /// A locator-addressed packet whose label leads nowhere.
+    Label,
+    /// A locator-addressed packet to an application that is not here.
+    NoSuchEndpoint,
 }
 
 /// Words for metric labels, in the order of [`Drop`].
-const REASONS: [(Drop, &str); 11] = [
+const REASONS: [(Drop, &str); 16] = [
     (Drop::Malformed, "malformed"),
     (Drop::TooManyComponents, "too-many-components"),
     (Drop::UnknownFace, "unknown-face"),
@@ -40,6 +51,11 @@ const REASONS: [(Drop, &str); 11] = [
     (Drop::PitFull, "pit-full"),
     (Drop::TooManyDownstreams, "too-many-downstreams"),
     (Drop::NextHopFaceId, "next-hop-face-id"),
+    (Drop::NoSubset, "no-subset"),
+    (Drop::SubsetsCutOff, "subsets-cut-off"),
+    (Drop::NoSuchTree, "no-such-tree"),
+    (Drop::Label, "label"),
+    (Drop::NoSuchEndpoint, "no-such-endpoint"),
 ];
 
 /// How often each happened.

@@ -5,6 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use byname_wire::FaceId;
 
+use crate::pipeline::Reached;
+
 /// Whether `/localhost` may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -46,6 +48,10 @@ pub struct FaceCounters {
     pub out_interests: u64,
     pub out_data: u64,
     pub out_nacks: u64,
+    pub in_tag_packets: u64,
+    pub in_locator_packets: u64,
+    pub out_tag_packets: u64,
+    pub out_locator_packets: u64,
 }
 
 impl FaceCounters {
@@ -57,6 +63,10 @@ impl FaceCounters {
         self.out_interests += other.out_interests;
         self.out_data += other.out_data;
         self.out_nacks += other.out_nacks;
+        self.in_tag_packets += other.in_tag_packets;
+        self.in_locator_packets += other.in_locator_packets;
+        self.out_tag_packets += other.out_tag_packets;
+        self.out_locator_packets += other.out_locator_packets;
     }
 }
 
@@ -69,8 +79,11 @@ pub struct Face {
     pub link_type: LinkType,
     /// Whether NextHopFaceId and cache policy from it are heeded.
     pub local_fields: bool,
+    /// Whether its peer has asked for a locator, and gets packets that are addressed to it.
+    pub is_endpoint: bool,
     /// What has passed.
     pub counters: FaceCounters,
+    pub(crate) reached: Reached,
 }
 
 /// A map by face.

@@ -28,14 +28,14 @@ pub struct LinkFields {
     pub prefix_announcement: Option<Packet>,
 }
 
-/// A whole network packet as a port received it: a bare Interest or Data.
+/// A whole network packet as a port received it, without its link header.
 #[derive(Debug)]
 pub struct Received {
     /// The face it came in on.
     pub face: FaceId,
     /// Its link fields.
     pub fields: LinkFields,
-    /// The Interest or Data, checked no further than that one element fills it.
+    /// Checked no further than that one element of a known type fills it.
     pub packet: Packet,
 }
 
@@ -46,6 +46,6 @@ pub struct Outgoing {
     pub face: FaceId,
     /// Its link fields.
     pub fields: LinkFields,
-    /// The bare Interest or Data.
+    /// The bare packet.
     pub packet: Packet,
 }

@@ -1,4 +1,4 @@
-//! The worker: Interest, Data and Nack pipelines over one PIT/CS shard.
+//! The worker: Interest, Data and Nack pipelines over one PIT/CS shard, and those without state.
 //!
 //! A burst is handled in stages, so that its memory reads overlap: all packets are parsed and
 //! their prefixes hashed, and the buckets they need are prefetched [So §2.2]; then each meets the
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
-use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
+use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes, tagnet};
 
 use crate::counters::{Drop, Drops};
 use crate::dead_nonces::DeadNonces;
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
-use crate::pipeline::{Miss, Parsed, name_in, parse};
+use crate::pipeline::{Addressed, Miss, Parsed, Reached, name_in, parse};
 use crate::pit_cs::{PitCs, SlotId};
 use crate::port::{Outgoing, Received};
 use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
@@ -108,6 +108,7 @@ pub struct Worker {
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
     burst: Vec<(Received, Parsed)>,
+    pub(crate) addressed: Addressed,
 }
 
 /// Counts that only ever grow.
@@ -142,12 +143,20 @@ impl Worker {
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
             burst: Vec::with_capacity(BURST_MAX),
+            addressed: Addressed::default(),
         }
     }
 
     /// Makes a face known. Packets from and to unknown faces are dropped.
     pub fn face_up(&mut self, face: FaceId, scope: Scope, link_type: LinkType) {
-        let known = Face { scope, link_type, local_fields: false, counters: FaceCounters::default() };
+        let known = Face {
+            scope,
+            link_type,
+            local_fields: false,
+            is_endpoint: false,
+            counters: FaceCounters::default(),
+            reached: Reached::default(),
+        };
         self.faces.entry(face).or_insert(known);
     }
 
@@ -163,6 +172,12 @@ impl Worker {
         if let Some(face) = self.faces.get_mut(&face) {
             face.local_fields = enabled;
         }
+    }
+
+    /// Lets packets that are addressed to this face's application reach it; false if there is no
+    /// such face.
+    pub fn set_endpoint(&mut self, face: FaceId) -> bool {
+        self.faces.get_mut(&face).map(|face| face.is_endpoint = true).is_some()
     }
 
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
@@ -242,6 +257,12 @@ impl Worker {
     /// Parses packets, hashes their names, and asks the memory for what they will need.
     fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
         for received in received {
+            if tagnet::is_tagnet(&received.packet) {
+                if self.addressed.stage(received).is_err() {
+                    self.drops.count(Drop::Malformed);
+                }
+                continue;
+            }
             match parse(&received) {
                 Ok(parsed) => self.burst.push((received, parsed)),
                 Err(reason) => self.drops.count(reason),
@@ -273,6 +294,9 @@ impl Worker {
         }
         self.burst = burst;
         self.route_misses(now, output);
+        if !self.addressed.is_empty() {
+            self.forward_addressed(output);
+        }
     }
 
     /// The longest FIB match of each miss that has no route yet, in one burst.

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use crate::PACKET_BYTES_MAX;
 use crate::ids::FaceId;
+use crate::tagnet;
 use crate::tlv::{self, DecodeError, Reader, Tlv, types};
 
 /// The largest frame: a packet, a prefix announcement, and header fields with room to spare.
@@ -93,7 +94,7 @@ impl PitToken {
     }
 }
 
-/// A parsed LpPacket. A bare Interest or Data parses as an LpPacket without header fields.
+/// A parsed LpPacket. A bare packet ([`is_bare`]) parses as an LpPacket without header fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LpPacket<'a> {
     /// The network packet, or a fragment of it; absent in an IDLE packet.
@@ -147,8 +148,17 @@ impl Default for LpPacket<'_> {
     }
 }
 
+/// Whether a frame begins as a packet of the network layer does: an Interest, Data, or one that is
+/// addressed by tags or locator.
+#[inline]
+pub fn is_bare(frame: &[u8]) -> bool {
+    const INTEREST: u8 = types::INTEREST as u8;
+    const DATA: u8 = types::DATA as u8;
+    matches!(frame.first(), Some(&INTEREST | &DATA)) || tagnet::is_tagnet(frame)
+}
+
 impl<'a> LpPacket<'a> {
-    /// Parses a frame: an LpPacket, a bare Interest, or a bare Data.
+    /// Parses a frame: an LpPacket, or a bare packet of the network layer.
     ///
     /// Fields stand in the order of their types, the Fragment last; only Acks may be repeated.
     /// Unknown header fields are skipped where NDNLPv2 says so (types 800 to 959 whose two lowest
@@ -159,7 +169,7 @@ impl<'a> LpPacket<'a> {
         match frame {
             [] => Err(DecodeError::Truncated),
             _ if frame.len() > FRAME_BYTES_MAX => Err(DecodeError::TooLarge),
-            [INTEREST | DATA, ..] => {
+            _ if is_bare(frame) => {
                 packet.fragment = Some(frame);
                 Ok(packet)
             }
@@ -336,8 +346,6 @@ impl<'a> LpPacket<'a> {
     }
 }
 
-const INTEREST: u8 = types::INTEREST as u8;
-const DATA: u8 = types::DATA as u8;
 const LP_PACKET: u8 = types::LP_PACKET as u8;
 
 fn fragment_element_len(fragment_len: usize) -> usize {

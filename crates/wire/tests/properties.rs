@@ -145,9 +145,7 @@ fn exercise(wire: &[u8]) {
 /// A packet with the same fields.
 fn rebuilt_tag_packet(packet: &TagPacket<'_>) -> Vec<u8> {
     let builder = match packet.tags {
-        TagSet::Tags(tags) => {
-            TagPacketBuilder::new(packet.tree, &Descriptor::from_digests(tags.iter()).expect("at most as many"))
-        }
+        TagSet::Tags(tags) => TagPacketBuilder::new(packet.tree, &tags.descriptor()),
         TagSet::Filter(filter) => TagPacketBuilder::of_filter(packet.tree, filter),
     };
     let mut builder = builder.hop_limit(packet.hop_limit.value).payload(packet.payload);

@@ -19,6 +19,7 @@ mod tests;
 use std::time::Duration;
 
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_wire::lp::is_bare;
 use byname_wire::tlv::types;
 use byname_wire::{LpPacket, PACKET_BYTES_MAX, tlv};
 
@@ -118,7 +119,7 @@ impl LinkService {
     /// apart, for each numbers its fragments by itself.
     pub fn receive_from(&mut self, now: Ticks, face: FaceId, endpoint: u64, frame: &[u8], out: &mut Vec<Received>) {
         self.counters.in_bytes += frame.len() as u64;
-        if matches!(frame.first(), Some(5 | 6)) {
+        if is_bare(frame) {
             if !is_network_packet(frame) {
                 self.counters.in_malformed += 1;
                 return;
@@ -283,17 +284,19 @@ impl LinkService {
     }
 }
 
-/// Whether one Interest or Data, and no more, fills `octets`.
+/// Whether one packet of the network layer, and no more, fills `octets`.
 pub(crate) fn is_network_packet(octets: &[u8]) -> bool {
-    matches!(octets.first(), Some(5 | 6))
+    is_bare(octets)
         && octets.len() <= PACKET_BYTES_MAX
         && tlv::decode_number(&octets[1..])
             .is_ok_and(|(len, used)| usize::try_from(len).is_ok_and(|len| len == octets.len() - 1 - used))
 }
 
-/// Whether a datagram may be meant for a forwarder: it begins as an Interest, Data or LpPacket.
+/// Whether a datagram may be meant for a forwarder: it begins as a packet of the network layer, or
+/// as an LpPacket.
 pub(crate) fn is_plausible(octets: &[u8]) -> bool {
-    matches!(octets.first(), Some(0x05 | 0x06 | 0x64)) && octets.len() >= 2
+    const LP_PACKET: u8 = types::LP_PACKET as u8;
+    (is_bare(octets) || octets.first() == Some(&LP_PACKET)) && octets.len() >= 2
 }
 
 /// Whether a packet with these fields needs no link header.

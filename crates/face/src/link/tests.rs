@@ -63,13 +63,16 @@ fn fragment(sequence: u64, index: u64, count: u64, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn a_packet_without_fields_goes_bare_and_comes_back_whole() {
     let (mut a, mut b) = (service(Some(1400), 0), service(Some(1400), 0));
-    let packet = network_packet(5, 100, 1);
-    let frames = send(&mut a, Ticks(0), LinkFields::default(), &packet);
-    assert_eq!(frames, [packet.to_vec()]);
-    let received = receive(&mut b, Ticks(0), &frames[0]);
-    assert_eq!(&*received[0].packet, &*packet);
-    assert_eq!(received[0].face, FACE);
-    assert_eq!((a.counters.out_bytes, b.counters.in_bytes), (100, 100));
+    // Interest, Data, and packets addressed by tags and by locator.
+    for typ in [5, 6, 0xc1, 0xc3] {
+        let packet = network_packet(typ, 100, 1);
+        let frames = send(&mut a, Ticks(0), LinkFields::default(), &packet);
+        assert_eq!(frames, [packet.to_vec()]);
+        let received = receive(&mut b, Ticks(0), &frames[0]);
+        assert_eq!(&*received[0].packet, &*packet);
+        assert_eq!(received[0].face, FACE);
+    }
+    assert_eq!((a.counters.out_bytes, b.counters.in_bytes), (400, 400));
 }
 
 #[test]

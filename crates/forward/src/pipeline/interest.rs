@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::counters::Drop;
 use crate::face_table::{LinkType, Scope};
 use crate::packet_pool::Packet;
-use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, name_in};
+use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, lower_hop_limit, name_in};
 use crate::pit_cs::{InRecord, Kind, OutRecord, PitEntry, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
@@ -77,7 +77,7 @@ impl Worker {
         let hops_left = match info.hop_limit {
             Some(limit) if limit.value == 0 => return self.drops.count(Drop::HopLimit),
             Some(limit) => {
-                lower_hop_limit(&mut received.packet, limit.offset);
+                lower_hop_limit(&mut received.packet, limit);
                 limit.value - 1
             }
             None => u8::MAX,
@@ -416,13 +416,6 @@ fn loops(pit: &PitEntry, from: FaceId, link_type: LinkType, nonce: u32) -> bool 
 /// Whether some downstream still waits.
 fn is_waited_for(pit: &PitEntry, now: Ticks) -> bool {
     pit.in_records.iter().any(|r| r.expiry > now)
-}
-
-fn lower_hop_limit(packet: &mut Packet, offset: usize) {
-    if packet.unshared_mut().is_none() {
-        *packet = Packet::copy_from(packet);
-    }
-    packet.unshared_mut().expect("nobody else holds it")[offset] -= 1;
 }
 
 /// Puts a changed copy in the place of an Interest; the name stays.

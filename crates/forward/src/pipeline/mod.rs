@@ -1,11 +1,15 @@
-//! What happens to a packet: the pipelines of NFD's developer guide, one file for each type.
+//! What happens to a packet: the pipelines of NFD's developer guide, one file for each type, and
+//! TagNet's.
 
+mod addressed;
 mod data;
 mod interest;
 mod nack;
 
+pub(crate) use addressed::{Addressed, Reached};
 pub(crate) use interest::Miss;
 
+use byname_wire::interest::HopLimit;
 use byname_wire::{Data, DecodeError, Interest, NameRef};
 
 use crate::counters::Drop;
@@ -46,7 +50,7 @@ pub(crate) struct InterestInfo {
     pub has_forwarding_hint: bool,
     pub nonce: Option<u32>,
     pub lifetime_ms: u64,
-    pub hop_limit: Option<byname_wire::interest::HopLimit>,
+    pub hop_limit: Option<HopLimit>,
 }
 
 /// Fields of Data that forwarding needs.
@@ -99,4 +103,18 @@ fn name_range(start: usize, name: NameRef<'_>) -> NameRange {
 pub(crate) fn name_in(packet: &Packet, range: NameRange) -> NameRef<'_> {
     let start = usize::from(range.start);
     NameRef::new_checked_before(&packet[start..start + usize::from(range.len)])
+}
+
+/// Lowers a HopLimit that is not 0.
+pub(crate) fn lower_hop_limit(packet: &mut Packet, hop_limit: HopLimit) {
+    patch(packet, hop_limit.offset, &[hop_limit.value - 1]);
+}
+
+/// Overwrites octets of a packet, in place unless others hold its buffer.
+fn patch(packet: &mut Packet, offset: usize, octets: &[u8]) {
+    if packet.unshared_mut().is_none() {
+        *packet = Packet::copy_from(packet);
+    }
+    let packet = packet.unshared_mut().expect("nobody else holds it");
+    packet[offset..offset + octets.len()].copy_from_slice(octets);
 }

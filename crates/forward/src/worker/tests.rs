@@ -1,5 +1,6 @@
 //! The worker as ports see it: packets in, packets out, in virtual time.
 
+mod addressed;
 mod others;
 
 use std::time::Duration;

@@ -57,6 +57,11 @@ impl Trees {
         }
     }
 
+    /// Whether the router is on this tree.
+    pub fn contains(&self, id: TreeId) -> bool {
+        self.place(id).is_ok()
+    }
+
     /// Where a packet with this locator goes that came by the face `from`, [`FaceId::NONE`] if it
     /// begins here. It never goes back by that face: each neighbour on a tree has a face of its own.
     #[inline]

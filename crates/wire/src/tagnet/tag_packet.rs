@@ -53,7 +53,25 @@ pub enum TagSet<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagList<'a>(&'a [[u8; DIGEST_LEN]]);
 
-impl TagList<'_> {
+impl<'a> TagList<'a> {
+    /// Reads the value of a Tags element.
+    ///
+    /// # Errors
+    /// If it is not that many digests, ascending.
+    pub fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
+        let (digests, rest) = value.as_chunks();
+        // Digests in packet order compare as their octets do.
+        if !rest.is_empty() || digests.len() > TAGS_MAX || !digests.is_sorted_by(|a, b| a < b) {
+            return Err(DecodeError::BadValue(types::TAGS));
+        }
+        Ok(TagList(digests))
+    }
+
+    /// The set of tags with these digests.
+    pub fn descriptor(&self) -> Descriptor {
+        Descriptor::from_digests(self.iter()).expect("no more than a descriptor has")
+    }
+
     /// The digests.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TagDigest> {
         self.0.iter().map(|octets| TagDigest(u32::from_be_bytes(*octets)))
@@ -70,7 +88,7 @@ impl<'a> TagPacket<'a> {
         let hop_limit = elements.hop_limit()?;
         let tree = decode_tree(elements.require(types::TREE)?.0)?;
         let tags = match elements.take(types::TAGS)? {
-            Some((value, _)) => TagSet::Tags(decode_tags(value)?),
+            Some((value, _)) => TagSet::Tags(TagList::decode(value)?),
             None => TagSet::Filter(decode_filter(elements.require(types::FILTER)?.0)?),
         };
         let fan_out = elements.take(types::FAN_OUT)?.map(|(value, offset)| decode_fan_out(value, offset));
@@ -80,15 +98,6 @@ impl<'a> TagPacket<'a> {
         elements.finish()?;
         Ok(TagPacket { hop_limit, tree, tags, fan_out, source, payload })
     }
-}
-
-fn decode_tags(value: &[u8]) -> Result<TagList<'_>, DecodeError> {
-    let (digests, rest) = value.as_chunks();
-    // Digests in packet order compare as their octets do.
-    if !rest.is_empty() || digests.len() > TAGS_MAX || !digests.is_sorted_by(|a, b| a < b) {
-        return Err(DecodeError::BadValue(types::TAGS));
-    }
-    Ok(TagList(digests))
 }
 
 fn decode_filter(value: &[u8]) -> Result<Filter, DecodeError> {

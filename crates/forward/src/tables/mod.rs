@@ -1,22 +1,25 @@
 //! What the worker reads and the control side writes, without locks: the FIB and the groups of
-//! nexthops that its entries name.
+//! nexthops that its entries name, the same for descriptors, and the trees.
+
+mod groups;
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
+use byname_lookup::locator::Trees;
+use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::compact;
+use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{EntryId, PrefixFib};
-use byname_wire::FaceId;
+use byname_wire::{FaceId, TreeId};
 
 use crate::publish::{Epochs, Grace, Reader};
+use groups::Groups;
 
 /// Ids of groups are below this: what every FIB engine can name. Rules that forward alike share a
 /// group, so that even millions of rules need few.
 pub const GROUPS_MAX: u32 = compact::ENTRIES_MAX;
-/// Groups in a chunk: 8 KiB.
-const CHUNK: usize = 1024;
-
 /// One way to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nexthop {
@@ -26,71 +29,60 @@ pub struct Nexthop {
     pub cost: u64,
 }
 
-/// The nexthops of all rules that forward alike, by rising cost, then face id.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct NexthopGroup {
-    /// At most one for each face.
-    pub nexthops: Box<[Nexthop]>,
+/// One way to forward what matches a descriptor [TagNet §3.2].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreeFace {
+    /// Packets of this tree
+    pub tree: TreeId,
+    /// may go there.
+    pub face: FaceId,
 }
 
-/// A slot for each group of a chunk.
-type Chunk = Box<[ArcSwapOption<NexthopGroup>]>;
-
-/// Groups by entry id, each replaced by itself. Chunks are made when first needed and never move.
-struct NexthopGroups {
-    chunks: Box<[OnceLock<Chunk>]>,
+/// The nexthops of all rules that forward alike. Those of names are sorted by rising cost, then
+/// face id, at most one for each face; those of descriptors by tree, then face id, each once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NexthopGroup<N = Nexthop> {
+    /// Sorted, each once.
+    pub nexthops: Box<[N]>,
 }
 
-impl NexthopGroups {
-    fn new() -> Self {
-        NexthopGroups { chunks: (0..GROUPS_MAX as usize / CHUNK).map(|_| OnceLock::new()).collect() }
-    }
-
+impl NexthopGroup<TreeFace> {
+    /// The faces for packets of this tree, by id.
     #[inline]
-    fn slot(&self, entry: EntryId) -> Option<&ArcSwapOption<NexthopGroup>> {
-        Some(&self.chunks.get(entry.0 as usize / CHUNK)?.get()?[entry.0 as usize % CHUNK])
-    }
-
-    fn slot_made(&self, entry: EntryId) -> &ArcSwapOption<NexthopGroup> {
-        assert!(entry.0 < GROUPS_MAX, "the caller allots ids below GROUPS_MAX");
-        let chunk = self.chunks[entry.0 as usize / CHUNK]
-            .get_or_init(|| (0..CHUNK).map(|_| ArcSwapOption::const_empty()).collect());
-        &chunk[entry.0 as usize % CHUNK]
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.iter().filter_map(OnceLock::get);
-        let group = |group: &NexthopGroup| 16 + size_of::<NexthopGroup>() + size_of_val(&*group.nexthops);
-        let of_chunk = |chunk: &Chunk| {
-            let groups = chunk.iter().filter_map(|slot| slot.load().as_deref().map(group)).sum::<usize>();
-            size_of_val(&**chunk) + groups
-        };
-        size_of_val(&*self.chunks) + chunks.map(of_chunk).sum::<usize>()
+    pub fn faces(&self, tree: TreeId) -> impl Iterator<Item = FaceId> {
+        let first = self.nexthops.partition_point(|n| n.tree < tree);
+        self.nexthops[first..].iter().take_while(move |n| n.tree == tree).map(|n| n.face)
     }
 }
 
 /// The tables that one control side shares with its workers.
 pub struct Tables {
-    fib: ArcSwap<FibHolder>,
-    groups: NexthopGroups,
+    fib: ArcSwap<Holder<dyn PrefixFib>>,
+    groups: Groups<Nexthop>,
+    tag_fib: ArcSwap<Holder<dyn TagsetFib>>,
+    tag_groups: Groups<TreeFace>,
+    trees: ArcSwap<Trees>,
     epochs: Arc<Epochs>,
 }
 
 /// `ArcSwap` wants a sized type.
-struct FibHolder(Arc<dyn PrefixFib>);
+struct Holder<Q: ?Sized>(Arc<Q>);
 
 impl Tables {
-    /// Tables with this FIB and no groups.
+    /// Tables with this FIB, no groups, no descriptors and no trees.
     pub fn new(fib: Arc<dyn PrefixFib>) -> Self {
         Tables {
-            fib: ArcSwap::from_pointee(FibHolder(fib)),
-            groups: NexthopGroups::new(),
+            fib: ArcSwap::from_pointee(Holder(fib)),
+            groups: Groups::new(),
+            tag_fib: ArcSwap::from_pointee(Holder(Arc::new(TagsetOracle::new()) as Arc<dyn TagsetFib>)),
+            tag_groups: Groups::new(),
+            trees: ArcSwap::default(),
             epochs: Arc::new(Epochs::new()),
         }
     }
     /// Publishes a new query half.
     pub fn replace_fib(&self, fib: Arc<dyn PrefixFib>) {
-        self.fib.store(Arc::new(FibHolder(fib)));
+        self.fib.store(Arc::new(Holder(fib)));
     }
     /// The query half as it is now.
     ///
@@ -105,18 +97,30 @@ impl Tables {
     /// # Panics
     /// If the id is not below [`GROUPS_MAX`].
     pub fn set_group(&self, entry: EntryId, group: Option<NexthopGroup>) {
-        match group {
-            Some(group) => self.groups.slot_made(entry).store(Some(Arc::new(group))),
-            None => {
-                if let Some(slot) = self.groups.slot(entry) {
-                    slot.store(None);
-                }
-            }
-        }
+        self.groups.set(entry, group);
     }
     /// The group of an entry.
     pub fn group(&self, entry: EntryId) -> Option<Arc<NexthopGroup>> {
         self.groups.slot(entry)?.load_full()
+    }
+    /// Publishes a new query half for descriptors.
+    pub fn replace_tag_fib(&self, tag_fib: Arc<dyn TagsetFib>) {
+        self.tag_fib.store(Arc::new(Holder(tag_fib)));
+    }
+    /// Sets or clears the group of an entry of the descriptors' FIB, as [`Tables::set_group`].
+    ///
+    /// # Panics
+    /// If the id is not below [`GROUPS_MAX`].
+    pub fn set_tag_group(&self, entry: EntryId, group: Option<NexthopGroup<TreeFace>>) {
+        self.tag_groups.set(entry, group);
+    }
+    /// Publishes what is known of the trees that this router is on.
+    pub fn replace_trees(&self, trees: Trees) {
+        self.trees.store(Arc::new(trees));
+    }
+    /// The trees that this router is on.
+    pub fn trees(&self) -> Arc<Trees> {
+        self.trees.load_full()
     }
     /// A worker's view, offline until its first [`TablesReader::begin_burst`].
     pub fn reader(self: &Arc<Self>) -> TablesReader {
@@ -128,19 +132,30 @@ impl Tables {
     pub fn grace(&self) -> Grace<'_> {
         self.epochs.grace()
     }
-    /// Resident memory of FIB and groups, in bytes.
+    /// Resident memory of both FIBs and their groups, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.fib.load().0.memory_bytes() + self.groups.memory_bytes()
+        let names = self.fib.load().0.memory_bytes() + self.groups.memory_bytes();
+        names + self.tag_fib.load().0.memory_bytes() + self.tag_groups.memory_bytes()
     }
 }
 
 /// A group that stays as it is while it is held, whatever the control side does.
-pub struct GroupRef(arc_swap::Guard<Option<Arc<NexthopGroup>>>);
+pub struct GroupRef<N = Nexthop>(arc_swap::Guard<Option<Arc<NexthopGroup<N>>>>);
 
-impl Deref for GroupRef {
-    type Target = NexthopGroup;
-    fn deref(&self) -> &NexthopGroup {
+impl<N> Deref for GroupRef<N> {
+    type Target = NexthopGroup<N>;
+    fn deref(&self) -> &NexthopGroup<N> {
         self.0.as_deref().expect("made from a group only")
+    }
+}
+
+/// The query half for descriptors, as it was when it was asked for.
+pub struct TagFibRef(arc_swap::Guard<Arc<Holder<dyn TagsetFib>>>);
+
+impl Deref for TagFibRef {
+    type Target = dyn TagsetFib;
+    fn deref(&self) -> &(dyn TagsetFib + 'static) {
+        &*self.0.0
     }
 }
 
@@ -149,7 +164,7 @@ impl Deref for GroupRef {
 /// It keeps the FIB at hand, and looks once a burst whether that was replaced. From `begin_burst`
 /// to the next `begin_burst` or `end_burst`, what the control side takes out is kept for it.
 pub struct TablesReader {
-    fib: Arc<FibHolder>,
+    fib: Arc<Holder<dyn PrefixFib>>,
     epoch: Reader,
     tables: Arc<Tables>,
 }
@@ -188,6 +203,27 @@ impl TablesReader {
     pub fn group(&self, entry: EntryId) -> Option<GroupRef> {
         let group = self.tables.groups.slot(entry)?.load();
         group.is_some().then_some(GroupRef(group))
+    }
+
+    /// The descriptors' FIB. To be dropped before the burst ends: bursts without packets for it
+    /// do not look whether it was replaced.
+    #[inline]
+    pub fn tag_fib(&self) -> TagFibRef {
+        debug_assert!(self.epoch.is_online(), "lookups are between begin_burst and end_burst");
+        TagFibRef(self.tables.tag_fib.load())
+    }
+
+    /// The group of an entry that the descriptors' FIB yielded in this burst.
+    #[inline]
+    pub fn tag_group(&self, entry: EntryId) -> Option<GroupRef<TreeFace>> {
+        let group = self.tables.tag_groups.slot(entry)?.load();
+        group.is_some().then_some(GroupRef(group))
+    }
+
+    /// The trees that this router is on.
+    #[inline]
+    pub fn trees(&self) -> impl Deref<Target = Arc<Trees>> + use<> {
+        self.tables.trees.load()
     }
 
     /// The tables it reads.

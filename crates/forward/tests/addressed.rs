@@ -1,0 +1,172 @@
+//! Networks of workers on random trees: tag-addressed packets reach whom they are meant for, and
+//! locators lead from anywhere to anywhere.
+#![cfg(not(loom))]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::tables::{NexthopGroup, Tables, TreeFace};
+use byname_forward::worker::WorkerConfig;
+use byname_forward::{FaceId, LinkFields, Packet, Received, Ticks, Worker};
+use byname_lookup::locator::{Graph, Labelling, SpanningTree, Trees};
+use byname_lookup::oracle::{Oracle, TagsetOracle};
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::tagnet::{Address, Endpoint, LocatorPacketBuilder, TagPacketBuilder};
+use byname_wire::{Descriptor, Locator, NameHashKey, TreeId};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Router i's face to router j is `LINKS + j`; its application's face is `APP`.
+const LINKS: u64 = 1000;
+const APP: FaceId = FaceId(256);
+const TREES: [TreeId; 2] = [TreeId(1), TreeId(7)];
+const SEEDS: u64 = 60;
+
+struct Network {
+    workers: Vec<Worker>,
+    labellings: Vec<Labelling>,
+    /// What the application of each router advertised.
+    advertised: Vec<Vec<Descriptor>>,
+}
+
+fn link_to(router: usize) -> FaceId {
+    FaceId(LINKS + router as u64)
+}
+
+fn descriptor(random: &mut StdRng, tags_max: u32) -> Descriptor {
+    let count = random.random_range(0..=tags_max);
+    Descriptor::of((0..count).map(|_| format!("tag {}", random.random_range(0..8)))).expect("few tags")
+}
+
+impl Network {
+    fn new(random: &mut StdRng) -> Self {
+        let nodes = random.random_range(1..14);
+        let mut edges: Vec<(u32, u32)> = (1..nodes).map(|node| (random.random_range(0..node), node)).collect();
+        // More edges than a tree has, so that the trees differ.
+        edges.extend((1..nodes).map(|node| (random.random_range(0..node), node)));
+        let graph = Graph::new(nodes as usize, &edges).expect("edges between nodes");
+        let label = |root| Labelling::new(SpanningTree::breadth_first(&graph, root));
+        let labellings: Vec<_> = TREES.iter().map(|_| label(random.random_range(0..nodes) as usize)).collect();
+        let advertised: Vec<Vec<Descriptor>> =
+            (0..nodes).map(|_| (0..random.random_range(0..4)).map(|_| descriptor(random, 3)).collect()).collect();
+        let workers = (0..nodes as usize).map(|node| worker(node, &labellings, &advertised)).collect();
+        Network { workers, labellings, advertised }
+    }
+
+    /// Sends a packet from the application of a router; how often each application got it.
+    fn send(&mut self, from: usize, wire: &[u8]) -> BTreeMap<usize, u32> {
+        let mut got = BTreeMap::new();
+        let mut under_way = VecDeque::from([(from, APP, Packet::copy_from(wire))]);
+        while let Some((router, face, packet)) = under_way.pop_front() {
+            let mut output = Vec::new();
+            let received = Received { face, fields: LinkFields::default(), packet };
+            self.workers[router].poll(Ticks(1), &mut vec![received], &mut output);
+            for sent in output {
+                match sent.face {
+                    APP => *got.entry(router).or_default() += 1,
+                    FaceId(link) => under_way.push_back(((link - LINKS) as usize, link_to(router), sent.packet)),
+                }
+            }
+        }
+        got
+    }
+
+    /// Applications, but for the sender, whose largest subset of the packet has so many bits.
+    fn matches(&self, from: usize, packet: &Descriptor) -> BTreeMap<usize, u32> {
+        let others = self.advertised.iter().enumerate().filter(|(router, _)| *router != from);
+        let weight = |all: &Vec<Descriptor>| {
+            all.iter().filter(|one| one.is_subset(packet)).map(|one| one.filter().weight()).max()
+        };
+        others.filter_map(|(router, all)| Some((router, weight(all)?))).collect()
+    }
+}
+
+/// A router whose tables are as floods of all advertisements leave them.
+fn worker(node: usize, labellings: &[Labelling], advertised: &[Vec<Descriptor>]) -> Worker {
+    let tables = Arc::new(Tables::new(Oracle::new().query()));
+    let mut trees = Trees::new();
+    let mut rules: BTreeMap<&Descriptor, BTreeSet<TreeFace>> = BTreeMap::new();
+    for (&tree, labelling) in TREES.iter().zip(labellings) {
+        let ports = labelling.neighbors(node).map(|(port, neighbor)| (port, link_to(neighbor)));
+        trees.set(tree, labelling.table(node).expect("the tree spans the graph"), ports);
+        for (origin, descriptors) in advertised.iter().enumerate() {
+            let path = labelling.tree().path(node, origin).expect("the tree spans the graph");
+            let face = path.get(1).map_or(APP, |&next| link_to(next));
+            for descriptor in descriptors {
+                rules.entry(descriptor).or_default().insert(TreeFace { tree, face });
+            }
+        }
+    }
+    tables.replace_trees(trees);
+    let mut changes = Vec::new();
+    for ((descriptor, nexthops), entry) in rules.into_iter().zip(0..) {
+        tables.set_tag_group(EntryId(entry), Some(NexthopGroup { nexthops: nexthops.into_iter().collect() }));
+        changes.push(Change::Set(descriptor.clone(), EntryId(entry)));
+    }
+    let mut tag_fib = TagsetOracle::new();
+    tag_fib.apply(&changes).expect("the oracle takes all");
+    tables.replace_tag_fib(tag_fib.query());
+    let mut worker = Worker::new(WorkerConfig::default(), NameHashKey::new([1, 2]), tables, 3);
+    worker.face_up(APP, Scope::Local, LinkType::PointToPoint);
+    worker.set_endpoint(APP);
+    for neighbor in labellings.iter().flat_map(|labelling| labelling.neighbors(node)) {
+        worker.face_up(link_to(neighbor.1), Scope::NonLocal, LinkType::PointToPoint);
+    }
+    worker
+}
+
+#[test]
+fn tag_addressed_packets_reach_whom_they_are_meant_for_and_no_more() {
+    let mut delivered = 0;
+    for seed in 0..SEEDS {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut network = Network::new(&mut random);
+        for _ in 0..60 {
+            let from = random.random_range(0..network.workers.len());
+            let packet = descriptor(&mut random, 7);
+            let tree = TREES[random.random_range(0..TREES.len())];
+            let limit = *[1, 1, 2, 3, 5, 0].get(random.random_range(0..6)).expect("below its length");
+            let mut builder = match random.random_bool(0.8) {
+                true => TagPacketBuilder::new(tree, &packet),
+                false => TagPacketBuilder::of_filter(tree, packet.filter()),
+            };
+            if limit > 0 {
+                builder = builder.fan_out(limit.try_into().expect("not 0"));
+            }
+            let got = network.send(from, &builder.encode());
+            let matches = network.matches(from, &packet);
+            delivered += got.len();
+            let context = format!("seed {seed}, from {from}, {packet:?}, limit {limit}: {got:?} of {matches:?}");
+            assert!(got.values().all(|times| *times == 1), "once each: {context}");
+            assert!(got.keys().all(|router| matches.contains_key(router)), "to nobody else: {context}");
+            match limit {
+                0 => assert_eq!(got.len(), matches.len(), "{context}"),
+                1 => {
+                    let weight = |router: &usize| Reverse(matches[router]);
+                    let largest = matches.values().copied().max().map(Reverse);
+                    assert_eq!(got.keys().map(weight).next(), largest, "to one of the largest: {context}");
+                }
+                _ => assert!(!matches.is_empty() == !got.is_empty() && got.len() <= limit.into(), "{context}"),
+            }
+        }
+    }
+    assert!(delivered > 2000, "{delivered} deliveries test little");
+}
+
+#[test]
+fn locators_lead_from_anywhere_to_anywhere() {
+    for seed in 0..SEEDS {
+        let mut network = Network::new(&mut StdRng::seed_from_u64(seed));
+        let nodes = network.workers.len();
+        for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
+            for (tree, at) in TREES.into_iter().zip(0..) {
+                let label = network.labellings[at].label(to).expect("the tree spans the graph");
+                let destination = Address { locator: Locator { tree, label }, endpoint: Endpoint(APP.0) };
+                let got = network.send(from, &LocatorPacketBuilder::new(destination).encode());
+                assert_eq!(got, BTreeMap::from([(to, 1)]), "seed {seed}, from {from} to {to}");
+            }
+        }
+    }
+}

@@ -7,13 +7,14 @@ use std::sync::{Arc, OnceLock};
 use byname_control::fib_writer::FibWriter;
 use byname_control::mgmt::tlv::{self as mgmt, Element};
 use byname_control::mgmt::{Management, Moment};
+use byname_control::tags::{TagLimits, TagRouting};
 use byname_control::security::{Authorizer, Certificate, Signer};
 use byname_face::{ForwarderHandle, IoConfig, Running};
 use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
 use byname_lookup::Control;
-use byname_lookup::oracle::Oracle;
+use byname_lookup::oracle::{Oracle, TagsetOracle};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Name, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -162,8 +163,10 @@ fuzz_target!(|input: Input| {
 
     let (handle, tables) = forwarder();
     let mut now = Moment { ms: 1_000_000, unix_ms: 1_700_000_000_000 };
+    let tag_fib = FibWriter::new(Box::new(TagsetOracle::new()), tables.clone());
+    let tags = TagRouting::new(tag_fib, TagLimits::default(), now.unix_ms);
     let fib = FibWriter::new(Box::new(Oracle::new()), tables);
-    let mut management = Management::new(handle, Authorizer::local_only(), 100, fib, [], now);
+    let mut management = Management::new(handle, Authorizer::local_only(), 100, fib, tags, [], now);
     let signer = Signer::digest();
     for action in input.actions.into_iter().take(20) {
         let (wire, from) = match action {

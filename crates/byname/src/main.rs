@@ -8,12 +8,14 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod client;
+mod demo;
 mod exit;
 mod fetch;
 mod manage;
 mod nfdc_words;
 mod run;
 mod tools;
+mod trees;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,7 @@ Forwarder:
   run             Start the forwarder; needs no configuration
   check           Check a configuration file
   default-config  Print the default configuration, with comments
+  trees           Show the trees over a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
   status          Show the whole state, or its summary
@@ -46,7 +49,8 @@ Tools:
   peek            Fetch one packet
   poke            Serve one packet from standard input
   get             Fetch a file in segments; goes on where it was interrupted
-  put             Publish a file in segments";
+  put             Publish a file in segments
+  demo            Show applications that speak by tags and locators, on three routers";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,6 +85,8 @@ enum Command {
     Check(run::CheckArgs),
     /// Print the default configuration, with comments
     DefaultConfig,
+    /// Show the trees over a network, for routing by tags and locators
+    Trees(trees::TreesArgs),
     /// Show the state of the forwarder
     Status(status::StatusArgs),
     /// List, show, create and destroy faces
@@ -107,6 +113,8 @@ enum Command {
     Get(get::GetArgs),
     /// Publish a file in segments
     Put(put::PutArgs),
+    /// Show applications that speak by tags and locators, on three routers
+    Demo(demo::DemoArgs),
 }
 
 /// How commands reach the forwarder.
@@ -133,6 +141,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Check(args) => run::check(args),
         Command::DefaultConfig => run::print_default_config(),
+        Command::Trees(args) => trees::run(args),
         Command::Status(args) => status::run(args, &connection),
         Command::Face(args) => face::run(args, &connection),
         Command::Route(args) => route::run(args, &connection),
@@ -146,6 +155,7 @@ fn main() -> ExitCode {
         Command::Poke(args) => poke::run(args, &connection),
         Command::Get(args) => get::run(args, &connection),
         Command::Put(args) => put::run(args, &connection),
+        Command::Demo(args) => demo::run(args),
     };
     match result {
         Ok(code) => code.into(),

@@ -1,4 +1,5 @@
-//! Writes what the RIB computes into the FIB that workers read.
+//! Writes what the RIB computes into the FIB that workers read, and what routing by tags computes
+//! into that of descriptors.
 //!
 //! Rules that forward alike share one group of nexthops, so that only distinct groups cost
 //! memory. Changes gather until [`FibWriter::commit`]; a group is in the tables before a rule
@@ -6,17 +7,109 @@
 //! taken out is freed for many commits at once: waiting for workers costs more than a change.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use byname_forward::FaceId;
-use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables};
+use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables, TreeFace};
 use byname_lookup::prefix::compact::{self, Compact};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first, two_stage};
+use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
-use byname_wire::{Name, NameHashKey, NameRef};
+use byname_wire::{Descriptor, Name, NameHashKey, NameRef};
 
 /// The control half of any prefix engine.
-pub type FibEngine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
+pub type FibEngine = Engine<Names>;
+/// The control half of any tag-set engine.
+pub type TagFibEngine = Engine<TagSets>;
+/// The control half of an engine of this family.
+pub type Engine<F> = Box<dyn Control<<F as Family>::Key, Query = <F as Family>::Query> + Send>;
+
+/// A kind of FIB: what its rules are for, what they lead to, and where workers read it.
+pub trait Family {
+    /// What a rule is for.
+    type Key;
+    /// A borrowed key.
+    type KeyRef<'k>: Copy;
+    /// The half that workers read.
+    type Query: ?Sized;
+    /// One way to forward.
+    type Nexthop: Copy + Eq + Hash;
+
+    /// The key to keep.
+    fn key(key: Self::KeyRef<'_>) -> Self::Key;
+    /// The key for people.
+    fn text(key: &Self::Key) -> impl Display;
+    /// Where a nexthop leads to.
+    fn face(nexthop: &Self::Nexthop) -> FaceId;
+    /// Whether nexthops stand in the order of their group, each once.
+    fn is_in_order(nexthops: &[Self::Nexthop]) -> bool;
+    /// Publishes a new query half.
+    fn replace(tables: &Tables, query: Arc<Self::Query>);
+    /// Sets or clears the group of an entry.
+    fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup<Self::Nexthop>>);
+}
+
+/// Names, forwarded by their longest prefix.
+#[derive(Debug)]
+pub enum Names {}
+
+impl Family for Names {
+    type Key = Name;
+    type KeyRef<'k> = NameRef<'k>;
+    type Query = dyn PrefixFib;
+    type Nexthop = Nexthop;
+
+    fn key(key: NameRef<'_>) -> Name {
+        key.to_name()
+    }
+    fn text(key: &Name) -> impl Display {
+        key.as_ref()
+    }
+    fn face(nexthop: &Nexthop) -> FaceId {
+        nexthop.face
+    }
+    fn is_in_order(nexthops: &[Nexthop]) -> bool {
+        nexthops.is_sorted_by_key(|n| (n.cost, n.face))
+    }
+    fn replace(tables: &Tables, query: Arc<dyn PrefixFib>) {
+        tables.replace_fib(query);
+    }
+    fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup>) {
+        tables.set_group(entry, group);
+    }
+}
+
+/// Descriptors, of which packets are forwarded by subsets [TagNet §2.2].
+#[derive(Debug)]
+pub enum TagSets {}
+
+impl Family for TagSets {
+    type Key = Descriptor;
+    type KeyRef<'k> = &'k Descriptor;
+    type Query = dyn TagsetFib;
+    type Nexthop = TreeFace;
+
+    fn key(key: &Descriptor) -> Descriptor {
+        key.clone()
+    }
+    fn text(key: &Descriptor) -> impl Display {
+        format!("{:?}", key.tags())
+    }
+    fn face(nexthop: &TreeFace) -> FaceId {
+        nexthop.face
+    }
+    fn is_in_order(nexthops: &[TreeFace]) -> bool {
+        nexthops.is_sorted_by(|a, b| a < b)
+    }
+    fn replace(tables: &Tables, query: Arc<dyn TagsetFib>) {
+        tables.replace_tag_fib(query);
+    }
+    fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup<TreeFace>>) {
+        tables.set_tag_group(entry, group);
+    }
+}
 
 /// The engines that a FIB can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,27 +151,26 @@ const BATCH_MAX: usize = 4096;
 const UNRECLAIMED_MAX: usize = 4096;
 
 /// A group of nexthops that some rules name.
-#[derive(Default)]
-struct Group {
+struct Group<N> {
     /// `None`: the id is free, or will be.
-    nexthops: Option<Arc<[Nexthop]>>,
+    nexthops: Option<Arc<[N]>>,
     /// Rules that name it.
     rules: u32,
 }
 
-/// The one writer of the FIB.
-pub struct FibWriter {
-    engine: FibEngine,
+/// The one writer of a FIB.
+pub struct FibWriter<F: Family = Names> {
+    engine: Engine<F>,
     tables: Arc<Tables>,
-    ids: HashMap<Arc<[Nexthop]>, EntryId>,
+    ids: HashMap<Arc<[F::Nexthop]>, EntryId>,
     /// By id.
-    groups: Vec<Group>,
+    groups: Vec<Group<F::Nexthop>>,
     free: Vec<EntryId>,
     /// Ids that no rule names any more, once the pending changes are applied.
     retired: Vec<EntryId>,
     /// Ids that no rule names any more; workers may have them in hand.
     unreclaimed: Vec<EntryId>,
-    pending: Vec<Change<Name>>,
+    pending: Vec<Change<F::Key>>,
     /// Pending changes that take a rule or an entry out.
     takes_out: usize,
     /// Changes since the last reclaim that took something out.
@@ -89,9 +181,9 @@ pub struct FibWriter {
     failures: u64,
 }
 
-impl FibWriter {
+impl<F: Family> FibWriter<F> {
     /// A writer of `engine`, whose query half `tables` publish.
-    pub fn new(engine: FibEngine, tables: Arc<Tables>) -> Self {
+    pub fn new(engine: Engine<F>, tables: Arc<Tables>) -> Self {
         FibWriter {
             engine,
             tables,
@@ -136,16 +228,16 @@ impl FibWriter {
     }
 
     /// The nexthops of a group, in the order of forwarding.
-    pub fn nexthops(&self, group: EntryId) -> &[Nexthop] {
+    pub fn nexthops(&self, group: EntryId) -> &[F::Nexthop] {
         self.groups[group.0 as usize].nexthops.as_deref().unwrap_or_default()
     }
 
-    /// Makes the rule for `name` lead to `nexthops` (each face once, by cost, then face), or
+    /// Makes the rule for `key` lead to `nexthops` (each once, in the order of [`NexthopGroup`]), or
     /// removes it if there are none. `current` is the rule's group, and is kept up to date.
-    pub fn set(&mut self, name: NameRef<'_>, current: &mut Option<EntryId>, nexthops: &[Nexthop]) {
-        debug_assert!(nexthops.is_sorted_by_key(|n| (n.cost, n.face)));
+    pub fn set(&mut self, key: F::KeyRef<'_>, current: &mut Option<EntryId>, nexthops: &[F::Nexthop]) {
+        debug_assert!(F::is_in_order(nexthops));
         if nexthops.is_empty() {
-            self.clear(name, current);
+            self.clear(key, current);
             return;
         }
         if current.is_some_and(|group| self.nexthops(group) == nexthops) {
@@ -161,15 +253,15 @@ impl FibWriter {
             Some(old) => self.release(old),
             None => self.rules += 1,
         }
-        self.push(Change::Set(name.to_name(), group));
+        self.push(Change::Set(F::key(key), group));
     }
 
-    /// Removes the rule for `name`.
-    pub fn clear(&mut self, name: NameRef<'_>, current: &mut Option<EntryId>) {
+    /// Removes the rule for `key`.
+    pub fn clear(&mut self, key: F::KeyRef<'_>, current: &mut Option<EntryId>) {
         if let Some(old) = current.take() {
             self.release(old);
             self.rules -= 1;
-            self.push(Change::Remove(name.to_name()));
+            self.push(Change::Remove(F::key(key)));
         }
     }
 
@@ -178,10 +270,10 @@ impl FibWriter {
     pub fn detach_face(&mut self, face: FaceId) {
         for (id, group) in (0..).zip(&self.groups) {
             if let Some(nexthops) = group.nexthops.as_deref()
-                && nexthops.iter().any(|n| n.face == face)
+                && nexthops.iter().any(|n| F::face(n) == face)
             {
-                let nexthops = nexthops.iter().filter(|n| n.face != face).copied().collect();
-                self.tables.set_group(EntryId(id), Some(NexthopGroup { nexthops }));
+                let nexthops = nexthops.iter().filter(|n| F::face(n) != face).copied().collect();
+                F::set_group(&self.tables, EntryId(id), Some(NexthopGroup { nexthops }));
             }
         }
     }
@@ -218,22 +310,22 @@ impl FibWriter {
         }
     }
 
-    fn apply(&mut self, changes: &[Change<Name>]) -> Result<(), BuildError> {
+    fn apply(&mut self, changes: &[Change<F::Key>]) -> Result<(), BuildError> {
         if self.replaced {
             // An engine changes the query half that it gave out last, and no other.
             self.reclaim();
         }
         if let Update::Replace(query) = self.engine.apply(changes)? {
-            self.tables.replace_fib(query);
+            F::replace(&self.tables, query);
             self.replaced = true;
         }
         Ok(())
     }
 
-    fn note_failure(&mut self, change: &Change<Name>, error: &BuildError) {
+    fn note_failure(&mut self, change: &Change<F::Key>, error: &BuildError) {
         self.failures += 1;
-        let (Change::Set(name, _) | Change::Remove(name)) = change;
-        tracing::error!(name = %name.as_ref(), %error, "the FIB refuses a rule");
+        let (Change::Set(key, _) | Change::Remove(key)) = change;
+        tracing::error!(key = %F::text(key), %error, "the FIB refuses a rule");
     }
 
     /// Waits until no worker can see what was taken out (at most one burst), and frees it.
@@ -248,12 +340,12 @@ impl FibWriter {
         self.taken_out = 0;
         self.replaced = false;
         for id in self.unreclaimed.drain(..) {
-            self.tables.set_group(id, None);
+            F::set_group(&self.tables, id, None);
             self.free.push(id);
         }
     }
 
-    fn intern(&mut self, nexthops: &[Nexthop]) -> Option<EntryId> {
+    fn intern(&mut self, nexthops: &[F::Nexthop]) -> Option<EntryId> {
         if let Some(id) = self.ids.get(nexthops) {
             return Some(*id);
         }
@@ -264,13 +356,13 @@ impl FibWriter {
         let id = match self.free.pop() {
             Some(id) => id,
             None if self.groups.len() < GROUPS_MAX as usize => {
-                self.groups.push(Group::default());
+                self.groups.push(Group { nexthops: None, rules: 0 });
                 EntryId(self.groups.len() as u32 - 1)
             }
             None => return None,
         };
-        let nexthops: Arc<[Nexthop]> = nexthops.into();
-        self.tables.set_group(id, Some(NexthopGroup { nexthops: (*nexthops).into() }));
+        let nexthops: Arc<[F::Nexthop]> = nexthops.into();
+        F::set_group(&self.tables, id, Some(NexthopGroup { nexthops: (*nexthops).into() }));
         self.groups[id.0 as usize].nexthops = Some(nexthops.clone());
         self.ids.insert(nexthops, id);
         Some(id)
@@ -288,7 +380,7 @@ impl FibWriter {
         }
     }
 
-    fn push(&mut self, change: Change<Name>) {
+    fn push(&mut self, change: Change<F::Key>) {
         self.pending.push(change);
         if self.pending.len() >= BATCH_MAX {
             self.commit();
@@ -348,7 +440,7 @@ mod tests {
         let engine = LongestFirst::new(NameHashKey::new([1, 2]), 1 << 16);
         let tables = Arc::new(Tables::new(engine.query()));
         let mut worker = tables.reader();
-        let mut fib = FibWriter::new(Box::new(engine), tables.clone());
+        let mut fib: FibWriter = FibWriter::new(Box::new(engine), tables.clone());
         let name: Name = "/a".parse().expect("a name");
         let (mut group, mut id) = (None, EntryId(0));
         // The worker is in one burst all the time: a wait would never end.

@@ -9,3 +9,4 @@ pub mod readvertise;
 pub mod rib;
 pub mod security;
 pub mod service;
+pub mod tags;

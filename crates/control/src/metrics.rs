@@ -32,6 +32,10 @@ pub struct ControlGauges {
     pub routes: AtomicU64,
     /// Prefixes in the FIB.
     pub fib_entries: AtomicU64,
+    /// Descriptors in the FIB of descriptors.
+    pub descriptors: AtomicU64,
+    /// Descriptors of neighbours that were not taken, and updates that neighbours refused.
+    pub descriptors_refused: AtomicU64,
 }
 
 /// All that is shown, at one moment.
@@ -45,6 +49,10 @@ pub struct Snapshot {
     pub routes: u64,
     /// Prefixes in the FIB.
     pub fib_entries: u64,
+    /// Descriptors in the FIB of descriptors.
+    pub descriptors: u64,
+    /// Descriptors of neighbours that were not taken, and updates that neighbours refused.
+    pub descriptors_refused: u64,
     /// Commands refused, by reason.
     pub refusals: Vec<(&'static str, u64)>,
 }
@@ -57,6 +65,8 @@ impl Snapshot {
             faces: handle.faces(),
             routes: control.routes.load(Ordering::Relaxed),
             fib_entries: control.fib_entries.load(Ordering::Relaxed),
+            descriptors: control.descriptors.load(Ordering::Relaxed),
+            descriptors_refused: control.descriptors_refused.load(Ordering::Relaxed),
             refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
         }
     }
@@ -74,13 +84,17 @@ impl Snapshot {
 /// One kind of packet in one direction.
 type PacketCount = (&'static str, &'static str, fn(&FaceCounters) -> u64);
 
-const PACKETS: [PacketCount; 6] = [
+const PACKETS: [PacketCount; 10] = [
     ("in", "interest", |c| c.in_interests),
     ("in", "data", |c| c.in_data),
     ("in", "nack", |c| c.in_nacks),
     ("out", "interest", |c| c.out_interests),
     ("out", "data", |c| c.out_data),
     ("out", "nack", |c| c.out_nacks),
+    ("in", "tags", |c| c.in_tag_packets),
+    ("in", "locator", |c| c.in_locator_packets),
+    ("out", "tags", |c| c.out_tag_packets),
+    ("out", "locator", |c| c.out_locator_packets),
 ];
 
 type FaceCount = (&'static str, &'static str, fn(&FaceStatus) -> u64);
@@ -111,6 +125,12 @@ impl Collector for Snapshot {
         to.gauge("strategy_choices", "Prefixes with a strategy of their own", worker.strategy_choices)?;
         to.gauge("routes", "Routes in the RIB", self.routes)?;
         to.gauge("fib_entries", "Prefixes in the FIB", self.fib_entries)?;
+        to.gauge("descriptors", "Descriptors in the FIB of descriptors", self.descriptors)?;
+        to.counter(
+            "descriptors_refused",
+            "Descriptors of neighbours that were not taken, and updates that neighbours refused",
+            self.descriptors_refused,
+        )?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
         to.family("drops", "Packets dropped", worker.drops.iter().map(by_reason))?;
@@ -281,7 +301,15 @@ mod tests {
         let mut worker = WorkerCounters { satisfied_interests: 7, pit_entries: 5, ..Default::default() };
         worker.drops = vec![("pit_full", 2)];
         let faces = (256..256 + faces).map(face).collect();
-        Snapshot { worker, faces, routes: 11, fib_entries: 12, refusals: vec![("replayed", 4)] }
+        Snapshot {
+            worker,
+            faces,
+            routes: 11,
+            fib_entries: 12,
+            descriptors: 13,
+            descriptors_refused: 0,
+            refusals: vec![("replayed", 4)],
+        }
     }
 
     #[test]
@@ -293,6 +321,7 @@ mod tests {
             "byname_pit_entries 5",
             "byname_routes 11",
             "byname_fib_entries 12",
+            "byname_descriptors 13",
             "byname_drops_total{reason=\"pit_full\"} 2",
             "byname_command_refusals_total{reason=\"replayed\"} 4",
             "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",

@@ -12,19 +12,21 @@ use std::time::{Duration, Instant, SystemTime};
 use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
+use byname_lookup::locator::Trees;
 use byname_wire::tlv::types::INTEREST;
 use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
 use crate::config::Readvertise;
-use crate::fib_writer::{FibEngine, FibWriter};
+use crate::fib_writer::{FibEngine, FibWriter, TagFibEngine};
 use crate::metrics::ControlGauges;
-use crate::mgmt::tlv::origin;
+use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment};
 use crate::readvertise::Readvertiser;
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
+use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Packets from the worker that are handled before their answers are sent: few, so that the packet
 /// thread and this one work at the same time.
@@ -42,6 +44,8 @@ pub struct ControlConfig {
     pub routes_max: usize,
     /// Prefixes and names of their strategies.
     pub strategies: Vec<(Name, Name)>,
+    /// Most descriptors.
+    pub tag_limits: TagLimits,
     /// Which routing daemon is to hear of client routes, if it is enabled.
     pub readvertise: Readvertise,
 }
@@ -87,6 +91,14 @@ impl ControlHandle {
         .map_err(ControlError::Rib)
     }
 
+    /// Joins trees: what forwarding needs of them, and what routing by tags does. To be called once.
+    pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
+        self.call(move |management| {
+            management.fib().tables().replace_trees(trees);
+            own.into_iter().for_each(|tree| management.tags_mut().add_tree(tree));
+        })
+    }
+
     /// What it has, for metrics.
     pub fn gauges(&self) -> Arc<ControlGauges> {
         Arc::clone(&self.gauges)
@@ -126,24 +138,27 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread of a forwarder whose worker reads `tables`, which show what `engine`
-/// holds: nothing yet.
+/// Starts the control thread of a forwarder whose worker reads `tables`, which show what the engines
+/// hold: nothing yet.
 pub fn start(
     config: ControlConfig,
     forwarder: Forwarder,
-    engine: FibEngine,
+    (engine, tag_engine): (FibEngine, TagFibEngine),
     tables: Arc<Tables>,
 ) -> std::io::Result<ControlHandle> {
     let (requests, receiver) = bounded(16);
     let gauges = Arc::<ControlGauges>::default();
     let clock = Clock { start: Instant::now() };
+    let now = clock.now();
+    let tag_fib = FibWriter::new(tag_engine, Arc::clone(&tables));
     let mut management = Management::new(
         forwarder.handle,
         config.authorizer,
         config.routes_max,
         FibWriter::new(engine, tables),
+        TagRouting::new(tag_fib, config.tag_limits, now.unix_ms),
         config.strategies,
-        clock.now(),
+        now,
     );
     let readvertiser = config.readvertise.enabled.then(|| {
         management.rib_mut().observe(origin::CLIENT, config.readvertise.prefix.clone());
@@ -234,7 +249,14 @@ impl Service {
                 tracing::warn!("the worker's queue is full: an answer is dropped");
             }
         }
+        for (face, interest) in self.management.tags_mut().poll(now.ms) {
+            let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
+            // One that finds no room is sent again, as one that is lost.
+            self.send(&fields, &Packet::copy_from(&interest));
+        }
         self.readvertise(now);
+        self.gauges.descriptors.store(self.management.tags().len() as u64, Ordering::Relaxed);
+        self.gauges.descriptors_refused.store(self.management.tags().refused(), Ordering::Relaxed);
         self.gauges.routes.store(self.management.rib().len() as u64, Ordering::Relaxed);
         self.gauges.fib_entries.store(self.management.fib().len() as u64, Ordering::Relaxed);
         Ok(())
@@ -245,7 +267,9 @@ impl Service {
         if is_interest && fields.nack.is_none() {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
             self.outbox.extend(self.management.answer(packet, incoming, now));
-        } else if let Some(readvertiser) = &mut self.readvertiser {
+        } else if !self.is_tag_answer(packet)
+            && let Some(readvertiser) = &mut self.readvertiser
+        {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 readvertiser.on_data(&data, now);
@@ -253,6 +277,13 @@ impl Service {
                 readvertiser.on_nack(interest.name, now);
             }
         }
+    }
+
+    /// Whether this is a neighbour's answer about descriptors, which is then taken.
+    fn is_tag_answer(&mut self, packet: &Packet) -> bool {
+        let Ok(data) = Data::decode(packet) else { return false };
+        let Ok(response) = ControlResponse::decode(data.content) else { return false };
+        self.management.tags_mut().answered(&data.name.to_name(), response.code, &response.body)
     }
 
     /// Tells the routing daemon what has changed.
@@ -296,7 +327,8 @@ impl Service {
         select.recv(&self.events);
         select.recv(&self.internal.from_worker);
         select.recv(&self.requests);
-        let management = self.management.next_deadline_ms();
+        let tags = self.management.tags().next_deadline_ms();
+        let management = self.management.next_deadline_ms().into_iter().chain(tags).min();
         let management = management.map(|at| Duration::from_millis(at.saturating_sub(self.clock.now().ms)));
         let readvertiser = self.readvertiser.as_ref().and_then(Readvertiser::next_deadline);
         let readvertiser = readvertiser.map(|at| at.saturating_duration_since(Instant::now()));

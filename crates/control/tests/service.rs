@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
+use byname_control::fib_writer::{FibEngine, TagFibEngine};
 use byname_control::mgmt::tlv::{
     ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,
     RibEntry, decode_list, origin,
@@ -15,6 +16,7 @@ use byname_control::mgmt::tlv::{
 use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
+use byname_control::tags::TagLimits;
 use byname_face::stream::{StreamConfig, StreamPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{ForwarderHandle, IoConfig, Port};
@@ -22,6 +24,7 @@ use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
 use byname_lookup::Control;
+use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::LongestFirst;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
@@ -62,11 +65,13 @@ impl Router {
             authorizer: Authorizer::local_only(),
             routes_max: 1000,
             strategies: vec![],
+            tag_limits: TagLimits::default(),
             readvertise: Readvertise::default(),
         };
         let handle = running.handle.clone();
         let forwarder = Forwarder { handle: running.handle, internal: running.internal, events: running.events };
-        let control = service::start(config, forwarder, Box::new(engine), tables).expect("a thread");
+        let engines: (FibEngine, TagFibEngine) = (Box::new(engine), Box::new(TagsetOracle::new()));
+        let control = service::start(config, forwarder, engines, tables).expect("a thread");
         Router { control: Some(control), handle, thread: Some(running.thread), socket, _folder: folder }
     }
 

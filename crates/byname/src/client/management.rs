@@ -107,11 +107,8 @@ fn command_under(
 ) -> Result<ControlParameters, ManagementError> {
     let command = format!("{module}/{verb}");
     let name = management_name(scope, module, verb).join(Component::generic(&parameters.encode()));
-    let local = client.is_local();
-    let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };
-    let answer = client.exchange(&signed(name), 1).map_err(unanswered)?;
+    let response = respond_to(client, &command, name, Vec::new())?;
     let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
-    let response = ControlResponse::decode(answer.data().content).map_err(malformed)?;
     let body = match response.body.is_empty() {
         true => None,
         false => Some(ControlParameters::decode(&response.body).map_err(malformed)?),
@@ -120,6 +117,36 @@ fn command_under(
         return Ok(body.unwrap_or_default());
     }
     Err(ManagementError::Refused { command, code: response.code, text: response.text, body: body.map(Box::new) })
+}
+
+/// Sends a command whose parameters are in ApplicationParameters; returns the body of its answer.
+pub fn command_with(
+    client: &mut Client,
+    module: &str,
+    verb: &str,
+    parameters: &[u8],
+) -> Result<Vec<u8>, ManagementError> {
+    let command = format!("{module}/{verb}");
+    let response = respond_to(client, &command, management_name("localhost", module, verb), parameters.to_vec())?;
+    match response.code {
+        200 => Ok(response.body),
+        code => Err(ManagementError::Refused { command, code, text: response.text, body: None }),
+    }
+}
+
+fn respond_to(
+    client: &mut Client,
+    command: &str,
+    name: Name,
+    parameters: Vec<u8>,
+) -> Result<ControlResponse, ManagementError> {
+    let command = command.to_owned();
+    let local = client.is_local();
+    match client.exchange(&signed(name, parameters), 1) {
+        Ok(answer) => ControlResponse::decode(answer.data().content)
+            .map_err(|error| ManagementError::Malformed { command, error }),
+        Err(error) => Err(ManagementError::Unanswered { command, error, local }),
+    }
 }
 
 /// Fetches a dataset: `faces/list`, or `faces/query` with its filter.
@@ -169,7 +196,7 @@ fn management_name(scope: &str, module: &str, verb: &str) -> Name {
 }
 
 /// A command Interest in the v0.3 format, signed with DigestSha256: the forwarder trusts the socket, not the key.
-fn signed(name: Name) -> Vec<u8> {
+fn signed(name: Name, parameters: Vec<u8>) -> Vec<u8> {
     let nonce: [u8; 8] = rand::random();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let info = SignatureInfo {
@@ -179,7 +206,8 @@ fn signed(name: Name) -> Vec<u8> {
         time_ms: Some(now.as_millis() as u64),
         seq_num: None,
     };
-    InterestBuilder::new(name, rand::random()).lifetime_ms(LIFETIME.as_millis() as u64).encode_signed(&info, |parts| {
+    let interest = InterestBuilder::new(name, rand::random()).application_parameters(parameters);
+    interest.lifetime_ms(LIFETIME.as_millis() as u64).encode_signed(&info, |parts| {
         let mut context = Context::new(&SHA256);
         parts.iter().for_each(|part| context.update(part));
         context.finish().as_ref().to_vec()
@@ -193,7 +221,7 @@ mod tests {
 
     #[test]
     fn commands_are_signed_and_named() {
-        let wire = signed(management_name("localhost", "rib", "register").join(Component::generic(b"p")));
+        let wire = signed(management_name("localhost", "rib", "register").join(Component::generic(b"p")), Vec::new());
         let interest = Interest::decode(&wire).unwrap();
         assert!(interest.name.to_string().starts_with("/localhost/nfd/rib/register/p/params-sha256="));
         assert!(interest.parameters_digest_matches());

@@ -3,8 +3,9 @@
 //! One socket, one thread: [`Client::receive`] hands each arriving packet to a closure together
 //! with the [`Outbox`], and everything that the closure queued leaves in one write. On top of that
 //! [`Client::exchange`] sends one Interest and waits for its answer, and [`management`] speaks the
-//! forwarder's own protocol.
+//! forwarder's own protocol. [`application`] is for applications that speak by tags and locators.
 
+pub mod application;
 pub mod management;
 pub mod outbox;
 pub mod reassembly;

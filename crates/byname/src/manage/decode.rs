@@ -27,6 +27,11 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         out_nacks: s.n_out_nacks,
         satisfied_interests: s.n_satisfied_interests.unwrap_or(0),
         unsatisfied_interests: s.n_unsatisfied_interests.unwrap_or(0),
+        descriptors: s.n_descriptors.unwrap_or(0),
+        in_tag_packets: s.n_in_tag_packets.unwrap_or(0),
+        in_locator_packets: s.n_in_locator_packets.unwrap_or(0),
+        out_tag_packets: s.n_out_tag_packets.unwrap_or(0),
+        out_locator_packets: s.n_out_locator_packets.unwrap_or(0),
     })
 }
 

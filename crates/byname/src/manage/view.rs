@@ -27,6 +27,11 @@ pub struct General {
     pub out_nacks: u64,
     pub satisfied_interests: u64,
     pub unsatisfied_interests: u64,
+    pub descriptors: u64,
+    pub in_tag_packets: u64,
+    pub in_locator_packets: u64,
+    pub out_tag_packets: u64,
+    pub out_locator_packets: u64,
 }
 
 impl General {
@@ -52,6 +57,11 @@ impl General {
             ("nOutNacks", self.out_nacks),
             ("nSatisfiedInterests", self.satisfied_interests),
             ("nUnsatisfiedInterests", self.unsatisfied_interests),
+            ("nDescriptors", self.descriptors),
+            ("nInTagPackets", self.in_tag_packets),
+            ("nOutTagPackets", self.out_tag_packets),
+            ("nInLocatorPackets", self.in_locator_packets),
+            ("nOutLocatorPackets", self.out_locator_packets),
         ];
         items.extend(numbers.map(|(key, number)| (key, number.to_string())));
         items

@@ -4,6 +4,7 @@ mod holder;
 mod ports;
 mod socket_path;
 mod start_up;
+mod trees;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use anyhow::Context;
-use byname_control::config::{Authorization, Config, InitialFace, Reach, RightSigner, default_toml};
-use byname_control::fib_writer::FibEngine;
+use byname_control::config::{Authorization, Config, ConfiguredPlace, InitialFace, Reach, RightSigner, default_toml};
+use byname_control::fib_writer::{FibEngine, TagFibEngine};
 use byname_control::metrics::{MetricsServer, Snapshot};
 use byname_control::mgmt::tlv::{origin, route_flags};
 use byname_control::rib::Route;
@@ -64,6 +65,7 @@ pub fn print_default_config() -> anyhow::Result<u8> {
 pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let config = load(Some(&args.file))?;
     rights(&config)?;
+    places(&config)?;
     writeln!(std::io::stdout(), "{}: good", args.file.display())?;
     Ok(exit::OK)
 }
@@ -79,7 +81,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
 
     ports::raise_descriptor_limit();
     let mut bound = ports::bind(&config, &Surroundings::of_process())?;
-    let (engine, tables, worker) = data_plane(&config)?;
+    let places = places(&config)?;
+    let (engines, tables, worker) = data_plane(&config)?;
     let io_config = IoConfig {
         spin: config.general.spin,
         burst_max: config.general.burst_packets,
@@ -93,14 +96,19 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         authorizer,
         routes_max: config.rib.routes_max,
         strategies: config.tables.strategies.clone().into_iter().collect(),
+        tag_limits: config.tag_limits(),
         readvertise: config.rib.readvertise.clone(),
     };
     let forwarder = Forwarder { handle: handle.clone(), internal: running.internal, events: running.events };
     let control =
-        service::start(control_config, forwarder, engine, tables).context("cannot start the control thread")?;
+        service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
     // Only now: whoever connects at once is to find management answering.
+    let applications = bound.take_unix_port();
     handle.add_ports(std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
+    trees::join(&places, &handle, &control, &mut bound.notes)?;
+    // Applications may advertise at once, too: on trees that are joined.
+    handle.add_ports(applications.into_iter().collect())?;
     let metrics = start_metrics(&config, &handle, &control, refusals, &mut bound.notes);
 
     let table = StartUp {
@@ -144,6 +152,11 @@ fn rights(config: &Config) -> anyhow::Result<byname_control::security::Authorize
     Ok(config.authorizer().map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?)
 }
 
+/// Where the configuration puts this router on its trees.
+fn places(config: &Config) -> anyhow::Result<Vec<ConfiguredPlace>> {
+    Ok(config.places().map_err(|error| exit::Failure::new(exit::USAGE, format!("[tags] {error}")))?)
+}
+
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter).context("the variable RUST_LOG")?,
@@ -157,16 +170,18 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The FIB, what publishes it, and the worker that reads it; all under one secret key.
-fn data_plane(config: &Config) -> anyhow::Result<(FibEngine, Arc<Tables>, Worker)> {
-    let mut secret = [0; 24];
+/// The FIBs, what publishes them, and the worker that reads them; all under one secret key.
+fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc<Tables>, Worker)> {
+    let mut secret = [0; 32];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
-    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 24 octets"));
+    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 32 octets"));
     let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
     let engine = config.tables.fib.build(key, config.rib.routes_max.min(FIB_RULES_MAX)).context("the FIB")?;
+    let tag_engine = config.tags.engine(word(3)).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::new(engine.query()));
+    tables.replace_tag_fib(tag_engine.query());
     let worker = Worker::new(config.worker(), key, Arc::clone(&tables), word(2));
-    Ok((engine, tables, worker))
+    Ok(((engine, tag_engine), tables, worker))
 }
 
 /// Makes the faces and routes of the configuration; what fails is noted. Returns how many there are.

@@ -37,6 +37,13 @@ pub struct Bound {
     pub notes: Vec<String>,
 }
 
+impl Bound {
+    /// The port of the Unix socket, which is bound before all others.
+    pub fn take_unix_port(&mut self) -> Option<Box<dyn Port>> {
+        self.unix.is_some().then(|| self.ports.remove(0))
+    }
+}
+
 /// Binds all that `config` asks for.
 ///
 /// # Errors

@@ -102,7 +102,7 @@ fn yes() -> bool {
     true
 }
 
-fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceUri, D::Error> {
+pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceUri, D::Error> {
     let text = String::deserialize(deserializer)?;
     let uri =
         text.parse().map_err(|e| D::Error::custom(format!("{e}; write for example \"udp4://192.0.2.1:6363\"")))?;

@@ -8,6 +8,7 @@ mod experiment;
 mod faces;
 mod initial;
 mod rights;
+mod tags;
 mod value;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
+pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -49,6 +51,8 @@ pub struct Config {
     pub authorizations: Vec<Authorization>,
     /// Routes.
     pub rib: Rib,
+    /// Descriptors and trees.
+    pub tags: Tags,
     /// Faces to create at the start.
     #[serde(rename = "face")]
     pub initial_faces: Vec<InitialFace>,
@@ -78,6 +82,7 @@ impl Default for Config {
             security: Security::default(),
             authorizations: vec![Authorization::default()],
             rib: Rib::default(),
+            tags: Tags::default(),
             initial_faces: Vec::new(),
             initial_routes: Vec::new(),
             log: Log::default(),
@@ -368,6 +373,7 @@ impl Config {
                 ));
             }
         }
+        self.check_tags()?;
         let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);
         if tcp.listen && websocket.listen && tcp.port == websocket.port && tcp.port != 0 {
             return Err(format!(

@@ -19,6 +19,9 @@ pub enum Command {
     CsErase,
     StrategySet,
     StrategyUnset,
+    TagsAdvertise,
+    TagsWithdraw,
+    TagsLocators,
 }
 
 /// Fields of [`ControlParameters`], as bits.
@@ -81,6 +84,9 @@ impl Command {
             (Module::Cs, b"erase") => Command::CsErase,
             (Module::StrategyChoice, b"set") => Command::StrategySet,
             (Module::StrategyChoice, b"unset") => Command::StrategyUnset,
+            (Module::Tags, b"advertise") => Command::TagsAdvertise,
+            (Module::Tags, b"withdraw") => Command::TagsWithdraw,
+            (Module::Tags, b"locators") => Command::TagsLocators,
             _ => return None,
         };
         Some((command, module))
@@ -99,7 +105,7 @@ impl Command {
             Command::FibRemoveNexthop => (NAME, FACE_ID),
             Command::RibRegister => (NAME, FACE_ID | ORIGIN | COST | FLAGS | EXPIRATION_PERIOD),
             Command::RibUnregister => (NAME, FACE_ID | ORIGIN),
-            Command::RibAnnounce => (0, 0),
+            Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => (0, 0),
             Command::CsConfig => (0, CAPACITY | FLAGS | MASK),
             Command::CsErase => (NAME, COUNT),
             Command::StrategySet => (NAME | STRATEGY, 0),

@@ -45,7 +45,9 @@ impl Management {
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
-            Command::RibAnnounce => unreachable!("announcements have no ControlParameters"),
+            Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
+                unreachable!("what these are about is no ControlParameters")
+            }
             Command::CsConfig => self.cs_config(&parameters),
             Command::CsErase => self.cs_erase(parameters),
             Command::StrategySet => self.strategy_set(parameters),
@@ -220,6 +222,11 @@ impl Management {
             n_out_nacks: counters.faces.out_nacks,
             n_satisfied_interests: Some(counters.satisfied_interests),
             n_unsatisfied_interests: Some(counters.unsatisfied_interests),
+            n_descriptors: Some(self.tags.len() as u64),
+            n_in_tag_packets: Some(counters.faces.in_tag_packets),
+            n_in_locator_packets: Some(counters.faces.in_locator_packets),
+            n_out_tag_packets: Some(counters.faces.out_tag_packets),
+            n_out_locator_packets: Some(counters.faces.out_locator_packets),
         }
     }
 }

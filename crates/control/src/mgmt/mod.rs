@@ -10,6 +10,7 @@ mod events;
 mod execute;
 mod faces;
 mod strategies;
+mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tlv;
@@ -30,6 +31,7 @@ use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use crate::fib_writer::FibWriter;
 use crate::rib::{Rib, RibError, Route};
 use crate::security::{Authorizer, Module};
+use crate::tags::TagRouting;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;
@@ -68,6 +70,7 @@ pub struct Management {
     authorizer: Authorizer,
     rib: Rib,
     fib: FibWriter,
+    tags: TagRouting,
     strategies: StrategyChoices,
     /// Scope of each face that is there, as far as events have told.
     scopes: FaceMap<Scope>,
@@ -89,6 +92,7 @@ impl Management {
         authorizer: Authorizer,
         routes_max: usize,
         fib: FibWriter,
+        tags: TagRouting,
         strategies: impl IntoIterator<Item = (Name, Name)>,
         now: Moment,
     ) -> Self {
@@ -99,6 +103,7 @@ impl Management {
             authorizer,
             rib: Rib::new(routes_max),
             fib,
+            tags,
             strategies: StrategyChoices::new(strategies),
             scopes: FaceMap::default(),
             datasets: Datasets::default(),
@@ -149,6 +154,7 @@ impl Management {
             FaceEvent::Destroyed(status) => {
                 self.scopes.remove(&status.id);
                 self.rib.remove_face(&mut self.fib, status.id);
+                self.tags.remove_face(status.id);
                 self.more_to_search = true;
             }
             FaceEvent::Up(_) | FaceEvent::Down(_) => {}
@@ -175,6 +181,7 @@ impl Management {
     /// Makes all changes so far visible to the worker. To be called before answers are sent.
     pub fn commit(&mut self) {
         self.fib.commit();
+        self.tags.commit();
         if let Some(choices) = self.strategies.take_changed() {
             self.forwarder.set_strategy_choices(choices);
         }
@@ -197,6 +204,9 @@ impl Management {
         let (module, verb) = (components.next()?.value, components.next()?.value);
         // ndnd's clients say /localhop whenever they speak TCP, to a forwarder on their own host too.
         let from_host = localhost || self.scope_of(incoming) == Scope::Local;
+        if (module, verb) == (b"tags", b"update") {
+            return self.answer_tag_update(&interest, incoming, now);
+        }
         match Command::from_names(module, verb) {
             // Neighbours may register, if they may anything.
             Some((command, Module::Rib)) => self.answer_command(&interest, command, Module::Rib, incoming, now),
@@ -223,6 +233,7 @@ impl Management {
         let response = match self.authorizer.authorize(interest, module, scope, now.unix_ms) {
             Err(refusal) => ControlResponse::new(403, refusal.to_string()),
             Ok(_) if command == Command::RibAnnounce => self.rib_announce(interest, incoming, scope, now),
+            Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(_) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),
                 Ok(parameters) => match command.validate(&parameters) {

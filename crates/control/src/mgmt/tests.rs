@@ -12,6 +12,7 @@ use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
 use byname_lookup::Control;
+use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::LongestFirst;
 use byname_wire::data::{DataBuilder, content_type};
 use byname_wire::interest::InterestBuilder;
@@ -24,6 +25,7 @@ use super::tlv::{ControlParameters, ControlResponse, Element, StrategyName, deco
 use super::{Management, Moment, tlv};
 use crate::fib_writer::FibWriter;
 use crate::security::{Authorizer, Signer};
+use crate::tags::{TagLimits, TagRouting};
 
 mod limits;
 
@@ -79,9 +81,14 @@ impl Router {
         let tables = Arc::new(Tables::new(engine.query()));
         let worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 1);
         let running = io_loop::start(IoConfig::default(), worker, vec![]).expect("threads can be had");
+        let tags = TagRouting::new(
+            FibWriter::new(Box::new(TagsetOracle::new()), tables.clone()),
+            TagLimits::default(),
+            START.unix_ms,
+        );
         let fib = FibWriter::new(Box::new(engine), tables);
         let mut management =
-            Management::new(running.handle.clone(), Authorizer::local_only(), routes_max, fib, [], START);
+            Management::new(running.handle.clone(), Authorizer::local_only(), routes_max, fib, tags, [], START);
         management.face_event(&FaceEvent::Created(face(APP, Scope::Local)));
         management.face_event(&FaceEvent::Created(face(NEIGHBOUR, Scope::NonLocal)));
         management.commit();

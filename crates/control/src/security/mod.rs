@@ -56,11 +56,14 @@ pub enum Module {
     Cs,
     /// Strategies: set, unset.
     StrategyChoice,
+    /// Descriptors and locators: advertise, withdraw, locators.
+    Tags,
 }
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; 5] = [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice];
+    pub const ALL: [Module; 6] =
+        [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags];
 
     /// The module's name component.
     pub fn name(self) -> &'static str {
@@ -70,6 +73,7 @@ impl Module {
             Module::Rib => "rib",
             Module::Cs => "cs",
             Module::StrategyChoice => "strategy-choice",
+            Module::Tags => "tags",
         }
     }
 

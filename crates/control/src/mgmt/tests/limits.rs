@@ -54,9 +54,11 @@ fn a_million_registrations_take_a_few_seconds() {
         let key = NameHashKey::new([1, 2]);
         let engine = LongestFirst::new(key, 4_000_000);
         let tables = Arc::new(Tables::new(engine.query()));
+        let tag_fib = FibWriter::new(Box::new(TagsetOracle::new()), tables.clone());
+        let tags = TagRouting::new(tag_fib, TagLimits::default(), 1);
         let fib = FibWriter::new(Box::new(engine), tables);
         let handle = router.management.forwarder.clone();
-        Management::new(handle, Authorizer::local_only(), 4_000_000, fib, [], START)
+        Management::new(handle, Authorizer::local_only(), 4_000_000, fib, tags, [], START)
     };
     router.management.face_event(&FaceEvent::Created(face(APP, Scope::Local)));
     let wires: Vec<Vec<u8>> = (0..1_000_000)

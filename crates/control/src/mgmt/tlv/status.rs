@@ -38,6 +38,16 @@ element! {
         n_satisfied_interests: Option<u64> = types::N_SATISFIED_INTERESTS,
         /// Interests that expired. Absent in old forwarders.
         n_unsatisfied_interests: Option<u64> = types::N_UNSATISFIED_INTERESTS,
+        /// Descriptors that are known. Absent in other forwarders, as are the next four.
+        n_descriptors: Option<u64> = types::N_DESCRIPTORS,
+        /// Tag-addressed packets received.
+        n_in_tag_packets: Option<u64> = types::N_IN_TAG_PACKETS,
+        /// Locator-addressed packets received.
+        n_in_locator_packets: Option<u64> = types::N_IN_LOCATOR_PACKETS,
+        /// Tag-addressed packets sent.
+        n_out_tag_packets: Option<u64> = types::N_OUT_TAG_PACKETS,
+        /// Locator-addressed packets sent.
+        n_out_locator_packets: Option<u64> = types::N_OUT_LOCATOR_PACKETS,
     }
 }
 

@@ -57,6 +57,12 @@ pub const N_IN_NACKS: u64 = 151;
 pub const N_OUT_NACKS: u64 = 152;
 pub const N_SATISFIED_INTERESTS: u64 = 153;
 pub const N_UNSATISFIED_INTERESTS: u64 = 154;
+// Ours: even, so that clients of other forwarders skip them.
+pub const N_DESCRIPTORS: u64 = 224;
+pub const N_IN_TAG_PACKETS: u64 = 226;
+pub const N_IN_LOCATOR_PACKETS: u64 = 228;
+pub const N_OUT_TAG_PACKETS: u64 = 230;
+pub const N_OUT_LOCATOR_PACKETS: u64 = 232;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

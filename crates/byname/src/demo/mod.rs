@@ -1,0 +1,72 @@
+//! `byname demo`: what the paper's applications do [TagNet §2.1], over three routers that are
+//! processes of their own.
+
+mod network;
+mod pull;
+mod push;
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use byname_wire::Descriptor;
+use clap::{Args, Subcommand};
+
+use crate::client::application::{Application, Message};
+use network::Network;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Options of `byname demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    #[command(subcommand)]
+    demo: Demo,
+}
+
+#[derive(Debug, Subcommand)]
+enum Demo {
+    /// A music player asks for a song by tags, and fetches the rest by locator
+    Pull,
+    /// News goes to all who want to hear of one of its tags
+    Push,
+}
+
+/// Starts the routers and runs a demonstration on them.
+pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
+    let network = Network::start(&["geneva", "lugano", "zurich"])?;
+    match args.demo {
+        Demo::Pull => pull::run(&network)?,
+        Demo::Push => push::run(&network)?,
+    }
+    Ok(crate::exit::OK)
+}
+
+fn tags(all: &[&str]) -> anyhow::Result<Descriptor> {
+    Ok(Descriptor::of(all)?)
+}
+
+/// `{classical, concert}`
+fn set(all: &[&str]) -> String {
+    format!("{{{}}}", all.join(", "))
+}
+
+/// Calls `ask`, again and again, until `wanted` makes something of a message that came.
+fn ask_until<T>(
+    application: &mut Application,
+    mut ask: impl FnMut(&mut Application) -> std::io::Result<()>,
+    mut wanted: impl FnMut(Message) -> Option<T>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        ask(application)?;
+        let again = Instant::now() + Duration::from_millis(250);
+        while Instant::now() < again {
+            let wait = again.saturating_duration_since(Instant::now());
+            if let Some(found) = application.receive(wait)?.into_iter().find_map(&mut wanted) {
+                return Ok(found);
+            }
+        }
+    }
+    bail!("no answer within {} s", PATIENCE.as_secs())
+}

@@ -1,0 +1,102 @@
+//! Routers in a row, each a process, with UDP between them and a Unix socket for applications.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::PATIENCE;
+use crate::client::application::Application;
+use crate::client::{Client, Transport};
+
+/// Routers that run; they end with this.
+pub struct Network {
+    folder: PathBuf,
+    routers: Vec<Router>,
+}
+
+struct Router {
+    name: &'static str,
+    process: Child,
+}
+
+impl Network {
+    /// Starts a router for each name, each linked to the one before.
+    pub fn start(names: &[&'static str]) -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("byname-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let mut network = Network { folder, routers: Vec::new() };
+        let edges: String = names.windows(2).fold(String::new(), |text, pair| text + &pair.join(" ") + "\n");
+        std::fs::write(network.folder.join("network.txt"), edges)?;
+        // All at once, so that no port is given out twice.
+        let sockets = names.iter().map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
+        let ports = ports.collect::<std::io::Result<Vec<u16>>>()?;
+        drop(sockets);
+        println!("Three routers, each a process, with UDP between them: {}", names.join(" - "));
+        for (i, name) in names.iter().enumerate() {
+            network.start_router(i, name, names, &ports)?;
+        }
+        Ok(network)
+    }
+
+    /// An application at a router.
+    pub fn application(&self, router: &str) -> anyhow::Result<Application> {
+        Ok(Application::new(Client::connect(&[Transport::Unix(self.socket(router))])?))
+    }
+
+    fn socket(&self, router: &str) -> PathBuf {
+        self.folder.join(format!("{router}.sock"))
+    }
+
+    fn start_router(&mut self, i: usize, name: &'static str, names: &[&str], ports: &[u16]) -> anyhow::Result<()> {
+        let socket = self.socket(name);
+        let mut config = format!(
+            "[faces.udp]\nport = {}\nipv6 = false\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n\
+             [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n\
+             [tags]\ngraph = \"network.txt\"\nnode = {name:?}\n[[tags.tree]]\nid = 1\nroot = {:?}\n",
+            ports[i], socket, names[0],
+        );
+        for neighbor in [i.checked_sub(1), Some(i + 1).filter(|&next| next < names.len())].into_iter().flatten() {
+            let (node, port) = (names[neighbor], ports[neighbor]);
+            write!(config, "[[tags.neighbor]]\nnode = {node:?}\nface = \"udp4://127.0.0.1:{port}\"\n")?;
+        }
+        let path = self.folder.join(format!("{name}.toml"));
+        std::fs::write(&path, config)?;
+        let process = Command::new(std::env::current_exe().context("where this program is")?)
+            .args(["run", "--config"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start a router")?;
+        self.routers.push(Router { name, process });
+        let end = Instant::now() + PATIENCE;
+        while Client::connect(&[Transport::Unix(socket.clone())]).is_err() {
+            let ended = self.routers.last_mut().and_then(|router| router.process.try_wait().ok().flatten());
+            if ended.is_some() || Instant::now() > end {
+                bail!("the router {name} does not run");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for router in &mut self.routers {
+            // One that has ended by itself has said why.
+            let _ = router.process.kill();
+            if let Err(error) = router.process.wait() {
+                eprintln!("the router {} did not end: {error}", router.name);
+            }
+        }
+        // What is left in the folder for temporary files is no failure.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -4,9 +4,9 @@
 //! The octets are sealed here, as no stranger could: what lies behind the seal is fuzzed, too.
 #![no_main]
 
-use byname_lookup::flat::message::{Block, MESSAGE_OCTETS_MIN, Sender};
+use byname_lookup::Pages;
+use byname_lookup::flat::message::{Block, Flip, MESSAGE_OCTETS_MIN, Sender};
 use byname_lookup::flat::{line, othello};
-use byname_lookup::{FlatFib, Pages};
 use byname_wire::{Digest, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -19,9 +19,16 @@ enum Sending {
     /// As it is, without a seal.
     Raw(Vec<u8>),
     Changes(Vec<Vec<(u8, u8, u64)>>),
-    Blocks { is_whole: bool, header: Vec<u8>, blocks: Vec<(u8, Vec<u8>, Vec<u64>)> },
+    Blocks {
+        is_whole: bool,
+        header: Vec<u8>,
+        blocks: Vec<(u8, Vec<u8>, Vec<u64>)>,
+    },
     /// A part of a table of lines: cells of each level, most of them as many as there are words for.
-    Part { number: u8, cells: [u8; 4] },
+    Part {
+        number: u8,
+        cells: [u8; 4],
+    },
 }
 
 fuzz_target!(|octets: &[u8]| {
@@ -30,21 +37,17 @@ fuzz_target!(|octets: &[u8]| {
     let mut othello = othello::Replica::new(KEY, 1 << 16, Pages::Small);
     let mut line = line::Replica::new(KEY, 1 << 16, Pages::Small);
     while let Ok(sending) = Sending::arbitrary(&mut input) {
+        let before = (othello.is_stale(), line.is_stale());
         let mut receive = |message: &[u8]| {
             let _ = (othello.receive(message), line.receive(message));
         };
         match sending {
             Sending::Raw(octets) => {
-                let before = (othello.is_stale(), line.is_stale());
                 receive(&octets);
                 assert_eq!((othello.is_stale(), line.is_stale()), before, "it had no seal");
             }
             Sending::Changes(changes) => {
-                let flip = |&(block, word, flip): &(u8, u8, u64)| byname_lookup::flat::message::Flip {
-                    block: block.into(),
-                    word: word.into(),
-                    flip,
-                };
+                let flip = |&(block, word, flip): &(u8, u8, u64)| Flip { block: block.into(), word: word.into(), flip };
                 let changes: Vec<Vec<_>> = changes.iter().map(|change| change.iter().map(flip).collect()).collect();
                 let changes: Vec<_> = changes.iter().filter(|change| sender.fits(change)).collect();
                 sender.changes(changes.iter().map(|change| change.as_slice()), receive);

@@ -5,7 +5,7 @@
 //! the tree: a router that hears of a descriptor from a face installs (tree, face) for it, and tells
 //! the tree's other neighbours, each of whom is told of a descriptor as long as it is advertised by
 //! any face but his own. So to say the same again changes nothing, and of a withdrawal nobody hears
-//! who has the descriptor from elsewhere. [`link`] mends what is lost between two routers;
+//! who has the descriptor from elsewhere. `link` mends what is lost between two routers;
 //! applications are answered, and what they advertised goes with their face.
 //!
 //! Bounded: descriptors in all, and for each application. Neighbours are limited by all that there

@@ -16,6 +16,7 @@ mod progress;
 mod record;
 mod routes;
 mod size;
+mod tags;
 mod timing;
 mod wire;
 mod workload;
@@ -43,6 +44,8 @@ enum Experiment {
     Flat(flat::Options),
     /// Forwarding by locator on the trees of a graph.
     Locator(locator::Options),
+    /// Subset match of tag sets on one engine, or on several in turn.
+    Tags(tags::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Locator(options) => locator::run(&options),
+        Experiment::Tags(options) => tags::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

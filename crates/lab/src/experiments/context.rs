@@ -12,12 +12,15 @@ use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
 use crate::record::Recorder;
-use crate::workload::NameChoice;
+use crate::tags;
+use crate::workload::{NameChoice, TagKind};
 
 /// Of the memory that is free, what a table may fill: the machine must not begin to swap.
 const MEMORY_SHARE: f64 = 0.9;
 /// Names prepared with `--quick`.
 const QUICK_DRAWS: u64 = 100_000;
+/// The same of packets with tags.
+const QUICK_TAG_DRAWS: u64 = 10_000;
 
 /// One run of one experiment.
 pub struct Context<'a> {
@@ -124,6 +127,25 @@ impl<'a> Context<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// What `byname-lab tags` does by itself with so many descriptors: the experiment sets what it
+    /// varies.
+    pub fn tags(&self, workload: TagKind, descriptors: u64) -> tags::Options {
+        let (data, seconds) = (self.options.data.clone(), self.seconds());
+        let mut options = tags::Options { workload, descriptors, data, seconds, ..Default::default() };
+        if self.quick() {
+            options.draws = QUICK_TAG_DRAWS;
+        }
+        options
+    }
+
+    /// Measures and records the engine that the options name.
+    pub fn measure_tags(&mut self, options: &tags::Options) -> anyhow::Result<tags::Record> {
+        let mut records = tags::measure(options, &[&options.engine], Progress::SHOWN)?;
+        let record = records.remove(0);
+        self.record(&record)?;
+        Ok(record)
     }
 
     /// Measures and records.

@@ -28,7 +28,14 @@ mod so_memory;
 mod so_prefetch;
 mod so_start_depth;
 mod table;
+mod tagnet_compression;
+mod tagnet_extra_tags;
 mod tagnet_labels;
+mod tagnet_layout;
+mod tagnet_match_rate;
+mod tagnet_memory;
+mod tagnet_sizes;
+mod tagnet_threads;
 mod updates;
 mod yuan_components;
 mod yuan_level_pulling;
@@ -76,6 +83,14 @@ const ALL: &[&Experiment] = &[
     &concise_setsep::EXPERIMENT,
     &learned_index::EXPERIMENT,
     &tagnet_labels::EXPERIMENT,
+    &tagnet_match_rate::EXPERIMENT,
+    &tagnet_extra_tags::EXPERIMENT,
+    &tagnet_memory::EXPERIMENT,
+    &tagnet_compression::EXPERIMENT,
+    &tagnet_layout::EXPERIMENT,
+    &tagnet_threads::ALL_SUBSETS,
+    &tagnet_threads::LARGEST_SUBSET,
+    &tagnet_sizes::EXPERIMENT,
 ];
 
 /// One experiment.
@@ -94,7 +109,7 @@ pub struct Experiment {
 
 /// What an experiment needs to run.
 pub struct Needs {
-    /// Rules, or flat names, of the tables it builds, one table after the other.
+    /// Rules, flat names or descriptors, of the tables it builds, one table after the other.
     pub rules: &'static [u64],
     /// The same for `--quick`: small enough that all experiments together take few minutes.
     pub quick_rules: &'static [u64],
@@ -116,7 +131,7 @@ pub struct Options {
     /// Small tables and short measurements: shows that it works, not how fast.
     #[arg(long)]
     quick: bool,
-    /// Sizes in place of the experiment's own, in rules or flat names.
+    /// Sizes in place of the experiment's own, in rules, flat names or descriptors.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::count)]
     rules: Option<Vec<u64>>,
     /// Seconds for each measurement.
@@ -132,7 +147,7 @@ pub struct Options {
 
 /// Prints every experiment with its paper, and what it needs.
 pub fn list() {
-    let mut table = Table::new(&["id", "what", "from", "rules or names up to", "GB", "minutes", "data"]);
+    let mut table = Table::new(&["id", "what", "from", "rules, names or sets up to", "GB", "minutes", "data"]);
     for experiment in ALL {
         let needs = &experiment.needs;
         let rules = needs.rules.iter().max().copied().unwrap_or_default();

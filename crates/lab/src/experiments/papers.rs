@@ -8,3 +8,6 @@ pub const SO: &str = "[So]: Xeon (Westmere EP) of 2.0 GHz in an ASR 9000; IRCach
 pub const CONCISE: &str = "[Concise]: Core i7-4770 of 3.4 GHz, 4 cores, 8 MB of cache, DDR3-1600";
 /// [TagNet §3.3, §4].
 pub const TAGNET: &str = "[TagNet]: two Xeon E5-2670 v3 of 2.3 GHz, 24 cores, 64 GB; AS-level graph of 29 June 2012";
+/// [TagNet §4, §4.1].
+pub const TAGNET_SETS: &str = "[TagNet]: two Xeon E5-2670 v3 of 2.3 GHz, 24 cores, 30 MB of cache each; its 10M and 63M are \
+                          of 500 million simulated users, ours are made to share as much";

@@ -13,6 +13,7 @@ mod made;
 mod names;
 mod random;
 mod so;
+mod tag_sets;
 pub mod text;
 mod urls;
 
@@ -22,6 +23,7 @@ use byname_wire::NameRef;
 pub use choice::{Kind, NameChoice, Scheme};
 pub use names::{Drawing, NameSet, requests};
 pub use random::{Permutation, Random, mix};
+pub use tag_sets::{TagKind, TagSets, unknown};
 
 use made::{Made, Shape};
 

@@ -1,0 +1,72 @@
+//! Engines under test.
+
+use anyhow::anyhow;
+use byname_lookup::oracle::TagsetOracle;
+use byname_lookup::tagset::rare_tag::{self, RareTag};
+use byname_lookup::tagset::trie::TagTrie;
+use byname_lookup::{Change, Control, TagsetFib};
+use byname_wire::Descriptor;
+
+use super::options::Options;
+use super::population::Population;
+use crate::workload::mix;
+
+/// Both halves of an engine.
+pub type Subject = Box<dyn Control<Descriptor, Query = dyn TagsetFib> + Send>;
+
+/// One engine.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it is, with its paper.
+    pub about: &'static str,
+    /// It keeps filters only: packets are matched by theirs, false positives included.
+    pub by_filters: bool,
+    /// Memory for each descriptor while it is built, in bytes, about.
+    pub bytes_per_descriptor: u64,
+    /// Builds it with all descriptors.
+    pub build: fn(&Options, &Population) -> anyhow::Result<Subject>,
+}
+
+/// Every engine.
+pub const ALL: &[Engine] = &[
+    Engine {
+        name: "trie",
+        about: "a prefix trie over filters, in one vector [TagNet §3.1, §3.2]",
+        by_filters: true,
+        bytes_per_descriptor: 130,
+        build: |options, population| {
+            Ok(Box::new(TagTrie::load(&options.tuning.trie(options.pages), population.iter())?))
+        },
+    },
+    Engine {
+        name: "rare-tag",
+        about: "descriptors indexed under their rarest tag; byname's own",
+        by_filters: false,
+        bytes_per_descriptor: 130,
+        build: |options, population| {
+            let rare_tag = rare_tag::Options { pages: options.pages.into(), ..Default::default() };
+            Ok(Box::new(RareTag::load(mix(options.seed), &rare_tag, population.iter())?))
+        },
+    },
+    Engine {
+        name: "oracle",
+        about: "a linear scan: what the others are tested against",
+        by_filters: false,
+        bytes_per_descriptor: 120,
+        build: |_, population| {
+            let mut oracle = TagsetOracle::new();
+            let changes: Vec<_> = population.iter().map(|(set, entry)| Change::Set(set, entry)).collect();
+            oracle.apply(&changes)?;
+            Ok(Box::new(oracle))
+        },
+    },
+];
+
+/// The engine of this name.
+pub fn find(name: &str) -> anyhow::Result<&'static Engine> {
+    ALL.iter()
+        .find(|engine| engine.name == name)
+        .ok_or_else(|| anyhow!("there is no engine '{name}'; `byname-lab tags --engine list` shows them"))
+}

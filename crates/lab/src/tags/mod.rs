@@ -1,0 +1,57 @@
+//! Subset match of tag sets: engines on one population of descriptors, measured [TagNet §4].
+//!
+//! What is timed is what a forwarder does with a burst of packets: the filter is made from the tags
+//! that the packet carries, or taken as it comes, and the query half is asked. Packets are prepared
+//! before: descriptors of the table with some tags more, of which a share is to match. In the same run
+//! a sample of the answers is compared with a linear scan over all descriptors.
+//!
+//! Where several engines are compared, their repetitions alternate.
+
+mod check;
+mod engine;
+mod measure;
+mod options;
+mod packets;
+mod population;
+mod reader;
+mod record;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use options::{Algorithm, ChainChoice, LayoutChoice, Options, Tuning};
+pub use record::Record;
+
+use crate::progress::Progress;
+use crate::record::Recorder;
+
+/// Measures engines in turn, on tables that are all there at once; a record of each.
+///
+/// # Errors
+/// If the machine cannot do it (cores, memory, files), if an engine refuses the descriptors, or if an
+/// answer was wrong.
+pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
+    measure::measure(options, engines, progress)
+}
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    if options.engine == "list" {
+        report::list();
+        return Ok(());
+    }
+    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
+    let engines: Vec<_> = match options.compare.is_empty() {
+        true => vec![options.engine.as_str()],
+        false => options.compare.iter().map(String::as_str).collect(),
+    };
+    let mut recorder = Recorder::new("tags", options.json)?;
+    let records = measure(options, &engines, progress)?;
+    for record in &records {
+        recorder.add(record)?;
+    }
+    if !options.json {
+        report::print(&records);
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The work that is timed: packets' filters made, and asked for in bursts.
+
+use std::ops::{ControlFlow, Range};
+
+use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::{EntryId, TagsetFib};
+use smallvec::SmallVec;
+
+use super::options::{Algorithm, Options};
+use super::packets::Packets;
+
+/// Sums over packets.
+#[derive(Clone, Copy, Default)]
+pub struct Sums {
+    /// Packets.
+    pub packets: u64,
+    /// Entries visited, or largest subsets found.
+    pub matches: u64,
+    /// Steps of their walks.
+    pub steps: u64,
+    /// Packets whose walks were cut off.
+    pub cut_off: u64,
+}
+
+impl std::iter::Sum for Sums {
+    fn sum<I: Iterator<Item = Sums>>(sums: I) -> Sums {
+        sums.fold(Sums::default(), |a, b| Sums {
+            packets: a.packets + b.packets,
+            matches: a.matches + b.matches,
+            steps: a.steps + b.steps,
+            cut_off: a.cut_off + b.cut_off,
+        })
+    }
+}
+
+/// Walks over the packets, burst by burst, again and again.
+pub struct Reader<'a> {
+    packets: &'a Packets,
+    algorithm: Algorithm,
+    fanout: u32,
+    burst: usize,
+    at: usize,
+    /// Of all bursts so far.
+    pub sums: Sums,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins at packet `start`.
+    pub fn new(packets: &'a Packets, options: &Options, start: usize) -> Self {
+        let (algorithm, fanout, burst) = (options.algorithm, options.fanout.unwrap_or(u32::MAX), options.burst);
+        Reader { packets, algorithm, fanout, burst, at: start, sums: Sums::default() }
+    }
+
+    /// Asks for a burst. Returns how many packets it had.
+    #[inline]
+    pub fn look_up(&mut self, fib: &dyn TagsetFib) -> usize {
+        let range = self.next();
+        let queries: SmallVec<[TagQuery<'_>; BURST_MAX]> =
+            range.clone().map(|packet| self.packets.query(packet)).collect();
+        let mut walks = [Walk::default(); BURST_MAX];
+        match self.algorithm {
+            Algorithm::All => {
+                let mut visits = [0; BURST_MAX];
+                let fanout = self.fanout;
+                let mut visit = |packet: usize, _: EntryId| {
+                    visits[packet] += 1;
+                    if visits[packet] == fanout { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                fib.all_subsets_burst(&queries, &mut visit, &mut walks[..queries.len()]);
+                self.sums.matches += visits.iter().map(|&visits| u64::from(visits)).sum::<u64>();
+            }
+            Algorithm::Largest => {
+                let mut out = [(None, Walk::default()); BURST_MAX];
+                fib.largest_subset_burst(&queries, &mut |_, _| true, &mut out[..queries.len()]);
+                self.sums.matches += out.iter().filter(|(entry, _)| entry.is_some()).count() as u64;
+                walks = out.map(|(_, walk)| walk);
+            }
+        }
+        self.sums.packets += range.len() as u64;
+        self.sums.steps += walks.iter().map(|walk| u64::from(walk.steps)).sum::<u64>();
+        self.sums.cut_off += walks.iter().filter(|walk| walk.cut_off).count() as u64;
+        range.len()
+    }
+
+    fn next(&mut self) -> Range<usize> {
+        if self.at >= self.packets.len() {
+            self.at = 0;
+        }
+        let range = self.at..(self.at + self.burst).min(self.packets.len());
+        self.at = range.end;
+        range
+    }
+}

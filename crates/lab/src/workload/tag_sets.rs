@@ -1,0 +1,198 @@
+//! Populations of descriptors [TagNet §4.1], and the tags that packets have beside theirs.
+//!
+//! Descriptor `i` is computed from the seed and `i`, so that 63 million stream into an engine without
+//! a list of them.
+//!
+//! The routing state of the paper, of 500 million simulated users, is not public. `tagnet` has its
+//! shape as far as the paper tells: applications of a few classes, tags of skewed popularity, few of
+//! them in common use, and many descriptors that share most of their tags. Assumed are
+//! [`CLASSES`] classes, the r-th with a popularity like 1/r; in each a tag of its own, that all its
+//! descriptors have, and a vocabulary of its own, of [`CLASS_TAGS`] tags with popularity like 1/r, of
+//! which a descriptor has one to three. In real tag sets popularity falls faster and more slowly than
+//! 1/r: of Debian's debtags (3.7 tags a set) like 1/r^1.2 from rank 10 to 100, of Unicode's annotations
+//! (5.3 tags) like 1/r^0.4 there, and 1/r^0.9 from rank 100 to 10,000.
+
+use std::path::Path;
+
+use anyhow::ensure;
+use byname_wire::{Descriptor, TagDigest};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::random::{Random, mix};
+use super::text;
+
+/// A population of descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TagKind {
+    /// Two to six tags of a vocabulary of a million, the r-th with a popularity like 1/r.
+    Zipf,
+    /// Application classes with few tags in common use, as the paper's 10M and 63M.
+    Tagnet,
+    /// Hierarchical names as sets of numbered components, as the paper's 10M-CCN: real domains with
+    /// up to three components more.
+    Ccn,
+    /// The real sets of Unicode's annotations, in 162 locales.
+    Cldr,
+}
+
+/// Tags of `zipf`.
+const ZIPF_TAGS: u64 = 1_000_000;
+/// Classes of `tagnet`.
+const CLASSES: u64 = 16;
+/// Tags of each class.
+const CLASS_TAGS: u64 = 20_000;
+/// Components that `ccn` has below a domain, at each depth.
+const CCN_COMPONENTS: u64 = 1000;
+
+/// Descriptors without end; a list's come again after its last.
+pub struct TagSets {
+    kind: TagKind,
+    seed: u64,
+    /// Of a list: what its lines hold.
+    list: Vec<Descriptor>,
+}
+
+impl TagSets {
+    /// Reads the list, where the kind has one, from the folder with real data.
+    pub fn open(kind: TagKind, data: &Path, seed: u64) -> anyhow::Result<Self> {
+        let list = match kind {
+            TagKind::Zipf | TagKind::Tagnet => Vec::new(),
+            TagKind::Ccn => read(&data.join("domains_tb0hdan.txt.xz"), |line| {
+                Descriptor::from_digests((1..).zip(line.rsplit('.')).map(|(at, label)| component(at, label)))
+            })?,
+            TagKind::Cldr => read(&data.join("tags_cldr.txt.xz"), |line| {
+                let tags = line.split_once('\t').map_or(line, |(_, tags)| tags);
+                Descriptor::of(tags.split('|'))
+            })?,
+        };
+        Ok(TagSets { kind, seed, list })
+    }
+
+    /// Different ones at most, where a list bounds them.
+    pub fn len_max(&self) -> Option<u64> {
+        (self.kind == TagKind::Cldr).then_some(self.list.len() as u64)
+    }
+
+    /// Descriptor `i`; some are equal.
+    pub fn descriptor(&self, i: u64) -> Descriptor {
+        let mut random = Random::of(self.seed, i);
+        let tags = match self.kind {
+            TagKind::Zipf => 2 + random.below(5),
+            TagKind::Tagnet => 2 + random.below(3),
+            TagKind::Ccn => random.below(4),
+            TagKind::Cldr => return self.list[(i % self.list.len() as u64) as usize].clone(),
+        };
+        let mut set = match self.kind {
+            TagKind::Ccn => self.list[(i % self.list.len() as u64) as usize].tags().to_vec(),
+            TagKind::Tagnet => vec![tag(TagKind::Tagnet, class(&mut random))],
+            _ => Vec::new(),
+        };
+        let wanted = match self.kind {
+            TagKind::Ccn => set.len() + tags as usize,
+            _ => tags as usize,
+        };
+        let context = set.clone();
+        while set.len() < wanted {
+            let more = self.related(&context, set.len(), &mut random);
+            if !set.contains(&more) {
+                set.push(more);
+            }
+        }
+        Descriptor::from_digests(set).expect("few tags")
+    }
+
+    /// A tag that a packet has beside those of a descriptor: one that others have, too.
+    pub fn extra(&self, descriptor: &Descriptor, random: &mut Random) -> TagDigest {
+        match self.kind {
+            TagKind::Zipf => self.related(&[], 0, random),
+            // Of the same application.
+            TagKind::Tagnet => {
+                let class = (0..CLASSES).map(|class| tag(TagKind::Tagnet, class));
+                let own = class.clone().find(|class| descriptor.tags().contains(class));
+                self.related(&[own.unwrap_or_else(|| tag(TagKind::Tagnet, 0))], 1, random)
+            }
+            TagKind::Ccn => self.related(descriptor.tags(), descriptor.tags().len(), random),
+            TagKind::Cldr => {
+                let other = &self.list[random.below(self.list.len() as u64) as usize];
+                let tags = other.tags();
+                if tags.is_empty() { unknown(random) } else { tags[random.below(tags.len() as u64) as usize] }
+            }
+        }
+    }
+
+    /// A tag for a set of so many that begins with `context`.
+    fn related(&self, context: &[TagDigest], tags: usize, random: &mut Random) -> TagDigest {
+        match self.kind {
+            TagKind::Zipf | TagKind::Cldr => tag(TagKind::Zipf, zipf(ZIPF_TAGS, random)),
+            TagKind::Tagnet => {
+                let class = context.first().map_or(0, |class| u64::from(class.0));
+                tag(TagKind::Tagnet, class << 32 | (1 << 31) | zipf(CLASS_TAGS, random))
+            }
+            TagKind::Ccn => tag(TagKind::Ccn, (tags as u64 + 1) << 32 | zipf(CCN_COMPONENTS, random)),
+        }
+    }
+}
+
+/// A tag that no descriptor has, but by chance.
+pub fn unknown(random: &mut Random) -> TagDigest {
+    TagDigest(random.bits() as u32)
+}
+
+fn class(random: &mut Random) -> u64 {
+    zipf(CLASSES, random)
+}
+
+/// What stands for tag `number` of a vocabulary: as good as its SHA-256.
+fn tag(kind: TagKind, number: u64) -> TagDigest {
+    TagDigest((mix(mix(kind as u64 + 1) ^ number) >> 32) as u32)
+}
+
+fn component(position: usize, label: &str) -> TagDigest {
+    TagDigest::of_component(position, label.as_bytes())
+}
+
+/// A number below `n`, the r-th of which, counted from 1, has a probability like 1/r.
+fn zipf(n: u64, random: &mut Random) -> u64 {
+    // Inverse of the integral of 1/x from 1 to n + 1.
+    let x = ((n + 1) as f64).powf(random.unit());
+    (x as u64).clamp(1, n) - 1
+}
+
+fn read<E>(file: &Path, set: impl Fn(&str) -> Result<Descriptor, E>) -> anyhow::Result<Vec<Descriptor>> {
+    let octets = text::read(file)?;
+    // A dirty line may have more tags than a descriptor can.
+    let list: Vec<_> = text::lines(&octets).filter_map(|line| set(line).ok()).collect();
+    ensure!(!list.is_empty(), "{} has no tags", file.display());
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn descriptors_are_the_same_each_time_and_mostly_different() {
+        for kind in [TagKind::Zipf, TagKind::Tagnet] {
+            let sets = TagSets::open(kind, Path::new("."), 5).expect("no list is read");
+            let made: Vec<_> = (0..5000).map(|i| sets.descriptor(i)).collect();
+            assert!(made.iter().enumerate().all(|(i, set)| sets.descriptor(i as u64) == *set));
+            let tags_max = if kind == TagKind::Zipf { 6 } else { 4 };
+            assert!(made.iter().all(|set| (2..=tags_max).contains(&set.tags().len())));
+            assert!(made.iter().collect::<HashSet<_>>().len() > 3500);
+        }
+    }
+
+    #[test]
+    fn the_first_rank_is_as_much_more_popular_as_zipf_says() {
+        let mut random = Random::new(1);
+        let mut counts = [0u32; 1000];
+        (0..1_000_000).for_each(|_| counts[zipf(1000, &mut random) as usize] += 1);
+        // The integral in place of the sum: ln 2, ln 11/10.
+        assert!((90_000..110_000).contains(&counts[0]), "{}", counts[0]);
+        assert!((12_000..15_500).contains(&counts[9]), "{}", counts[9]);
+    }
+}

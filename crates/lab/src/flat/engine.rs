@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use byname_lookup::flat::line::{self, BulkLoad, LineRetrieval, bulk_load};
+use byname_lookup::flat::message::Feed;
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::oracle::FlatOracle;
 use byname_lookup::{Control, EntryId, FlatFib, Pages};
@@ -17,7 +18,31 @@ use super::stream::Stream;
 use crate::machine::PageSize;
 
 /// Both halves of an engine.
-pub type Subject = Box<dyn Control<Digest, Query = dyn FlatFib> + Send>;
+pub type Subject = Box<dyn Halves>;
+
+/// A control half, with its query half.
+pub trait Halves: Control<Digest, Query = dyn FlatFib> + Send {
+    /// What tells query halves elsewhere of changes, if it can.
+    fn feed(&mut self) -> Option<&mut dyn Feed>;
+}
+
+impl Halves for LineRetrieval {
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        Some(self)
+    }
+}
+
+impl Halves for Othello {
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        Some(self)
+    }
+}
+
+impl Halves for FlatOracle {
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        None
+    }
+}
 
 /// What an engine is made from.
 pub struct Setup<'a> {

@@ -11,6 +11,7 @@ use super::check::check;
 use super::delay::{self, Traffic};
 use super::engine::{self, Engine, Make, Setup};
 use super::hasher::Hasher;
+use super::messages::{self, PerChange};
 use super::names::Names;
 use super::options::{Load, Options};
 use super::queries::Queries;
@@ -55,6 +56,8 @@ struct Changed {
     updates_per_s: Option<f64>,
     queries_per_s: Option<f64>,
     quiet_per_s: Option<f64>,
+    /// For additions and alterations.
+    messages: Option<[PerChange; 2]>,
     checked: Checked,
 }
 
@@ -247,6 +250,7 @@ impl<'a> Run<'a> {
             found.quiet_per_s = Some(median(&quiet));
             found.checked = Checked { checked: reader.checked, wrong: reader.wrong };
         }
+        found.messages = messages::per_change(subject, &setup, batch, options.seed)?;
         *fib = subject.query();
         spinner.finish_and_clear();
         Ok(found)
@@ -329,6 +333,10 @@ impl<'a> Run<'a> {
             adds_per_s: changed.rates.as_ref().map(|rates| rates.adds_per_s),
             alters_per_s: changed.rates.as_ref().map(|rates| rates.alters_per_s),
             deletes_per_s: changed.rates.as_ref().map(|rates| rates.deletes_per_s),
+            message_bytes_per_add: changed.messages.as_ref().map(|[adds, _]| adds.octets),
+            message_bytes_per_alter: changed.messages.as_ref().map(|[_, alters]| alters.octets),
+            message_entropy_bits_per_add: changed.messages.as_ref().map(|[adds, _]| adds.entropy_bits),
+            message_entropy_bits_per_alter: changed.messages.as_ref().map(|[_, alters]| alters.entropy_bits),
             updates_per_s: changed.updates_per_s,
             queries_per_s_updating: changed.queries_per_s,
             queries_per_s_quiet: changed.quiet_per_s,

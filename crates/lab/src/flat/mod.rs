@@ -17,6 +17,7 @@ mod delay;
 mod engine;
 mod hasher;
 mod measure;
+mod messages;
 mod names;
 mod options;
 mod queries;

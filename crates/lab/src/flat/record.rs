@@ -69,6 +69,14 @@ pub struct Record {
     pub alters_per_s: Option<f64>,
     /// Names deleted.
     pub deletes_per_s: Option<f64>,
+    /// Octets of messages for a name added, batch by batch, where the engine has messages.
+    pub message_bytes_per_add: Option<f64>,
+    /// Octets of messages for a name given another action.
+    pub message_bytes_per_alter: Option<f64>,
+    /// What an addition tells at least, as in [Concise, Table 2].
+    pub message_entropy_bits_per_add: Option<f64>,
+    /// What a name with another action tells at least.
+    pub message_entropy_bits_per_alter: Option<f64>,
     /// Changes a second of a writer beside a reader (`--updates`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updates_per_s: Option<f64>,

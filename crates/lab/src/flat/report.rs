@@ -52,6 +52,10 @@ pub fn print(records: &[Record]) {
     row("adds, M/s", &|r| r.adds_per_s.map(millions));
     row("alters, M/s", &|r| r.alters_per_s.map(millions));
     row("deletes, M/s", &|r| r.deletes_per_s.map(millions));
+    row("messages, octets an add", &|r| r.message_bytes_per_add.map(|octets| format!("{octets:.1}")));
+    row("  what it tells", &|r| r.message_entropy_bits_per_add.map(|bits| format!("{:.1}", bits / 8.0)));
+    row("  octets an alter", &|r| r.message_bytes_per_alter.map(|octets| format!("{octets:.1}")));
+    row("  what it tells", &|r| r.message_entropy_bits_per_alter.map(|bits| format!("{:.1}", bits / 8.0)));
     row("changes beside a reader, M/s", &|r| r.updates_per_s.map(millions));
     row("  queries beside them, M/s", &|r| r.queries_per_s_updating.map(millions));
     row("  the same reader alone, M/s", &|r| r.queries_per_s_quiet.map(millions));

@@ -32,10 +32,11 @@ pub fn other(action: EntryId) -> EntryId {
 }
 
 /// Some names, with their actions.
-struct Sample {
+pub struct Sample {
     octets: Vec<u8>,
     ends: Vec<usize>,
-    actions: Vec<EntryId>,
+    /// By name.
+    pub actions: Vec<EntryId>,
 }
 
 impl Sample {
@@ -50,13 +51,13 @@ impl Sample {
     }
 
     /// Names that are not in the table.
-    fn fresh(setup: &Setup<'_>) -> Self {
+    pub fn fresh(setup: &Setup<'_>) -> Self {
         let len = setup.names.len();
         Sample::of(setup, len..len + fresh(len))
     }
 
     /// Names that are in the table, from all over it.
-    fn stable(setup: &Setup<'_>, seed: u64) -> Self {
+    pub fn stable(setup: &Setup<'_>, seed: u64) -> Self {
         let len = setup.names.len();
         let all = Permutation::new(len, !seed);
         Sample::of(setup, (0..fresh(len).min(len)).map(move |i| all.at(i)))
@@ -67,7 +68,8 @@ impl Sample {
         starts.zip(&self.ends).map(|(start, &end)| &self.octets[start..end]).collect()
     }
 
-    fn digests(&self, hasher: &Hasher) -> Vec<Digest> {
+    /// The digests of all names.
+    pub fn digests(&self, hasher: &Hasher) -> Vec<Digest> {
         self.names().into_iter().map(|name| hasher.digest(name)).collect()
     }
 }

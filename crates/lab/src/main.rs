@@ -9,6 +9,7 @@ mod experiments;
 mod flat;
 mod locator;
 mod machine;
+mod mixed;
 mod peer;
 mod plot;
 mod prefix;
@@ -44,6 +45,8 @@ enum Experiment {
     Flat(flat::Options),
     /// Forwarding by locator on the trees of a graph.
     Locator(locator::Options),
+    /// Push and pull flows together, by tags and by locator.
+    Mixed(mixed::Options),
     /// Subset match of tag sets on one engine, or on several in turn.
     Tags(tags::Options),
     /// Runs one experiment of `list`, or `all` of them.
@@ -59,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Locator(options) => locator::run(&options),
+        Experiment::Mixed(options) => mixed::run(&options),
         Experiment::Tags(options) => tags::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Experiment, Options, table};
 use crate::flat;
 use crate::machine::memory_free;
+use crate::mixed;
 use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
@@ -138,6 +139,27 @@ impl<'a> Context<'a> {
             options.draws = QUICK_TAG_DRAWS;
         }
         options
+    }
+
+    /// What `byname-lab mixed` does by itself with an engine and so many descriptors.
+    pub fn mixed(&self, engine: &str, workload: TagKind, descriptors: u64) -> mixed::Options {
+        let (engine, data, seconds) = (engine.to_owned(), self.options.data.clone(), self.seconds());
+        let mut options = mixed::Options { engine, workload, descriptors, data, seconds, ..Default::default() };
+        if self.quick() {
+            options.draws = QUICK_TAG_DRAWS;
+        }
+        options
+    }
+
+    /// Measures and records mixes of push and pull flows on one table; a record for each.
+    pub fn measure_mixed(
+        &mut self,
+        options: &mixed::Options,
+        mixes: &[mixed::Mix],
+    ) -> anyhow::Result<Vec<mixed::Record>> {
+        let records = mixed::measure(options, mixes, Progress::SHOWN)?;
+        records.iter().try_for_each(|record| self.record(record))?;
+        Ok(records)
     }
 
     /// Measures and records the engine that the options name.

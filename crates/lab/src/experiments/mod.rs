@@ -34,6 +34,7 @@ mod tagnet_labels;
 mod tagnet_layout;
 mod tagnet_match_rate;
 mod tagnet_memory;
+mod tagnet_mixed;
 mod tagnet_sizes;
 mod tagnet_threads;
 mod updates;
@@ -91,6 +92,8 @@ const ALL: &[&Experiment] = &[
     &tagnet_threads::ALL_SUBSETS,
     &tagnet_threads::LARGEST_SUBSET,
     &tagnet_sizes::EXPERIMENT,
+    &tagnet_mixed::FIGURE_11,
+    &tagnet_mixed::TABLE_1,
 ];
 
 /// One experiment.

@@ -19,7 +19,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use engine::Subject;
 pub use options::{Algorithm, ChainChoice, LayoutChoice, Options, Tuning};
+pub use population::Population;
 pub use record::Record;
 
 use crate::progress::Progress;
@@ -32,6 +34,14 @@ use crate::record::Recorder;
 /// answer was wrong.
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     measure::measure(options, engines, progress)
+}
+
+/// Builds the options' engine with all of `population`.
+///
+/// # Errors
+/// If there is no such engine, or it refuses the descriptors.
+pub fn build(options: &Options, population: &Population) -> anyhow::Result<Subject> {
+    (engine::find(&options.engine)?.build)(options, population)
 }
 
 /// Runs the subcommand.

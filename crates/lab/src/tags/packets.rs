@@ -54,13 +54,7 @@ impl Packets {
 
 fn packet(options: &Options, population: &Population, random: &mut Random) -> Descriptor {
     let is_match = random.unit() < options.match_rate;
-    let number = loop {
-        let number = random.below(population.end());
-        if population.has(number) {
-            break number;
-        }
-    };
-    let descriptor = population.sets.descriptor(number);
+    let descriptor = population.any(random);
     let (low, high) = (*options.extra_tags.start(), *options.extra_tags.end());
     let wanted = descriptor.tags().len() + (low + random.below(high - low + 1)) as usize;
     let mut tags = if is_match { descriptor.tags().to_vec() } else { Vec::new() };

@@ -7,7 +7,7 @@ use byname_lookup::EntryId;
 use byname_wire::{Descriptor, Filter};
 
 use super::options::Options;
-use crate::workload::{TagSets, mix};
+use crate::workload::{Random, TagSets, mix};
 
 /// Nexthop groups that descriptors lead to.
 const GROUPS: u64 = 1 << 15;
@@ -62,6 +62,16 @@ impl Population {
     /// Whether number `i` of the workload is in the table.
     pub fn has(&self, i: u64) -> bool {
         self.is_first[(i / 64) as usize] >> (i % 64) & 1 == 1
+    }
+
+    /// One of them, each with the same chance.
+    pub fn any(&self, random: &mut Random) -> Descriptor {
+        loop {
+            let number = random.below(self.end());
+            if self.has(number) {
+                return self.sets.descriptor(number);
+            }
+        }
     }
 
     /// All of them, with their entries.

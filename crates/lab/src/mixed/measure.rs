@@ -1,0 +1,259 @@
+//! One run: builds the tables, and for each mix draws packets, measures and checks.
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use byname_lookup::locator::{Next, Port, Trees};
+use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::{EntryId, TagsetFib};
+use byname_wire::tagnet::{LocatorPacket, TagPacket, TagSet, types};
+use byname_wire::tagset::TAGS_MAX;
+use byname_wire::{FaceId, TagDigest};
+use smallvec::SmallVec;
+
+use super::Mix;
+use super::options::Options;
+use super::packets::{Kind, Packets, TREE};
+use super::record::Record;
+use crate::locator::Forest;
+use crate::machine::cores;
+use crate::progress::Progress;
+use crate::tags::{self, Population};
+use crate::timing::{median, rate_of_all};
+use crate::workload::graph;
+
+/// What a packet was found to be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By tags: to so many entries, or to the best.
+    Entries(u32),
+    /// By locator.
+    Hop(Next),
+    /// It could not be parsed.
+    Malformed,
+}
+
+/// One router's tables.
+struct Router {
+    fib: Arc<dyn TagsetFib>,
+    trees: Trees,
+}
+
+/// Builds the tables once, and measures each mix.
+pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::Result<Vec<Record>> {
+    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
+    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    ensure!(options.draws > 0 && options.descriptors > 0, "there must be a packet and a descriptor");
+    for mix in mixes {
+        ensure!((0.0..=1.0).contains(&mix.pull), "--pull is a share, from 0 to 1");
+    }
+    let growing = progress.spinner("growing the tree");
+    let graph = graph::power_law(options.nodes, options.edges, options.seed)?;
+    let forest = Forest::grow(&graph, 1)?;
+    growing.finish_and_clear();
+    let of_tags = tags::Options {
+        engine: options.engine.clone(),
+        descriptors: options.descriptors,
+        workload: options.workload,
+        data: options.data.clone(),
+        seed: options.seed,
+        ..Default::default()
+    };
+    let bar = progress.bar("making descriptors", options.descriptors);
+    let population = Population::draw(&of_tags, |made| bar.set_position(made))?;
+    bar.finish_and_clear();
+    let building = progress.spinner(&format!("building {}", options.engine));
+    let subject = tags::build(&of_tags, &population)?;
+    building.finish_and_clear();
+    let router = Router { fib: subject.query(), trees: hub(&forest) };
+    mixes.iter().map(|mix| measure_one(options, *mix, &population, &forest, &router, progress)).collect()
+}
+
+/// The best connected node's trees, with a face of its own for each port.
+fn hub(forest: &Forest) -> Trees {
+    let hub = forest.labellings[0].tree().root();
+    let table = forest.labellings[0].table(hub).expect("the root is on its tree");
+    let mut trees = Trees::new();
+    let ports = forest.labellings[0].neighbors(hub).map(|(port, _)| (port, face_of(port)));
+    trees.set(TREE, table, ports);
+    trees
+}
+
+fn face_of(port: Port) -> FaceId {
+    FaceId(FaceId::FIRST.0 + port.index() as u64)
+}
+
+fn measure_one(
+    options: &Options,
+    mix: Mix,
+    population: &Population,
+    forest: &Forest,
+    router: &Router,
+    progress: Progress,
+) -> anyhow::Result<Record> {
+    let drawing = progress.spinner("drawing packets");
+    let packets = Packets::draw(mix, options.draws, population, forest, options.seed);
+    drawing.set_message("forwarding");
+    let start_of = |thread| packets.len() / options.threads * thread;
+    let reader = |thread| Reader { packets: &packets, burst: options.burst.into(), at: start_of(thread) };
+    let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
+    let step = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
+    let handle = |reader: &mut Reader<'_>| black_box(reader.handle(router)).len();
+    // The first round finds caches and the processor's clock cold.
+    rate_of_all(&mut readers, step / 2, handle);
+    let rates: Vec<_> = (0..options.repetitions).map(|_| rate_of_all(&mut readers, step, handle)).collect();
+    drawing.set_message("checking");
+    let checked = check(&packets, forest, router, options.burst.into()).context("a packet went astray")?;
+    drawing.finish_and_clear();
+    let packets_per_s = median(&rates);
+    let bytes_per_packet = packets.bytes() as f64 / packets.len() as f64;
+    let by_locator = packets.kinds.iter().filter(|kind| matches!(kind, Kind::Node(_))).count();
+    Ok(Record {
+        engine: options.engine.clone(),
+        descriptors: population.len(),
+        workload: options.workload,
+        nodes: forest.nodes.len(),
+        edges: options.edges as usize,
+        pull: mix.pull,
+        follow_ups: mix.follow_ups,
+        packets_prepared: packets.len(),
+        seed: options.seed,
+        threads: options.threads,
+        burst: options.burst,
+        repetitions: rates.len(),
+        packets_per_s,
+        packets_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        packets_per_s_max: rates.iter().copied().fold(0.0, f64::max),
+        bytes_per_packet,
+        gbit_per_s: packets_per_s * bytes_per_packet * 8.0 / 1e9,
+        by_locator: by_locator as f64 / packets.len() as f64,
+        matches_per_push: checked.matches as f64 / (checked.pushed.max(1)) as f64,
+        checked: packets.len() as u64,
+        wrong: 0,
+    })
+}
+
+/// Walks over the packets, burst by burst, again and again.
+struct Reader<'a> {
+    packets: &'a Packets,
+    burst: usize,
+    at: usize,
+}
+
+/// Packets of a burst that one algorithm is asked for.
+#[derive(Default)]
+struct Asked {
+    /// Their places in the burst, and their tags.
+    places: SmallVec<[usize; BURST_MAX]>,
+    tags: SmallVec<[SmallVec<[TagDigest; TAGS_MAX]>; 4]>,
+}
+
+impl Reader<'_> {
+    /// Parses a burst and finds where each packet goes.
+    #[inline]
+    fn handle(&mut self, router: &Router) -> SmallVec<[Way; BURST_MAX]> {
+        if self.at >= self.packets.len() {
+            self.at = 0;
+        }
+        let range = self.at..(self.at + self.burst).min(self.packets.len());
+        self.at = range.end;
+        router.handle(range.map(|packet| self.packets.octets(packet)))
+    }
+}
+
+impl Router {
+    /// Where the packets of one burst go to.
+    #[inline]
+    fn handle<'a>(&self, packets: impl Iterator<Item = &'a [u8]>) -> SmallVec<[Way; BURST_MAX]> {
+        let mut ways = SmallVec::new();
+        let (mut all, mut largest) = (Asked::default(), Asked::default());
+        for (place, packet) in packets.enumerate() {
+            ways.push(match u64::from(packet[0]) {
+                types::LOCATOR_PACKET => match LocatorPacket::decode(packet) {
+                    Ok(packet) => Way::Hop(self.trees.forward(&packet.destination.locator, FaceId::NONE)),
+                    Err(_) => Way::Malformed,
+                },
+                _ => match TagPacket::decode(packet) {
+                    Ok(TagPacket { tags: TagSet::Tags(tags), fan_out, .. }) => {
+                        let asked = if fan_out.is_some_and(|k| k.limit.get() == 1) { &mut largest } else { &mut all };
+                        asked.places.push(place);
+                        asked.tags.push(tags.iter().collect());
+                        Way::Entries(0)
+                    }
+                    _ => Way::Malformed,
+                },
+            });
+        }
+        self.find_all(&all, &mut ways);
+        self.find_largest(&largest, &mut ways);
+        ways
+    }
+
+    fn find_all(&self, asked: &Asked, ways: &mut [Way]) {
+        let mut matches = [0; BURST_MAX];
+        let mut walks = [Walk::default(); BURST_MAX];
+        let mut visit = |packet: usize, _: EntryId| {
+            matches[packet] += 1;
+            ControlFlow::Continue(())
+        };
+        self.fib.all_subsets_burst(&asked.queries(), &mut visit, &mut walks[..asked.places.len()]);
+        for (place, matches) in asked.places.iter().zip(matches) {
+            ways[*place] = Way::Entries(matches);
+        }
+    }
+
+    fn find_largest(&self, asked: &Asked, ways: &mut [Way]) {
+        let mut out = [(None, Walk::default()); BURST_MAX];
+        self.fib.largest_subset_burst(&asked.queries(), &mut |_, _| true, &mut out[..asked.places.len()]);
+        for (place, (entry, _)) in asked.places.iter().zip(out) {
+            ways[*place] = Way::Entries(entry.is_some().into());
+        }
+    }
+}
+
+impl Asked {
+    fn queries(&self) -> SmallVec<[TagQuery<'_>; BURST_MAX]> {
+        self.tags.iter().map(|tags| TagQuery::of_tags(tags)).collect()
+    }
+}
+
+/// What checking counted.
+#[derive(Default)]
+struct Checked {
+    pushed: u64,
+    matches: u64,
+}
+
+/// Compares each packet's way with what it was made for.
+fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> anyhow::Result<Checked> {
+    let tree = forest.labellings[0].tree();
+    let mut checked = Checked::default();
+    let mut ways = Vec::new();
+    let mut reader = Reader { packets, burst, at: 0 };
+    while ways.len() < packets.len() {
+        ways.extend(reader.handle(router));
+    }
+    for (i, (way, kind)) in ways.iter().zip(&packets.kinds).enumerate() {
+        let alone = router.handle(std::iter::once(packets.octets(i)))[0];
+        ensure!(*way == alone, "packet {i} went {way:?} in a burst and {alone:?} alone");
+        match (*kind, *way) {
+            (Kind::Push, Way::Entries(matches @ 1..)) => {
+                checked.pushed += 1;
+                checked.matches += u64::from(matches);
+            }
+            (Kind::Pull, Way::Entries(1)) => {}
+            (Kind::Node(node), Way::Hop(Next::Deliver)) if node as usize == tree.root() => {}
+            (Kind::Node(node), Way::Hop(Next::Forward(face))) => {
+                let path = tree.path(tree.root(), node as usize).context("every node is on the tree")?;
+                let next = forest.labellings[0].neighbors(tree.root()).find(|(port, _)| face_of(*port) == face);
+                let next = next.context("the face is no neighbour's")?.1;
+                ensure!(path.get(1) == Some(&next), "packet {i} for node {node} went to node {next}");
+            }
+            (kind, way) => anyhow::bail!("packet {i}, {kind:?}, went {way:?}"),
+        }
+    }
+    Ok(checked)
+}

@@ -148,7 +148,7 @@ fn tag_addressed_packets_reach_whom_they_are_meant_for_and_no_more() {
                     let largest = matches.values().copied().max().map(Reverse);
                     assert_eq!(got.keys().map(weight).next(), largest, "to one of the largest: {context}");
                 }
-                _ => assert!(!matches.is_empty() == !got.is_empty() && got.len() <= limit.into(), "{context}"),
+                _ => assert!(matches.is_empty() == got.is_empty() && got.len() <= limit.into(), "{context}"),
             }
         }
     }

@@ -23,9 +23,10 @@
 //!
 //! **Changes** (`changes`). A node that gains or loses a descriptor is written anew, and one word makes
 //! readers find it in place of the old; replacing an entry is one store. The old block is used again
-//! after [`Control::reclaim`]. So there is no second layer and nothing to merge, readers
-//! never wait, and nothing but a full part of the directory, one of 256, makes the writer pause. The
-//! control half keeps how many descriptors each tag has, and no descriptors: they are found again as
+//! after [`Control::reclaim`]. So there is no second layer and nothing to merge, and
+//! readers never wait. The writer pauses where a part of the directory, one of 256, is full, and
+//! longer, up to a second of a batch at a million descriptors, where a table is built by changes: why
+//! is not known. The control half keeps how many descriptors each tag has, and no descriptors: they are found again as
 //! packets find them. What was rare when a descriptor came need not be later; it is found all the same,
 //! and a table made at once (`load`) knows all counts from the beginning.
 //!

@@ -62,7 +62,7 @@ pub const ENTRIES_MAX: u32 = NO_ENTRY;
 const NO_ENTRY: u32 = u32::MAX;
 /// A trie is merged with what came later when it is not so many times as large.
 const GROWTH: usize = 16;
-/// Descriptors of a merge that is done by [`Control::apply`](crate::Control::apply) itself: some ten milliseconds.
+/// Descriptors of a merge that is done by [`Control::apply`](crate::Control::apply) itself.
 const SMALL: usize = 1 << 16;
 /// Tries above which all merges that are due are.
 const RUNS_MAX: usize = 8;

@@ -33,8 +33,9 @@ pub fn per_change(
     seed: u64,
 ) -> Result<Option<[PerChange; 2]>, BuildError> {
     let mut sender = Sender::new(NameHashKey::new([seed, !seed]), MESSAGE_OCTETS);
-    let Some(feed) = subject.feed() else { return Ok(None) };
-    feed.feed_whole(&mut sender, &mut |_| ());
+    if subject.feed().is_none() {
+        return Ok(None);
+    }
     let of = |sample: Sample| -> Vec<(Digest, EntryId)> {
         sample.digests(setup.hasher).into_iter().zip(sample.actions).take(CHANGES).collect()
     };
@@ -43,6 +44,14 @@ pub fn per_change(
     let alters: Vec<_> = stable.iter().map(|&(name, action)| Change::Set(name, other(action))).collect();
     let back = stable.iter().map(|&(name, action)| Change::Set(name, action));
     let back: Vec<_> = back.chain(fresh.iter().map(|&(name, _)| Change::Remove(name))).collect();
+    // A writer that was stopped by the clock has left some of the fresh names in the table.
+    for some in back.chunks(batch) {
+        subject.apply(some)?;
+        subject.reclaim();
+    }
+    if let Some(feed) = subject.feed() {
+        feed.feed_whole(&mut sender, &mut |_| ());
+    }
     let mut told = |changes: &[Change<Digest>]| -> Result<PerChange, BuildError> {
         let mut all = Sent::default();
         for some in changes.chunks(batch) {

@@ -39,13 +39,15 @@ pub fn per_change(
     let of = |sample: Sample| -> Vec<(Digest, EntryId)> {
         sample.digests(setup.hasher).into_iter().zip(sample.actions).take(CHANGES).collect()
     };
-    let (fresh, stable) = (of(Sample::fresh(setup)), of(Sample::stable(setup, seed)));
-    let adds: Vec<_> = fresh.iter().map(|&(name, action)| Change::Set(name, action)).collect();
+    let (unseen, stable) = (of(Sample::unseen(setup)), of(Sample::stable(setup, seed)));
+    let adds: Vec<_> = unseen.iter().map(|&(name, action)| Change::Set(name, action)).collect();
     let alters: Vec<_> = stable.iter().map(|&(name, action)| Change::Set(name, other(action))).collect();
     let back = stable.iter().map(|&(name, action)| Change::Set(name, action));
-    let back: Vec<_> = back.chain(fresh.iter().map(|&(name, _)| Change::Remove(name))).collect();
-    // A writer that was stopped by the clock has left some of the fresh names in the table.
-    for some in back.chunks(batch) {
+    let back: Vec<_> = back.chain(unseen.iter().map(|&(name, _)| Change::Remove(name))).collect();
+    // A writer that was stopped by the clock has left some names in the table, and others changed.
+    let fresh = Sample::fresh(setup).digests(setup.hasher).into_iter().map(Change::Remove);
+    let left: Vec<_> = fresh.chain(back.iter().cloned()).collect();
+    for some in left.chunks(batch) {
         subject.apply(some)?;
         subject.reclaim();
     }

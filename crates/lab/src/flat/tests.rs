@@ -105,7 +105,11 @@ fn a_reader_beside_a_writer_is_right() {
         }
         let messages = [record.message_bytes_per_add, record.message_bytes_per_alter];
         let has_messages = engine.name != "oracle";
-        assert!(messages.iter().all(|octets| octets.is_some_and(|octets| octets > 1.0) == has_messages));
+        assert!(
+            messages.iter().all(|octets| octets.is_some_and(|octets| octets > 1.0) == has_messages),
+            "{} {messages:?}",
+            record.engine
+        );
     }
 }
 

@@ -56,6 +56,13 @@ impl Sample {
         Sample::of(setup, len..len + fresh(len))
     }
 
+    /// Names that are not in the table, and none of which are [`Sample::fresh`]: a table that knew a name
+    /// once may hold its action still.
+    pub fn unseen(setup: &Setup<'_>) -> Self {
+        let (len, fresh) = (setup.names.len(), fresh(setup.names.len()));
+        Sample::of(setup, len + fresh..len + 2 * fresh)
+    }
+
     /// Names that are in the table, from all over it.
     pub fn stable(setup: &Setup<'_>, seed: u64) -> Self {
         let len = setup.names.len();

@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn memory_that_is_touched_is_counted() {
         // Large beside what other tests allocate meanwhile.
-        const BLOCK: usize = 256 << 20;
+        const BLOCK: usize = 1 << 30;
         let before = bytes().expect("Linux");
         let block = std::hint::black_box(vec![1u8; BLOCK]);
         let with_block = bytes().expect("Linux");

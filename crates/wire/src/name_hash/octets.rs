@@ -39,7 +39,10 @@ impl NameHashKey {
     /// If `octets` are not `size` for each place of `out`.
     pub fn digest_fixed_burst(&self, octets: &[u8], size: usize, out: &mut [Digest]) {
         assert_eq!(Some(octets.len()), size.checked_mul(out.len()));
-        self.digest_each(|i| &octets[size * i..][..size], out);
+        match &self.0 {
+            Keyed::Aes(function) => function.digest_fixed_burst(octets, size, out),
+            Keyed::SipHash13(_) | Keyed::SipHash24(_) => self.digest_each(|i| &octets[size * i..][..size], out),
+        }
     }
 
     #[inline]

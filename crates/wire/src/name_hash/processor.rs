@@ -76,12 +76,27 @@ pub(super) fn aes_octets_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &
     false
 }
 
+/// As [`AesHash::digest_fixed_burst`] for names that are one block each; false if these are not, or
+/// there are no such instructions.
+#[inline]
+pub(super) fn aes_short_burst(function: &AesHash, octets: &[u8], size: usize, out: &mut [Digest]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if (1..=16).contains(&size) && has_vaes() {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::octets::vaes::digest_short_burst(function, octets, size, out) };
+        return true;
+    }
+    let _ = (function, octets, size, out);
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 fn has_vaes() -> bool {
     is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("aes")
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("bmi2")
 }

@@ -32,6 +32,13 @@ impl AesHash {
         }
     }
 
+    /// Names of `size` octets, side by side, into `out`, which is as long as they are many.
+    pub(in crate::name_hash) fn digest_fixed_burst(&self, octets: &[u8], size: usize, out: &mut [Digest]) {
+        if !processor::aes_short_burst(self, octets, size, out) {
+            self.digest_octets_burst(|i| &octets[size * i..][..size], out);
+        }
+    }
+
     /// One name, in plain arithmetic.
     pub(in crate::name_hash) fn digest_octets_portable(&self, octets: &[u8]) -> Digest {
         let mut sum = 0;

@@ -3,8 +3,9 @@
 
 use std::arch::x86_64::{
     __m512i, __mmask8, _mm_maskz_loadu_epi8, _mm_set_epi64x, _mm512_aesenc_epi128, _mm512_broadcast_i32x4,
-    _mm512_castsi128_si512, _mm512_inserti32x4, _mm512_mask_mov_epi64, _mm512_mask_xor_epi64, _mm512_set_epi64,
-    _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
+    _mm512_castsi128_si512, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_mask_xor_epi64,
+    _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_set_epi64, _mm512_setzero_si512,
+    _mm512_storeu_si512, _mm512_xor_si512,
 };
 use std::ptr;
 
@@ -52,6 +53,75 @@ fn digest_four(function: &AesHash, finish: &[__m512i; 4], names: [&[u8]; LANES])
         _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(_mm512_xor_si512(sum, lengths), *finish));
     }
     digests
+}
+
+/// Vectors of one-block names that are hashed in step: a round takes as long for all as for one.
+const VECTORS: usize = 4;
+
+/// As [`AesHash::digest_fixed_burst`], for names of 1 to 16 octets.
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,vaes")]
+pub(in crate::name_hash) fn digest_short_burst(function: &AesHash, octets: &[u8], size: usize, out: &mut [Digest]) {
+    let spread = Spread::of(size);
+    let first = function.position.each_ref().map(|round| broadcast(round[0]));
+    let mut last = function.finish_octets.map(|key| broadcast(key));
+    last[0] = _mm512_xor_si512(last[0], broadcast(size as u128));
+    let mut names = octets.chunks(LANES * size);
+    for out in out.chunks_mut(VECTORS * LANES) {
+        let blocks = std::array::from_fn(|_| spread.blocks(names.next().unwrap_or_default()));
+        let sums = four_rounds_in_step(blocks, first);
+        for (out, sums) in out.chunks_mut(LANES).zip(four_rounds_in_step(sums, last)) {
+            let mut digests = [Digest::default(); LANES];
+            // SAFETY: four digests are 64 octets, all of them written.
+            unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), sums) };
+            match out.first_chunk_mut() {
+                Some(all) => *all = digests,
+                None => out.copy_from_slice(&digests[..out.len()]),
+            }
+        }
+    }
+}
+
+/// How names that lie side by side become a block each.
+#[derive(Clone, Copy)]
+struct Spread {
+    /// Where each octet of the blocks is among those of four names.
+    from: __m512i,
+    /// Which octets of the blocks are names'; the others are zeros.
+    filled: u64,
+}
+
+impl Spread {
+    #[target_feature(enable = "avx512f")]
+    fn of(size: usize) -> Self {
+        let from: [u8; 64] = std::array::from_fn(|octet| (octet / 16 * size + octet % 16) as u8);
+        let filled = (0..LANES).fold(0, |filled, lane| filled | ((1u64 << size) - 1) << (16 * lane));
+        // SAFETY: all of an array is read.
+        Spread { from: unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }, filled }
+    }
+
+    /// The blocks of at most four names; what is missing is zeros.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn blocks(self, names: &[u8]) -> __m512i {
+        let some = u64::MAX.checked_shr(64 - names.len() as u32).unwrap_or(0);
+        // SAFETY: only the octets of the mask are read, and there are that many.
+        let names = unsafe { _mm512_maskz_loadu_epi8(some, names.as_ptr().cast()) };
+        _mm512_maskz_permutexvar_epi8(self.filled, self.from, names)
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn four_rounds_in_step(mut blocks: [__m512i; VECTORS], keys: [__m512i; 4]) -> [__m512i; VECTORS] {
+    for block in &mut blocks {
+        *block = _mm512_xor_si512(*block, keys[0]);
+    }
+    for key in [keys[1], keys[2], keys[3], _mm512_setzero_si512()] {
+        for block in &mut blocks {
+            *block = _mm512_aesenc_epi128(*block, key);
+        }
+    }
+    blocks
 }
 
 /// The two words of each name that has octets at `at`.

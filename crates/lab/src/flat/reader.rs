@@ -9,7 +9,7 @@ use byname_wire::Digest;
 
 use smallvec::SmallVec;
 
-use super::baselines::FlatName;
+use super::baselines::{self, FlatName};
 use super::hasher::Hasher;
 use super::queries::{Burst, Queries};
 use super::table::Asked;
@@ -57,7 +57,9 @@ impl<'a> Reader<'a> {
             Asked::Fib(fib) => fib.entry_burst(digests, out),
             Asked::Baseline(baseline) => {
                 let octets = self.queries.names(range.clone(), &self.made);
-                baseline.query_burst(&flat_names(&octets, digests), out);
+                let names = flat_names(&octets, digests);
+                let bursts = names.chunks(baselines::BURST_MAX).zip(out.chunks_mut(baselines::BURST_MAX));
+                bursts.for_each(|(names, out)| baseline.query_burst(names, out));
             }
         }
         range

@@ -13,8 +13,9 @@ use byname_wire::Digest;
 
 use crate::entry::EntryId;
 
-/// Most names in a burst.
-pub const BURST_MAX: usize = 64;
+/// Most names in a burst: more than are ever on their way at once, so that the memory is kept busy
+/// for most of it.
+pub const BURST_MAX: usize = 256;
 
 /// The query half of a flat engine.
 pub trait FlatFib: Send + Sync {

@@ -9,12 +9,11 @@
 
 use std::marker::PhantomData;
 
-use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{BuildError, EntryId};
 
 use super::octets::Octets;
 use super::slot::{Slot, Texts};
-use super::{Baseline, FlatName, Population, check_action, lines_of};
+use super::{BURST_MAX, Baseline, FlatName, Population, check_action, lines_of};
 
 /// A table; it never changes.
 pub struct BinarySearch<S> {

@@ -19,13 +19,12 @@
 //! Cost: 31.6 bits a name at 16 actions of equal shares, 46.5 at 256; eight cache lines for each 512
 //! actions.
 
-use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::bloom::{self, Counters};
 use super::octets::Octets;
-use super::{Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action};
+use super::{BURST_MAX, Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action};
 
 /// Hash functions of each filter: `k_max` [BUFFALO §4]. Filters as sparse as a rate below 2^-8 asks
 /// for would like more, so that none is better off with fewer.

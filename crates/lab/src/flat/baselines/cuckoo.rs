@@ -14,13 +14,12 @@
 
 use std::marker::PhantomData;
 
-use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::octets::Octets;
 use super::slot::{Slot, Texts};
-use super::{Baseline, Changes, FlatName, Population, below, check_action, lines_of};
+use super::{BURST_MAX, Baseline, Changes, FlatName, Population, below, check_action, lines_of};
 
 /// Slots of a bucket.
 const SLOTS: usize = 4;

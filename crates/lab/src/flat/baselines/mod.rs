@@ -63,12 +63,15 @@ pub trait Population {
     fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId));
 }
 
+/// Most names that a table is asked for at once.
+pub const BURST_MAX: usize = 64;
+
 /// A table of flat names.
 pub trait Baseline: Send + Sync {
     /// The actions of `names`: right, but for one in 1 / [`Baseline::wrong_rate`].
     ///
     /// # Panics
-    /// If the lengths differ, or are above [`BURST_MAX`](byname_lookup::flat::BURST_MAX).
+    /// If the lengths differ, or are above [`BURST_MAX`].
     fn query_burst(&self, names: &[FlatName<'_>], out: &mut [Option<EntryId>]);
     /// Cache lines that a query of `name` reads.
     fn lines_read(&self, name: &FlatName<'_>) -> usize;

@@ -12,13 +12,12 @@
 //!
 //! Cost: 1.44 × bits × log2(bits / rate) / 2 bits a name.
 
-use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::bloom::{self, Counters};
 use super::octets::Octets;
-use super::{Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action, lines_of};
+use super::{BURST_MAX, Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action, lines_of};
 
 /// Most hash functions: those of 32 filters.
 const HASHES_MAX: usize = 18;

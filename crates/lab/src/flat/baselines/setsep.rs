@@ -12,12 +12,11 @@
 
 use std::collections::HashMap;
 
-use byname_lookup::flat::BURST_MAX;
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::octets::Octets;
-use super::{Baseline, FlatName, Population, below, check_action, lines_of};
+use super::{BURST_MAX, Baseline, FlatName, Population, below, check_action, lines_of};
 
 const BLOCK_NAMES: usize = 1024;
 const BUCKETS: usize = 256;

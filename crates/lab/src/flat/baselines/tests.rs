@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use byname_lookup::flat::BURST_MAX;
-
 use super::*;
 use crate::workload::Random;
 

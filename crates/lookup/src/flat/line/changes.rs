@@ -8,25 +8,20 @@
 //! the writer did a whole step meanwhile: a step solves a system, a thousand times as long as it
 //! takes to read a line.
 
-use crate::memory::{Line, Lines};
+use crate::memory::Line;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Counters, which lines share by their number.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// What a reader wants of a line.
-// Not a closure, which the compiler leaves out of line in functions compiled for some processors.
-pub(super) trait Question {
-    type Answer;
-    /// Asks a line by acquire loads. If its words are of different moments, the answer, whatever it
-    /// is, is dropped.
-    fn ask(&self, line: &Line) -> Self::Answer;
-}
+/// When the reading of a line began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moment(u64);
 
 /// What all query halves of one table, and its writer, share. There is one writer.
 pub(super) struct Changes {
     /// Steps begun and ended.
-    counters: Box<[AtomicU64]>,
+    counters: Box<[AtomicU64; STRIPES]>,
     /// The address of the line that is being written, while a counter is odd.
     written: AtomicU64,
     /// What it held before.
@@ -36,7 +31,7 @@ pub(super) struct Changes {
 impl Changes {
     pub(super) fn new() -> Self {
         Changes {
-            counters: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            counters: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
             written: AtomicU64::new(0),
             before: Line(std::array::from_fn(|_| AtomicU64::new(0))),
         }
@@ -46,37 +41,42 @@ impl Changes {
         size_of::<Self>() + size_of_val(&*self.counters)
     }
 
-    /// The answer of a line as it was at some moment between call and return.
+    /// The beginning of reading a line, which [`Changes::undisturbed`] ends.
     #[inline(always)]
-    pub(super) fn ask<Q: Question>(&self, lines: &Lines, at: usize, question: &Q) -> Q::Answer {
-        let counter = &self.counters[at % STRIPES];
-        let begun = counter.load(Ordering::Acquire);
-        if begun & 1 == 0 {
-            let answer = question.ask(&lines[at]);
-            // Had the question seen a word of a later step, this load would see that it began.
-            if counter.load(Ordering::Relaxed) == begun {
-                return answer;
-            }
-        }
-        self.ask_while_written(&lines[at], counter, question)
+    pub(super) fn moment(&self, line: &Line) -> Moment {
+        Moment(self.counter(line).load(Ordering::Acquire))
     }
 
-    #[cold]
-    fn ask_while_written<Q: Question>(&self, line: &Line, counter: &AtomicU64, question: &Q) -> Q::Answer {
+    /// Whether all words of the line that were read since then, by acquire loads, are of one state.
+    #[inline(always)]
+    pub(super) fn undisturbed(&self, line: &Line, since: Moment) -> bool {
+        // Had a read seen a word of a later step, this load would see that it began.
+        self.counter(line).load(Ordering::Relaxed) == since.0 & !1
+    }
+
+    /// What `ask` makes of a line by acquire loads, as the line was at some moment between call and
+    /// return. It is called again while words may be of different moments.
+    pub(super) fn settled<T>(&self, line: &Line, ask: impl Fn(&Line) -> T) -> T {
+        let counter = self.counter(line);
         loop {
             let begun = counter.load(Ordering::Acquire);
             // What was put aside stands until the counter is even again.
             let aside = begun & 1 == 1 && self.written.load(Ordering::Acquire) == address(line);
-            let answer = question.ask(if aside { &self.before } else { line });
+            let answer = ask(if aside { &self.before } else { line });
             if counter.load(Ordering::Relaxed) == begun {
                 return answer;
             }
         }
     }
 
+    #[inline(always)]
+    fn counter(&self, line: &Line) -> &AtomicU64 {
+        &self.counters[address(line) as usize / size_of::<Line>() % STRIPES]
+    }
+
     /// Writes a line, in one step as readers see it. The writer's method.
-    pub(super) fn write(&self, lines: &Lines, at: usize, words: &[u64; 8]) {
-        let (line, counter) = (&lines[at], &self.counters[at % STRIPES]);
+    pub(super) fn write(&self, line: &Line, words: &[u64; 8]) {
+        let counter = self.counter(line);
         let steps = counter.load(Ordering::Relaxed);
         // Release, here and below: whoever sees one of these words sees that the step before ended...
         for (aside, word) in self.before.0.iter().zip(&line.0) {
@@ -108,16 +108,18 @@ mod models {
     use std::sync::Arc;
 
     use super::*;
-    use crate::memory::Pages;
+    use crate::memory::{Lines, Pages};
 
     /// The first and the last word.
-    struct Ends;
+    fn ends(line: &Line) -> [u64; 2] {
+        [0, 7].map(|i: usize| line.0[i].load(Ordering::Acquire))
+    }
 
-    impl Question for Ends {
-        type Answer = [u64; 2];
-        fn ask(&self, line: &Line) -> [u64; 2] {
-            [0, 7].map(|i: usize| line.0[i].load(Ordering::Acquire))
-        }
+    /// As queries read lines: at once, and settled if that was disturbed.
+    fn read(changes: &Changes, line: &Line) -> [u64; 2] {
+        let since = changes.moment(line);
+        let seen = ends(line);
+        if changes.undisturbed(line, since) { seen } else { changes.settled(line, ends) }
     }
 
     /// Two lines share the only counter; one is written twice, the other once between.
@@ -129,12 +131,12 @@ mod models {
             let reading = loom::thread::spawn({
                 let (lines, changes) = (lines.clone(), changes.clone());
                 move || {
-                    let [first, last] = changes.ask(&lines, 0, &Ends);
+                    let [first, last] = read(&changes, &lines[0]);
                     assert_eq!(first, last);
                 }
             });
             for (at, word) in [(0, 1), (1, 5), (0, 2)] {
-                changes.write(&lines, at, &[word; 8]);
+                changes.write(&lines[at], &[word; 8]);
             }
             reading.join().expect("the reader does not panic");
         });

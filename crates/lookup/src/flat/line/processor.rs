@@ -49,7 +49,12 @@ mod x86 {
 
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
     pub(super) fn burst_avx512<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
-        query.burst::<W>(names, out, &Planes::of(query.shape));
+        let shape = query.shape;
+        match shape.entry_bits.div_ceil(8) {
+            1 => query.burst::<W>(names, out, &Planes::<1>::of(shape)),
+            2 => query.burst::<W>(names, out, &Planes::<2>::of(shape)),
+            _ => query.burst::<W>(names, out, &Planes::<4>::of(shape)),
+        }
     }
 
     /// All words of a line at once.
@@ -83,14 +88,13 @@ mod x86 {
     }
 
     /// Where the planes of a cell begin. Only [`burst_avx512`] makes one.
-    struct Planes {
-        eights: [Eight; 4],
-        count: usize,
+    struct Planes<const EIGHTS: usize> {
+        eights: [Eight; EIGHTS],
         /// The bits of an entry.
         bits: u32,
     }
 
-    impl Planes {
+    impl<const EIGHTS: usize> Planes<EIGHTS> {
         #[inline(always)]
         fn of(shape: Shape) -> Self {
             let eights = std::array::from_fn(|eight| {
@@ -101,25 +105,30 @@ mod x86 {
                 let load = |words: [u64; 8]| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
                 Eight { word: load(word), shift: load(shift) }
             });
-            let bits = u32::MAX >> (32 - shape.entry_bits);
-            Planes { eights, count: shape.entry_bits.div_ceil(8), bits }
+            Planes { eights, bits: u32::MAX >> (32 - shape.entry_bits) }
         }
     }
 
-    impl Parities for Planes {
+    impl<const EIGHTS: usize, const W: usize> Parities<W> for Planes<EIGHTS> {
         #[inline(always)]
-        fn of<const W: usize>(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
+        fn of(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
             // SAFETY: there is no `Planes` on a processor without what this is compiled for.
             let words = unsafe { load(line) };
             let mut value = 0;
-            for (eight, planes) in self.eights[..self.count].iter().enumerate() {
+            for (eight, planes) in self.eights.iter().enumerate() {
                 // SAFETY: these take no addresses, and there is no `Planes` on a processor without them.
                 let odd = unsafe {
-                    let mut odd = _mm512_setzero_si512();
-                    let mut at = _mm512_add_epi64(planes.word, _mm512_set1_epi64(first as i64));
+                    let one = _mm512_set1_epi64(1);
+                    // Cells of one-word planes are whole lines.
+                    let mut at = if W == 1 {
+                        planes.word
+                    } else {
+                        _mm512_add_epi64(planes.word, _mm512_set1_epi64(first as i64))
+                    };
                     let mut low = _mm512_permutexvar_epi64(at, words);
+                    let mut odd = _mm512_setzero_si512();
                     for mask in mask {
-                        at = _mm512_add_epi64(at, _mm512_set1_epi64(1));
+                        at = _mm512_add_epi64(at, one);
                         let high = _mm512_permutexvar_epi64(at, words);
                         let plane = _mm512_shrdv_epi64(low, high, planes.shift);
                         // odd ^= plane & mask
@@ -131,7 +140,7 @@ mod x86 {
                         };
                         low = high;
                     }
-                    _mm512_test_epi64_mask(_mm512_popcnt_epi64(odd), _mm512_set1_epi64(1))
+                    _mm512_test_epi64_mask(_mm512_popcnt_epi64(odd), one)
                 };
                 value |= u32::from(odd) << (8 * eight);
             }

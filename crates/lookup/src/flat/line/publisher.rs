@@ -30,7 +30,7 @@ impl Publisher {
                 record.flipped(part.number, 1, flips.into_iter());
             }
         }
-        self.changes.write(lines, line, words);
+        self.changes.write(&lines[line], words);
     }
 
     /// Notes parts that were made, and those whose place they take.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use byname_wire::Digest;
 
 use super::cell::{self, Header};
-use super::changes::{Changes, Question};
+use super::changes::Changes;
 use super::processor;
-use super::shape::{LEVELS, Shape, first_place, lower_place, mask, part_of};
+use super::shape::{LEVELS, Shape, mask, part_of, place};
 use crate::entry::EntryId;
 use crate::flat::{BURST_MAX, FlatFib};
 use crate::instructions::Instructions;
@@ -53,17 +53,17 @@ pub(super) struct Query {
 }
 
 /// How the parities of a cell's planes are computed.
-pub(super) trait Parities {
+pub(super) trait Parities<const W: usize> {
     /// Those of the cell that begins at word `first`. Loads words with acquire semantics.
-    fn of<const W: usize>(&self, line: &Line, first: usize, mask: [u64; W]) -> u32;
+    fn of(&self, line: &Line, first: usize, mask: [u64; W]) -> u32;
 }
 
 /// By plain arithmetic.
 pub(super) struct Portable(pub(super) Shape);
 
-impl Parities for Portable {
+impl<const W: usize> Parities<W> for Portable {
     #[inline(always)]
-    fn of<const W: usize>(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
+    fn of(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
         let mut words = [0; 8];
         for (word, from) in words.iter_mut().zip(&line.0).skip(first).take(self.0.cell_words) {
             *word = from.load(Ordering::Acquire);
@@ -72,105 +72,154 @@ impl Parities for Portable {
     }
 }
 
+/// Names whose lines are on their way while one is asked: as many as keep the memory busy.
+const AHEAD: usize = 64;
+/// The same of names that cells have bumped, which are few.
+const AHEAD_BUMPED: usize = 8;
+
 /// The next cell to ask about a name.
-#[derive(Clone, Copy, Default)]
-struct Ask {
-    part: u16,
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    line: &'a Line,
+    /// The cell's first word.
+    first: u8,
     rank: u8,
-    cell: u32,
+    level: u8,
+    /// Which of the burst's names it is about.
+    of: u8,
 }
 
 impl Query {
+    /// What to ask about the burst's name `of` in a level.
     #[inline(always)]
-    fn first_ask(&self, name: Digest) -> Ask {
-        let part = part_of(name, self.part_bits);
-        let Level { first, cells } = self.parts[part].levels[0];
-        let place = first_place(name, cells as usize);
-        Ask { part: part as u16, rank: place.rank, cell: first + place.cell as u32 }
+    fn ask<const W: usize>(&self, of: usize, name: Digest, level: usize) -> Ask<'_> {
+        let part = &self.parts[part_of(name, self.part_bits)];
+        let Level { first, cells } = part.levels[level];
+        let place = place(name, level, cells as usize);
+        let cell = first as usize + place.cell;
+        // Where a plane is one word, cells are whole lines.
+        let (line, first) = if W == 1 { (cell, 0) } else { self.shape.line_of(cell) };
+        Ask { line: &part.lines[line], first: first as u8, rank: place.rank, level: level as u8, of: of as u8 }
     }
 
+    /// The same, and asks the memory for the line.
     #[inline(always)]
-    fn lower_ask(&self, name: Digest, part: u16, level: usize) -> Ask {
-        let Level { first, cells } = self.parts[usize::from(part)].levels[level];
-        let place = lower_place(name, level, cells as usize);
-        Ask { part, rank: place.rank, cell: first + place.cell as u32 }
+    fn ask_ahead<const W: usize>(&self, of: usize, name: Digest, level: usize) -> Ask<'_> {
+        let ask = self.ask::<W>(of, name, level);
+        prefetch::read(ask.line);
+        ask
     }
 
-    #[inline(always)]
-    fn prefetch(&self, ask: Ask) {
-        prefetch::read(&self.parts[usize::from(ask.part)].lines[self.shape.line_of(ask.cell as usize).0]);
-    }
-
-    #[inline(always)]
-    fn answer<const W: usize>(&self, name: Digest, ask: Ask, parities: &impl Parities) -> Option<EntryId> {
-        let (at, first) = self.shape.line_of(ask.cell as usize);
-        let lines = &self.parts[usize::from(ask.part)].lines;
-        let question = EntryOf::<W, _> { shape: &self.shape, name, rank: ask.rank, first, parities };
-        self.changes.ask(lines, at, &question)
-    }
-
-    /// Level by level: while one name's line is on its way, the others' are asked.
+    /// While one name's line is on its way, those before it are asked.
     #[inline(always)]
     pub(super) fn burst<const W: usize>(
         &self,
         names: &[Digest],
         out: &mut [Option<EntryId>],
-        parities: &impl Parities,
+        parities: &impl Parities<W>,
     ) {
-        let mut asks = [Ask::default(); BURST_MAX];
-        for (ask, name) in asks.iter_mut().zip(names) {
-            *ask = self.first_ask(*name);
-            self.prefetch(*ask);
+        let nothing = Ask { line: &self.parts[0].lines[0], first: 0, rank: 0, level: 0, of: 0 };
+        let (mut asks, mut bumped) = ([nothing; AHEAD], Bumped::new(nothing));
+        for (i, (ask, name)) in asks.iter_mut().zip(names).enumerate() {
+            *ask = self.ask_ahead::<W>(i, *name, 0);
         }
-        let mut bumped = [0u8; BURST_MAX];
-        let mut left = 0;
-        for (i, (name, found)) in names.iter().zip(&mut *out).enumerate() {
-            *found = self.answer::<W>(*name, asks[i], parities);
-            if found.is_none() {
-                asks[i] = self.lower_ask(*name, asks[i].part, 1);
-                self.prefetch(asks[i]);
-                bumped[left] = i as u8;
-                left += 1;
+        for (i, name) in names.iter().enumerate() {
+            let ask = asks[i % AHEAD];
+            if let Some(later) = names.get(i + AHEAD) {
+                asks[i % AHEAD] = self.ask_ahead::<W>(i + AHEAD, *later, 0);
             }
-        }
-        for level in 1..LEVELS {
-            let mut kept = 0;
-            for at in 0..left {
-                let i = usize::from(bumped[at]);
-                out[i] = self.answer::<W>(names[i], asks[i], parities);
-                if out[i].is_none() && level + 1 < LEVELS {
-                    asks[i] = self.lower_ask(names[i], asks[i].part, level + 1);
-                    self.prefetch(asks[i]);
-                    bumped[kept] = i as u8;
-                    kept += 1;
+            out[i] = self.answer(*name, ask, parities);
+            if out[i].is_none() {
+                // One that is bumped once more takes the place that it leaves.
+                while bumped.is_full() {
+                    self.answer_bumped(names, &mut bumped, out, parities);
                 }
+                bumped.push(self.ask_ahead::<W>(i, *name, 1));
             }
-            left = kept;
         }
+        while !bumped.is_empty() {
+            self.answer_bumped(names, &mut bumped, out, parities);
+        }
+    }
+
+    /// Answers the name that was bumped first.
+    #[inline(always)]
+    fn answer_bumped<'a, const W: usize>(
+        &'a self,
+        names: &[Digest],
+        bumped: &mut Bumped<'a>,
+        out: &mut [Option<EntryId>],
+        parities: &impl Parities<W>,
+    ) {
+        let ask = bumped.pop();
+        let (of, next) = (usize::from(ask.of), usize::from(ask.level) + 1);
+        out[of] = self.answer(names[of], ask, parities);
+        if out[of].is_none() && next < LEVELS {
+            bumped.push(self.ask_ahead::<W>(of, names[of], next));
+        }
+    }
+
+    /// What a cell says about a name; `None`: it bumped it.
+    #[inline(always)]
+    fn answer<const W: usize>(&self, name: Digest, ask: Ask<'_>, parities: &impl Parities<W>) -> Option<EntryId> {
+        let since = self.changes.moment(ask.line);
+        let header = self.header::<W>(ask.line, ask.first);
+        let entry = parities.of(ask.line, ask.first.into(), mask(self.shape, name, header.seed));
+        if !self.changes.undisturbed(ask.line, since) {
+            return self.settled::<W>(name, ask);
+        }
+        (ask.rank < header.threshold).then_some(EntryId(entry))
+    }
+
+    /// The same whatever the writer does meanwhile.
+    #[cold]
+    fn settled<const W: usize>(&self, name: Digest, ask: Ask<'_>) -> Option<EntryId> {
+        self.changes.settled(ask.line, |line| {
+            let header = self.header::<W>(line, ask.first);
+            let mask = mask::<W>(self.shape, name, header.seed);
+            (ask.rank < header.threshold).then(|| EntryId(Portable(self.shape).of(line, ask.first.into(), mask)))
+        })
+    }
+
+    #[inline(always)]
+    fn header<const W: usize>(&self, line: &Line, first: u8) -> Header {
+        let last = if W == 1 { 7 } else { (usize::from(first) + self.shape.cell_words - 1) % 8 };
+        Header::of(line.0[last].load(Ordering::Acquire))
     }
 }
 
-/// What a cell says about a name; `None`: it bumped it.
-struct EntryOf<'a, const W: usize, P> {
-    shape: &'a Shape,
-    name: Digest,
-    rank: u8,
-    /// The cell's first word.
-    first: usize,
-    parities: &'a P,
+/// Names that cells have bumped, in the order in which they were.
+struct Bumped<'a> {
+    asks: [Ask<'a>; AHEAD_BUMPED],
+    begin: usize,
+    end: usize,
 }
 
-impl<const W: usize, P: Parities> Question for EntryOf<'_, W, P> {
-    type Answer = Option<EntryId>;
+impl<'a> Bumped<'a> {
+    fn new(nothing: Ask<'a>) -> Self {
+        Bumped { asks: [nothing; AHEAD_BUMPED], begin: 0, end: 0 }
+    }
 
     #[inline(always)]
-    fn ask(&self, line: &Line) -> Option<EntryId> {
-        let header = Header::of(line.0[(self.first + self.shape.cell_words - 1) % 8].load(Ordering::Acquire));
-        if self.rank >= header.threshold {
-            return None;
-        }
-        let mask = mask::<W>(*self.shape, self.name, header.seed);
-        Some(EntryId(self.parities.of(line, self.first, mask)))
+    fn is_empty(&self) -> bool {
+        self.begin == self.end
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.end - self.begin == AHEAD_BUMPED
+    }
+
+    #[inline(always)]
+    fn push(&mut self, ask: Ask<'a>) {
+        self.asks[self.end % AHEAD_BUMPED] = ask;
+        self.end += 1;
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Ask<'a> {
+        self.begin += 1;
+        self.asks[(self.begin - 1) % AHEAD_BUMPED]
     }
 }
 
@@ -191,15 +240,11 @@ impl FlatFib for Query {
     }
 
     fn lines_read(&self, name: Digest) -> Option<usize> {
-        let mut ask = self.first_ask(name);
-        for level in 1..LEVELS {
-            // Mask and value do not matter here.
-            if self.answer::<1>(name, ask, &Portable(self.shape)).is_some() {
-                return Some(level);
-            }
-            ask = self.lower_ask(name, ask.part, level);
-        }
-        Some(LEVELS)
+        let is_bumped = |level: &usize| {
+            let ask = self.ask::<2>(0, name, *level);
+            ask.rank >= self.changes.settled(ask.line, |line| self.header::<2>(line, ask.first)).threshold
+        };
+        Some(1 + (0..LEVELS - 1).take_while(is_bumped).count())
     }
 
     fn memory_bytes(&self) -> usize {

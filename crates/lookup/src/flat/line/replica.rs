@@ -88,7 +88,7 @@ impl Follower for Followed {
         for (change, (part, line)) in changes.iter().zip(lines) {
             let mut words = changes::words(&part.lines[line]);
             change.iter().for_each(|flip| words[flip.word as usize % 8] ^= flip.flip);
-            self.changes.write(&part.lines, line, &words);
+            self.changes.write(&part.lines[line], &words);
         }
         Ok(Update::Patched)
     }

@@ -118,23 +118,14 @@ pub(super) fn part_of(name: Digest, part_bits: u32) -> usize {
     (name.hash >> 1 >> (63 - part_bits)) as usize
 }
 
-/// The place of a name in level 0.
+/// The place of a name in a level of so many cells.
 #[inline(always)]
-pub(super) fn first_place(name: Digest, cells: usize) -> Place {
-    Place { cell: scaled(name.hash >> PART_BITS_MAX & 0xffff_ffff, cells), rank: rank(name.hash) }
-}
-
-/// The place of a name in a level below the first.
-#[inline(always)]
-pub(super) fn lower_place(name: Digest, level: usize, cells: usize) -> Place {
+pub(super) fn place(name: Digest, level: usize, cells: usize) -> Place {
+    if level == 0 {
+        return Place { cell: scaled(name.hash >> PART_BITS_MAX & 0xffff_ffff, cells), rank: rank(name.hash) };
+    }
     let mixed = folded(name.hash ^ LEVEL_SEEDS[level], name.check ^ LEVEL_SEEDS[level].rotate_left(32));
     Place { cell: scaled(mixed >> 32, cells), rank: rank(mixed) }
-}
-
-/// The place of a name in any level.
-#[inline]
-pub(super) fn place(name: Digest, level: usize, cells: usize) -> Place {
-    if level == 0 { first_place(name, cells) } else { lower_place(name, level, cells) }
 }
 
 /// The mask of a name in a cell with this seed, of `W` words.
@@ -209,7 +200,7 @@ mod tests {
                 assert!(place.cell < 77 && place.rank < ALL_RANKS);
             }
         }
-        let ends = [0, u64::MAX].map(|hash| first_place(Digest { hash, check: 0 }, 77).cell);
+        let ends = [0, u64::MAX].map(|hash| place(Digest { hash, check: 0 }, 0, 77).cell);
         assert_eq!(ends, [0, 76]);
     }
 }

@@ -42,16 +42,17 @@ impl Width {
 
     /// Whether values may lie in two words.
     #[inline(always)]
-    fn straddles(self) -> bool {
+    pub(super) fn straddles(self) -> bool {
         !self.bits.is_power_of_two()
     }
 
-    /// The value that begins at `bit` of a line, whose words `word` reads.
+    /// The value that begins at `bit` of a line, whose words `word` reads; `STRADDLE` unless none
+    /// [straddles](Width::straddles).
     #[inline(always)]
-    pub(super) fn value(self, bit: u32, word: impl Fn(usize) -> u64) -> u32 {
+    pub(super) fn value<const STRADDLE: bool>(self, bit: u32, word: impl Fn(usize) -> u64) -> u32 {
         let (at, shift) = ((bit / 64) as usize % 8, bit % 64);
         let mut value = word(at) >> shift;
-        if self.straddles() {
+        if STRADDLE {
             // What comes from behind the last word is masked away: no value goes on there.
             value |= word((at + 1) % 8) << 1 << (63 - shift);
         }
@@ -145,7 +146,7 @@ mod tests {
             for vertex in 0..vertices {
                 let place = Place::of_vertex(vertex, width);
                 assert_eq!(place.vertex(width), vertex);
-                let value = width.value(place.bit(width), |word| words[place.line as usize * 8 + word]);
+                let value = width.value::<true>(place.bit(width), |word| words[place.line as usize * 8 + word]);
                 assert_eq!(value, vertex.wrapping_mul(0x9e37_79b1) & width.mask(), "{bits} bits, vertex {vertex}");
             }
         }

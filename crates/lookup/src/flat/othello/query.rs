@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byname_wire::Digest;
 
 use super::journal::Journal;
-use super::place::{Place, Shape, Width};
+use super::place::{Shape, Width};
 use crate::entry::EntryId;
 use crate::flat::{BURST_MAX, FlatFib};
 use crate::memory::{Line, Lines};
@@ -14,6 +14,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Queries between two looks at the journal: reading as many values takes some tens of nanoseconds.
 const GROUP: usize = 8;
+/// Names whose lines are on their way while one is asked: as many as keep the memory busy.
+const AHEAD: usize = 32;
 
 /// The values of the names whose digests begin alike.
 #[derive(Clone)]
@@ -58,60 +60,65 @@ struct Pair<'a> {
 }
 
 impl Query {
-    #[inline(always)]
-    fn part(&self, name: Digest) -> &Part {
-        &self.parts[index(name, self.parts.len().trailing_zeros())]
-    }
-
+    /// Asks the memory for the lines, too.
     #[inline(always)]
     fn pair(&self, name: Digest) -> Pair<'_> {
-        let part = self.part(name);
-        let places = part.shape.places(self.width, name);
-        Pair {
-            lines: places.map(|place: Place| part.line(place.line)),
-            bits: places.map(|place| place.bit(self.width)),
-        }
+        let part = &self.parts[index(name, self.parts.len().trailing_zeros())];
+        let [a, b] = part.shape.places(self.width, name);
+        let lines = [part.line(a.line), part.line(b.line)];
+        prefetch::read(lines[0]);
+        prefetch::read(lines[1]);
+        Pair { lines, bits: [a.bit(self.width), b.bit(self.width)] }
     }
 
     #[inline(always)]
-    fn combine(&self, pair: &Pair<'_>, read: impl Fn(&AtomicU64) -> u64) -> EntryId {
-        let value = |i: usize| self.width.value(pair.bits[i], |word| read(&pair.lines[i].0[word]));
+    fn combine<const STRADDLE: bool>(&self, pair: &Pair<'_>, read: impl Fn(&AtomicU64) -> u64) -> EntryId {
+        let value = |i: usize| self.width.value::<STRADDLE>(pair.bits[i], |word| read(&pair.lines[i].0[word]));
         EntryId(value(0) ^ value(1))
     }
 
     /// The answer whatever the writer does meanwhile.
-    fn settled(&self, pair: &Pair<'_>) -> EntryId {
-        self.journal.read(|read| self.combine(pair, read))
+    #[cold]
+    fn settled(&self, name: Digest) -> EntryId {
+        let pair = self.pair(name);
+        self.journal.read(|read| self.combine::<true>(&pair, read))
+    }
+
+    /// While one name's lines are on their way, those before it are asked.
+    #[inline(always)]
+    fn burst<const STRADDLE: bool>(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
+        let nowhere = &self.parts[0].lines[0];
+        let mut pairs = [Pair { lines: [nowhere; 2], bits: [0; 2] }; AHEAD];
+        for (pair, name) in pairs.iter_mut().zip(names) {
+            *pair = self.pair(*name);
+        }
+        for (first, out) in (0..).step_by(GROUP).zip(out.chunks_mut(GROUP)) {
+            let since = self.journal.moment();
+            for (i, found) in (first..).zip(&mut *out) {
+                let pair = &mut pairs[i % AHEAD];
+                *found = Some(self.combine::<STRADDLE>(pair, |word| word.load(Ordering::Acquire)));
+                if let Some(later) = names.get(i + AHEAD) {
+                    *pair = self.pair(*later);
+                }
+            }
+            if !self.journal.undisturbed(since) {
+                names[first..].iter().zip(out).for_each(|(name, found)| *found = Some(self.settled(*name)));
+            }
+        }
     }
 }
 
 impl FlatFib for Query {
     fn entry(&self, name: Digest) -> Option<EntryId> {
-        Some(self.settled(&self.pair(name)))
+        Some(self.settled(name))
     }
 
     fn entry_burst(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        let nowhere = &self.parts[0].lines[0];
-        let mut pairs = [Pair { lines: [nowhere; 2], bits: [0; 2] }; BURST_MAX];
-        for (pair, name) in pairs.iter_mut().zip(names) {
-            *pair = self.pair(*name);
-            pair.lines.iter().for_each(|line| prefetch::read(*line));
-        }
-        let mut disturbed = [false; BURST_MAX / GROUP];
-        for ((pairs, out), disturbed) in pairs.chunks(GROUP).zip(out.chunks_mut(GROUP)).zip(&mut disturbed) {
-            let since = self.journal.moment();
-            for (pair, found) in pairs.iter().zip(out) {
-                *found = Some(self.combine(pair, |word| word.load(Ordering::Acquire)));
-            }
-            *disturbed = !self.journal.undisturbed(since);
-        }
-        // What met a change is asked once more, at the burst's end.
-        if disturbed.contains(&true) {
-            for (i, found) in out.iter_mut().enumerate().filter(|(i, _)| disturbed[i / GROUP]) {
-                *found = Some(self.settled(&pairs[i]));
-            }
+        match self.width.straddles() {
+            true => self.burst::<true>(names, out),
+            false => self.burst::<false>(names, out),
         }
     }
 

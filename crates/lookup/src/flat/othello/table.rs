@@ -89,7 +89,7 @@ impl Table {
         let [a, b] = vertices.map(|vertex| {
             let place = Place::of_vertex(vertex, self.width);
             let line = part.line(place.line);
-            self.width.value(place.bit(self.width), |word| line.0[word].load(Ordering::Relaxed))
+            self.width.value::<true>(place.bit(self.width), |word| line.0[word].load(Ordering::Relaxed))
         });
         a ^ b
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use byname_lookup::flat::BURST_MAX;
+use byname_lookup::prefetch;
 use smallvec::SmallVec;
 
 use super::names::{Lfsr, Names, write_state};
@@ -108,6 +109,16 @@ impl Queries {
             (_, Some(size)) => size as f64,
             (Source::Buffer { octets, .. }, None) => octets.len() as f64 / self.len as f64,
             (Source::Register(_), None) => unreachable!("a register's names are of one size"),
+        }
+    }
+
+    /// Asks the memory for the octets of some queries, as a network card has put packets into the
+    /// cache before a worker looks at them.
+    #[inline]
+    pub fn prefetch(&self, range: Range<usize>) {
+        if let (Source::Buffer { octets, .. }, Some(size)) = (&self.source, self.size) {
+            let end = range.end.min(self.len);
+            octets[size * range.start.min(end)..size * end].chunks(64).for_each(|line| prefetch::read(&line[0]));
         }
     }
 

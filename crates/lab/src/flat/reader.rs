@@ -101,6 +101,7 @@ impl<'a> Reader<'a> {
         }
         let range = self.at..(self.at + some).min(self.queries.len());
         self.at = range.end;
+        self.queries.prefetch(range.end..range.end + self.burst);
         let digests = &mut self.digests[..range.len()];
         match self.queries.size() {
             Some(size) => {

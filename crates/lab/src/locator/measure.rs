@@ -34,7 +34,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     let build_s = start.elapsed().as_secs_f64();
     ensure!(u32::try_from(tables.len()).is_ok(), "so many tables are not counted here");
     spinner.set_message("drawing packets");
-    let packets = packets::draw(&forest, usize::try_from(options.draws)?, options.seed);
+    let packets = packets::draw(&forest, usize::try_from(options.draws)?, options.burst, options.seed);
     spinner.set_message("forwarding");
     let rates = forward(options, &tables, &packets);
     spinner.set_message("following packets");

@@ -1,10 +1,11 @@
 //! Forwarding by locator on the trees of a graph [TagNet §3.3], measured.
 //!
 //! What is timed is one node's decision for a packet: the port, from the label in the packet and the
-//! node's table. Packets are prepared before: each has been drawn on its way between two random nodes
-//! of a random tree, and stands at a random node of that way, so that all nodes' tables and labels take
-//! part, and no decision is known before. Ports are stored, burst by burst; what a router does with
-//! them, and what it does to find the label in a packet, is not in the figure. A second figure has the
+//! node's table. Packets are prepared before, burst by burst: those of one have come to one node, as
+//! bursts do, a random node of the way between two random ones, and go from there to random nodes. So
+//! all nodes' tables and labels take part, busy nodes' more often, and no decision is known before.
+//! Ports are stored, burst by burst; what a router does with them, and what it does to find the label
+//! in a packet, is not in the figure. A second figure has the
 //! decoding of the label's octets. Each rate is the median of several repetitions. In the same run ways
 //! are followed hop by hop and compared with the trees'.
 

@@ -25,13 +25,13 @@ pub struct Options {
     /// Spanning trees, with the best connected nodes for roots.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub trees: u32,
-    /// Packets prepared, each at a random node of the way between two random nodes.
+    /// Packets prepared, those of a burst at a random node of the way between two random nodes.
     #[arg(long, default_value = "1M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
     /// Readers, each on a core of its own.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
-    /// Packets decided together.
+    /// Packets that come to a node together, and are decided together.
     #[arg(long, default_value_t = 32, value_parser = burst)]
     pub burst: usize,
     /// Seconds of measuring in all.

@@ -1,6 +1,7 @@
 //! Packets under way, prepared before anything is timed.
 
 use byname_lookup::locator::{Port, Table};
+use byname_lookup::prefetch;
 use byname_wire::Label;
 use byname_wire::locator::LABEL_BYTES_MAX;
 
@@ -22,20 +23,25 @@ pub struct Encoded {
     table: u32,
 }
 
-/// Packets at random nodes of the ways between random nodes, each way on a random tree.
-pub fn draw(forest: &Forest, draws: usize, seed: u64) -> Vec<Packet> {
+/// Packets, burst by burst: those of a burst are at one node, a random one of the way between two
+/// random nodes, and go to random nodes, each on a random tree.
+pub fn draw(forest: &Forest, draws: usize, burst: usize, seed: u64) -> Vec<Packet> {
     let mut random = Random::new(seed);
-    let draw = |_| {
-        let mut node = || forest.nodes[random.below(forest.nodes.len() as u64) as usize] as usize;
-        let (from, to) = (node(), node());
-        let tree = random.below(forest.labellings.len() as u64) as usize;
-        let labelling = &forest.labellings[tree];
+    let mut below = |count: usize| random.below(count as u64) as usize;
+    let mut packets = Vec::with_capacity(draws);
+    while packets.len() < draws {
+        let [from, to] = std::array::from_fn(|_| forest.nodes[below(forest.nodes.len())] as usize);
+        let labelling = &forest.labellings[below(forest.labellings.len())];
         let way = labelling.tree().path(from, to).expect("every tree has these nodes");
-        let at = way[random.below(way.len() as u64) as usize];
-        let table = tree * labelling.tree().graph_nodes() + at;
-        Packet { label: forest.label(tree, to), table: table as u32 }
-    };
-    (0..draws).map(draw).collect()
+        let at = way[below(way.len())];
+        for _ in 0..burst.min(draws - packets.len()) {
+            let to = forest.nodes[below(forest.nodes.len())] as usize;
+            let tree = below(forest.labellings.len());
+            let table = tree * forest.labellings[tree].tree().graph_nodes() + at;
+            packets.push(Packet { label: forest.label(tree, to), table: table as u32 });
+        }
+    }
+    packets
 }
 
 impl Packet {
@@ -58,6 +64,18 @@ impl Encoded {
     }
 }
 
+/// Bursts that are asked for ahead: one is decided in about the time that memory takes.
+const BURSTS_AHEAD: usize = 4;
+
+/// Asks the memory for packets some bursts after one that begins at `at`, as a network card has put
+/// them into the cache before a worker looks at them.
+#[inline]
+fn prefetch_later<T>(packets: &[T], at: usize, burst: usize) {
+    let start = (at + BURSTS_AHEAD * burst).min(packets.len());
+    let later = &packets[start..(start + burst).min(packets.len())];
+    later.iter().step_by(64 / size_of::<T>()).for_each(prefetch::read);
+}
+
 /// Takes decisions burst by burst, again and again.
 pub struct Reader<'a> {
     tables: &'a [Table],
@@ -78,6 +96,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn forward(&mut self) -> &[Port] {
         let range = self.next();
+        prefetch_later(self.packets, range.start, self.burst);
         for (packet, out) in self.packets[range.clone()].iter().zip(&mut self.out) {
             *out = self.tables[packet.table as usize].forward(packet.label);
         }
@@ -88,6 +107,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn decode_and_forward(&mut self) -> &[Port] {
         let range = self.next();
+        prefetch_later(self.encoded, range.start, self.burst);
         for (packet, out) in self.encoded[range.clone()].iter().zip(&mut self.out) {
             let table = &self.tables[packet.table as usize];
             *out = packet.label().map_or(Port::NOWHERE, |label| table.forward(label));

@@ -92,7 +92,7 @@ const fn rare_tag(name: &'static str, steps_max: u32, build: fn() -> Engine) -> 
 /// Children for every two members of a node that share a tag.
 fn split_early(instructions: Instructions) -> Options {
     let options = Options { steps_max: u32::MAX, pages: Pages::Small, ..Options::default() };
-    Options { members_max: 1, children_min: 2, instructions, ..options }
+    Options { members_max: 1, instructions, ..options }
 }
 
 fn build_rare_tag(options: Options) -> Engine {

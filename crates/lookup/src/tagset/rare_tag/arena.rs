@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::table::Table;
 use crate::memory::{Line, Lines, Pages};
 use crate::prefetch;
 use crate::sync::Ordering;
@@ -17,7 +18,8 @@ const UNIT_HALVES: usize = 4;
 const CHUNK_UNITS: usize = if cfg!(loom) { 1 << 7 } else { 1 << 22 };
 const CHUNKS_MAX: usize = if cfg!(loom) { 4 } else { 1 << 10 };
 /// Half words of a cache line.
-const LINE_HALVES: usize = 16;
+pub(super) const LINE_HALVES: usize = 16;
+const LINE_UNITS: usize = LINE_HALVES / UNIT_HALVES;
 /// Blocks of up to so many units are given back and taken again at their very size.
 const EXACT_UNITS: usize = 64;
 
@@ -47,7 +49,14 @@ pub(super) struct Block<'a> {
     pub(super) first: usize,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
+    /// `lines` of a block that begins with a line, from its line `at` on.
+    #[inline(always)]
+    pub(super) fn table(self, at: usize, lines: usize) -> Table<'a> {
+        let first = self.first / LINE_HALVES + at;
+        Table(&self.lines[first..first + lines])
+    }
+
     #[inline(always)]
     pub(super) fn half(self, at: usize) -> u32 {
         let at = self.first + at;
@@ -79,10 +88,10 @@ pub(super) struct Arena {
     mapped: usize,
     /// The first unit that was never given out.
     next: usize,
-    /// Blocks to use again, by the class of their size.
+    /// Blocks to use again, by their class.
     free: Vec<Vec<BlockId>>,
-    /// Blocks that readers may still be in, with their classes.
-    retired: Vec<(BlockId, usize)>,
+    /// Blocks that readers may still be in.
+    retired: Vec<(BlockId, Class)>,
 }
 
 impl Arena {
@@ -131,50 +140,88 @@ impl Arena {
     /// # Panics
     /// If no memory is left, as all allocations do, where [`Arena::reserve`] could not tell.
     pub(super) fn take(&mut self, halves: usize) -> BlockId {
-        let (class, units) = class_of(halves.div_ceil(UNIT_HALVES));
-        if let Some(block) = self.free.get_mut(class).and_then(Vec::pop) {
+        self.take_of(Class::of(halves.div_ceil(UNIT_HALVES), false))
+    }
+
+    /// A block of so many whole lines, as [`Arena::take`] has them.
+    pub(super) fn take_lines(&mut self, lines: usize) -> BlockId {
+        self.take_of(Class::of(lines * LINE_UNITS, true))
+    }
+
+    fn take_of(&mut self, class: Class) -> BlockId {
+        if let Some(block) = self.free.get_mut(class.list()).and_then(Vec::pop) {
             return block;
         }
+        let units = class.units;
         assert!(units <= CHUNK_UNITS, "a node of millions of tags, each in as many descriptors as another of its own");
+        let mut at = if class.is_lines { self.next.next_multiple_of(LINE_UNITS) } else { self.next };
         // Blocks lie in one chunk each.
-        if self.next % CHUNK_UNITS + units > CHUNK_UNITS {
-            self.next = self.next.next_multiple_of(CHUNK_UNITS);
+        if at % CHUNK_UNITS + units > CHUNK_UNITS {
+            at = at.next_multiple_of(CHUNK_UNITS);
+        } else if at > self.next {
+            let gap = Class::of(at - self.next, false);
+            self.give_back(BlockId(self.next as u32), gap);
         }
-        if self.next + units > self.mapped * CHUNK_UNITS {
+        if at + units > self.mapped * CHUNK_UNITS {
             self.map(self.pages).or_else(|_| self.map(Pages::Small)).expect("there is memory");
         }
-        let block = BlockId(self.next as u32);
-        self.next += units;
-        block
+        self.next = at + units;
+        BlockId(at as u32)
     }
 
     /// Gives back a block of so many half words that new readers do not find any more.
     pub(super) fn retire(&mut self, block: BlockId, halves: usize) {
-        self.retired.push((block, class_of(halves.div_ceil(UNIT_HALVES)).0));
+        self.retired.push((block, Class::of(halves.div_ceil(UNIT_HALVES), false)));
+    }
+
+    /// The same, of whole lines.
+    pub(super) fn retire_lines(&mut self, block: BlockId, lines: usize) {
+        self.retired.push((block, Class::of(lines * LINE_UNITS, true)));
     }
 
     /// No reader is in a block that was given back before now.
     pub(super) fn reclaim(&mut self) {
-        for (block, class) in self.retired.drain(..) {
-            if self.free.len() <= class {
-                self.free.resize_with(class + 1, Vec::new);
-            }
-            self.free[class].push(block);
+        let mut retired = std::mem::take(&mut self.retired);
+        retired.drain(..).for_each(|(block, class)| self.give_back(block, class));
+        self.retired = retired;
+    }
+
+    fn give_back(&mut self, block: BlockId, class: Class) {
+        let list = class.list();
+        if self.free.len() <= list {
+            self.free.resize_with(list + 1, Vec::new);
         }
+        self.free[list].push(block);
     }
 }
 
-/// The class of blocks that have room for so many units, and how many they have: exactly as many up
-/// to a kilobyte, then one of eight sizes for each power of two.
-fn class_of(units: usize) -> (usize, usize) {
-    if units <= EXACT_UNITS {
-        return (units, units);
+/// The class of blocks that have room for so many units: exactly as many up to a kilobyte, then one of
+/// eight sizes for each power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Class {
+    number: usize,
+    /// Units that each has.
+    units: usize,
+    /// Whether they begin with a line.
+    is_lines: bool,
+}
+
+impl Class {
+    fn of(units: usize, is_lines: bool) -> Self {
+        if units <= EXACT_UNITS {
+            return Class { number: units, units, is_lines };
+        }
+        let step = (units - 1).ilog2() - 3;
+        let steps = units.div_ceil(1 << step);
+        let above = (step - (EXACT_UNITS.ilog2() - 3)) as usize;
+        // Of 9 to 16 steps each.
+        Class { number: EXACT_UNITS + above * 8 + steps - 8, units: steps << step, is_lines }
     }
-    let step = (units - 1).ilog2() - 3;
-    let steps = units.div_ceil(1 << step);
-    let above = (step - (EXACT_UNITS.ilog2() - 3)) as usize;
-    // Of 9 to 16 steps each.
-    (EXACT_UNITS + above * 8 + steps - 8, steps << step)
+
+    /// Where they are kept.
+    fn list(self) -> usize {
+        2 * self.number + usize::from(self.is_lines)
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -183,13 +230,13 @@ mod tests {
 
     #[test]
     fn classes_have_room_and_are_told_apart() {
-        let mut last = (0, 0);
+        let mut last = Class::of(0, false);
         for units in 1..100_000 {
-            let (class, room) = class_of(units);
-            assert!(room >= units && room * 8 <= units * 9 + 8, "{units}");
-            assert_eq!(class > last.0, room > last.1, "{units}");
-            assert!(class <= last.0 + 1);
-            last = (class, room);
+            let class = Class::of(units, false);
+            assert!(class.units >= units && class.units * 8 <= units * 9 + 8, "{units}");
+            assert_eq!(class.number > last.number, class.units > last.units, "{units}");
+            assert!(class.number <= last.number + 1);
+            last = class;
         }
     }
 
@@ -206,5 +253,19 @@ mod tests {
         arena.reclaim();
         assert_eq!(arena.take(12), first);
         assert_ne!(arena.take(12), first);
+    }
+
+    #[test]
+    fn whole_lines_begin_with_one_and_leave_no_gap_unused() {
+        let mut arena = Arena::new(Pages::Small).expect("little memory");
+        let before = arena.take(1);
+        let lines = arena.take_lines(3);
+        assert_eq!((before.0, lines.0 as usize % LINE_UNITS), (1, 0));
+        assert_eq!(arena.chunks().block(lines).table(1, 2).0.len(), 2);
+        assert_eq!(arena.take(2 * UNIT_HALVES), BlockId(2));
+        arena.retire_lines(lines, 3);
+        arena.reclaim();
+        assert_ne!(arena.take(3 * LINE_HALVES), lines);
+        assert_eq!(arena.take_lines(3), lines);
     }
 }

@@ -1,16 +1,15 @@
 //! Changes: where a descriptor is, and how it comes and goes.
 //!
-//! Each change of a descriptor ends with one store that readers see: of the entry in its row, or of the
-//! block of the one node that was made anew. A descriptor is under one path at any time, so that no
-//! reader meets it twice. Which path, was decided by the rarity of its tags when it came; it is found
-//! again by its tags, as a packet finds it.
+//! Each change of a descriptor ends with one store that readers see: of the entry in its row, of a wide
+//! node's head, or of the block of the one node that was made anew. A descriptor is under one path at any
+//! time, so that no reader meets it twice. Which path, was decided by the rarity of its tags when it
+//! came; it is found again by its tags, as a packet finds it.
 
 use byname_wire::tagset::TagDigest;
 
 use super::RareTag;
 use super::arena::BlockId;
-use super::directory::Mixed;
-use super::node::{MEMBERS_MAX, View};
+use super::node::View;
 use super::packet::Packet;
 use crate::entry::EntryId;
 use crate::sync::Ordering;
@@ -18,10 +17,10 @@ use crate::sync::Ordering;
 /// What holds the block of a node.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
-    /// The directory's word for a tag.
-    Tag(Mixed),
-    /// A child of another node, by its place in the column.
-    Child(BlockId, usize),
+    /// The directory.
+    Directory(TagDigest),
+    /// A wide node's table.
+    Table(BlockId, TagDigest),
 }
 
 /// A node, and what holds its block.
@@ -42,12 +41,12 @@ impl RareTag {
         }
     }
 
-    /// Adds a descriptor, or replaces its entry; whether readers need another query half.
-    pub(super) fn set(&mut self, tags: &[TagDigest], entry: EntryId) -> bool {
+    /// Adds a descriptor, or replaces its entry.
+    pub(super) fn set(&mut self, tags: &[TagDigest], entry: EntryId) {
         if tags.is_empty() {
             self.len += usize::from(self.shared.empty().is_none());
             self.shared.empty.store(u64::from(entry.0) << 1 | 1, Ordering::Release);
-            return false;
+            return;
         }
         let Some((trail, place)) = self.locate(tags) else { return self.insert(tags, entry) };
         let view = self.leaf(&trail);
@@ -56,7 +55,6 @@ impl RareTag {
             Place::Member(member) => view.row(member),
         };
         row.set_entry(entry);
-        false
     }
 
     /// Removes a descriptor, if it is there.
@@ -67,32 +65,25 @@ impl RareTag {
             return;
         }
         let Some((trail, place)) = self.locate(tags) else { return };
-        let mut node = std::mem::take(&mut self.scratch);
-        node.read(self.leaf(&trail).block);
-        match place {
-            Place::Bare => node.remove_bare(),
-            Place::Member(member) => node.remove(member),
-        }
+        let mut is_gone = self.remove_from(trail[trail.len() - 1], place);
         // Nodes that have nothing left go, up to the first that has.
-        for &(slot, old) in trail.iter().rev() {
-            let is_gone = node.is_empty();
-            match slot {
-                _ if !is_gone => {
-                    let new = node.write(&mut self.arena);
-                    self.point(slot, new);
-                }
-                Slot::Tag(tag) => self.directory.remove(tag),
-                Slot::Child(parent, child) => {
-                    node.read(self.shared.chunks.block(parent));
-                    node.remove_child(child);
-                }
-            }
-            self.retire(old);
+        for &(slot, node) in trail.iter().rev() {
             if !is_gone {
                 break;
             }
+            is_gone = match slot {
+                Slot::Directory(tag) => {
+                    self.growth.remove(&self.shared.directory, tag, &self.shared.chunks);
+                    false
+                }
+                Slot::Table(parent, tag) => {
+                    let parent = View::of(self.shared.chunks.block(parent));
+                    parent.remove_child(tag, self.plan.mixer);
+                    parent.is_empty()
+                }
+            };
+            self.retire(node);
         }
-        self.scratch = node;
         self.len -= 1;
         for tag in tags {
             if self.counts.remove(*tag) {
@@ -101,62 +92,82 @@ impl RareTag {
         }
     }
 
-    fn insert(&mut self, tags: &[TagDigest], entry: EntryId) -> bool {
+    /// Removes a descriptor from its node; whether nothing is left there, and the node is to go.
+    fn remove_from(&mut self, (slot, old): Held, place: Place) -> bool {
+        let chunks = self.shared.chunks.clone();
+        let view = View::of(chunks.block(old));
+        if view.is_wide {
+            view.set_bare(None);
+            return view.is_empty();
+        }
+        self.draft.read(view);
+        match place {
+            Place::Bare => self.draft.remove_bare(),
+            Place::Member(member) => self.draft.remove(member),
+        }
+        if self.draft.is_empty() {
+            return true;
+        }
+        let new = self.draft.write(self.plan, &mut self.arena);
+        self.point(slot, new);
+        self.retire(old);
+        false
+    }
+
+    fn insert(&mut self, tags: &[TagDigest], entry: EntryId) {
         for tag in tags {
             if self.counts.add(*tag) {
                 self.shared.known.add(*tag, &mut self.arena);
             }
         }
         self.len += 1;
-        let mut further = tags.to_vec();
-        self.counts.sort_rarest_first(&mut further);
-        let tag = further.remove(0);
-        let mixed = self.shared.mixer.mix(tag);
-        let mut node = std::mem::take(&mut self.scratch);
-        let found =
-            self.directory.directory().find(mixed).map(|root| self.descend((Slot::Tag(mixed), root), &mut further));
+        let mut path = tags.to_vec();
+        self.counts.sort_rarest_first(&mut path);
+        let chunks = self.shared.chunks.clone();
+        let mut slot = Slot::Directory(path[0]);
+        let mut found = self.shared.directory.find(path[0], &chunks);
+        let mut depth = 1;
+        while let Some(node) = found
+            && View::of(chunks.block(node)).is_wide
+        {
+            let view = View::of(chunks.block(node));
+            let Some(&tag) = path.get(depth) else { return view.set_bare(Some(entry)) };
+            // Before the descriptor comes, or readers might pass it by.
+            view.raise_further_max(path.len() - depth);
+            found = view.child(tag, self.plan.mixer);
+            let parent = if found.is_none() { self.make_room((slot, node)) } else { node };
+            slot = Slot::Table(parent, tag);
+            depth += 1;
+        }
         match found {
-            Some((_, leaf)) => node.read(self.shared.chunks.block(leaf)),
-            None => node.reset(&[tag]),
+            Some(node) => self.draft.read(View::of(chunks.block(node))),
+            None => self.draft.reset(path[..depth].iter().copied()),
         }
-        node.add(further, entry);
-        // Not each time: what could not be split may have grown by one that changes nothing.
-        if node.members().is_multiple_of(self.limits.members / 2 + 1) || node.members() > MEMBERS_MAX / 2 {
-            node.split(&mut self.arena, self.limits);
-        }
-        let new = node.write(&mut self.arena);
-        self.scratch = node;
-        let (slot, old) = found.unzip();
-        let replaced = old.is_none() && self.directory.make_room(mixed);
-        self.point(slot.unwrap_or(Slot::Tag(mixed)), new);
-        if let Some(old) = old {
-            self.retire(old);
-        }
-        replaced
+        self.draft.add(path[depth..].iter().copied(), entry);
+        let new = self.draft.write(self.plan, &mut self.arena);
+        self.point(slot, new);
+        found.into_iter().for_each(|old| self.retire(old));
     }
 
-    /// The node, at or below this one, to which a descriptor is to be added that has these tags beyond
-    /// its path's; leaves those that it has beyond the path of that node.
-    fn descend(&self, mut held: Held, further: &mut Vec<TagDigest>) -> Held {
-        loop {
-            let view = View::of(self.shared.chunks.block(held.1));
-            let rank = |child: &usize| further.iter().position(|tag| *tag == view.tag(*child));
-            let Some((rank, child)) = (0..view.children).filter_map(|child| Some((rank(&child)?, child))).min() else {
-                return held;
-            };
-            // Before the descriptor comes, or readers might pass it by.
-            view.raise_below_max(further.len());
-            further.remove(rank);
-            held = (Slot::Child(held.1, child), view.child(child));
+    /// A wide node with room for another child: this one, or a larger one in its place.
+    fn make_room(&mut self, (slot, node): Held) -> BlockId {
+        let chunks = self.shared.chunks.clone();
+        let view = View::of(chunks.block(node));
+        if !view.is_full() {
+            return node;
         }
+        let larger = view.write_larger(self.plan.mixer, &mut self.arena);
+        self.point(slot, larger);
+        self.retire(node);
+        larger
     }
 
     /// The nodes down to a descriptor's, and its place there.
     fn locate(&self, tags: &[TagDigest]) -> Option<(Vec<Held>, Place)> {
         let packet = Packet::of(tags);
         tags.iter().find_map(|tag| {
-            let mixed = self.shared.mixer.mix(*tag);
-            let mut trail = vec![(Slot::Tag(mixed), self.directory.directory().find(mixed)?)];
+            let node = self.shared.directory.find(*tag, &self.shared.chunks)?;
+            let mut trail = vec![(Slot::Directory(*tag), node)];
             let place = self.locate_below(&packet, &mut trail)?;
             Some((trail, place))
         })
@@ -170,16 +181,22 @@ impl RareTag {
         if further == 0 {
             return view.is_bare.then_some(Place::Bare);
         }
-        for child in (0..view.children).filter(|&child| packet.has(view.tag(child))) {
-            trail.push((Slot::Child(node, child), view.child(child)));
-            if let Some(place) = self.locate_below(packet, trail) {
-                return Some(place);
-            }
-            trail.pop();
+        if further > view.further_max {
+            return None;
         }
-        let is_it = |&member: &usize| {
-            packet.has(view.tag(view.children + member)) && view.row(member).rest().all(|tag| packet.has(tag))
-        };
+        if view.is_wide {
+            for &tag in packet.tags.iter().filter(|tag| view.may_have_child(**tag)) {
+                let Some(child) = view.child(tag, self.plan.mixer) else { continue };
+                trail.push((Slot::Table(node, tag), child));
+                if let Some(place) = self.locate_below(packet, trail) {
+                    return Some(place);
+                }
+                trail.pop();
+            }
+            return None;
+        }
+        let is_it =
+            |&member: &usize| packet.has(view.tag(member)) && view.row(member).rest().all(|tag| packet.has(tag));
         (view.members_with(further + 1)..view.members_with(further)).find(is_it).map(Place::Member)
     }
 
@@ -188,19 +205,22 @@ impl RareTag {
         View::of(self.shared.chunks.block(trail[trail.len() - 1].1))
     }
 
-    /// Has readers find a block where they found another.
-    fn point(&mut self, slot: Slot, block: BlockId) {
+    /// Has readers find a block where they found another, or nothing.
+    fn point(&mut self, slot: Slot, node: BlockId) {
         match slot {
-            Slot::Tag(tag) => self.directory.set(tag, block),
-            Slot::Child(parent, child) => {
-                let view = View::of(self.shared.chunks.block(parent));
-                view.block.store(view.child_at(child), block.0);
+            Slot::Directory(tag) => self.growth.set(&self.shared.directory, tag, node, &mut self.arena),
+            Slot::Table(parent, tag) => {
+                View::of(self.shared.chunks.block(parent)).set_child(tag, node, self.plan.mixer);
             }
         }
     }
 
     fn retire(&mut self, node: BlockId) {
-        let halves = View::of(self.shared.chunks.block(node)).halves();
-        self.arena.retire(node, halves);
+        let view = View::of(self.shared.chunks.block(node));
+        let (size, is_wide) = (view.size(), view.is_wide);
+        match is_wide {
+            true => self.arena.retire_lines(node, size),
+            false => self.arena.retire(node, size),
+        }
     }
 }

@@ -2,28 +2,43 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hasher};
 
 use byname_wire::tagset::{TAGS_MAX, TagDigest};
 
+use super::table::{Mixed, Mixer};
+
+/// Maps that grow each by itself: one for all would have the writer pause for a large part of a second.
+const MAPS: usize = if cfg!(loom) { 1 } else { 256 };
+
 /// Descriptors of each tag that any has.
-#[derive(Default)]
-pub(super) struct Counts(HashMap<TagDigest, u32>);
+pub(super) struct Counts {
+    mixer: Mixer,
+    maps: Vec<HashMap<Mixed, (TagDigest, u32), Spread>>,
+}
 
 impl Counts {
+    pub(super) fn new(mixer: Mixer) -> Self {
+        Counts { mixer, maps: vec![HashMap::default(); MAPS] }
+    }
+
     /// Counts a tag of one more descriptor; whether it is the first.
     pub(super) fn add(&mut self, tag: TagDigest) -> bool {
-        let count = self.0.entry(tag).or_insert(0);
+        let place = self.mixer.mix(tag);
+        let (_, count) = self.maps[map_of(place)].entry(place).or_insert((tag, 0));
         *count += 1;
         *count == 1
     }
 
     /// Counts a tag of one descriptor less; whether it was the last.
     pub(super) fn remove(&mut self, tag: TagDigest) -> bool {
-        let Entry::Occupied(mut count) = self.0.entry(tag) else { return false };
-        *count.get_mut() -= 1;
-        let is_last = *count.get() == 0;
+        let place = self.mixer.mix(tag);
+        let Entry::Occupied(mut counted) = self.maps[map_of(place)].entry(place) else { return false };
+        let (_, count) = counted.get_mut();
+        *count -= 1;
+        let is_last = *count == 0;
         if is_last {
-            count.remove();
+            counted.remove();
         }
         is_last
     }
@@ -41,21 +56,48 @@ impl Counts {
         }
     }
 
-    /// The rarest tag.
-    pub(super) fn rarest(&self, tags: &[TagDigest]) -> Option<TagDigest> {
-        tags.iter().copied().min_by_key(|tag| (self.count(*tag), *tag))
-    }
-
     pub(super) fn tags(&self) -> impl Iterator<Item = TagDigest> {
-        self.0.keys().copied()
+        self.maps.iter().flat_map(HashMap::values).map(|(tag, _)| *tag)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         // One octet beside each place of the map.
-        self.0.capacity() * (size_of::<(TagDigest, u32)>() + 1)
+        self.maps.iter().map(HashMap::capacity).sum::<usize>() * (size_of::<(Mixed, TagDigest, u32)>() + 1)
     }
 
     fn count(&self, tag: TagDigest) -> u32 {
-        self.0.get(&tag).copied().unwrap_or(0)
+        let place = self.mixer.mix(tag);
+        self.maps[map_of(place)].get(&place).map_or(0, |(_, count)| *count)
+    }
+}
+
+/// Where a tag is counted. By the uppermost bits, as maps use the lowest ones for themselves.
+fn map_of(place: Mixed) -> usize {
+    ((u64::from(place.0) * MAPS as u64) >> 32) as usize
+}
+
+/// Hashes what is mixed under a secret already: a product spreads it over 64 bits.
+#[derive(Clone, Copy, Default)]
+struct Spread(u64);
+
+impl BuildHasher for Spread {
+    type Hasher = Spread;
+
+    fn build_hasher(&self) -> Spread {
+        Spread::default()
+    }
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, octets: &[u8]) {
+        octets.iter().for_each(|octet| self.write_u32(u32::from(*octet)));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.0 = (self.0.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

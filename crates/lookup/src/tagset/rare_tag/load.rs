@@ -1,12 +1,12 @@
 //! A table made at once.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use byname_wire::tagset::{Descriptor, TagDigest};
 
 use super::counts::Counts;
-use super::directory::{DirectoryWriter, Mixed};
-use super::node::Node;
+use super::draft::Draft;
+use super::table::{Mixed, Mixer};
 use super::{Options, RareTag};
 use crate::entry::EntryId;
 use crate::sync::Ordering;
@@ -16,7 +16,7 @@ use crate::update::BuildError;
 #[derive(Default)]
 struct Staged {
     words: Vec<u32>,
-    /// Where each begins, and where the last one ends.
+    /// Where each begins.
     begins: Vec<usize>,
 }
 
@@ -27,13 +27,29 @@ impl Staged {
         self.words.extend(tags.iter().map(|tag| tag.0));
     }
 
-    fn tags(&self, at: u32) -> impl Iterator<Item = TagDigest> {
+    /// Sorts the tags of each.
+    fn sort_rarest_first(&mut self, counts: &Counts) {
+        let mut tags = Vec::new();
+        for at in 0..self.begins.len() as u32 {
+            tags.clear();
+            tags.extend(self.tags(at));
+            counts.sort_rarest_first(&mut tags);
+            let own = self.words[self.begins[at as usize] + 1..].iter_mut();
+            own.zip(&tags).for_each(|(word, tag)| *word = tag.0);
+        }
+    }
+
+    fn words(&self, at: u32) -> &[u32] {
         let until = self.begins.get(at as usize + 1).copied().unwrap_or(self.words.len());
-        self.words[self.begins[at as usize] + 1..until].iter().map(|tag| TagDigest(*tag))
+        &self.words[self.begins[at as usize]..until]
+    }
+
+    fn tags(&self, at: u32) -> impl Iterator<Item = TagDigest> {
+        self.words(at)[1..].iter().map(|tag| TagDigest(*tag))
     }
 
     fn entry(&self, at: u32) -> EntryId {
-        EntryId(self.words[self.begins[at as usize]])
+        EntryId(self.words(at)[0])
     }
 }
 
@@ -50,105 +66,76 @@ impl RareTag {
         options: &Options,
         descriptors: impl IntoIterator<Item = (Descriptor, EntryId)>,
     ) -> Result<Self, BuildError> {
-        let mut table = RareTag::new(secret, options)?;
-        let mut staged = Staged::default();
+        let mixer = Mixer::new(secret);
+        let (mut staged, mut counts, mut empty) = (Staged::default(), Counts::new(mixer), None);
         for (descriptor, entry) in descriptors {
             if staged.begins.len() == u32::MAX as usize {
                 return Err(BuildError::Full { rules: staged.begins.len() });
             }
             if descriptor.tags().is_empty() {
-                table.set(&[], entry);
+                empty = Some(entry);
                 continue;
             }
             for tag in descriptor.tags() {
-                table.counts.add(*tag);
+                counts.add(*tag);
             }
             staged.push(descriptor.tags(), entry);
         }
-        table.build(&staged)?;
+        staged.sort_rarest_first(&counts);
+        let table = Self::build(mixer, options, &staged, counts, empty)?;
         match table.len <= options.descriptors_max {
             true => Ok(table),
             false => Err(BuildError::Full { rules: options.descriptors_max }),
         }
     }
 
-    /// Makes the nodes of an empty table whose tags are counted.
-    fn build(&mut self, staged: &Staged) -> Result<(), BuildError> {
-        let mut tags = Vec::new();
-        let mut index_tag = |at| {
-            tags.clear();
-            tags.extend(staged.tags(at));
-            self.counts.rarest(&tags).map(|tag| self.shared.mixer.mix(tag))
-        };
-        let mut order: Vec<(Option<Mixed>, u32)> =
-            (0..staged.begins.len() as u32).map(|at| (index_tag(at), at)).collect();
+    fn build(
+        mixer: Mixer,
+        options: &Options,
+        staged: &Staged,
+        counts: Counts,
+        empty: Option<EntryId>,
+    ) -> Result<Self, BuildError> {
+        // Of one index tag side by side; in the order of the directory, too.
+        let index_tag = |at| staged.tags(at).next().map_or(Mixed(0), |tag| mixer.mix(tag));
+        let mut order: Vec<(Mixed, u32)> = (0..staged.begins.len() as u32).map(|at| (index_tag(at), at)).collect();
         order.sort_unstable();
         let groups = || order.chunk_by(|(a, _), (b, _)| a == b);
-        self.directory = DirectoryWriter::new(groups().count(), self.options.pages)?;
-        let mut group = Group { staged, tags, members: Vec::new(), again: Vec::new() };
-        let mut node = Node::default();
+        let mut table = Self::with_room(mixer, options, groups().count(), counts)?;
+        empty.into_iter().for_each(|entry| table.set(&[], entry));
+        let shared = Arc::clone(&table.shared);
+        let mut numbers = Vec::new();
+        let mut draft = Draft::default();
         for same in groups() {
-            group.fill(&self.counts, same.iter().map(|(_, at)| *at));
-            node.reset(&group.tags[..1]);
-            for (tags, entry) in group.descriptors() {
-                node.add(tags[1..].iter().copied(), entry);
-                self.len += 1;
+            numbers.clear();
+            numbers.extend(same.iter().map(|(_, at)| *at));
+            table.keep_last(staged, &mut numbers);
+            draft.reset(staged.tags(numbers[0]).take(1));
+            for &at in &numbers {
+                draft.add(staged.tags(at).skip(1), staged.entry(at));
             }
-            node.split(&mut self.arena, self.limits);
-            let block = node.write(&mut self.arena);
-            let tag = self.shared.mixer.mix(group.tags[0]);
-            self.directory.make_room(tag);
-            self.directory.set(tag, block);
+            let node = draft.write(table.plan, &mut table.arena);
+            let tag = TagDigest(staged.words(numbers[0])[1]);
+            table.growth.set(&shared.directory, tag, node, &mut table.arena);
+            table.len += numbers.len();
         }
-        for tag in group.again.iter().flat_map(|at| staged.tags(*at)) {
-            self.counts.remove(tag);
-        }
-        self.shared.known.add_all(self.counts.tags(), &mut self.arena);
-        self.shared.blocks_bytes.store(self.arena.memory_bytes() as u64, Ordering::Relaxed);
-        self.publish();
-        Ok(())
+        shared.known.add_all(table.counts.tags(), &mut table.arena);
+        shared.blocks_bytes.store(table.arena.memory_bytes() as u64, Ordering::Relaxed);
+        Ok(table)
     }
-}
 
-/// Descriptors with the same index tag.
-struct Group<'a> {
-    staged: &'a Staged,
-    /// Of all of them, those of each rarest first.
-    tags: Vec<TagDigest>,
-    /// Which of `tags` are a descriptor's, and its number.
-    members: Vec<(Range<usize>, u32)>,
-    /// Numbers of those that came again.
-    again: Vec<u32>,
-}
-
-impl Group<'_> {
-    /// Takes the descriptors of these numbers, which ascend.
-    fn fill(&mut self, counts: &Counts, numbers: impl Iterator<Item = u32>) {
-        self.tags.clear();
-        self.members.clear();
-        for at in numbers {
-            let begin = self.tags.len();
-            self.tags.extend(self.staged.tags(at));
-            counts.sort_rarest_first(&mut self.tags[begin..]);
-            self.members.push((begin..self.tags.len(), at));
-        }
-        let tags = &self.tags;
-        self.members.sort_unstable_by(|(a, i), (b, j)| tags[a.clone()].cmp(&tags[b.clone()]).then(i.cmp(j)));
-        for (earlier, later) in self.members.iter().zip(self.members.iter().skip(1)) {
-            if tags[earlier.0.clone()] == tags[later.0.clone()] {
-                self.again.push(earlier.1);
-            }
-        }
-        self.members.dedup_by(|later, earlier| {
-            let is_same = tags[earlier.0.clone()] == tags[later.0.clone()];
+    /// Leaves the last of descriptors that are equal.
+    fn keep_last(&mut self, staged: &Staged, numbers: &mut Vec<u32>) {
+        let tags = |at: u32| &staged.words(at)[1..];
+        numbers.sort_unstable_by(|a, b| tags(*a).cmp(tags(*b)).then(b.cmp(a)));
+        numbers.dedup_by(|earlier, last| {
+            let is_same = tags(*earlier) == tags(*last);
             if is_same {
-                earlier.1 = later.1;
+                staged.tags(*earlier).for_each(|tag| {
+                    self.counts.remove(tag);
+                });
             }
             is_same
         });
-    }
-
-    fn descriptors(&self) -> impl Iterator<Item = (&[TagDigest], EntryId)> {
-        self.members.iter().map(|(tags, at)| (&self.tags[tags.clone()], self.staged.entry(*at)))
     }
 }

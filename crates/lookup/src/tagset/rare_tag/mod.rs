@@ -5,33 +5,33 @@
 //! packets.
 //!
 //! **Nodes.** The descriptors with the same *index tag* are a node (`node`), to which a directory leads
-//! (`directory`). Their next rarest tags lie side by side, a *column*, and are looked at sixteen at a
-//! time against a bitmap of the packet's tags (`processor`). Of the few that are among them the row,
-//! with the other tags and the entry, is compared. Where many descriptors of a node share
-//! their next rarest tag, too, that tag has one element of the column and a node of its own, a
-//! *child*, to any depth.
+//! (`directory`). Where they are few, their next rarest tags lie side by side, a *column*, and are looked
+//! at sixteen at a time against a bitmap of the packet's tags (`processor`). Of the few that are among
+//! them the row, with the other tags and the entry, is compared. Where they are many, the node is *wide*
+//! (`wide`): those with the same next rarest tag have a node of their own, a *child*, to any depth, and a
+//! hash table (`table`) leads to it. A bitmap says which of the packet's tags are worth a look.
 //!
 //! **A packet** asks the directory for each of its tags and walks the nodes found (`query`). The lines
 //! of a burst's tags and nodes are on their way while others are looked at. For the largest subset,
 //! members of a node are ordered by their number of tags, and those whose tags could not set as many
-//! bits as the best has are left out, as are children that have no larger ones below [TagNet §3.1.4].
+//! bits as the best has are left out, as are nodes that have no larger ones below [TagNet §3.1.4].
 //!
 //! **Filters alone.** The tags that any descriptor has are *known*, and those that a filter holds are
 //! found by their positions (`known`); then the packet is walked as if it had these. A descriptor's
 //! filter is a subset of the packet's if and only if the bits of each of its tags are, and all its tags
 //! are known: so the answer is that of comparing filters, false positives included.
 //!
-//! **Changes** (`changes`). A node that gains or loses a descriptor is written anew, and one word makes
-//! readers find it in place of the old; replacing an entry is one store. The old block is used again
-//! after [`Control::reclaim`]. So there is no second layer and nothing to merge, and
-//! readers never wait. The writer pauses where a part of the directory, one of 256, is full, and
-//! longer, up to a second of a batch at a million descriptors, where a table is built by changes: why
-//! is not known. The control half keeps how many descriptors each tag has, and no descriptors: they are found again as
-//! packets find them. What was rare when a descriptor came need not be later; it is found all the same,
-//! and a table made at once (`load`) knows all counts from the beginning.
+//! **Changes** (`changes`). A node of few that gains or loses a descriptor is written anew, and one word
+//! makes readers find it in place of the old; replacing an entry, and giving a wide node a child, are one
+//! store. The old block is used again after [`Control::reclaim`]. So there is no second layer and nothing
+//! to merge, and readers never wait. The writer pauses where a wide node or a part of the directory, one
+//! of 256, is full. The control half keeps how many descriptors each tag has, and no descriptors: they are
+//! found again as packets find them. What was rare when a descriptor came need not be later; it is found
+//! all the same, and a table made at once (`load`) knows all counts from the beginning.
 //!
-//! **Limits.** A step is a tag looked up, an element of a column, a row or a child, or up to sixteen
-//! known tags tried; no packet takes more than [`Options::steps_max`]. What a stranger can do: the directory's hash is keyed, so he
+//! **Limits.** A step is a tag looked up, among those of the directory or of a wide node, an element of a
+//! column, a row, or up to sixteen tags tried: of a packet for a wide node, or known ones for a filter. No
+//! packet takes more than [`Options::steps_max`]. What a stranger can do: the tables' hash is keyed, so he
 //! cannot crowd a line. Descriptors that share a tag are in its node only if it was their rarest, so
 //! that a node is large only where each of few tags is in at least as many descriptors. He can make
 //! tags that share their first three positions, and the bucket of known tags long that packets with
@@ -45,18 +45,22 @@
 //! partitions filters by common bits. Here the depth follows the data, elements are compared and not
 //! signatures, and descriptors change while packets are matched.
 //!
-//! Cost: 4 bytes for each tag of a descriptor, 4 for its entry, some 40 for each index tag.
+//! Cost: 4 bytes for each tag of a descriptor, 4 for its entry, some 40 for each index tag, and 12 to 25
+//! for each child of a wide node.
 
 mod arena;
 mod changes;
 mod counts;
 mod directory;
+mod draft;
 mod known;
 mod load;
 mod node;
 mod packet;
 mod processor;
 mod query;
+mod table;
+mod wide;
 
 use std::sync::Arc;
 
@@ -64,10 +68,11 @@ use byname_wire::tagset::Descriptor;
 
 use self::arena::Arena;
 use self::counts::Counts;
-use self::directory::{DirectoryWriter, Mixer};
+use self::directory::Growth;
+use self::draft::{Draft, Plan};
 use self::known::Known;
-use self::node::{Limits, Node};
 use self::query::{Query, Shared};
+use self::table::Mixer;
 use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::sync::{AtomicU64, Ordering};
@@ -83,10 +88,9 @@ pub struct Options {
     pub steps_max: u32,
     /// Pages of the query half.
     pub pages: Pages,
-    /// Members of a node above which those that share their rarest further tag become a child.
+    /// Members of a node, at most 255, above which it is made wide: those that share their rarest
+    /// further tag become a child. More take less memory and more time.
     pub members_max: usize,
-    /// How many members a child has at first. More make fewer nodes, and longer columns.
-    pub children_min: usize,
     /// What queries are computed with, if this processor has it: less is for tests.
     pub instructions: Instructions,
 }
@@ -98,27 +102,23 @@ impl Default for Options {
             steps_max: 1 << 16,
             pages: Pages::default(),
             members_max: 16,
-            children_min: 2,
             instructions: Instructions::detect(),
         }
     }
 }
 
 /// The control half: one writer.
-///
-/// Readers that have an old query half when [`Update::Replace`] gives a new one must change before
-/// the next [`Control::apply`].
 pub struct RareTag {
     options: Options,
-    limits: Limits,
+    plan: Plan,
     counts: Counts,
     len: usize,
     arena: Arena,
-    directory: DirectoryWriter,
+    growth: Growth,
     shared: Arc<Shared>,
     query: Arc<Query>,
     /// The node that is being changed: kept for its memory.
-    scratch: Node,
+    draft: Draft,
 }
 
 impl RareTag {
@@ -127,19 +127,29 @@ impl RareTag {
     /// # Errors
     /// If the kernel refuses memory on such pages.
     pub fn new(secret: u64, options: &Options) -> Result<Self, BuildError> {
-        let arena = Arena::new(options.pages)?;
-        let directory = DirectoryWriter::new(0, options.pages)?;
+        let mixer = Mixer::new(secret);
+        Self::with_room(mixer, options, 0, Counts::new(mixer))
+    }
+
+    /// An empty table with room for so many index tags.
+    fn with_room(mixer: Mixer, options: &Options, index_tags: usize, counts: Counts) -> Result<Self, BuildError> {
+        let mut arena = Arena::new(options.pages)?;
+        let (growth, directory) = Growth::new(index_tags, mixer, &mut arena);
         let shared = Arc::new(Shared {
             chunks: arena.chunks().clone(),
+            directory,
             known: Known::new(),
             empty: AtomicU64::new(0),
             blocks_bytes: AtomicU64::new(0),
-            mixer: Mixer::new(secret),
         });
-        let limits = Limits { members: options.members_max, together: options.children_min.max(1) };
-        let query = query_of(&shared, &directory, options);
-        let (options, scratch) = (options.clone(), Node::default());
-        Ok(RareTag { options, limits, counts: Counts::default(), len: 0, arena, directory, shared, query, scratch })
+        let query = Arc::new(Query {
+            shared: shared.clone(),
+            steps_max: options.steps_max,
+            instructions: options.instructions.min(Instructions::detect()),
+        });
+        let plan = Plan::new(options.members_max, mixer);
+        let (options, draft) = (options.clone(), Draft::default());
+        Ok(RareTag { options, plan, counts, len: 0, arena, growth, shared, query, draft })
     }
 
     /// Descriptors in the table.
@@ -156,20 +166,6 @@ impl RareTag {
     pub fn control_bytes(&self) -> usize {
         size_of::<Self>() + self.counts.memory_bytes()
     }
-
-    /// Has new readers find all that was done.
-    fn publish(&mut self) {
-        self.query = query_of(&self.shared, &self.directory, &self.options);
-    }
-}
-
-fn query_of(shared: &Arc<Shared>, directory: &DirectoryWriter, options: &Options) -> Arc<Query> {
-    Arc::new(Query {
-        shared: shared.clone(),
-        directory: directory.directory().clone(),
-        steps_max: options.steps_max,
-        instructions: options.instructions.min(Instructions::detect()),
-    })
 }
 
 impl Control<Descriptor> for RareTag {
@@ -184,18 +180,14 @@ impl Control<Descriptor> for RareTag {
             self.contains(descriptor.tags())
         })?;
         self.arena.reserve(self.len)?;
-        let mut replaced = false;
         for change in changes {
             match change {
-                Change::Set(descriptor, entry) => replaced |= self.set(descriptor.tags(), *entry),
+                Change::Set(descriptor, entry) => self.set(descriptor.tags(), *entry),
                 Change::Remove(descriptor) => self.remove(descriptor.tags()),
             }
         }
         self.shared.blocks_bytes.store(self.arena.memory_bytes() as u64, Ordering::Relaxed);
-        if replaced {
-            self.publish();
-        }
-        Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
+        Ok(Update::Patched)
     }
 
     fn reclaim(&mut self) {

@@ -2,7 +2,13 @@
 
 use byname_wire::tagset::{TAGS_MAX, TagDigest};
 
-/// One bit for each tag, by its lowest nine: word `tag / 32 % 16`, bit `tag % 32`.
+/// Where a tag's bit is in a bitmap, by its lowest nine: the word, and the bit there.
+#[inline(always)]
+pub(super) fn bit_of(tag: TagDigest) -> (usize, u32) {
+    (tag.0 as usize / 32 % 16, 1 << (tag.0 % 32))
+}
+
+/// One bit for each tag, as [`bit_of`] tells.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Bitmap(pub(super) [u32; 16]);
@@ -11,13 +17,14 @@ impl Bitmap {
     #[inline(always)]
     fn of(tags: &[TagDigest]) -> Self {
         let mut words = [0; 16];
-        tags.iter().for_each(|tag| words[tag.0 as usize / 32 % 16] |= 1 << (tag.0 % 32));
+        tags.iter().map(|tag| bit_of(*tag)).for_each(|(word, bit)| words[word] |= bit);
         Bitmap(words)
     }
 
     #[inline(always)]
-    pub(super) fn may_have(&self, tag: u32) -> bool {
-        self.0[tag as usize / 32 % 16] >> (tag % 32) & 1 == 1
+    pub(super) fn may_have(&self, tag: TagDigest) -> bool {
+        let (word, bit) = bit_of(tag);
+        self.0[word] & bit != 0
     }
 }
 
@@ -38,7 +45,7 @@ impl<'a> Packet<'a> {
     /// Whether a tag is one of the packet's.
     #[inline(always)]
     pub(super) fn has(&self, tag: TagDigest) -> bool {
-        self.bitmap.may_have(tag.0) && self.has_surely(tag)
+        self.bitmap.may_have(tag) && self.has_surely(tag)
     }
 
     /// The same, for a tag that the bitmap may have.

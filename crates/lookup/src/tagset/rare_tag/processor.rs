@@ -4,6 +4,8 @@
 //! Equal answers come from plain arithmetic where the processor has nothing to offer.
 #![allow(unsafe_code)]
 
+use byname_wire::tagset::TagDigest;
+
 use super::arena::Block;
 use super::known::Parts;
 use super::packet::Bitmap;
@@ -62,7 +64,7 @@ pub(super) struct Portable;
 impl Lanes for Portable {
     #[inline(always)]
     fn screen(column: Column<'_>, tags: &Bitmap) -> u32 {
-        column.mask(|tag| tags.may_have(tag))
+        column.mask(|tag| tags.may_have(TagDigest(tag)))
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byname_wire::tagset::{FUNCTIONS, Filter, TAGS_MAX, TagDigest};
 
 use super::arena::{BlockId, Chunks};
-use super::directory::{Directory, Mixed, Mixer};
+use super::directory::Directory;
 use super::known::Known;
 use super::node::{Row, RowPlace, View};
 use super::packet::Packet;
@@ -20,24 +20,27 @@ use crate::tagset::{BURST_MAX, TagQuery, TagsetFib, Walk};
 const TAGS_AHEAD: usize = 24;
 /// Nodes whose first lines are on their way.
 const NODES_AHEAD: usize = 16;
-/// Tags, nodes or rows that wait.
-const WAITING_MAX: usize = 64;
+/// Children whose lines of wide nodes' tables are on their way.
+const CHILDREN_AHEAD: usize = 16;
 /// Rows whose lines are on their way.
 const ROWS_AHEAD: usize = 8;
-/// Lines of a node that are asked for before it is known how long its column is...
+/// Tags, nodes, children or rows that wait.
+const WAITING_MAX: usize = 64;
+/// Lines of a node that are asked for before it is known what it is: a wide one's bitmap, most rows of
+/// a narrow one.
 const NODE_LINES: usize = 2;
-/// ...and at most so many when it is.
-const COLUMN_LINES: usize = 12;
+/// Tags that are tried for a wide node in a step.
+const TRIED_IN_STEP: usize = 16;
 
 /// What all query halves of one table, and its writer, share.
 pub(super) struct Shared {
     pub(super) chunks: Arc<Chunks>,
+    pub(super) directory: Directory,
     pub(super) known: Known,
     /// The entry of the descriptor without tags, above a bit that says that there is one.
     pub(super) empty: AtomicU64,
     /// Memory of all blocks.
     pub(super) blocks_bytes: AtomicU64,
-    pub(super) mixer: Mixer,
 }
 
 impl Shared {
@@ -50,7 +53,6 @@ impl Shared {
 /// The table that readers see.
 pub(super) struct Query {
     pub(super) shared: Arc<Shared>,
-    pub(super) directory: Directory,
     pub(super) steps_max: u32,
     /// No more than this processor has.
     pub(super) instructions: Instructions,
@@ -192,6 +194,7 @@ impl<T: Copy> Waiting<T> {
 /// The walk of a burst.
 struct Walker<'a, G> {
     chunks: &'a Chunks,
+    directory: &'a Directory,
     packets: &'a [Packet<'a>],
     states: [State; BURST_MAX],
     goal: &'a mut G,
@@ -199,10 +202,22 @@ struct Walker<'a, G> {
     /// Nodes for which there was no room: last in, first out, so that there are at most as many as
     /// packets have tags, for each tag of a path.
     crowd: Vec<(usize, BlockId)>,
+    children: Waiting<(usize, BlockId, TagDigest)>,
     rows: Waiting<(usize, BlockId, RowPlace)>,
 }
 
 impl<G: Goal> Walker<'_, G> {
+    /// Finds the node of one of a packet's tags.
+    #[inline(always)]
+    fn look_up(&mut self, packet: usize, tag: TagDigest) {
+        if !self.states[packet].has_broken
+            && self.states[packet].take(1) == 1
+            && let Some(node) = self.directory.find(tag, self.chunks)
+        {
+            self.push(packet, node);
+        }
+    }
+
     /// Asks for a node's first lines, and has it wait.
     #[inline(always)]
     fn push(&mut self, packet: usize, node: BlockId) {
@@ -218,40 +233,89 @@ impl<G: Goal> Walker<'_, G> {
         self.crowd.pop().or_else(|| self.nodes.pop_above(len))
     }
 
-    /// Looks at the column of one node, for children and rows.
+    /// Looks at one node.
     #[inline(always)]
     fn scan<L: Lanes>(&mut self, packet: usize, node: BlockId) {
         let view = View::of(self.chunks.block(node));
         let further_min = self.goal.tags_min(packet).saturating_sub(view.path);
-        if self.states[packet].has_broken || further_min > view.below_max {
+        if self.states[packet].has_broken || further_min > view.further_max {
             return;
         }
         if view.is_bare && further_min == 0 && self.states[packet].take(1) == 1 {
             self.push_row(packet, node, view.bare());
         }
-        let elements = self.states[packet].take(view.children + view.members_with(further_min));
-        if elements > NODE_LINES * COLUMN_MAX {
-            view.block.prefetch(view.column() + NODE_LINES * COLUMN_MAX, (elements / COLUMN_MAX).min(COLUMN_LINES));
+        match view.is_wide {
+            true => self.scan_children(packet, node, view),
+            false => self.scan_column::<L>(packet, node, view, further_min),
         }
-        for from in (0..elements).step_by(COLUMN_MAX) {
-            let column = Column::of(view.block, view.column() + from, (elements - from).min(COLUMN_MAX));
+    }
+
+    /// Looks for members of a narrow node.
+    #[inline(always)]
+    fn scan_column<L: Lanes>(&mut self, packet: usize, node: BlockId, view: View<'_>, further_min: usize) {
+        let members = self.states[packet].take(view.members_with(further_min));
+        for from in (0..members).step_by(COLUMN_MAX) {
+            let column = Column::of(view.block, view.column() + from, (members - from).min(COLUMN_MAX));
             let mut like = L::screen(column, &self.packets[packet].bitmap);
             while like != 0 {
-                let element = from + like.trailing_zeros() as usize;
+                let member = from + like.trailing_zeros() as usize;
                 like &= like - 1;
-                if self.packets[packet].has_surely(view.tag(element)) && self.states[packet].take(1) == 1 {
-                    match element.checked_sub(view.children) {
-                        Some(member) => self.push_row(packet, node, view.row(member)),
-                        None => self.push(packet, view.child(element)),
-                    }
+                if self.packets[packet].has_surely(view.tag(member)) && self.states[packet].take(1) == 1 {
+                    self.push_row(packet, node, view.row(member));
                 }
             }
         }
     }
 
-    /// Asks for the line of a row whose first further tag, if any, is the packet's, and has it wait.
+    /// Looks for children of a wide node: by the packet's tags, or, where these are more, by theirs.
+    #[inline(always)]
+    fn scan_children(&mut self, packet: usize, node: BlockId, view: View<'_>) {
+        let tags = self.packets[packet].tags;
+        if tags.len() > TAGS_MAX {
+            return self.scan_table(packet, view);
+        }
+        if self.states[packet].take(tags.len().div_ceil(TRIED_IN_STEP)) == 0 {
+            return;
+        }
+        for tag in tags.iter().copied().filter(|tag| view.may_have_child(*tag)) {
+            if self.states[packet].take(1) == 1 {
+                view.table().prefetch(self.directory.mixer().mix(tag));
+                self.find_children_above(WAITING_MAX - 1);
+                // There is room: one went if there was none.
+                self.children.push((packet, node, tag));
+            }
+        }
+    }
+
+    /// Looks at all children of a wide node.
+    fn scan_table(&mut self, packet: usize, view: View<'_>) {
+        for (tag, child) in view.table().iter() {
+            if self.states[packet].take(1) == 0 {
+                break;
+            }
+            if self.packets[packet].has(tag) {
+                self.push(packet, child);
+            }
+        }
+    }
+
+    /// Finds the oldest children, as long as more than so many wait.
+    #[inline(always)]
+    fn find_children_above(&mut self, len: usize) {
+        while let Some((packet, node, tag)) = self.children.pop_above(len) {
+            let view = View::of(self.chunks.block(node));
+            if let Some(child) = view.child(tag, self.directory.mixer()) {
+                self.push(packet, child);
+            }
+        }
+    }
+
+    /// Compares a row whose first further tag, if any, is the packet's, now or when its line has come.
     #[inline(always)]
     fn push_row(&mut self, packet: usize, node: BlockId, row: Row<'_>) {
+        if row.is_within(NODE_LINES) {
+            return self.compare(packet, row);
+        }
         row.prefetch();
         self.compare_above(WAITING_MAX - 1);
         self.rows.push((packet, node, row.place));
@@ -261,13 +325,17 @@ impl<G: Goal> Walker<'_, G> {
     #[inline(always)]
     fn compare_above(&mut self, len: usize) {
         while let Some((packet, node, place)) = self.rows.pop_above(len) {
-            let row = View::of(self.chunks.block(node)).row_at(place);
-            if self.states[packet].has_broken || row.len() < self.goal.tags_min(packet) {
-                continue;
-            }
-            if row.rest().all(|tag| self.packets[packet].has(tag)) {
-                self.states[packet].has_broken = self.goal.found(packet, Some(row), row.entry()).is_break();
-            }
+            self.compare(packet, View::of(self.chunks.block(node)).row_at(place));
+        }
+    }
+
+    #[inline(always)]
+    fn compare(&mut self, packet: usize, row: Row<'_>) {
+        if self.states[packet].has_broken || row.len() < self.goal.tags_min(packet) {
+            return;
+        }
+        if row.rest().all(|tag| self.packets[packet].has(tag)) {
+            self.states[packet].has_broken = self.goal.found(packet, Some(row), row.entry()).is_break();
         }
     }
 }
@@ -287,9 +355,17 @@ impl Query {
             Packet::of(tags)
         });
         let packets = &packets[..queries.len()];
-        let (nodes, rows) = (Waiting::new((0, BlockId(0))), Waiting::new((0, BlockId(0), RowPlace::default())));
-        let chunks = &*self.shared.chunks;
-        let mut walker = Walker { chunks, packets, states, goal, nodes, crowd: Vec::new(), rows };
+        let mut walker = Walker {
+            chunks: &self.shared.chunks,
+            directory: &self.shared.directory,
+            packets,
+            states,
+            goal,
+            nodes: Waiting::new((0, BlockId(0))),
+            crowd: Vec::new(),
+            children: Waiting::new((0, BlockId(0), TagDigest(0))),
+            rows: Waiting::new((0, BlockId(0), RowPlace::default())),
+        };
         if let Some(entry) = self.shared.empty() {
             for (packet, state) in walker.states[..packets.len()].iter_mut().enumerate() {
                 state.has_broken = walker.goal.found(packet, None, entry).is_break();
@@ -318,36 +394,29 @@ impl Query {
         let packets = walker.packets;
         let mut coming =
             packets.iter().enumerate().flat_map(|(i, packet)| packet.tags.iter().map(move |tag| (i, *tag)));
-        let mut tags = Waiting::new((0, Mixed(0)));
+        let mut tags = Waiting::new((0, TagDigest(0)));
         loop {
             let next = coming.next();
             if let Some((packet, tag)) = next {
-                let tag = self.shared.mixer.mix(tag);
-                self.directory.prefetch(tag);
+                walker.directory.prefetch(tag, walker.chunks);
                 // There is room: one goes for each that comes.
                 tags.push((packet, tag));
             }
             if let Some((packet, tag)) = tags.pop_above(if next.is_some() { TAGS_AHEAD } else { 0 }) {
-                self.look_up(walker, packet, tag);
+                walker.look_up(packet, tag);
             }
             let is_last = next.is_none() && tags.len == 0;
+            walker.find_children_above(if is_last { 0 } else { CHILDREN_AHEAD });
             while let Some((packet, node)) = walker.pop_above(if is_last { 0 } else { NODES_AHEAD }) {
                 walker.scan::<L>(packet, node);
+                if is_last && walker.nodes.len == 0 {
+                    walker.find_children_above(0);
+                }
             }
             walker.compare_above(if is_last { 0 } else { ROWS_AHEAD });
             if is_last {
                 break;
             }
-        }
-    }
-
-    #[inline(always)]
-    fn look_up<G: Goal>(&self, walker: &mut Walker<'_, G>, packet: usize, tag: Mixed) {
-        if !walker.states[packet].has_broken
-            && walker.states[packet].take(1) == 1
-            && let Some(node) = self.directory.find(tag)
-        {
-            walker.push(packet, node);
         }
     }
 }
@@ -395,6 +464,6 @@ impl TagsetFib for Query {
 
     fn memory_bytes(&self) -> usize {
         let shared = size_of::<Shared>() + self.shared.known.memory_bytes();
-        shared + self.directory.memory_bytes() + self.shared.blocks_bytes.load(Ordering::Relaxed) as usize
+        shared + self.shared.blocks_bytes.load(Ordering::Relaxed) as usize
     }
 }

@@ -1,6 +1,6 @@
 //! The words of a cell: planes from the lowest bit up, the header in the topmost 16.
 
-use super::shape::Shape;
+use super::shape::{HEADER_BITS, Shape};
 
 /// What a query must know before it can ask a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,12 @@ impl Header {
     pub(super) fn of(last: u64) -> Self {
         Header { seed: (last >> 48) as u8, threshold: (last >> 56) as u8 }
     }
+
+    /// Into a cell that begins at the first of `words`.
+    pub(super) fn put(self, shape: Shape, words: &mut [u64; 8]) {
+        let last = &mut words[shape.cell_words - 1];
+        *last = *last << HEADER_BITS >> HEADER_BITS | u64::from(self.seed) << 48 | u64::from(self.threshold) << 56;
+    }
 }
 
 /// The header of a cell that begins at the first of `words`.
@@ -28,23 +34,24 @@ pub(super) fn header(shape: Shape, words: &[u64; 8]) -> Header {
 /// A cell, at the first of the words, from its planes: the first words of all, then the second.
 pub(super) fn pack(shape: Shape, planes: [&[u64]; 2], header: Header) -> [u64; 8] {
     let mut words = [0u64; 8];
-    for (w, parts) in planes.into_iter().enumerate() {
-        for (bit, part) in parts[..shape.entry_bits].iter().enumerate() {
-            let offset = bit * shape.plane_bits + w * 64;
-            // A plane's bits beyond its end are zero: what would lie beyond the cell is.
-            let (at, shift) = (offset / 64 % 8, offset % 64);
-            words[at] |= part << shift;
-            words[(at + 1) % 8] |= part >> 1 >> (63 - shift);
-        }
+    for bit in 0..shape.entry_bits {
+        flip(shape, &mut words, bit, planes.map(|planes| planes[bit]));
     }
-    words[shape.cell_words - 1] |= u64::from(header.seed) << 48 | u64::from(header.threshold) << 56;
+    header.put(shape, &mut words);
     words
 }
 
-/// The value of a name in a cell that begins at the first of `words` and has this seed.
-#[cfg(all(test, not(loom)))]
-pub(super) fn value(shape: Shape, words: &[u64; 8], name: byname_wire::Digest, seed: u8) -> u32 {
-    parities(shape, words, 0, super::shape::mask::<2>(shape, name, seed))
+/// Adds `plane`, which has no bits beyond a plane's end, to one plane of the cell that begins at the
+/// first of `words`.
+#[inline]
+pub(super) fn flip(shape: Shape, words: &mut [u64; 8], bit: usize, plane: [u64; 2]) {
+    for (w, part) in plane.into_iter().enumerate() {
+        let offset = bit * shape.plane_bits + w * 64;
+        // What would lie beyond the cell is zero.
+        let (at, shift) = (offset / 64 % 8, offset % 64);
+        words[at] ^= part << shift;
+        words[(at + 1) % 8] ^= part >> 1 >> (63 - shift);
+    }
 }
 
 /// The parity of each plane under a mask, for the cell that begins at word `first`.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use byname_wire::Digest;
 
-use super::cell::Header;
+use super::cell::{self, Header};
 use super::changes;
+use super::group::Groups;
 use super::publisher::Publisher;
 use super::query::{Level, Part};
 use super::shape::{ALL_RANKS, LEVELS, Place, Shape, place};
@@ -21,72 +22,6 @@ use crate::sync::Ordering;
 pub(super) struct Named {
     pub(super) name: Digest,
     pub(super) entry: u32,
-}
-
-/// The names of all cells of a part, each cell's together.
-///
-/// A cell never holds more names than its planes have bits, so that a fixed room for each wastes no
-/// more than the cells themselves do.
-pub(super) struct Groups {
-    room: usize,
-    names: Box<[Named]>,
-    counts: Box<[u8]>,
-}
-
-impl Groups {
-    fn new(cells: usize, room: usize) -> Self {
-        Groups { room, names: vec![Named::default(); cells * room].into(), counts: vec![0; cells].into() }
-    }
-
-    fn of(&self, cell: usize) -> &[Named] {
-        &self.names[cell * self.room..][..usize::from(self.counts[cell])]
-    }
-
-    /// False: there is no room.
-    fn push(&mut self, cell: usize, named: Named) -> bool {
-        let count = usize::from(self.counts[cell]);
-        if count == self.room {
-            return false;
-        }
-        self.names[cell * self.room + count] = named;
-        self.counts[cell] += 1;
-        true
-    }
-
-    fn position(&self, cell: usize, name: Digest) -> Option<usize> {
-        self.of(cell).iter().position(|&Named { name: other, .. }| other == name)
-    }
-
-    /// The entry before.
-    fn replace(&mut self, cell: usize, at: usize, named: Named) -> u32 {
-        std::mem::replace(&mut self.names[cell * self.room + at], named).entry
-    }
-
-    fn remove(&mut self, cell: usize, at: usize) {
-        self.counts[cell] -= 1;
-        let (first, last) = (cell * self.room, usize::from(self.counts[cell]));
-        self.names[first + at] = self.names[first + last];
-    }
-
-    /// Puts these names, which there is room for, in place of all.
-    fn replace_all(&mut self, cell: usize, names: &[Named]) {
-        self.names[cell * self.room..][..names.len()].copy_from_slice(names);
-        self.counts[cell] = names.len() as u8;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Named> {
-        (0..self.counts.len()).flat_map(|cell| self.of(cell).iter().copied())
-    }
-
-    /// Asks for the names of a cell.
-    fn prefetch(&self, cell: usize) {
-        let room = &self.names[cell * self.room..][..self.room];
-        room.iter().step_by(64 / size_of::<Named>()).for_each(prefetch::read);
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.names) + size_of_val(&*self.counts)
-    }
 }
 
 /// A part and the names in it.
@@ -126,7 +61,7 @@ impl PartWriter {
             next += cells;
             Level { first: (next - cells) as u32, cells: cells as u32 }
         });
-        let groups = Groups::new(cells.iter().sum(), shape.plane_bits);
+        let groups = Groups::new(cells.iter().sum(), shape);
         let mut writer = PartWriter {
             part: Part { lines: lines.clone(), levels },
             number,
@@ -140,43 +75,42 @@ impl PartWriter {
             let names = std::mem::take(&mut bumped);
             writer.build_level(solver, level, &names, &mut bumped);
         }
-        writer.len = writer.groups.counts.iter().map(|&count| usize::from(count)).sum();
+        writer.len = writer.groups.total();
         if bumped.is_empty() { Ok(writer) } else { Err(LastLevelFull) }
     }
 
     fn build_level(&mut self, solver: &mut Solver, level: usize, names: &[Named], bumped: &mut Vec<Named>) {
         let shape = solver.shape();
         let Level { first, cells } = self.part.levels[level];
-        let mut overflow = Vec::new();
-        for named in names {
-            let Place { cell, .. } = place(named.name, level, cells as usize);
-            let group = (first - self.part.levels[0].first) as usize + cell;
-            if !self.groups.push(group, *named) {
-                overflow.push((group, *named));
-            }
-        }
-        // Stable: of a name that comes twice the later one stays.
-        overflow.sort_by_key(|&(group, _)| group);
-        let mut overflow = overflow.as_slice();
-        for cell in first as usize..(first + cells) as usize {
-            let group = cell - self.part.levels[0].first as usize;
-            let more = overflow.iter().take_while(|&&(of, _)| of == group).count();
-            let (extra, rest) = overflow.split_at(more);
-            overflow = rest;
-            let names = self.groups.of(group);
-            let solved = if extra.is_empty() { solver.attempt(names, FRESH.seed, FRESH.threshold) } else { None };
-            let words = solved.unwrap_or_else(|| {
-                let mut names = self.groups.of(group).to_vec();
-                names.extend(extra.iter().map(|&(_, named)| named));
-                keep_last(&mut names);
-                self.settle(solver, level, group, FRESH, names, bumped)
-            });
+        let (sorted, ends) = by_cell(names, cells as usize, |named| place(named.name, level, cells as usize).cell);
+        let mut start = 0;
+        for (cell, end) in (first as usize..).zip(ends) {
+            let group = self.group(cell);
+            let names = &sorted[std::mem::replace(&mut start, end)..end];
+            let words = match solver.attempt(names, FRESH.seed, FRESH.threshold) {
+                Some(words) => {
+                    self.put(solver, level, group, names);
+                    words
+                }
+                None => {
+                    let mut names = names.to_vec();
+                    keep_last(&mut names);
+                    self.settle(solver, level, group, FRESH, names, bumped)
+                }
+            };
             let (line, words) = self.line_with(shape, cell, &words);
             // Nobody reads it yet.
             for (word, new) in self.part.lines[line].0.iter().zip(words) {
                 word.store(new, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Puts names into a group that were just solved for.
+    fn put(&mut self, solver: &Solver, level: usize, group: usize, names: &[Named]) {
+        let cells = self.part.levels[level].cells as usize;
+        let ranked = names.iter().map(|named| (place(named.name, level, cells).rank, named.name));
+        self.groups.replace_all(group, ranked, solver.duals());
     }
 
     /// Solves a cell that has had this header for these names, no two alike, bumping those of the
@@ -215,13 +149,12 @@ impl PartWriter {
                 None => most = names.len() - 1,
             }
         };
-        self.groups.replace_all(group, &names);
+        self.put(solver, level, group, &names);
         words
     }
 
-    /// The cell that holds, or would hold, a name: its level, its number among all cells of the
-    /// part's lines, and its header. `None`: the last level does not take it.
-    fn find(&self, shape: Shape, from: usize, name: Digest) -> Option<(usize, usize, Header)> {
+    /// The cell that holds, or would hold, a name. `None`: the last level does not take it.
+    fn find(&self, shape: Shape, from: usize, name: Digest) -> Option<Found> {
         (from..LEVELS).find_map(|level| {
             let Level { first, cells } = self.part.levels[level];
             let Place { cell, rank } = place(name, level, cells as usize);
@@ -229,7 +162,7 @@ impl PartWriter {
             let (line, word) = shape.line_of(cell);
             let last = &self.part.lines[line].0[word + shape.cell_words - 1];
             let header = Header::of(last.load(Ordering::Relaxed));
-            (rank < header.threshold).then_some((level, cell, header))
+            (rank < header.threshold).then(|| Found { level, cell, group: self.group(cell), rank, header })
         })
     }
 
@@ -262,35 +195,111 @@ impl PartWriter {
         named: Named,
     ) -> Result<Option<u32>, LastLevelFull> {
         let shape = solver.shape();
-        let (level, cell, header) = self.find(shape, level, named.name).ok_or(LastLevelFull)?;
-        let group = self.group(cell);
-        let at = self.groups.position(group, named.name);
-        let before = at.map(|at| self.groups.replace(group, at, named));
-        let fits = at.is_some() || self.groups.push(group, named);
-        let names = self.groups.of(group);
-        let solved = fits.then(|| solver.solve(names, header.seed, header.threshold)).flatten();
-        let words = match solved {
-            Some(words) => words,
-            None => {
-                let others = names[..names.len() - usize::from(fits)].to_vec();
-                let names = others.iter().copied().chain([named]).collect();
-                let mut bumped = Vec::new();
-                let words = self.settle(solver, level, group, header, names, &mut bumped);
-                for (i, named) in bumped.iter().enumerate() {
-                    if self.set_below(solver, publisher, level + 1, *named).is_err() {
-                        for &Named { name, .. } in &bumped[..i] {
-                            self.forget(shape, level + 1, name);
-                        }
-                        self.groups.replace_all(group, &others);
-                        return Err(LastLevelFull);
-                    }
-                }
-                words
-            }
+        let found = self.find(shape, level, named.name).ok_or(LastLevelFull)?;
+        let Found { cell, group, rank, .. } = found;
+        let known = self.groups.position(group, rank, named.name);
+        let Some(at) = known.or_else(|| self.add(solver, &found, named.name)) else {
+            self.crowd_out(solver, publisher, &found, named)?;
+            return Ok(None);
         };
-        let (line, words) = self.line_with(shape, cell, &words);
-        publisher.write(self, shape, line, &words);
-        Ok(before)
+        let mut words = self.cell_words(shape, cell);
+        let before = self.give_entry(solver, &mut words, &found, at, named);
+        self.write(publisher, shape, cell, &words);
+        Ok(known.map(|_| before))
+    }
+
+    /// Gives the name at a place of a group its entry, in the words of their cell; what it was before.
+    fn give_entry(&self, solver: &Solver, words: &mut [u64; 8], found: &Found, at: usize, named: Named) -> u32 {
+        let shape = solver.shape();
+        let before = solver.value(words, named.name, found.header.seed);
+        let dual = self.groups.dual(found.group, at);
+        for bit in (0..shape.entry_bits).filter(|bit| (before ^ named.entry) >> bit & 1 == 1) {
+            cell::flip(shape, words, bit, dual);
+        }
+        before
+    }
+
+    /// Takes a name into its cell's group, with a dual of its own; `None`: that has no room, or would
+    /// need another seed.
+    fn add(&mut self, solver: &Solver, found: &Found, name: Digest) -> Option<usize> {
+        let Found { group, rank, header, .. } = *found;
+        let names = self.groups.count(group);
+        let fits = !self.groups.is_full(group) && solver.extend(self.groups.duals_mut(group), names, name, header.seed);
+        fits.then(|| self.groups.push(group, rank, name))
+    }
+
+    /// Adds a name to a cell that must bump another for it, or be solved anew, or both.
+    fn crowd_out(
+        &mut self,
+        solver: &mut Solver,
+        publisher: &mut Publisher,
+        found: &Found,
+        named: Named,
+    ) -> Result<(), LastLevelFull> {
+        let Found { level, cell, group, header, .. } = *found;
+        let mut bumped = Vec::new();
+        let words = self.bump_highest(solver, found, named, &mut bumped).unwrap_or_else(|| {
+            let names = self.named(solver, cell).chain([named]).collect();
+            // With this seed it has failed.
+            let header = Header { seed: header.seed.wrapping_add(1), ..header };
+            self.settle(solver, level, group, header, names, &mut bumped)
+        });
+        for i in 0..bumped.len() {
+            if self.set_below(solver, publisher, level + 1, bumped[i]).is_err() {
+                for &Named { name, .. } in &bumped[..i] {
+                    self.forget(solver.shape(), level + 1, name);
+                }
+                // Readers have the cell of before: so shall its group be.
+                let added = named.name;
+                let others = self.named(solver, cell).chain(bumped).filter(|&Named { name, .. }| name != added);
+                let others: Vec<_> = others.collect();
+                let is_solved = solver.attempt(&others, header.seed, header.threshold).is_some();
+                assert!(is_solved, "it was, under the same seed");
+                self.put(solver, level, group, &others);
+                return Err(LastLevelFull);
+            }
+        }
+        self.write(publisher, solver.shape(), cell, &words);
+        Ok(())
+    }
+
+    /// Adds a name to a full cell, which bumps those of its highest rank: half of the time that leaves a
+    /// dual for it. `None`: not so, and nothing has changed.
+    fn bump_highest(
+        &mut self,
+        solver: &Solver,
+        found: &Found,
+        named: Named,
+        bumped: &mut Vec<Named>,
+    ) -> Option<[u64; 8]> {
+        let shape = solver.shape();
+        let Found { level, cell, group, rank, header } = *found;
+        if !self.groups.is_full(group) {
+            return None;
+        }
+        let mut words = self.cell_words(shape, cell);
+        let threshold = self.groups.ranks(group).max().unwrap_or(0).max(rank);
+        for at in (0..self.groups.count(group)).rev().filter(|&at| self.groups.rank(group, at) == threshold) {
+            let name = self.groups.name(group, at);
+            self.prefetch(shape, (level + 1).min(LEVELS - 1), name);
+            bumped.push(Named { name, entry: solver.value(&words, name, header.seed) });
+        }
+        for named in &*bumped {
+            self.forget(shape, level, named.name);
+        }
+        if rank == threshold {
+            bumped.push(named);
+        } else if let Some(at) = self.add(solver, found, named.name) {
+            self.give_entry(solver, &mut words, found, at, named);
+        } else {
+            // Their duals are where they were, behind those of the others.
+            for Named { name, .. } in bumped.drain(..).rev() {
+                self.groups.push(group, threshold, name);
+            }
+            return None;
+        }
+        Header { threshold, ..header }.put(shape, &mut words);
+        Some(words)
     }
 
     /// Forgets a name. Readers see nothing of it: its answer is arbitrary from now on.
@@ -300,23 +309,28 @@ impl PartWriter {
 
     /// Takes a name out of its cell's group; whether it was there.
     fn forget(&mut self, shape: Shape, from: usize, name: Digest) -> bool {
-        let Some((_, cell, _)) = self.find(shape, from, name) else { return false };
-        let group = self.group(cell);
-        let at = self.groups.position(group, name);
+        let Some(Found { group, rank, .. }) = self.find(shape, from, name) else { return false };
+        let at = self.groups.position(group, rank, name);
         at.inspect(|&at| self.groups.remove(group, at)).is_some()
     }
 
     pub(super) fn contains(&self, shape: Shape, name: Digest) -> bool {
-        let cell = self.find(shape, 0, name).map(|(_, cell, _)| self.group(cell));
-        cell.is_some_and(|group| self.groups.position(group, name).is_some())
+        self.find(shape, 0, name).is_some_and(|found| self.groups.position(found.group, found.rank, name).is_some())
     }
 
-    /// Asks for what a change of this name in this level reads.
+    /// Asks for what a change of this name in this level reads first.
     pub(super) fn prefetch(&self, shape: Shape, level: usize, name: Digest) {
         let Level { first, cells } = self.part.levels[level];
         let cell = first as usize + place(name, level, cells as usize).cell;
         prefetch::read(&self.part.lines[shape.line_of(cell).0]);
         self.groups.prefetch(self.group(cell));
+    }
+
+    /// Asks for what a change of this name reads then, when what it reads first is there.
+    pub(super) fn prefetch_found(&self, shape: Shape, name: Digest) {
+        if let Some(Found { group, rank, .. }) = self.find(shape, 0, name) {
+            self.groups.prefetch_name(group, rank);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -343,8 +357,18 @@ impl PartWriter {
         self.number.ilog2()
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = Named> {
-        self.groups.iter()
+    /// All names, with the entries that readers get.
+    pub(super) fn names(&self, solver: &Solver) -> impl Iterator<Item = Named> {
+        let cells = self.part.levels.iter().flat_map(|level| level.first..level.first + level.cells);
+        cells.flat_map(|cell| self.named(solver, cell as usize))
+    }
+
+    /// The names of a cell, with their entries.
+    fn named(&self, solver: &Solver, cell: usize) -> impl Iterator<Item = Named> {
+        let words = self.cell_words(solver.shape(), cell);
+        let seed = Header::of(words[solver.shape().cell_words - 1]).seed;
+        let names = self.groups.names(self.group(cell));
+        names.map(move |name| Named { name, entry: solver.value(&words, name, seed) })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -361,6 +385,15 @@ impl PartWriter {
         self.part.lines = lines.clone();
     }
 
+    /// The words of a cell, from the first.
+    fn cell_words(&self, shape: Shape, cell: usize) -> [u64; 8] {
+        let (line, first) = shape.line_of(cell);
+        let mut words = changes::words(&self.part.lines[line]);
+        words.rotate_left(first);
+        words[shape.cell_words..].fill(0);
+        words
+    }
+
     /// The line of a cell with the cell's words replaced.
     fn line_with(&self, shape: Shape, cell: usize, words: &[u64; 8]) -> (usize, [u64; 8]) {
         let (line, first) = shape.line_of(cell);
@@ -368,6 +401,38 @@ impl PartWriter {
         all[first..first + shape.cell_words].copy_from_slice(&words[..shape.cell_words]);
         (line, all)
     }
+
+    /// Writes a cell that readers read.
+    fn write(&self, publisher: &mut Publisher, shape: Shape, cell: usize, words: &[u64; 8]) {
+        let (line, words) = self.line_with(shape, cell, words);
+        publisher.write(self, shape, line, &words);
+    }
+}
+
+/// Where a name is, or would be.
+struct Found {
+    level: usize,
+    /// Its number among all cells of the part's lines.
+    cell: usize,
+    /// Its number among all groups.
+    group: usize,
+    rank: u8,
+    header: Header,
+}
+
+/// The names cell by cell, in order in each, and where those of each cell end.
+fn by_cell(names: &[Named], cells: usize, cell_of: impl Fn(&Named) -> usize) -> (Vec<Named>, Vec<usize>) {
+    let mut ends = vec![0; cells + 1];
+    names.iter().for_each(|named| ends[cell_of(named) + 1] += 1);
+    (1..ends.len()).for_each(|cell| ends[cell] += ends[cell - 1]);
+    let mut sorted = vec![Named::default(); names.len()];
+    for named in names {
+        let next = &mut ends[cell_of(named)];
+        sorted[*next] = *named;
+        *next += 1;
+    }
+    ends.pop();
+    (sorted, ends)
 }
 
 /// Of names that come twice the last stays.

@@ -54,6 +54,11 @@ impl Shape {
         Shape { entry_bits, plane_bits, cell_words, mask_bits: [mask as u64, (mask >> 64) as u64] }
     }
 
+    /// Words of a mask, and of a plane.
+    pub(super) fn mask_words(self) -> usize {
+        self.plane_bits.div_ceil(64)
+    }
+
     pub(super) fn cells_per_line(self) -> usize {
         8 / self.cell_words
     }

@@ -4,10 +4,14 @@
 //! name's mask. All planes share the masks, so that one elimination solves them all. A system is
 //! solved by Gauss-Jordan elimination without a search for pivots: a row's lowest bit left is in no
 //! other row's pivot, since all earlier pivots were eliminated from it; and what is added to the row
-//! later has higher bits only.
+//! later has higher bits only. Which rows were added up is noted, so that the solution is not only that
+//! of these entries: it is the inverse, from which that of others follows (`duals`).
+
+use byname_wire::Digest;
 
 use super::cell::{self, Header};
-use super::eliminate::eliminate;
+use super::duals::{Duals, extend};
+use super::eliminate::{Processor, Task};
 use super::part::Named;
 use super::shape::{ENTRY_BITS_MAX, PLANE_BITS_MAX, Shape, mask};
 use crate::instructions::Instructions;
@@ -17,16 +21,16 @@ pub(super) const LANES: usize = 8;
 /// As many words.
 pub(super) type Chunk = [u64; LANES];
 /// One word of each row of the largest system.
-type Column = [Chunk; PLANE_BITS_MAX.div_ceil(LANES)];
+pub(super) type Column = [Chunk; PLANE_BITS_MAX.div_ceil(LANES)];
 /// One word of each plane.
 type Planes = [Chunk; ENTRY_BITS_MAX as usize / LANES];
 
 /// What elimination does most.
 pub(super) trait Vectors {
-    /// Adds the row `row`, whose value is `value`, to those of eight that have its pivot.
-    fn add<const W: usize>(rows: [&mut Chunk; W], values: &mut Chunk, row: [u64; W], pivot: [u64; W], value: u64);
-    /// Sets a bit in those of eight planes whose bit in `select` is set.
-    fn set(planes: &mut Chunk, bit: u64, select: u8);
+    /// Adds the row `row`, the sum of the rows `sum`, to those of eight that have its pivot.
+    fn add<const W: usize>(rows: [&mut Chunk; W], sums: [&mut Chunk; W], row: [u64; W], sum: [u64; W], pivot: [u64; W]);
+    /// Flips `bits` of those of eight planes whose bit in `select` is set.
+    fn flip(planes: &mut Chunk, bits: u64, select: u8);
     /// As [`System::reduce`].
     #[inline(always)]
     fn reduce<const W: usize>(system: &mut System) -> bool
@@ -42,22 +46,27 @@ pub(super) struct Portable;
 
 impl Vectors for Portable {
     #[inline(always)]
-    fn add<const W: usize>(rows: [&mut Chunk; W], values: &mut Chunk, row: [u64; W], pivot: [u64; W], value: u64) {
+    fn add<const W: usize>(
+        rows: [&mut Chunk; W],
+        sums: [&mut Chunk; W],
+        row: [u64; W],
+        sum: [u64; W],
+        pivot: [u64; W],
+    ) {
         let mut select = Chunk::default();
         for (words, pivot) in rows.iter().zip(pivot) {
             select.iter_mut().zip(words.iter()).for_each(|(select, word)| *select |= word & pivot);
         }
         let select = select.map(|bit| if bit == 0 { 0 } else { u64::MAX });
-        for (words, row) in rows.into_iter().zip(row) {
-            words.iter_mut().zip(select).for_each(|(word, select)| *word ^= row & select);
+        for (words, added) in rows.into_iter().zip(row).chain(sums.into_iter().zip(sum)) {
+            words.iter_mut().zip(select).for_each(|(word, select)| *word ^= added & select);
         }
-        values.iter_mut().zip(select).for_each(|(word, select)| *word ^= value & select);
     }
 
     #[inline(always)]
-    fn set(planes: &mut Chunk, bit: u64, select: u8) {
+    fn flip(planes: &mut Chunk, bits: u64, select: u8) {
         for (lane, plane) in planes.iter_mut().enumerate() {
-            *plane |= bit & u64::from(select >> lane & 1).wrapping_neg();
+            *plane ^= bits & u64::from(select >> lane & 1).wrapping_neg();
         }
     }
 }
@@ -66,12 +75,14 @@ impl Vectors for Portable {
 /// seven seeds work, with fewer more.
 const SEEDS: u32 = 256;
 
-/// An equation for each name.
+/// A row for each name.
+#[derive(Default)]
 pub(super) struct System {
     pub(super) names: usize,
     /// By word of the masks. Boxed, as the next: too much for the small stacks of loom's models.
     pub(super) rows: Box<[Column; 2]>,
-    pub(super) values: Box<Column>,
+    /// Which of the masks each row is the sum of, by 64 of them.
+    pub(super) sums: Box<[Column; 2]>,
 }
 
 impl System {
@@ -80,24 +91,26 @@ impl System {
         self.names = names.len();
         let whole = names.len().next_multiple_of(LANES);
         let mut rows = self.rows.each_mut().map(|rows| &mut rows.as_flattened_mut()[..whole]);
-        let values = &mut self.values.as_flattened_mut()[..whole];
         for (i, named) in names.iter().enumerate() {
             for (rows, word) in rows.iter_mut().zip(mask::<W>(shape, named.name, seed)) {
                 rows[i] = word;
             }
-            values[i] = u64::from(named.entry);
         }
         // What the last names leave of their chunk: rows without effect.
         rows.into_iter().for_each(|rows| rows[names.len()..].fill(0));
-        values[names.len()..].fill(0);
+        for (word, sums) in self.sums[..W].iter_mut().enumerate() {
+            let sums = &mut sums.as_flattened_mut()[..whole];
+            sums.fill(0);
+            sums.iter_mut().skip(64 * word).take(64).enumerate().for_each(|(i, sum)| *sum = 1 << i);
+        }
     }
 
-    fn row<const W: usize>(&self, i: usize) -> [u64; W] {
+    pub(super) fn row<const W: usize>(&self, i: usize) -> [u64; W] {
         std::array::from_fn(|w| self.rows[w].as_flattened()[i])
     }
 
-    fn value(&self, i: usize) -> u64 {
-        self.values.as_flattened()[i]
+    pub(super) fn sum<const W: usize>(&self, i: usize) -> [u64; W] {
+        std::array::from_fn(|w| self.sums[w].as_flattened()[i])
     }
 
     /// Brings the masks to a form in which each row's lowest bit, its pivot, is in no other row.
@@ -106,16 +119,18 @@ impl System {
     pub(super) fn reduce<const W: usize, V: Vectors>(&mut self) -> bool {
         let chunks = self.names.div_ceil(LANES);
         for i in 0..self.names {
-            let (row, value) = (self.row::<W>(i), self.value(i));
+            let (row, sum) = (self.row::<W>(i), self.sum::<W>(i));
             let Some(pivot) = lowest_bit(row) else { return false };
             for chunk in 0..chunks {
-                let mut rows = self.rows.iter_mut();
-                let rows = std::array::from_fn(|_| &mut rows.next().expect("W is 1 or 2")[chunk]);
-                V::add::<W>(rows, &mut self.values[chunk], row, pivot, value);
+                let mut all = self.rows.iter_mut();
+                let rows = std::array::from_fn(|_| &mut all.next().expect("W is 1 or 2")[chunk]);
+                let mut all = self.sums.iter_mut();
+                let sums = std::array::from_fn(|_| &mut all.next().expect("W is 1 or 2")[chunk]);
+                V::add::<W>(rows, sums, row, sum, pivot);
             }
             // It was added to itself.
             self.rows.iter_mut().zip(row).for_each(|(rows, row)| rows.as_flattened_mut()[i] = row);
-            self.values.as_flattened_mut()[i] = value;
+            self.sums.iter_mut().zip(sum).for_each(|(sums, sum)| sums.as_flattened_mut()[i] = sum);
         }
         true
     }
@@ -124,16 +139,22 @@ impl System {
 /// Solves systems, one after another in the same memory.
 pub(super) struct Solver {
     shape: Shape,
-    instructions: Instructions,
+    processor: Processor,
+    work: Work,
+}
+
+/// What a solution takes.
+#[derive(Default)]
+struct Work {
     system: System,
+    duals: Duals,
     /// What the system was solved to, by word of the planes.
     planes: [Planes; 2],
 }
 
 impl Solver {
     pub(super) fn new(shape: Shape, instructions: Instructions) -> Self {
-        let system = System { names: 0, rows: Box::default(), values: Box::default() };
-        Solver { shape, instructions, system, planes: Default::default() }
+        Solver { shape, processor: Processor::with(instructions), work: Work::default() }
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -148,46 +169,111 @@ impl Solver {
 
     /// The words of a cell with this seed, if it works.
     pub(super) fn attempt(&mut self, names: &[Named], seed: u8, threshold: u8) -> Option<[u64; 8]> {
-        if names.len() > self.shape.plane_bits {
+        let Solver { shape, processor, ref mut work } = *self;
+        if names.len() > shape.plane_bits {
             return None;
         }
-        let solved = match self.shape.plane_bits {
-            ..=64 => eliminate::<1>(self, self.instructions, names, seed),
-            _ => eliminate::<2>(self, self.instructions, names, seed),
+        let solved = match shape.mask_words() {
+            1 => processor.run(Eliminate::<1> { work, shape, names, seed }),
+            _ => processor.run(Eliminate::<2> { work, shape, names, seed }),
         };
         solved.then(|| {
-            cell::pack(
-                self.shape,
-                self.planes.each_ref().map(|planes| planes.as_flattened()),
-                Header { seed, threshold },
-            )
+            let planes = work.planes.each_ref().map(|planes| planes.as_flattened());
+            cell::pack(shape, planes, Header { seed, threshold })
         })
     }
 
-    /// Solves for the planes: unknowns that are no row's pivot are zero. False: there is no solution.
+    /// Those of the names of the last attempt that worked.
+    pub(super) fn duals(&self) -> &Duals {
+        &self.work.duals
+    }
+
+    /// The value of a name in a cell that begins at the first of `words` and has this seed.
+    pub(super) fn value(&self, words: &[u64; 8], name: Digest, seed: u8) -> u32 {
+        let shape = self.shape;
+        match shape.mask_words() {
+            1 => self.processor.run(ValueOf::<1> { shape, words, name, seed }),
+            _ => self.processor.run(ValueOf::<2> { shape, words, name, seed }),
+        }
+    }
+
+    /// Gives one more name a dual beside those of `names` others; false: there is none.
+    pub(super) fn extend(&self, duals: &mut [u64], names: usize, name: Digest, seed: u8) -> bool {
+        let shape = self.shape;
+        match shape.mask_words() {
+            1 => self.processor.run(Extend { duals, names, mask: mask::<1>(shape, name, seed) }),
+            _ => self.processor.run(Extend { duals, names, mask: mask::<2>(shape, name, seed) }),
+        }
+    }
+}
+
+/// Solves for the duals and the planes. False: there is no solution.
+struct Eliminate<'a, const W: usize> {
+    work: &'a mut Work,
+    shape: Shape,
+    names: &'a [Named],
+    seed: u8,
+}
+
+impl<const W: usize> Task for Eliminate<'_, W> {
+    type Output = bool;
+
     #[inline(always)]
-    pub(super) fn eliminate<const W: usize, V: Vectors>(&mut self, names: &[Named], seed: u8) -> bool {
-        self.system.fill::<W>(self.shape, names, seed);
-        if !V::reduce::<W>(&mut self.system) {
+    fn run<V: Vectors>(self) -> bool {
+        let Eliminate { work: Work { system, duals, planes }, shape, names, seed } = self;
+        system.fill::<W>(shape, names, seed);
+        if !V::reduce::<W>(system) {
             return false;
         }
-        self.planes = Default::default();
-        for eight in 0..self.shape.entry_bits.div_ceil(LANES) {
-            let mut planes = [Chunk::default(); W];
-            for i in 0..names.len() {
-                let select = (self.system.value(i) >> (8 * eight)) as u8;
-                let pivot = lowest_bit(self.system.row::<W>(i)).unwrap_or([0; W]);
-                planes.iter_mut().zip(pivot).for_each(|(planes, bit)| V::set(planes, bit, select));
+        duals.take::<W>(system, shape.plane_bits);
+        for eight in 0..shape.entry_bits.div_ceil(LANES) {
+            let mut sums = [Chunk::default(); W];
+            for (i, named) in names.iter().enumerate() {
+                let select = (named.entry >> (8 * eight)) as u8;
+                sums.iter_mut().zip(duals.of::<W>(i)).for_each(|(sums, dual)| V::flip(sums, dual, select));
             }
-            self.planes.iter_mut().zip(planes).for_each(|(all, planes)| all[eight] = planes);
+            planes.iter_mut().zip(sums).for_each(|(planes, sums)| planes[eight] = sums);
         }
         true
     }
 }
 
+/// As [`cell::parities`].
+struct ValueOf<'a, const W: usize> {
+    shape: Shape,
+    words: &'a [u64; 8],
+    name: Digest,
+    seed: u8,
+}
+
+impl<const W: usize> Task for ValueOf<'_, W> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> u32 {
+        cell::parities(self.shape, self.words, 0, mask::<W>(self.shape, self.name, self.seed))
+    }
+}
+
+/// As [`extend`].
+struct Extend<'a, const W: usize> {
+    duals: &'a mut [u64],
+    names: usize,
+    mask: [u64; W],
+}
+
+impl<const W: usize> Task for Extend<'_, W> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> bool {
+        extend(self.duals, self.names, self.mask)
+    }
+}
+
 /// The lowest bit set, alone.
 #[inline(always)]
-fn lowest_bit<const W: usize>(row: [u64; W]) -> Option<[u64; W]> {
+pub(super) fn lowest_bit<const W: usize>(row: [u64; W]) -> Option<[u64; W]> {
     let mut pivot = [0; W];
     let at = row.iter().position(|&word| word != 0)?;
     pivot[at] = row[at] & row[at].wrapping_neg();
@@ -218,7 +304,7 @@ mod tests {
                 let header = cell::header(shape, &words);
                 assert_eq!(header.threshold, 17);
                 for Named { name, entry } in names {
-                    assert_eq!(cell::value(shape, &words, name, header.seed), entry, "{bits} bits, {count} names");
+                    assert_eq!(solver.value(&words, name, header.seed), entry, "{bits} bits, {count} names");
                 }
             }
         }

@@ -33,8 +33,8 @@ const GROWTH: usize = 12;
 const BATCH_MANY: usize = 64;
 /// Changes for each cell of a part above which it is made anew: as much work as two changes for each.
 const MANY_PER_CELL: usize = 2;
-/// Changes whose memory is asked for ahead.
-const AHEAD: usize = 2;
+/// How many changes ahead memory is asked for: what a change reads first, and what it reads then.
+const AHEAD: [usize; 2] = [12, 5];
 /// Lines that lie apart from the common ones, in percent of all, before they are brought together.
 const APART: usize = 12;
 
@@ -274,7 +274,7 @@ impl Table {
     /// Sets all names that are to be set, in order, and notes how to undo it.
     fn set_all(&mut self, changes: &[&Change<Digest>], undo: &mut Vec<Done>) -> Result<(), BuildError> {
         for (i, change) in changes.iter().enumerate() {
-            self.prefetch(changes.get(i + AHEAD));
+            self.prefetch(AHEAD.map(|ahead| changes.get(i + ahead)));
             if let Change::Set(name, entry) = change {
                 self.set(Named { name: *name, entry: entry.0 }, undo)?;
             }
@@ -292,7 +292,7 @@ impl Table {
                 self.make_if_due(number, undo);
             }
             Err(LastLevelFull) => {
-                let names = part.names().chain([named]).collect();
+                let names = part.names(&self.maker.solver).chain([named]).collect();
                 let mut made = Vec::new();
                 self.maker.make(number, names, GROWTH, &mut made)?;
                 undo.push(Done::Replaced(Box::new(self.replace(number, made))));
@@ -309,7 +309,7 @@ impl Table {
         }
         let mut set_later = HashSet::new();
         for (i, change) in changes.iter().enumerate().rev() {
-            self.prefetch(i.checked_sub(AHEAD).and_then(|ahead| changes.get(ahead)));
+            self.prefetch(AHEAD.map(|ahead| changes.get(i.checked_sub(ahead)?)));
             match change {
                 Change::Set(name, _) => drop(set_later.insert(*name)),
                 Change::Remove(name) if set_later.contains(name) => {}
@@ -331,9 +331,14 @@ impl Table {
         part.number
     }
 
-    fn prefetch(&self, change: Option<&&Change<Digest>>) {
-        if let Some(Change::Set(name, _) | Change::Remove(name)) = change {
-            self.parts[self.part(*name)].prefetch(self.maker.shape, 0, *name);
+    /// Asks for what two changes to come read first, and then.
+    fn prefetch(&self, [first, then]: [Option<&&Change<Digest>>; 2]) {
+        let shape = self.maker.shape;
+        if let Some(Change::Set(name, _) | Change::Remove(name)) = first {
+            self.parts[self.part(*name)].prefetch(shape, 0, *name);
+        }
+        if let Some(Change::Set(name, _) | Change::Remove(name)) = then {
+            self.parts[self.part(*name)].prefetch_found(shape, *name);
         }
     }
 
@@ -364,7 +369,8 @@ impl Table {
             return;
         }
         let mut made = Vec::new();
-        match self.maker.make(number, self.parts[at].names().collect(), GROWTH, &mut made) {
+        let names = self.parts[at].names(&self.maker.solver).collect();
+        match self.maker.make(number, names, GROWTH, &mut made) {
             Ok(()) => undo.push(Done::Replaced(Box::new(self.replace(number, made)))),
             Err(_) => self.parts[at].put_off(),
         }
@@ -378,7 +384,7 @@ impl Table {
             last.insert(*name, i);
         }
         let part = &self.parts[self.part_numbered(number).start];
-        let kept = part.names().filter(|&Named { name, .. }| !last.contains_key(&name));
+        let kept = part.names(&self.maker.solver).filter(|&Named { name, .. }| !last.contains_key(&name));
         let set = changes.iter().enumerate().filter_map(|(i, change)| match change {
             Change::Set(name, entry) if last[name] == i => Some(Named { name: *name, entry: entry.0 }),
             _ => None,

@@ -1,0 +1,246 @@
+//! The writer's side of cells: their names, and what changes the entry of one and of no other.
+
+use std::ops::Range;
+
+use byname_wire::Digest;
+
+use super::duals::Duals;
+use super::shape::Shape;
+use crate::prefetch;
+
+const LINE_WORDS: usize = 8;
+
+/// The names of all cells of a part: a group for each, in cache lines of its own, one behind another.
+///
+/// ```text
+/// ranks     an octet for each name; the last octet has how many names there are
+/// digests   two words for each name
+/// duals     by word of the masks, then by name; those of no name behind (see `duals`)
+/// ```
+///
+/// A cell never holds more names than its planes have bits, so that a fixed room for each wastes no
+/// more than the cells themselves do. What a name's entry is stands in the cell alone.
+pub(super) struct Groups {
+    room: usize,
+    rank_words: usize,
+    dual_words: usize,
+    mask_words: usize,
+    group_words: usize,
+    words: Box<[u64]>,
+    /// Of the words, the first that begins a cache line.
+    first: usize,
+}
+
+impl Groups {
+    /// Groups without names, whose duals are still to be set.
+    pub(super) fn new(cells: usize, shape: Shape) -> Self {
+        let (room, mask_words) = (shape.plane_bits, shape.mask_words());
+        // Behind the ranks there is an octet more.
+        let rank_words = (room + 1).div_ceil(8).next_multiple_of(LINE_WORDS);
+        let dual_words = room.next_multiple_of(LINE_WORDS);
+        let group_words = (rank_words + 2 * room).next_multiple_of(LINE_WORDS) + mask_words * dual_words;
+        let words = vec![0u64; cells * group_words + LINE_WORDS].into_boxed_slice();
+        let first = words.as_ptr().align_offset(size_of::<u64>() * LINE_WORDS) % LINE_WORDS;
+        Groups { room, rank_words, dual_words, mask_words, group_words, words, first }
+    }
+
+    /// Number of groups.
+    fn len(&self) -> usize {
+        (self.words.len() - LINE_WORDS) / self.group_words
+    }
+
+    fn all_of(&self, group: usize) -> Range<usize> {
+        let first = self.first + group * self.group_words;
+        first..first + self.group_words
+    }
+
+    /// Names of a group.
+    pub(super) fn count(&self, group: usize) -> usize {
+        (self.words[self.all_of(group).start + self.rank_words - 1] >> 56) as usize
+    }
+
+    fn set_count(&mut self, group: usize, count: usize) {
+        let last = &mut self.words[self.first + group * self.group_words + self.rank_words - 1];
+        *last = *last << 8 >> 8 | (count as u64) << 56;
+    }
+
+    pub(super) fn rank(&self, group: usize, at: usize) -> u8 {
+        (self.words[self.all_of(group).start + at / 8] >> (at % 8 * 8)) as u8
+    }
+
+    pub(super) fn ranks(&self, group: usize) -> impl Iterator<Item = u8> {
+        (0..self.count(group)).map(move |at| self.rank(group, at))
+    }
+
+    fn set_name(&mut self, group: usize, at: usize, rank: u8, name: Digest) {
+        let first = self.all_of(group).start;
+        let (ranks, shift) = (&mut self.words[first + at / 8], at % 8 * 8);
+        *ranks = *ranks & !(0xff << shift) | u64::from(rank) << shift;
+        let digest = first + self.rank_words + 2 * at;
+        self.words[digest..digest + 2].copy_from_slice(&[name.hash, name.check]);
+    }
+
+    pub(super) fn name(&self, group: usize, at: usize) -> Digest {
+        let digest = self.all_of(group).start + self.rank_words + 2 * at;
+        Digest { hash: self.words[digest], check: self.words[digest + 1] }
+    }
+
+    /// The names of a group.
+    pub(super) fn names(&self, group: usize) -> impl Iterator<Item = Digest> {
+        (0..self.count(group)).map(move |at| self.name(group, at))
+    }
+
+    fn duals_of(&self, group: usize) -> Range<usize> {
+        let end = self.all_of(group).end;
+        end - self.mask_words * self.dual_words..end
+    }
+
+    /// The duals of a group, by word of the masks, for as many names as there may be.
+    pub(super) fn duals_mut(&mut self, group: usize) -> &mut [u64] {
+        let duals = self.duals_of(group);
+        &mut self.words[duals]
+    }
+
+    /// The dual of a name.
+    pub(super) fn dual(&self, group: usize, at: usize) -> [u64; 2] {
+        let duals = &self.words[self.duals_of(group)];
+        std::array::from_fn(|word| if word < self.mask_words { duals[word * self.dual_words + at] } else { 0 })
+    }
+
+    /// Where names of a rank are in a group.
+    fn of_rank(&self, group: usize, rank: u8) -> impl Iterator<Item = usize> {
+        const LOW: u64 = u64::MAX / 0xff * 0x7f;
+        let first = self.all_of(group).start;
+        let count = self.count(group);
+        let others = (0..).zip(&self.words[first..first + self.rank_words]);
+        others.flat_map(move |(word, ranks)| {
+            // The top bit of each octet that is equal.
+            let unlike = ranks ^ (u64::from(rank) * (u64::MAX / 0xff));
+            let mut alike = !(((unlike & LOW) + LOW) | unlike | LOW);
+            std::iter::from_fn(move || {
+                let octet = alike.trailing_zeros() as usize / 8;
+                alike &= alike.wrapping_sub(1);
+                (octet < 8).then_some(word * 8 + octet)
+            })
+            .filter(move |&at| at < count)
+        })
+    }
+
+    /// Where a name of this rank is in a group.
+    pub(super) fn position(&self, group: usize, rank: u8, name: Digest) -> Option<usize> {
+        self.of_rank(group, rank).find(|&at| self.name(group, at) == name)
+    }
+
+    pub(super) fn is_full(&self, group: usize) -> bool {
+        self.count(group) == self.room
+    }
+
+    /// Adds a name whose dual stands behind those of all others already; where it is.
+    pub(super) fn push(&mut self, group: usize, rank: u8, name: Digest) -> usize {
+        let count = self.count(group);
+        self.set_name(group, count, rank, name);
+        self.set_count(group, count + 1);
+        count
+    }
+
+    /// Forgets a name; the last takes its place. Its dual becomes one of no name.
+    pub(super) fn remove(&mut self, group: usize, at: usize) {
+        let last = self.count(group) - 1;
+        let (rank, name) = (self.rank(group, last), self.name(group, last));
+        self.set_name(group, at, rank, name);
+        let (dual_words, duals) = (self.dual_words, self.duals_mut(group));
+        duals.chunks_mut(dual_words).for_each(|word| word.swap(at, last));
+        self.set_count(group, last);
+    }
+
+    /// Puts these names, which there is room for, in place of all.
+    pub(super) fn replace_all(
+        &mut self,
+        group: usize,
+        names: impl ExactSizeIterator<Item = (u8, Digest)>,
+        duals: &Duals,
+    ) {
+        self.set_count(group, names.len());
+        names.enumerate().for_each(|(at, (rank, name))| self.set_name(group, at, rank, name));
+        let dual_words = self.dual_words;
+        for (kept, new) in self.duals_mut(group).chunks_mut(dual_words).zip(duals.columns()) {
+            kept.copy_from_slice(&new[..dual_words]);
+        }
+    }
+
+    /// Names of all groups.
+    pub(super) fn total(&self) -> usize {
+        (0..self.len()).map(|group| self.count(group)).sum()
+    }
+
+    /// Asks for the ranks of a group.
+    pub(super) fn prefetch(&self, group: usize) {
+        let first = self.all_of(group).start;
+        self.words[first..first + self.rank_words].chunks(LINE_WORDS).for_each(|line| prefetch::read(&line[0]));
+    }
+
+    /// Asks for what a change of a name of this rank reads of a group whose ranks are there.
+    pub(super) fn prefetch_name(&self, group: usize, rank: u8) {
+        let first = self.all_of(group).start + self.rank_words;
+        let duals = self.duals_of(group);
+        let mut known = false;
+        for at in self.of_rank(group, rank) {
+            known = true;
+            prefetch::read(&self.words[first + 2 * at]);
+            let words = self.words[duals.clone()].chunks(self.dual_words);
+            words.for_each(|word| prefetch::read(&word[at]));
+        }
+        if !known {
+            // It will be added, to all duals.
+            self.words[duals].chunks(LINE_WORDS).for_each(|line| prefetch::read(&line[0]));
+            prefetch::read(&self.words[first + 2 * self.count(group).min(self.room - 1)]);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn name(i: usize) -> Digest {
+        Digest { hash: i as u64, check: !(i as u64) }
+    }
+
+    #[test]
+    fn names_are_found_by_rank_and_digest_wherever_others_go() {
+        for entry_bits in [1, 4, 7, 8, 32] {
+            let shape = Shape::new(entry_bits);
+            let mut groups = Groups::new(3, shape);
+            // Some ranks come often.
+            let rank = |i: usize| (i * i % 7 * 37) as u8;
+            for group in 0..3 {
+                (0..shape.plane_bits).for_each(|i| assert_eq!(groups.push(group, rank(i), name(i)), i));
+                assert!(groups.is_full(group));
+            }
+            assert_eq!(groups.total(), 3 * shape.plane_bits);
+            for i in (0..shape.plane_bits).step_by(2) {
+                let at = groups.position(1, rank(i), name(i)).expect("it is there");
+                groups.remove(1, at);
+            }
+            for i in 0..shape.plane_bits {
+                assert_eq!(groups.position(1, rank(i), name(i)).is_some(), i % 2 == 1, "{entry_bits} bits, {i}");
+                assert_eq!(groups.position(1, rank(i) ^ 1, name(i)), None);
+                assert_eq!(groups.position(0, rank(i), name(i)), Some(i));
+            }
+            assert_eq!(groups.names(1).count(), shape.plane_bits / 2);
+            assert_eq!(groups.count(2), shape.plane_bits);
+        }
+    }
+
+    #[test]
+    fn groups_begin_with_cache_lines() {
+        let groups = Groups::new(5, Shape::new(8));
+        assert_eq!(groups.words[groups.first..].as_ptr() as usize % 64, 0);
+        assert_eq!(groups.group_words % LINE_WORDS, 0);
+        assert_eq!(groups.len(), 5);
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use byname_wire::Digest;
 
+use super::batch::{Before, Undo};
 use super::graph::{EDGES_MAX, Flip, Graph, NoGraph};
 use super::network::{AHEAD, NamesOfPart, Network};
 use super::place::Width;
@@ -148,7 +149,7 @@ impl Network {
         Ok(())
     }
 
-    /// Asks for what changes of these names will read.
+    /// Asks for what changes of these names will read: as far as their trees are walked mostly.
     pub(super) fn prefetch(&self, names: impl Iterator<Item = Digest>) {
         let mut asked = [(0, [0; 2]); AHEAD];
         let mut len = 0;
@@ -160,13 +161,13 @@ impl Network {
             *asked = (part, ends);
             len += 1;
         }
-        for &(part, ends) in &asked[..len] {
-            self.parts[part as usize].graph.prefetch_edges(ends);
-        }
+        let asked = &asked[..len];
+        asked.iter().for_each(|&(part, ends)| self.parts[part as usize].graph.prefetch_edges(ends));
+        asked.iter().for_each(|&(part, ends)| self.parts[part as usize].graph.prefetch_beyond(ends));
     }
 
     /// Adds a name, or replaces its entries; one for each table. If that fails, nothing changes.
-    pub(super) fn set(&mut self, name: Digest, entries: &[EntryId]) -> Result<(), BuildError> {
+    pub(super) fn set(&mut self, name: Digest, entries: &[EntryId], undo: &mut Undo) -> Result<(), BuildError> {
         let number = self.part_of(name);
         let NamesOfPart { graph, depth } = &mut self.parts[number as usize];
         let ends = graph.ends(name);
@@ -178,7 +179,7 @@ impl Network {
                 let is_to_split = names > self.options.names_of_part_max() && *depth < self.depth_limit;
                 if graph.load_percent() >= LOAD_PERCENT_MAX || is_to_split || names > EDGES_MAX {
                     let lines = lines_for(self.width, names * GROWTH_PERCENT / 100);
-                    self.rebuild(number, Some((name, entries)), lines)?;
+                    undo.made(self.rebuild(number, Some((name, entries)), lines)?);
                     self.names += 1;
                     return Ok(());
                 }
@@ -187,15 +188,14 @@ impl Network {
         };
         let Flip::Vertices(vertices) = flip else {
             let lines = graph.shape().lines;
-            self.rebuild(number, Some((name, entries)), lines)?;
+            undo.made(self.rebuild(number, Some((name, entries)), lines)?);
             self.names += usize::from(found.is_none());
             return Ok(());
         };
-        for (table, entry) in self.tables.iter_mut().zip(entries) {
-            let delta = table.entry(number, ends) ^ entry.0;
-            if delta != 0 {
-                table.flip(number, vertices, delta);
-            }
+        let deltas = self.tables.iter().zip(entries).map(|(table, entry)| table.entry(number, ends) ^ entry.0);
+        undo.flipped(number, vertices, deltas, found.is_none().then_some(name));
+        for (table, &delta) in self.tables.iter_mut().zip(undo.last_deltas(entries.len())) {
+            table.flip(number, vertices, delta);
         }
         if found.is_none() {
             graph.add(name, ends);
@@ -205,7 +205,13 @@ impl Network {
     }
 
     /// Replaces a name's entry in one table. If that fails, nothing changes.
-    pub(super) fn alter(&mut self, name: Digest, table: usize, entry: EntryId) -> Result<(), BuildError> {
+    pub(super) fn alter(
+        &mut self,
+        name: Digest,
+        table: usize,
+        entry: EntryId,
+        undo: &mut Undo,
+    ) -> Result<(), BuildError> {
         let part = self.part_of(name);
         let graph = &self.parts[part as usize].graph;
         let ends = graph.ends(name);
@@ -214,7 +220,7 @@ impl Network {
         }
         let mut entries: Vec<_> = self.tables.iter().map(|table| EntryId(table.entry(part, ends))).collect();
         entries[table] = entry;
-        self.set(name, &entries)
+        self.set(name, &entries, undo)
     }
 
     /// Removes a name.
@@ -240,9 +246,9 @@ impl Network {
         }
     }
 
-    /// Makes a part anew, with one more name, or other entries for one. If that fails, nothing
-    /// changes.
-    fn rebuild(&mut self, number: u32, set: Option<(Digest, &[EntryId])>, lines: u32) -> Result<(), BuildError> {
+    /// Makes a part anew, with one more name, or other entries for one; what it was before. If that
+    /// fails, nothing changes.
+    fn rebuild(&mut self, number: u32, set: Option<(Digest, &[EntryId])>, lines: u32) -> Result<Before, BuildError> {
         let NamesOfPart { graph, depth } = &self.parts[number as usize];
         let mut names: Vec<_> = graph.names().collect();
         let mut entries: Vec<_> = self.tables.iter().map(|table| table.entries(number, graph)).collect();
@@ -259,19 +265,25 @@ impl Network {
         let prefix = names.first().map_or(0, |&name| index(name, depth));
         self.make(prefix, depth, Names { names, entries }, lines, &mut made)?;
         let is_split = made.len() > 1;
+        let parts = self.parts.len();
+        let mut before = None;
         for (at, Made { prefix, depth, graph, values }) in made.into_iter().enumerate() {
             let number = if at == 0 { number } else { self.parts.len() as u32 };
             if is_split {
                 self.direct(prefix, depth, number);
             }
-            self.tables.iter_mut().zip(values).for_each(|(table, part)| table.set_part(number, part));
+            let old = self.tables.iter_mut().zip(values).filter_map(|(table, part)| table.set_part(number, part));
+            let values = old.collect();
             let part = NamesOfPart { graph, depth };
             match self.parts.get_mut(number as usize) {
-                Some(place) => *place = part,
+                Some(place) => {
+                    let part = std::mem::replace(place, part);
+                    before = Some(Before { number, part, values, parts, names: self.names });
+                }
                 None => self.parts.push(part),
             }
         }
-        Ok(())
+        Ok(before.expect("the first takes the old one's place"))
     }
 
     /// Builds a part with these names, or several if they are too many for one.
@@ -303,7 +315,7 @@ impl Network {
     }
 
     /// Lets the directory give names that begin so to this part.
-    fn direct(&mut self, prefix: usize, depth: u32, number: u32) {
+    pub(super) fn direct(&mut self, prefix: usize, depth: u32, number: u32) {
         while self.directory_bits() < depth {
             self.directory = self.directory.iter().flat_map(|&part| [part; 2]).collect();
         }

@@ -119,6 +119,19 @@ impl Graph {
         }
     }
 
+    /// Asks for what lies behind the first edges at a name's vertices, which are there: the next ones,
+    /// and those at their other ends.
+    pub(super) fn prefetch_beyond(&self, ends: [u32; 2]) {
+        for (side, end) in ends.into_iter().enumerate() {
+            let Some(edge) = self.edges.get(usize::from(self.heads[end as usize])) else { continue };
+            let other = self.ends(edge.name())[1 - side];
+            prefetch::read(&self.heads[other as usize]);
+            if let Some(next) = self.edges.get(usize::from(edge.next[side])) {
+                prefetch::read(next);
+            }
+        }
+    }
+
     /// The number of a name.
     pub(super) fn find(&self, name: Digest, ends: [u32; 2]) -> Option<u16> {
         let mut at = self.heads[ends[0] as usize];
@@ -159,6 +172,14 @@ impl Graph {
             self.redirect(1, ends[1], last, at);
         }
         self.edges.swap_remove(usize::from(at));
+    }
+
+    /// Removes a name by itself, if it is there.
+    pub(super) fn forget(&mut self, name: Digest) {
+        let ends = self.ends(name);
+        if let Some(at) = self.find(name, ends) {
+            self.remove(at, ends);
+        }
     }
 
     /// Lets whatever leads to edge `from` at a vertex lead to `to`.

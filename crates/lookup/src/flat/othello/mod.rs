@@ -23,8 +23,8 @@
 //!
 //! Digests must be a keyed hash's: a batch that would make more than 65,534 names begin alike in all
 //! bits that may choose a part is refused whole, as [`BuildError::Skewed`]. So is a change for which
-//! 384 hash functions, on ever more vertices, all close a cycle; a batch then ends at that change.
-//! Uniform digests have odds below 10^-600 of that, and no others are known that get there.
+//! 384 hash functions, on ever more vertices, all close a cycle: what its batch did before is undone
+//! (`batch`). Uniform digests have odds below 10^-600 of that, and no others are known that get there.
 //!
 //! Odds: names that the control half knows are never answered wrongly. All others get an arbitrary
 //! entry [Concise §7.3].
@@ -33,6 +33,7 @@
 //! until all parts that share memory have been made anew. The control half takes 25 to 30 bytes a
 //! name.
 
+mod batch;
 mod changes;
 mod feed;
 mod graph;
@@ -49,8 +50,8 @@ use std::sync::Arc;
 
 use byname_wire::Digest;
 
+use self::batch::Step;
 use self::graph::EDGES_MAX;
-use self::network::AHEAD;
 use self::place::Width;
 use super::FlatFib;
 use crate::entry::EntryId;
@@ -165,19 +166,10 @@ impl Control<Digest> for Othello {
                 self.network.check_entry(*entry)?;
             }
         }
-        self.network.prepare(changes.iter().map(|change| match change {
-            Change::Set(name, _) => (*name, true),
-            Change::Remove(name) => (*name, false),
+        self.network.apply_steps(changes.iter().map(|change| match change {
+            Change::Set(name, entry) => Step::Set(*name, std::slice::from_ref(entry)),
+            Change::Remove(name) => Step::Remove(*name),
         }))?;
-        for some in changes.chunks(AHEAD) {
-            self.network.prefetch(some.iter().map(|(Change::Set(name, _) | Change::Remove(name))| *name));
-            for change in some {
-                match change {
-                    Change::Set(name, entry) => self.network.set(*name, &[*entry])?,
-                    Change::Remove(name) => self.network.remove(*name),
-                }
-            }
-        }
         Ok(self.network.publish(0))
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use byname_wire::Digest;
 
 use super::Options;
+use super::batch::{Step, Undo};
 use super::graph::{Builder, Graph, Walks};
 use super::place::Width;
 use super::table::{Blocks, Table};
@@ -44,6 +45,8 @@ pub struct Network {
     pub(super) seed: u64,
     pub(super) builder: Builder,
     pub(super) walks: Walks,
+    /// Empty between batches.
+    pub(super) undo: Undo,
 }
 
 /// The names whose digests begin alike.
@@ -97,6 +100,7 @@ impl Network {
             seed: 0,
             builder: Builder::default(),
             walks: Walks::default(),
+            undo: Undo::default(),
         };
         let made = network.build_all(names, entries, bits)?;
         network.tables = made.into_iter().map(|parts| Table::new(width, parts, &network.directory)).collect();
@@ -145,6 +149,7 @@ impl Network {
             + graphs.sum::<usize>()
             + self.tables.iter().map(Table::memory_bytes).sum::<usize>()
             + self.builder.memory_bytes()
+            + self.undo.memory_bytes()
     }
 
     pub(super) fn check_entry(&self, entry: EntryId) -> Result<(), BuildError> {
@@ -193,23 +198,11 @@ impl Network {
                 NetworkChange::Remove(_) => {}
             }
         }
-        self.prepare(changes.iter().filter_map(|change| match change {
-            NetworkChange::Set(name, _) => Some((*name, true)),
-            NetworkChange::Remove(name) => Some((*name, false)),
-            NetworkChange::Alter(..) => None,
+        self.apply_steps(changes.iter().map(|change| match change {
+            NetworkChange::Set(name, entries) => Step::Set(*name, entries),
+            NetworkChange::Alter(name, table, entry) => Step::Alter(*name, *table, *entry),
+            NetworkChange::Remove(name) => Step::Remove(*name),
         }))?;
-        for some in changes.chunks(AHEAD) {
-            self.prefetch(some.iter().map(|change| match change {
-                NetworkChange::Set(name, _) | NetworkChange::Alter(name, ..) | NetworkChange::Remove(name) => *name,
-            }));
-            for change in some {
-                match change {
-                    NetworkChange::Set(name, entries) => self.set(*name, entries)?,
-                    NetworkChange::Alter(name, table, entry) => self.alter(*name, *table, *entry)?,
-                    NetworkChange::Remove(name) => self.remove(*name),
-                }
-            }
-        }
         Ok((0..self.tables.len()).map(|table| self.publish(table)).collect())
     }
 }

@@ -139,7 +139,9 @@ impl Follower for Followed {
         let made = made.collect::<Result<Vec<Part>, std::io::Error>>().map_err(too_large)?;
         let table = match &mut self.table {
             Some(table) if !is_whole => {
-                blocks.iter().zip(made).for_each(|(block, part)| table.set_part(block.number, part));
+                for (block, part) in blocks.iter().zip(made) {
+                    table.set_part(block.number, part);
+                }
                 table.publish(&directory);
                 table
             }

@@ -101,6 +101,9 @@ impl Table {
 
     /// Changes the values of these vertices by `delta`, as one change.
     pub(super) fn flip(&mut self, part: u32, vertices: &[(u32, u16)], delta: u32) {
+        if delta == 0 {
+            return;
+        }
         self.words.clear();
         let flips = vertices.iter().flat_map(|&(vertex, _)| self.width.flips(vertex, delta));
         self.words.extend(flips.filter(|&(_, flip)| flip != 0));
@@ -128,16 +131,29 @@ impl Table {
         }));
     }
 
-    /// Puts a part in the place of another, or behind all.
-    pub(super) fn set_part(&mut self, number: u32, part: Part) {
-        match self.parts.get_mut(number as usize) {
-            Some(place) => *place = part,
-            None => self.parts.push(part),
-        }
+    /// Puts a part in the place of another, which it returns, or behind all.
+    pub(super) fn set_part(&mut self, number: u32, part: Part) -> Option<Part> {
         if let Some(record) = &mut self.record {
             record.made_anew(number);
         }
         self.is_stale = true;
+        match self.parts.get_mut(number as usize) {
+            Some(place) => Some(std::mem::replace(place, part)),
+            None => {
+                self.parts.push(part);
+                None
+            }
+        }
+    }
+
+    /// Forgets the parts behind the first `parts`.
+    pub(super) fn truncate(&mut self, parts: usize) {
+        self.parts.truncate(parts);
+    }
+
+    /// All is as readers have it.
+    pub(super) fn is_as_before(&mut self) {
+        self.is_stale = false;
     }
 
     /// Makes a query half if readers need another; whether they do.

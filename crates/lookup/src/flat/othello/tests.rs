@@ -2,12 +2,13 @@
 
 use byname_wire::Digest;
 
+use super::batch::{Step, Undo};
 use super::changes::next_seed;
 use super::graph::{Builder, EDGES_MAX, Graph, NoGraph};
 use super::place::Width;
-use super::{Options, Othello};
+use super::{Network, NetworkChange, Options, Othello};
 use crate::entry::EntryId;
-use crate::update::{Change, Control};
+use crate::update::{Change, Control, Update};
 
 /// Values as wide as a word, so that a side has as few vertices as can be: 16 in a line.
 const WIDTH: u32 = 32;
@@ -102,4 +103,46 @@ fn equal_names_and_too_many_names_have_no_graph() {
 fn a_side_that_is_too_small_grows() {
     let (graph, rounds) = build((0..200).map(digest), 1).expect("it grows within its bound");
     assert!(graph.shape().lines > 8 && rounds > 16, "{:?} after {rounds}", graph.shape());
+}
+
+/// A batch that fails halfway is undone: parts that were made anew or split, names that were added or
+/// altered, once or again and again.
+#[test]
+fn what_is_undone_leaves_nothing() {
+    let entry = |number: u64, table: u64| EntryId((number * 7 + table) as u32 % 251);
+    for part_names in [1, 8, 300, 1 << 15] {
+        let names: Vec<_> = (0..2000).map(digest).collect();
+        let entries = [0, 1].map(|table| (0..2000).map(|number| entry(number, table)).collect::<Vec<_>>());
+        let options = Options { part_names, ..Options::default() };
+        let entries = entries.each_ref().map(Vec::as_slice);
+        let mut network = Network::construct(options, &names, &entries).expect("a little memory");
+        let fibs = [network.query(0), network.query(1)];
+        for round in 1..4 {
+            let set = [EntryId(round), EntryId(200 + round)];
+            let steps = (0..3000).map(|i| Step::Set(digest(i * u64::from(round) % 4000), &set));
+            let altered = (0..500).map(|i| Step::Alter(digest(i * 3), 1, EntryId(9)));
+            network.prepare(steps.clone().map(|step| (step.name(), true))).expect("room");
+            let mut undo = Undo::default();
+            network.set_all(steps.chain(altered), &mut undo).expect("digests are spread");
+            assert_eq!(network.entry(1, digest(0)), Some(EntryId(9)));
+            network.undo_all(&mut undo);
+            assert_eq!(network.len(), 2000);
+            assert_eq!((2000..4000).find_map(|number| network.entry(0, digest(number))), None);
+            for number in 0..2000 {
+                for table in [0, 1] {
+                    let right = Some(entry(number, table));
+                    assert_eq!(network.entry(table as usize, digest(number)), right, "parts of {part_names}");
+                    assert_eq!(fibs[table as usize].entry(digest(number)), right, "parts of {part_names}");
+                }
+            }
+            assert!(matches!(network.publish(0), Update::Patched), "readers have what there is");
+        }
+        network
+            .apply(&[NetworkChange::Remove(names[1]), NetworkChange::Set(digest(2000), [EntryId(4); 2].into())])
+            .expect("room");
+        assert_eq!(
+            [2, 2000].map(|number| network.query(0).entry(digest(number))),
+            [Some(EntryId(14)), Some(EntryId(4))]
+        );
+    }
 }

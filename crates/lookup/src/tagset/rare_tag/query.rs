@@ -16,16 +16,11 @@ use crate::instructions::Instructions;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tagset::{BURST_MAX, TagQuery, TagsetFib, Walk};
 
-/// Tags whose directory lines are on their way.
-const TAGS_AHEAD: usize = 24;
-/// Nodes whose first lines are on their way.
-const NODES_AHEAD: usize = 16;
-/// Children whose lines of wide nodes' tables are on their way.
-const CHILDREN_AHEAD: usize = 16;
-/// Rows whose lines are on their way.
-const ROWS_AHEAD: usize = 8;
-/// Tags, nodes, children or rows that wait.
-const WAITING_MAX: usize = 64;
+/// Most tags, nodes, children and rows, of each, that are looked at in a round.
+///
+/// What a round finds is asked for at its end, all together: an address on a page that the processor
+/// has not seen lately holds up whatever comes after it, but for other such addresses.
+const ROUND_MAX: usize = 64;
 /// Lines of a node that are asked for before it is known what it is: a wide one's bitmap, most rows of
 /// a narrow one.
 const NODE_LINES: usize = 2;
@@ -155,40 +150,40 @@ impl State {
     }
 }
 
-/// What is on its way, first in, first out.
-struct Waiting<T> {
-    items: [T; WAITING_MAX],
-    first: usize,
-    len: usize,
+/// A node of a packet's, to be looked at.
+type NodeAt = (usize, BlockId);
+/// A child of a wide node, by its tag.
+type ChildAt = (usize, BlockId, TagDigest);
+/// A row of a narrow node.
+type RowAt = (usize, BlockId, RowPlace);
+
+/// What is on its way, last in, first out: at most as many nodes as packets have tags, for each tag of a
+/// path, and a round's.
+#[derive(Default)]
+struct Pending {
+    nodes: Vec<NodeAt>,
+    children: Vec<ChildAt>,
+    rows: Vec<RowAt>,
 }
 
-impl<T: Copy> Waiting<T> {
-    fn new(item: T) -> Self {
-        Waiting { items: [item; WAITING_MAX], first: 0, len: 0 }
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.children.is_empty() && self.rows.is_empty()
     }
 
-    /// Adds one; whether there was room.
+    /// Moves what the next round looks at.
     #[inline(always)]
-    fn push(&mut self, item: T) -> bool {
-        let has_room = self.len < WAITING_MAX;
-        if has_room {
-            self.items[(self.first + self.len) % WAITING_MAX] = item;
-            self.len += 1;
-        }
-        has_room
+    fn take_round(&mut self, round: &mut Pending) {
+        take_last(&mut self.nodes, &mut round.nodes);
+        take_last(&mut self.children, &mut round.children);
+        take_last(&mut self.rows, &mut round.rows);
     }
+}
 
-    /// The oldest, if there are more than so many.
-    #[inline(always)]
-    fn pop_above(&mut self, len: usize) -> Option<T> {
-        if self.len <= len {
-            return None;
-        }
-        let item = self.items[self.first];
-        self.first = (self.first + 1) % WAITING_MAX;
-        self.len -= 1;
-        Some(item)
-    }
+#[inline(always)]
+fn take_last<T>(from: &mut Vec<T>, into: &mut Vec<T>) {
+    into.clear();
+    into.extend(from.drain(from.len().saturating_sub(ROUND_MAX)..));
 }
 
 /// The walk of a burst.
@@ -198,12 +193,7 @@ struct Walker<'a, G> {
     packets: &'a [Packet<'a>],
     states: [State; BURST_MAX],
     goal: &'a mut G,
-    nodes: Waiting<(usize, BlockId)>,
-    /// Nodes for which there was no room: last in, first out, so that there are at most as many as
-    /// packets have tags, for each tag of a path.
-    crowd: Vec<(usize, BlockId)>,
-    children: Waiting<(usize, BlockId, TagDigest)>,
-    rows: Waiting<(usize, BlockId, RowPlace)>,
+    pending: Pending,
 }
 
 impl<G: Goal> Walker<'_, G> {
@@ -218,19 +208,9 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Asks for a node's first lines, and has it wait.
     #[inline(always)]
     fn push(&mut self, packet: usize, node: BlockId) {
-        self.chunks.block(node).prefetch(0, NODE_LINES);
-        if !self.nodes.push((packet, node)) {
-            self.crowd.push((packet, node));
-        }
-    }
-
-    /// The node to be walked next, if more than so many wait.
-    #[inline(always)]
-    fn pop_above(&mut self, len: usize) -> Option<(usize, BlockId)> {
-        self.crowd.pop().or_else(|| self.nodes.pop_above(len))
+        self.pending.nodes.push((packet, node));
     }
 
     /// Looks at one node.
@@ -279,10 +259,7 @@ impl<G: Goal> Walker<'_, G> {
         }
         for tag in tags.iter().copied().filter(|tag| view.may_have_child(*tag)) {
             if self.states[packet].take(1) == 1 {
-                view.table().prefetch(self.directory.mixer().mix(tag));
-                self.find_children_above(WAITING_MAX - 1);
-                // There is room: one went if there was none.
-                self.children.push((packet, node, tag));
+                self.pending.children.push((packet, node, tag));
             }
         }
     }
@@ -299,33 +276,21 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Finds the oldest children, as long as more than so many wait.
+    /// Finds a child.
     #[inline(always)]
-    fn find_children_above(&mut self, len: usize) {
-        while let Some((packet, node, tag)) = self.children.pop_above(len) {
-            let view = View::of(self.chunks.block(node));
-            if let Some(child) = view.child(tag, self.directory.mixer()) {
-                self.push(packet, child);
-            }
+    fn find_child(&mut self, (packet, node, tag): ChildAt) {
+        let view = View::of(self.chunks.block(node));
+        if let Some(child) = view.child(tag, self.directory.mixer()) {
+            self.push(packet, child);
         }
     }
 
     /// Compares a row whose first further tag, if any, is the packet's, now or when its line has come.
     #[inline(always)]
     fn push_row(&mut self, packet: usize, node: BlockId, row: Row<'_>) {
-        if row.is_within(NODE_LINES) {
-            return self.compare(packet, row);
-        }
-        row.prefetch();
-        self.compare_above(WAITING_MAX - 1);
-        self.rows.push((packet, node, row.place));
-    }
-
-    /// Compares the oldest rows, as long as more than so many wait.
-    #[inline(always)]
-    fn compare_above(&mut self, len: usize) {
-        while let Some((packet, node, place)) = self.rows.pop_above(len) {
-            self.compare(packet, View::of(self.chunks.block(node)).row_at(place));
+        match row.is_within(NODE_LINES) {
+            true => self.compare(packet, row),
+            false => self.pending.rows.push((packet, node, row.place)),
         }
     }
 
@@ -336,6 +301,27 @@ impl<G: Goal> Walker<'_, G> {
         }
         if row.rest().all(|tag| self.packets[packet].has(tag)) {
             self.states[packet].has_broken = self.goal.found(packet, Some(row), row.entry()).is_break();
+        }
+    }
+
+    /// Looks at what was asked for, and asks for what that leads to.
+    #[inline(always)]
+    fn look_at<L: Lanes>(&mut self, tags: &[(usize, TagDigest)], round: &Pending) {
+        let (nodes, children, rows) = (self.pending.nodes.len(), self.pending.children.len(), self.pending.rows.len());
+        tags.iter().for_each(|&(packet, tag)| self.look_up(packet, tag));
+        round.children.iter().for_each(|child| self.find_child(*child));
+        round.nodes.iter().for_each(|&(packet, node)| self.scan::<L>(packet, node));
+        for &(packet, node, place) in &round.rows {
+            self.compare(packet, View::of(self.chunks.block(node)).row_at(place));
+        }
+        for &(_, node) in &self.pending.nodes[nodes..] {
+            self.chunks.block(node).prefetch(0, NODE_LINES);
+        }
+        for &(_, node, tag) in &self.pending.children[children..] {
+            View::of(self.chunks.block(node)).table().prefetch(self.directory.mixer().mix(tag));
+        }
+        for &(_, node, place) in &self.pending.rows[rows..] {
+            View::of(self.chunks.block(node)).row_at(place).prefetch();
         }
     }
 }
@@ -361,10 +347,7 @@ impl Query {
             packets,
             states,
             goal,
-            nodes: Waiting::new((0, BlockId(0))),
-            crowd: Vec::new(),
-            children: Waiting::new((0, BlockId(0), TagDigest(0))),
-            rows: Waiting::new((0, BlockId(0), RowPlace::default())),
+            pending: Pending::default(),
         };
         if let Some(entry) = self.shared.empty() {
             for (packet, state) in walker.states[..packets.len()].iter_mut().enumerate() {
@@ -388,33 +371,22 @@ impl Query {
         held
     }
 
-    /// Tag by tag of all packets: while one's line is on its way, others' nodes are walked.
+    /// In rounds: what one asks for, the next looks at.
     #[inline(always)]
     fn walk<L: Lanes, G: Goal>(&self, walker: &mut Walker<'_, G>) {
         let packets = walker.packets;
         let mut coming =
             packets.iter().enumerate().flat_map(|(i, packet)| packet.tags.iter().map(move |tag| (i, *tag)));
-        let mut tags = Waiting::new((0, TagDigest(0)));
+        let (mut tags, mut asked) = (Vec::with_capacity(ROUND_MAX), Vec::with_capacity(ROUND_MAX));
+        let mut round = Pending::default();
         loop {
-            let next = coming.next();
-            if let Some((packet, tag)) = next {
-                walker.directory.prefetch(tag, walker.chunks);
-                // There is room: one goes for each that comes.
-                tags.push((packet, tag));
-            }
-            if let Some((packet, tag)) = tags.pop_above(if next.is_some() { TAGS_AHEAD } else { 0 }) {
-                walker.look_up(packet, tag);
-            }
-            let is_last = next.is_none() && tags.len == 0;
-            walker.find_children_above(if is_last { 0 } else { CHILDREN_AHEAD });
-            while let Some((packet, node)) = walker.pop_above(if is_last { 0 } else { NODES_AHEAD }) {
-                walker.scan::<L>(packet, node);
-                if is_last && walker.nodes.len == 0 {
-                    walker.find_children_above(0);
-                }
-            }
-            walker.compare_above(if is_last { 0 } else { ROWS_AHEAD });
-            if is_last {
+            std::mem::swap(&mut tags, &mut asked);
+            tags.clear();
+            tags.extend(coming.by_ref().take(ROUND_MAX));
+            tags.iter().for_each(|(_, tag)| walker.directory.prefetch(*tag, walker.chunks));
+            walker.pending.take_round(&mut round);
+            walker.look_at::<L>(&asked, &round);
+            if tags.is_empty() && walker.pending.is_empty() {
                 break;
             }
         }

@@ -156,6 +156,7 @@ impl Bench {
             cs_policy: policy,
             dead_nonces_max: 64,
             producer_regions: vec!["/a".parse().expect("a literal name")],
+            ..WorkerConfig::default()
         };
         let worker = Worker::new(config, NameHashKey::new([1, 2]), Arc::clone(&tables), 3);
         let mut bench = Bench {

@@ -57,6 +57,11 @@ impl DeadNonces {
         self.buckets[bucket].cells.iter().any(|c| *c >> TIME_BITS == digest >> TIME_BITS && !expired(*c, now))
     }
 
+    /// Asks the memory for what the other functions will read.
+    pub fn prefetch(&self, name_hash: u64, nonce: u32) {
+        byname_lookup::prefetch::read(&self.buckets[self.place(name_hash, nonce).0]);
+    }
+
     fn place(&self, name_hash: u64, nonce: u32) -> (usize, u64) {
         // The name hash is keyed; multiplying spreads the nonce, which strangers choose, over it.
         let mixed =

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use byname_lookup::prefetch;
+
 /// Capacities of buffers, in octets. The last holds the largest packet and its link header.
 const CLASS_BYTES: [usize; 6] = [256, 640, 1280, 2304, 4608, 9216];
 /// Memory that a packet takes, at least.
@@ -16,12 +18,11 @@ pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
 /// Free buffers that a thread keeps in each class.
 const FREE_MAX: usize = 1024;
 
-struct Buffer {
-    octets: Box<[u8]>,
-}
+/// Its counts of shares stand before the octets, in the same stretch of memory.
+type Buffer = Arc<[u8]>;
 
 thread_local! {
-    static FREE: RefCell<[Vec<Arc<Buffer>>; CLASS_BYTES.len()]> = const { RefCell::new([const { Vec::new() }; CLASS_BYTES.len()]) };
+    static FREE: RefCell<[Vec<Buffer>; CLASS_BYTES.len()]> = const { RefCell::new([const { Vec::new() }; CLASS_BYTES.len()]) };
 }
 
 fn class_of(len: usize) -> Option<usize> {
@@ -31,13 +32,16 @@ fn class_of(len: usize) -> Option<usize> {
 /// A packet: read-only while shared.
 #[derive(Clone)]
 pub struct Packet {
-    /// `None` only inside `drop`.
-    buffer: Option<Arc<Buffer>>,
+    /// `None`: there are no octets.
+    buffer: Option<Buffer>,
     start: u32,
     end: u32,
 }
 
 impl Packet {
+    /// No packet: no octets, and no buffer.
+    pub(crate) const EMPTY: Packet = Packet { buffer: None, start: 0, end: 0 };
+
     /// A packet holding a copy of `octets`.
     ///
     /// # Panics
@@ -54,8 +58,8 @@ impl Packet {
         let class = class_of(len).expect("caller keeps packets within 9,216 octets");
         let mut buffer = FREE
             .with_borrow_mut(|free| free[class].pop())
-            .unwrap_or_else(|| Arc::new(Buffer { octets: vec![0; CLASS_BYTES[class]].into() }));
-        let octets = &mut Arc::get_mut(&mut buffer).expect("buffers in stock are not shared").octets;
+            .unwrap_or_else(|| std::iter::repeat_n(0, CLASS_BYTES[class]).collect());
+        let octets = Arc::get_mut(&mut buffer).expect("buffers in stock are not shared");
         fill(&mut octets[..len]);
         Packet { buffer: Some(buffer), start: 0, end: len as u32 }
     }
@@ -71,13 +75,20 @@ impl Packet {
     /// The octets, if nobody else holds this packet's buffer.
     pub fn unshared_mut(&mut self) -> Option<&mut [u8]> {
         let range = self.start as usize..self.end as usize;
-        let buffer = Arc::get_mut(self.buffer.as_mut()?)?;
-        Some(&mut buffer.octets[range])
+        Some(&mut Arc::get_mut(self.buffer.as_mut()?)?[range])
     }
 
     /// Memory that this packet's buffer takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.as_ref().map_or(0, |b| b.octets.len())
+        self.buffer.as_ref().map_or(0, |b| b.len())
+    }
+
+    /// Asks the memory for the first `len` octets, and for the count of shares.
+    pub(crate) fn prefetch(&self, len: usize) {
+        if let Some(buffer) = &self.buffer {
+            let end = buffer.len().min(self.start as usize + len);
+            prefetch::read_all(&buffer[..end]);
+        }
     }
 }
 
@@ -85,7 +96,7 @@ impl Deref for Packet {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         match &self.buffer {
-            Some(buffer) => &buffer.octets[self.start as usize..self.end as usize],
+            Some(buffer) => &buffer[self.start as usize..self.end as usize],
             None => &[],
         }
     }
@@ -99,7 +110,7 @@ impl Drop for Packet {
         if Arc::get_mut(&mut buffer).is_none() {
             return;
         }
-        let class = class_of(buffer.octets.len()).expect("capacities are those of the classes");
+        let class = class_of(buffer.len()).expect("capacities are those of the classes");
         // `try_with`: a packet may outlive its thread's stock at thread exit.
         let _ = FREE.try_with(|free| {
             if let Ok(mut free) = free.try_borrow_mut()

@@ -3,6 +3,8 @@
 //! Timers are links in doubly linked lists, one list for each bucket of about a millisecond.
 //! A deadline further away than the wheel is long stays in its bucket for another round.
 
+use byname_lookup::prefetch;
+
 use crate::ticks::Ticks;
 
 /// No slot.
@@ -88,6 +90,21 @@ impl TimerWheel {
         self.links[slot as usize] = UNSET;
         self.resume = None;
         self.set -= 1;
+    }
+
+    /// Asks the memory for the timer of `slot`.
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(link) = self.links.get(slot as usize) {
+            prefetch::read(link);
+        }
+    }
+
+    /// Asks the memory for what clearing the timer of `slot` changes beside it.
+    pub fn prefetch_neighbors(&self, slot: u32) {
+        if let Some(link) = self.links.get(slot as usize) {
+            self.prefetch(link.prev);
+            self.prefetch(link.next);
+        }
     }
 
     /// Clears one timer that is due at `now`, and returns its slot. To be called until `None`.

@@ -1,25 +1,30 @@
 //! The worker: Interest, Data and Nack pipelines over one PIT/CS shard, and those without state.
 //!
-//! A burst is handled in stages, so that its memory reads overlap: all packets are parsed and
-//! their prefixes hashed, and the buckets they need are prefetched [So §2.2]; then each meets the
-//! PIT/CS; then the FIB is asked for all that missed, in one burst; then strategies decide.
+//! A burst is handled in stages, so that its memory reads overlap (`burst`): all packets are parsed
+//! and their prefixes hashed; then each meets the PIT/CS; then the FIB is asked for all that missed,
+//! in one burst; then strategies decide.
+
+mod burst;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
-use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes, tagnet};
+use byname_lookup::prefix::BURST_MAX;
+use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use crate::counters::{Drop, Drops};
+use crate::counters::Drops;
 use crate::dead_nonces::DeadNonces;
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
-use crate::pipeline::{Addressed, Miss, Parsed, Reached, name_in, parse};
+use crate::pipeline::{Addressed, Miss, Parsed, Reached};
 use crate::pit_cs::{PitCs, SlotId};
 use crate::port::{Outgoing, Received};
 use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
 use crate::tables::{Tables, TablesReader};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
+use burst::Wanted;
+
+pub use burst::Prefetch;
 
 /// Sizes and limits of a worker.
 #[derive(Debug, Clone)]
@@ -34,6 +39,8 @@ pub struct WorkerConfig {
     pub cs_policy: CsPolicy,
     /// Nonces remembered of Interests that are gone.
     pub dead_nonces_max: usize,
+    /// How the memory is asked for what a burst will read.
+    pub prefetch: Prefetch,
     /// Producer region: names that end a forwarding hint.
     pub producer_regions: Vec<Name>,
 }
@@ -46,6 +53,7 @@ impl Default for WorkerConfig {
             cs_bytes_max: 128 << 20,
             cs_policy: CsPolicy::Lru,
             dead_nonces_max: 1 << 18,
+            prefetch: Prefetch::AllAtOnce,
             producer_regions: Vec::new(),
         }
     }
@@ -107,7 +115,10 @@ pub struct Worker {
     pub(crate) hashes: Vec<PrefixHashes>,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
+    prefetch: Prefetch,
     burst: Vec<(Received, Parsed)>,
+    /// Of each packet of the burst.
+    wanted: Vec<Wanted>,
     pub(crate) addressed: Addressed,
 }
 
@@ -142,7 +153,9 @@ impl Worker {
             hashes: vec![PrefixHashes::default(); BURST_MAX],
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
+            prefetch: config.prefetch,
             burst: Vec::with_capacity(BURST_MAX),
+            wanted: Vec::with_capacity(BURST_MAX),
             addressed: Addressed::default(),
         }
     }
@@ -251,66 +264,6 @@ impl Worker {
             strategy_choices: self.strategies.count() as u64,
             measurements: self.measurements.count() as u64,
             drops: self.drops.all(),
-        }
-    }
-
-    /// Parses packets, hashes their names, and asks the memory for what they will need.
-    fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
-        for received in received {
-            if tagnet::is_tagnet(&received.packet) {
-                if self.addressed.stage(received).is_err() {
-                    self.drops.count(Drop::Malformed);
-                }
-                continue;
-            }
-            match parse(&received) {
-                Ok(parsed) => self.burst.push((received, parsed)),
-                Err(reason) => self.drops.count(reason),
-            }
-        }
-        let names: smallvec::SmallVec<[NameRef<'_>; BURST_MAX]> =
-            self.burst.iter().map(|(received, parsed)| name_in(&received.packet, parsed.name())).collect();
-        let hashes = &mut self.hashes[..names.len()];
-        PrefixHashes::fill_burst(&self.key, &names, hashes);
-        for (name, hashes) in names.iter().zip(hashes) {
-            self.table.prefetch(NameView::from_filled(*name, hashes).full_hash());
-        }
-    }
-
-    /// Takes the parsed packets through their pipelines, then those that missed through the FIB.
-    fn handle_burst(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
-        self.table.drop_unused(now);
-        let mut burst = std::mem::take(&mut self.burst);
-        for (i, (received, parsed)) in burst.drain(..).enumerate() {
-            if !self.faces.contains_key(&received.face) {
-                self.drops.count(Drop::UnknownFace);
-                continue;
-            }
-            match parsed {
-                Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
-                Parsed::Data(info) => self.on_data(now, i, received, info, output),
-                Parsed::Nack(info) => self.on_nack(now, i, received, info, output),
-            }
-        }
-        self.burst = burst;
-        self.route_misses(now, output);
-        if !self.addressed.is_empty() {
-            self.forward_addressed(output);
-        }
-    }
-
-    /// The longest FIB match of each miss that has no route yet, in one burst.
-    pub(crate) fn match_misses(&self, misses: &mut [Miss]) {
-        let mut names = smallvec::SmallVec::<[NameView<'_>; BURST_MAX]>::new();
-        let mut found = [None::<PrefixMatch>; BURST_MAX];
-        for miss in misses.iter().filter(|m| m.wants_fib()) {
-            names.push(NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]));
-        }
-        self.tables.fib().longest_match_burst(&names, &mut found[..names.len()]);
-        let mut found = found.iter().zip(&names);
-        for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
-            let (found, name) = found.next().expect("one answer for each name asked");
-            miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
         }
     }
 

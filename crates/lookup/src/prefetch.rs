@@ -1,6 +1,9 @@
 //! Software prefetch, on the processors that have one; nothing elsewhere.
 #![allow(unsafe_code)]
 
+/// Octets of a cache line.
+const LINE: usize = 64;
+
 /// Asks the memory for the cache line at `place`, into the caches from the second level on. Changes
 /// no result.
 ///
@@ -9,12 +12,29 @@
 /// 112 to 126 million a second with 32 to 128 of them asked for ahead, against 73 to 88 million.
 #[inline(always)]
 pub fn read<T>(place: &T) {
+    read_at(std::ptr::from_ref(place).cast());
+}
+
+/// Asks for all cache lines that `place` lies on, as [`read`].
+#[inline(always)]
+pub fn read_all<T: ?Sized>(place: &T) {
+    let first = std::ptr::from_ref(place).cast::<u8>();
+    let Some(last) = size_of_val(place).checked_sub(1) else { return };
+    // The last octet may lie on a line that no step reaches.
+    for offset in (0..last).step_by(LINE).chain([last]) {
+        read_at(first.wrapping_add(offset));
+    }
+}
+
+/// Asks for the cache line at any address: nothing is read there that the program could see.
+#[inline(always)]
+fn read_at(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that the program can see and faults on no address; every
     // x86-64 processor has SSE, which it belongs to.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(place).cast());
+        _mm_prefetch::<_MM_HINT_T1>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;

@@ -349,6 +349,7 @@ impl Config {
             cs_bytes_max: self.tables.cs_bytes,
             cs_policy: self.tables.cs_policy,
             producer_regions: self.network.producer_regions.clone(),
+            ..WorkerConfig::default()
         }
     }
 

@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 use crate::counters::Drop;
 use crate::dead_nonces;
 use crate::face_table::{LinkType, Scope};
+use crate::packet_pool::Packet;
 use crate::pipeline::{DataInfo, LOCALHOST, name_in};
-use crate::pit_cs::SlotId;
+use crate::pit_cs::{NameRange, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
 use crate::ticks::Ticks;
@@ -35,9 +36,11 @@ impl Worker {
         if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
             return self.drops.count(Drop::Scope);
         }
-        let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
-        let mut satisfied = SmallVec::<[SlotId; 4]>::new();
-        self.table.find_satisfied(&name, &received.packet, &mut satisfied);
+        let mut satisfied = self.find_satisfied(&received.packet, info.name, hashes);
+        if !self.misses.is_empty() && satisfied.iter().any(|&slot| self.concerns_misses(slot)) {
+            self.route_misses(now, output);
+            satisfied = self.find_satisfied(&received.packet, info.name, hashes);
+        }
         if satisfied.is_empty() {
             return self.drops.count(Drop::UnsolicitedData);
         }
@@ -75,6 +78,20 @@ impl Worker {
         } else if let Some(slot) = same_name {
             self.table.remove(slot);
         }
+    }
+
+    fn find_satisfied(&self, packet: &Packet, name: NameRange, hashes: usize) -> SmallVec<[SlotId; 4]> {
+        let name = NameView::from_filled(name_in(packet, name), &self.hashes[hashes]);
+        let mut satisfied = SmallVec::new();
+        self.table.find_satisfied(&name, packet, &mut satisfied);
+        satisfied
+    }
+
+    /// Whether Interests that came before and are not routed yet must be, before this one is satisfied:
+    /// it is one of them, or its strategy learns from what comes.
+    fn concerns_misses(&mut self, slot: SlotId) -> bool {
+        let Some(pit) = self.table.slot(slot).pit() else { return false };
+        pit.unrouted || self.strategies.strategy(usize::from(pit.strategy)).measures()
     }
 
     /// Ends the wait of a pending Interest: adds who waits for it to `waiting`, each once as long

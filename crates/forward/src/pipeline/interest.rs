@@ -14,7 +14,7 @@ use crate::counters::Drop;
 use crate::face_table::{LinkType, Scope};
 use crate::packet_pool::Packet;
 use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, lower_hop_limit, name_in};
-use crate::pit_cs::{InRecord, Kind, OutRecord, PitEntry, SlotId};
+use crate::pit_cs::{Found, InRecord, Kind, OutRecord, PitEntry, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
 use crate::tables::Nexthop;
@@ -26,9 +26,8 @@ const IN_RECORDS_MAX: usize = 256;
 
 /// An Interest that the content store could not answer, on its way to the FIB and its strategy.
 pub(crate) struct Miss {
-    /// Its PIT entry, and the entry's generation: it may be gone by the time the FIB answers.
+    /// Its PIT entry, which stays until the FIB has answered.
     pub slot: SlotId,
-    generation: u32,
     /// Which of the burst's prefix hashes are its.
     pub hashes: usize,
     ingress: FaceId,
@@ -94,8 +93,12 @@ impl Worker {
         if info.can_be_prefix {
             self.table.keep_prefix_index(now);
         }
+        let mut found = self.find(&received.packet, &info, hashes, now);
+        if found.pending.is_some_and(|slot| self.table.is_unrouted(slot)) {
+            self.route_misses(now, output);
+            found = self.find(&received.packet, &info, hashes, now);
+        }
         let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
-        let found = self.table.find(&name, info.can_be_prefix, info.must_be_fresh, now);
         let pending = found.pending.and_then(|s| self.table.slot(s).pit());
         if self.dead_nonces.contains(now, name.full_hash(), nonce)
             || pending.is_some_and(|p| loops(p, received.face, link_type, nonce))
@@ -132,27 +135,31 @@ impl Worker {
         let congestion_mark = received.fields.congestion_mark;
         let slot = match found.pending {
             Some(slot) => {
-                if !self.add_downstream(slot, record, received.packet, &info, hops_left) {
+                if !self.add_downstream(slot, record, received.packet, &info, hops_left, output) {
                     return self.drops.count(Drop::TooManyDownstreams);
                 }
                 slot
             }
-            None => self.add_pending(now, hashes, record, received.packet, &info, hops_left),
+            None => self.add_pending(hashes, record, received.packet, &info, hops_left, output),
         };
-        let generation = self.table.slot(slot).generation;
-        self.misses.push(Miss { slot, generation, hashes, ingress, expiry, congestion_mark, route });
+        self.table.set_unrouted(slot, true);
+        self.misses.push(Miss { slot, hashes, ingress, expiry, congestion_mark, route });
     }
 
-    /// Asks the FIB for all misses of the burst, and their strategies what to do.
+    fn find(&self, packet: &Packet, info: &InterestInfo, hashes: usize, now: Ticks) -> Found {
+        let name = NameView::from_filled(name_in(packet, info.name), &self.hashes[hashes]);
+        self.table.find(&name, info.can_be_prefix, info.must_be_fresh, now)
+    }
+
+    /// Asks the FIB for all misses of the burst so far, and their strategies what to do. To be called
+    /// before another packet meets an entry that waits for this: it must find it as it would have,
+    /// had it come in a burst of its own.
     pub(crate) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         let mut misses = std::mem::take(&mut self.misses);
-        // Slots may have been emptied since: evicted by the burst's other Interests.
-        misses.retain(|m| self.table.slot(m.slot).generation == m.generation);
         self.match_misses(&mut misses);
         for miss in misses.drain(..) {
-            if self.table.slot(miss.slot).generation == miss.generation {
-                self.route(now, &miss, output);
-            }
+            self.table.set_unrouted(miss.slot, false);
+            self.route(now, &miss, output);
         }
         self.misses = misses;
     }
@@ -244,7 +251,7 @@ impl Worker {
         output: &mut Vec<Outgoing>,
     ) {
         let slot = self.table.slot_mut(slot);
-        let (Some(packet), Kind::Pit(pit)) = (&slot.packet, &mut slot.kind) else { return };
+        let (packet, Kind::Pit(pit)) = (&slot.packet, &mut slot.kind) else { return };
         let record = OutRecord { face: to, nonce: pit.nonce, sent: now, expiry, nacked: None };
         match pit.out_records.iter_mut().find(|r| r.face == to) {
             Some(old) => *old = record,
@@ -263,7 +270,10 @@ impl Worker {
             pit.in_records.iter().filter(|r| r.expiry > now).map(|r| (r.face, r.nonce, r.pit_token)).collect();
         for (face, nonce, token) in waiting {
             let point_to_point = self.faces.get(&face).is_some_and(|f| f.link_type == LinkType::PointToPoint);
-            let Some(packet) = self.table.slot(slot).packet.clone().filter(|_| point_to_point) else { continue };
+            if !point_to_point {
+                continue;
+            }
+            let packet = self.table.slot(slot).packet.clone();
             // The peer knows its Interest by the nonce it sent.
             let interest = Interest::decode(&packet).expect("it was parsed when it came");
             let packet = match interest.nonce {
@@ -294,7 +304,7 @@ impl Worker {
     }
 
     fn answer_from_store(&mut self, data: SlotId, received: &Received, output: &mut Vec<Outgoing>) {
-        let Some(packet) = self.table.slot(data).packet.clone() else { return };
+        let packet = self.table.slot(data).packet.clone();
         self.table.used(data);
         self.counts.cs_hits += 1;
         if let Some(face) = self.faces.get_mut(&received.face) {
@@ -317,6 +327,7 @@ impl Worker {
         packet: Packet,
         info: &InterestInfo,
         hops_left: u8,
+        output: &mut Vec<Outgoing>,
     ) -> bool {
         let (now, nonce) = (record.arrived, record.nonce);
         let Some(pit) = self.table.slot_mut(slot).pit_mut() else { return false };
@@ -324,6 +335,9 @@ impl Worker {
             Some(old) => pit.in_records[old] = record,
             None if pit.in_records.len() == IN_RECORDS_MAX => return false,
             None => {
+                if self.table.is_full_of_downstreams() {
+                    self.route_misses(now, output);
+                }
                 while let Some(victim) = self.table.victim_for_downstream() {
                     if victim == slot {
                         return false;
@@ -348,13 +362,18 @@ impl Worker {
 
     fn add_pending(
         &mut self,
-        now: Ticks,
         hashes: usize,
         record: InRecord,
         packet: Packet,
         info: &InterestInfo,
         hops_left: u8,
+        output: &mut Vec<Outgoing>,
     ) -> SlotId {
+        let now = record.arrived;
+        if self.table.is_full() {
+            // Some may be refused, and leave room.
+            self.route_misses(now, output);
+        }
         while let Some(victim) = self.table.victim() {
             self.drops.count(Drop::PitFull);
             self.drop_pending(now, victim);
@@ -372,8 +391,8 @@ impl Worker {
             nonce: record.nonce,
             strategy: strategy as u16,
             directed: false,
+            unrouted: false,
             prefix_hash: 0,
-            owner: record.face,
             expiry,
             suppression_ns: 0,
             in_records: SmallVec::from_buf([record]),

@@ -39,6 +39,14 @@ impl Parsed {
             Parsed::Data(info) => info.name,
         }
     }
+
+    /// What an Interest says that arrives, or comes back refused.
+    pub fn interest(&self) -> Option<&InterestInfo> {
+        match self {
+            Parsed::Interest(info) | Parsed::Nack(info) => Some(info),
+            Parsed::Data(_) => None,
+        }
+    }
 }
 
 /// Fields of an Interest that forwarding needs.

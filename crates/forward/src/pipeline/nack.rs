@@ -23,6 +23,8 @@ impl Worker {
         let Some(face) = self.faces.get_mut(&received.face) else { return };
         face.counters.in_nacks += 1;
         let point_to_point = face.link_type == LinkType::PointToPoint;
+        // It may answer one of these, and what it tells the strategy comes after them.
+        self.route_misses(now, output);
         let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
         let slot = self.table.find_pit(&name, info.can_be_prefix, info.must_be_fresh).filter(|_| point_to_point);
         let Some(slot) = slot else { return self.drops.count(Drop::UnsolicitedNack) };
@@ -34,11 +36,11 @@ impl Worker {
         let Some(record) = record else { return self.drops.count(Drop::UnsolicitedNack) };
         record.nacked = Some(received.fields.nack.unwrap_or(NackReason::None));
         let expiry = record.expiry;
-        let ingress = pit.in_records.iter().max_by_key(|r| r.arrived).map_or(pit.owner, |r| r.face);
+        let ingress = pit.in_records.iter().max_by_key(|r| r.arrived).map_or(pit.owner(), |r| r.face);
 
         // The way that it took before: where the consumer said and nowhere else, by its hint, by its name.
         let directed = pit.directed;
-        let sent = self.table.slot(slot).packet.as_deref().and_then(|p| Interest::decode(p).ok());
+        let sent = Interest::decode(&self.table.slot(slot).packet).ok();
         let entry = match sent.filter(|i| !i.forwarding_hint_value.is_empty()) {
             _ if directed => None,
             Some(hinted) => self.match_forwarding_hint(&hinted).map(|(entry, _)| entry),

@@ -1,5 +1,6 @@
 //! What a slot of the PIT/CS holds.
 
+use byname_lookup::prefetch;
 use byname_wire::{FaceId, NackReason, NameRef, PitToken};
 use smallvec::SmallVec;
 
@@ -56,21 +57,26 @@ pub struct PitEntry {
     pub strategy: u16,
     /// It was sent last where a consumer said (NextHopFaceId), not where the FIB says.
     pub directed: bool,
+    /// The FIB has not been asked yet where its latest packet is to go.
+    pub unrouted: bool,
     /// Hash of the FIB prefix it was forwarded by: the key of measurements.
     pub prefix_hash: u64,
-    /// The face whose share of the PIT it takes: the first that asked.
-    pub owner: FaceId,
     /// When it leaves the PIT.
     pub expiry: Ticks,
     /// Length of the present suppression interval of its strategy, in ns; 0 before the first.
     pub suppression_ns: u64,
-    /// Downstreams.
+    /// Downstreams, the first that asked first. There is one, and none leaves before the entry.
     pub in_records: SmallVec<[InRecord; 1]>,
     /// Upstreams.
-    pub out_records: SmallVec<[OutRecord; 2]>,
+    pub out_records: SmallVec<[OutRecord; 1]>,
 }
 
 impl PitEntry {
+    /// The face whose share of the PIT it takes: the first that asked.
+    pub fn owner(&self) -> FaceId {
+        self.in_records[0].face
+    }
+
     /// The record of an upstream.
     pub fn out_record(&self, face: FaceId) -> Option<&OutRecord> {
         self.out_records.iter().find(|r| r.face == face)
@@ -107,8 +113,9 @@ pub enum Kind {
     Cs(CsEntry),
 }
 
-/// One place in the table.
+/// One place in the table: three cache lines, with room for one downstream and one upstream.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Slot {
     /// Hash of the name.
     pub hash: u64,
@@ -116,19 +123,29 @@ pub struct Slot {
     pub name_start: u16,
     /// Octets of the name.
     pub name_len: u16,
-    /// Changes whenever the slot is freed or becomes something else.
-    pub generation: u32,
-    /// The Interest or Data; its buffer is the one it was received into.
-    pub packet: Option<Packet>,
+    /// The Interest or Data; its buffer is the one it was received into. Empty when the slot is free.
+    pub packet: Packet,
     /// PIT or CS.
     pub kind: Kind,
 }
 
+const _: () = assert!(size_of::<Slot>() == 192);
+
 impl Slot {
+    /// Asks the memory for the slot.
+    pub fn prefetch(&self) {
+        prefetch::read_all(self);
+    }
+
+    /// Asks the memory for the name in the packet.
+    pub fn prefetch_name(&self) {
+        self.packet.prefetch(usize::from(self.name_start) + usize::from(self.name_len));
+    }
+
     /// The name in octets.
     pub fn name_octets(&self) -> &[u8] {
         let start = usize::from(self.name_start);
-        self.packet.as_ref().map_or(&[], |p| &p[start..start + usize::from(self.name_len)])
+        self.packet.get(start..start + usize::from(self.name_len)).unwrap_or_default()
     }
 
     /// The name.

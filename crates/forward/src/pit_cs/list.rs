@@ -1,5 +1,7 @@
 //! Doubly linked lists of slots, the links of all lists in one array.
 
+use byname_lookup::prefetch;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -8,6 +10,28 @@ const NONE: u32 = u32::MAX;
 pub struct Links {
     /// (towards the front, towards the back)
     links: Vec<(u32, u32)>,
+}
+
+impl Links {
+    /// Asks the memory for the links of a slot.
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(links) = self.links.get(slot as usize) {
+            prefetch::read(links);
+        }
+    }
+
+    /// Asks the memory for what taking out a slot changes beside it.
+    pub fn prefetch_neighbors(&self, slot: u32) {
+        if let Some(&(front, back)) = self.links.get(slot as usize) {
+            self.prefetch(front);
+            self.prefetch(back);
+        }
+    }
+
+    /// The slot before one that is in a list, towards the front.
+    pub fn before(&self, slot: u32) -> Option<u32> {
+        Some(self.links[slot as usize].0).filter(|&front| front != NONE)
+    }
 }
 
 /// One list.

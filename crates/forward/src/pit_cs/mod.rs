@@ -9,6 +9,7 @@
 //! a tree finds Data below a prefix (`prefix_index`), and when the PIT is full, the face with the
 //! largest share of it loses its oldest entry. It is full of entries, of downstreams, or of bytes.
 
+mod ahead;
 mod cs_policy;
 mod entry;
 mod index;
@@ -26,7 +27,7 @@ pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
 use crate::ticks::Ticks;
-use crate::worker::{CsInfo, CsPolicy, WorkerConfig};
+use crate::worker::{CsInfo, CsPolicy, Prefetch, WorkerConfig};
 use index::Index;
 use list::Links;
 use prefix_index::{NodeId, PrefixIndex};
@@ -90,6 +91,8 @@ pub struct PitCs {
     cs_policy: CsPolicy,
     admit: bool,
     serve: bool,
+    /// Whether memory is asked for ahead.
+    prefetches: bool,
 }
 
 impl PitCs {
@@ -117,6 +120,7 @@ impl PitCs {
             cs_policy: config.cs_policy,
             admit: true,
             serve: true,
+            prefetches: config.prefetch != Prefetch::None,
         }
     }
 
@@ -138,11 +142,6 @@ impl PitCs {
         }
     }
 
-    /// Asks the memory for what a lookup of this hash will read.
-    pub fn prefetch(&self, hash: u64) {
-        self.index.prefetch(hash);
-    }
-
     /// A slot.
     pub fn slot(&self, slot: SlotId) -> &Slot {
         &self.slots[slot as usize]
@@ -151,6 +150,18 @@ impl PitCs {
     /// A slot, to change; its kind and name must stay.
     pub fn slot_mut(&mut self, slot: SlotId) -> &mut Slot {
         &mut self.slots[slot as usize]
+    }
+
+    /// Whether a pending Interest waits for the FIB.
+    pub fn is_unrouted(&self, slot: SlotId) -> bool {
+        self.slot(slot).pit().is_some_and(|pit| pit.unrouted)
+    }
+
+    /// Notes that a pending Interest waits for the FIB, or does no longer.
+    pub fn set_unrouted(&mut self, slot: SlotId, unrouted: bool) {
+        if let Some(pit) = self.slot_mut(slot).pit_mut() {
+            pit.unrouted = unrouted;
+        }
     }
 
     /// The pending Interest of this name and these selectors.
@@ -256,23 +267,27 @@ impl PitCs {
         }
     }
 
+    /// Whether another pending Interest finds no room.
+    pub fn is_full(&self) -> bool {
+        let bytes_max = self.pit_entries_max.saturating_mul(PIT_BYTES_PER_ENTRY);
+        self.pit_len >= self.pit_entries_max || self.pit_bytes >= bytes_max
+    }
+
+    /// Whether another downstream of a pending Interest finds no room.
+    pub fn is_full_of_downstreams(&self) -> bool {
+        self.more_in_records >= self.pit_entries_max
+    }
+
     /// The pending Interest to remove before another finds room: the oldest of the face with the
     /// largest share. `None` when there is room.
     pub fn victim(&mut self) -> Option<SlotId> {
-        let bytes_max = self.pit_entries_max.saturating_mul(PIT_BYTES_PER_ENTRY);
-        if self.pit_len < self.pit_entries_max && self.pit_bytes < bytes_max {
-            return None;
-        }
-        self.shares.oldest_of_largest()
+        if self.is_full() { self.shares.oldest_of_largest() } else { None }
     }
 
     /// The pending Interest to remove before another downstream of one finds room, as for
     /// [`PitCs::victim`].
     pub fn victim_for_downstream(&mut self) -> Option<SlotId> {
-        if self.more_in_records < self.pit_entries_max {
-            return None;
-        }
-        self.shares.oldest_of_largest()
+        if self.is_full_of_downstreams() { self.shares.oldest_of_largest() } else { None }
     }
 
     /// Puts another packet of the same Interest in the place of the one there is.
@@ -280,7 +295,7 @@ impl PitCs {
         self.pit_bytes += packet.memory_bytes();
         let s = &mut self.slots[slot as usize];
         s.name_start = name_start;
-        self.pit_bytes -= s.packet.replace(packet).as_ref().map_or(0, Packet::memory_bytes);
+        self.pit_bytes -= std::mem::replace(&mut s.packet, packet).memory_bytes();
     }
 
     /// Adds a downstream to a pending Interest.
@@ -295,7 +310,7 @@ impl PitCs {
     pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
         self.count_pit(&entry, true);
         self.pit_bytes += packet.memory_bytes();
-        let owner = entry.owner;
+        let owner = entry.owner();
         let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
         self.index.insert(hash, slot);
         self.shares.add(&mut self.links, owner, slot);
@@ -322,8 +337,7 @@ impl PitCs {
             Some(slot) => {
                 self.leave_pit(slot);
                 let s = &mut self.slots[slot as usize];
-                s.generation = s.generation.wrapping_add(1);
-                (s.packet, s.name_start, s.name_len) = (Some(packet), range.start, range.len);
+                (s.packet, s.name_start, s.name_len) = (packet, range.start, range.len);
                 slot
             }
             None => {
@@ -360,14 +374,13 @@ impl PitCs {
                 let node = cs.node;
                 self.prefix_index.remove(node);
                 self.replacement.remove(&mut self.links, slot);
-                self.cs_bytes -= self.slots[slot as usize].packet.as_ref().map_or(0, Packet::memory_bytes);
+                self.cs_bytes -= self.slots[slot as usize].packet.memory_bytes();
             }
             Kind::Free => return,
         }
         self.index.remove(self.slots[slot as usize].hash, slot);
         let s = &mut self.slots[slot as usize];
-        s.generation = s.generation.wrapping_add(1);
-        s.packet = None;
+        s.packet = Packet::EMPTY;
         s.kind = Kind::Free;
         self.free.push(slot);
     }
@@ -432,17 +445,16 @@ impl PitCs {
     }
 
     fn digest(&self, slot: SlotId) -> byname_wire::digest::Sha256Digest {
-        byname_wire::digest::sha256(&[self.slots[slot as usize].packet.as_deref().unwrap_or_default()])
+        byname_wire::digest::sha256(&[&self.slots[slot as usize].packet])
     }
 
     fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange, kind: Kind) -> SlotId {
-        let packet = Some(packet);
+        let new = Slot { hash, name_start: name.start, name_len: name.len, packet, kind };
         if let Some(slot) = self.free.pop() {
-            let s = &mut self.slots[slot as usize];
-            *s = Slot { hash, name_start: name.start, name_len: name.len, generation: s.generation, packet, kind };
+            self.slots[slot as usize] = new;
             return slot;
         }
-        self.slots.push(Slot { hash, name_start: name.start, name_len: name.len, generation: 0, packet, kind });
+        self.slots.push(new);
         (self.slots.len() - 1) as SlotId
     }
 
@@ -463,8 +475,8 @@ impl PitCs {
         };
         self.count_pit(&entry, false);
         self.more_in_records -= entry.in_records.len() - 1;
-        self.pit_bytes -= self.slots[slot as usize].packet.as_ref().map_or(0, Packet::memory_bytes);
-        self.shares.remove(&mut self.links, entry.owner, slot);
+        self.pit_bytes -= self.slots[slot as usize].packet.memory_bytes();
+        self.shares.remove(&mut self.links, entry.owner(), slot);
     }
 
     fn index_nodes_max(&self) -> usize {
@@ -474,6 +486,9 @@ impl PitCs {
     fn evict(&mut self) {
         while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
             let Some(slot) = self.replacement.victim(&mut self.links) else { return };
+            if self.prefetches {
+                self.prefetch_victims(slot);
+            }
             self.replacement.evicted(slot, self.slots[slot as usize].hash);
             self.remove(slot);
         }

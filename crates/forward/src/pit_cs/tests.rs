@@ -27,8 +27,8 @@ fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> P
         nonce: 0,
         strategy: 0,
         directed: false,
+        unrouted: false,
         prefix_hash: 0,
-        owner: FaceId(face),
         expiry: Ticks::from_ms(4000),
         suppression_ns: 0,
         in_records: smallvec::smallvec![record],
@@ -64,7 +64,7 @@ fn a_pending_interest_becomes_the_cached_data_in_its_place() {
     let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
     t.admit(&view, packet, range, Ticks(1), Some(slot));
     assert_eq!(t.find(&view, false, false, Ticks(0)), Found { pending: None, data: Some(slot) });
-    let kept = t.slot(slot).packet.as_deref().expect("the Data");
+    let kept: &[u8] = &t.slot(slot).packet;
     assert_eq!(kept.as_ptr(), buffer, "the buffer it was received into");
     assert_eq!(t.pit_len(), 0);
 }

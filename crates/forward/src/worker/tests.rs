@@ -13,6 +13,7 @@ use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Interest, NackReason, PitToken};
 
 use super::*;
+use crate::counters::Drop;
 use crate::packet_pool::Packet;
 use crate::port::LinkFields;
 use crate::tables::{Nexthop, NexthopGroup};

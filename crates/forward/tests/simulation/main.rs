@@ -7,6 +7,7 @@
 //! forwarder made of lists.
 
 mod apps;
+mod bursts;
 mod ledger;
 mod model;
 mod network;

@@ -193,7 +193,7 @@ fn pending_interests_are_bounded_in_bytes_too() {
     for i in 0..1000 {
         b.receive(HOST_2, &interest(&format!("/{i}/{long}"), 1 + i).encode());
     }
-    let bytes = |s| b.worker.table.slot(s).packet.as_ref().map_or(0, Packet::memory_bytes);
+    let bytes = |s| b.worker.table.slot(s).packet.memory_bytes();
     assert!(b.worker.table.pending().map(bytes).sum::<usize>() <= 1000 * 1024 + 9216);
     assert_eq!(shape(&b.receive(HOST, &data("/good"))), ["D256"]);
 }

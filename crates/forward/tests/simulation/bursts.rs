@@ -1,0 +1,138 @@
+//! A burst against its packets one by one: what is sent, counted and kept must agree.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::strategy::StrategyChoice;
+use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::worker::{CsPolicy, Prefetch, Worker, WorkerConfig};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_lookup::oracle::Oracle;
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{NackReason, Name, NameHashKey, PitToken};
+
+use crate::random::Random;
+
+const FACES: std::ops::Range<u64> = 256..261;
+
+/// What is sent, as far as it can differ.
+type Sent = (FaceId, Option<NackReason>, Vec<u8>, Vec<u8>, Option<FaceId>);
+
+fn name(random: &mut Random) -> Name {
+    let names = ["/a", "/a/b", "/a/b/c", "/a/d", "/e/f", "/nowhere"];
+    names[random.below(names.len() as u64) as usize].parse().expect("a literal name")
+}
+
+fn worker(strategy: &str, config: WorkerConfig) -> Worker {
+    let mut fib = Oracle::new();
+    let rules = [("/a", 0), ("/a/b", 1), ("/e", 2)];
+    for (prefix, entry) in rules {
+        fib.apply(&[Change::Set(prefix.parse().expect("a literal name"), EntryId(entry))])
+            .expect("the oracle takes all");
+    }
+    let tables = Arc::new(Tables::new(fib.query()));
+    for (entry, faces) in [(0, &[258, 259, 260][..]), (1, &[256, 260]), (2, &[257])] {
+        let nexthops = faces.iter().zip(0..).map(|(&face, cost)| Nexthop { face: FaceId(face), cost }).collect();
+        tables.set_group(EntryId(entry), Some(NexthopGroup { nexthops }));
+    }
+    let mut worker = Worker::new(config, NameHashKey::new([5, 6]), tables, 1);
+    for face in FACES {
+        worker.face_up(FaceId(face), Scope::NonLocal, LinkType::PointToPoint);
+        worker.set_local_fields(FaceId(face), face == 256);
+    }
+    let strategy = format!("/localhost/nfd/strategy/{strategy}/v=5").parse().expect("a strategy's name");
+    worker.set_strategy_choices(&[StrategyChoice { prefix: Name::default(), strategy }]);
+    worker
+}
+
+/// A packet from anywhere: most are about names that others in the burst are about.
+fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> (u64, LinkFields, Vec<u8>) {
+    let face = FACES.start + random.below(FACES.end - FACES.start);
+    let token = PitToken::new(&number.to_be_bytes()).expect("eight octets");
+    match random.below(10) {
+        0..5 => {
+            let interest = InterestBuilder::new(name(random), random.below(40) as u32)
+                .can_be_prefix(random.chance(0.3))
+                .must_be_fresh(random.chance(0.3))
+                .lifetime_ms(20 + random.below(400))
+                .encode();
+            let next_hop = random.chance(0.1).then(|| FaceId(FACES.start + random.below(6)));
+            (face, LinkFields { pit_token: token, next_hop_face_id: next_hop, ..Default::default() }, interest)
+        }
+        5..9 => {
+            let content = vec![number as u8; 4];
+            let data = DataBuilder::new(name(random)).freshness_ms(random.below(3) * 100).content(content).encode();
+            (face, LinkFields { no_cache: random.chance(0.2), ..Default::default() }, data)
+        }
+        _ => {
+            let reason = if random.chance(0.5) { NackReason::NoRoute } else { NackReason::Congestion };
+            let fields = LinkFields { nack: Some(reason), ..Default::default() };
+            match asked.pop() {
+                Some((from, interest)) => (from, fields, interest),
+                None => (face, fields, InterestBuilder::new(name(random), 1).encode()),
+            }
+        }
+    }
+}
+
+fn receive(packets: &[(u64, LinkFields, Vec<u8>)]) -> Vec<Received> {
+    let received = |(face, fields, octets): &(u64, LinkFields, Vec<u8>)| Received {
+        face: FaceId(*face),
+        fields: fields.clone(),
+        packet: Packet::copy_from(octets),
+    };
+    packets.iter().map(received).collect()
+}
+
+/// In no order: Interests leave after the rest of their burst.
+fn sorted(output: &[Outgoing]) -> Vec<Sent> {
+    let sent = |o: &Outgoing| {
+        let token = o.fields.pit_token.as_slice().to_vec();
+        (o.face, o.fields.nack, o.packet.to_vec(), token, o.fields.incoming_face_id)
+    };
+    let mut sent: Vec<Sent> = output.iter().map(sent).collect();
+    sent.sort_by_cached_key(|sent| format!("{sent:?}"));
+    sent
+}
+
+fn run(seed: u64, strategy: &str, prefetch: Prefetch) {
+    let mut random = Random(seed);
+    let config = || WorkerConfig {
+        pit_entries_max: 6,
+        cs_packets_max: 3,
+        cs_policy: if seed.is_multiple_of(2) { CsPolicy::Lru } else { CsPolicy::S3Fifo },
+        ..Default::default()
+    };
+    let mut together = worker(strategy, WorkerConfig { prefetch, ..config() });
+    let mut alone = worker(strategy, WorkerConfig { prefetch: Prefetch::None, ..config() });
+    let mut now = Ticks::from_ms(1000);
+    let mut asked = Vec::new();
+    for step in 0..60 {
+        now = now + Duration::from_millis(random.below(60));
+        let count = 1 + random.below(40);
+        let packets: Vec<_> = (0..count).map(|i| packet(&mut random, &mut asked, 100 * step + i)).collect();
+        let (mut sent, mut sent_alone) = (Vec::new(), Vec::new());
+        together.poll(now, &mut receive(&packets), &mut sent);
+        for packet in &packets {
+            alone.poll(now, &mut receive(std::slice::from_ref(packet)), &mut sent_alone);
+        }
+        assert_eq!(sorted(&sent), sorted(&sent_alone), "{strategy}, seed {seed}, step {step}");
+        assert_eq!(together.counters(), alone.counters(), "{strategy}, seed {seed}, step {step}");
+        let interests = sent.iter().filter(|o| o.packet[0] == 5 && o.fields.nack.is_none());
+        asked.extend(interests.map(|o| (o.face.0, o.packet.to_vec())));
+    }
+}
+
+#[test]
+fn a_burst_is_handled_as_its_packets_one_by_one() {
+    for strategy in ["best-route", "multicast", "asf"] {
+        for prefetch in [Prefetch::None, Prefetch::Cascade, Prefetch::AllAtOnce] {
+            for seed in 0..16 {
+                run(seed, strategy, prefetch);
+            }
+        }
+    }
+}

@@ -51,6 +51,14 @@ impl Miss {
         matches!(self.route, Route::Fib)
     }
 
+    /// The FIB entry that it goes by.
+    pub fn entry(&self) -> Option<EntryId> {
+        match self.route {
+            Route::Entry(entry) => entry.map(|(entry, _)| entry),
+            Route::Fib | Route::Face(_) => None,
+        }
+    }
+
     /// What the FIB said.
     pub fn set_route(&mut self, entry: Option<(EntryId, u64)>) {
         self.route = Route::Entry(entry);

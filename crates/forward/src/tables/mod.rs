@@ -11,7 +11,7 @@ use byname_lookup::locator::Trees;
 use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::compact;
 use byname_lookup::tagset::TagsetFib;
-use byname_lookup::{EntryId, PrefixFib};
+use byname_lookup::{EntryId, PrefixFib, prefetch};
 use byname_wire::{FaceId, TreeId};
 
 use crate::publish::{Epochs, Grace, Reader};
@@ -149,6 +149,19 @@ impl<N> Deref for GroupRef<N> {
     }
 }
 
+/// What must have come before the address of the next is known.
+#[derive(Clone, Copy)]
+pub(crate) enum GroupStep {
+    Slot,
+    Group,
+    Nexthops,
+}
+
+impl GroupStep {
+    /// In their order.
+    pub const ALL: [GroupStep; 3] = [GroupStep::Slot, GroupStep::Group, GroupStep::Nexthops];
+}
+
 /// The query half for descriptors, as it was when it was asked for.
 pub struct TagFibRef(arc_swap::Guard<Arc<Holder<dyn TagsetFib>>>);
 
@@ -203,6 +216,28 @@ impl TablesReader {
     pub fn group(&self, entry: EntryId) -> Option<GroupRef> {
         let group = self.tables.groups.slot(entry)?.load();
         group.is_some().then_some(GroupRef(group))
+    }
+
+    /// Asks the memory for what leads to the group of an entry, as far as `step`.
+    #[inline]
+    pub(crate) fn prefetch_group(&self, step: GroupStep, entry: EntryId) {
+        match step {
+            GroupStep::Slot => {
+                if let Some(slot) = self.tables.groups.slot(entry) {
+                    prefetch::read(slot);
+                }
+            }
+            GroupStep::Group => {
+                if let Some(group) = self.group(entry) {
+                    prefetch::read(&*group);
+                }
+            }
+            GroupStep::Nexthops => {
+                if let Some(group) = self.group(entry) {
+                    prefetch::read_all(&*group.nexthops);
+                }
+            }
+        }
     }
 
     /// The descriptors' FIB. To be dropped before the burst ends: bursts without packets for it

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::counters::Drop;
 use crate::pipeline::{Miss, Parsed, name_in, parse};
 use crate::port::{Outgoing, Received};
+use crate::tables::GroupStep;
 use crate::ticks::Ticks;
 use crate::worker::Worker;
 
@@ -153,6 +154,11 @@ impl Worker {
         for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
             let (found, name) = found.next().expect("one answer for each name asked");
             miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
+        }
+        if self.prefetch != Prefetch::None {
+            for step in GroupStep::ALL {
+                misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_group(step, entry));
+            }
         }
     }
 }

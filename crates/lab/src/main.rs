@@ -7,6 +7,7 @@
 mod baselines;
 mod experiments;
 mod flat;
+mod forward;
 mod locator;
 mod machine;
 mod mixed;
@@ -43,6 +44,8 @@ enum Experiment {
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
     Flat(flat::Options),
+    /// Whole packets through the data plane, in memory: one data plane, or several in turn.
+    Forward(forward::Options),
     /// Forwarding by locator on the trees of a graph.
     Locator(locator::Options),
     /// Push and pull flows together, by tags and by locator.
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
+        Experiment::Forward(options) => forward::run(&options),
         Experiment::Locator(options) => locator::run(&options),
         Experiment::Mixed(options) => mixed::run(&options),
         Experiment::Tags(options) => tags::run(&options),

@@ -33,21 +33,26 @@ pub fn rate(duration: Duration, mut step: impl FnMut() -> usize) -> f64 {
 
 /// Repeats a step of each reader on a core of its own. Returns the sum of their rates.
 pub fn rate_of_all<R: Send>(readers: &mut [R], duration: Duration, step: impl Fn(&mut R) -> usize + Sync) -> f64 {
-    let barrier = Barrier::new(readers.len());
+    on_cores(readers, |reader| rate(duration, || step(reader))).into_iter().sum()
+}
+
+/// Lets all workers begin at once, each on a core of its own. Returns what they found.
+pub fn on_cores<R: Send, T: Send>(workers: &mut [R], work: impl Fn(&mut R) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(workers.len());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = readers
+        let threads: Vec<_> = workers
             .iter_mut()
             .enumerate()
-            .map(|(thread, reader)| {
-                let (barrier, step) = (&barrier, &step);
+            .map(|(thread, worker)| {
+                let (barrier, work) = (&barrier, &work);
                 scope.spawn(move || {
                     cores::pin(thread);
                     barrier.wait();
-                    rate(duration, || step(reader))
+                    work(worker)
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().expect("engines do not panic")).sum()
+        threads.into_iter().map(|thread| thread.join().expect("engines do not panic")).collect()
     })
 }
 

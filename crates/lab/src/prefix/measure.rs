@@ -11,12 +11,12 @@ use super::build::{Built, build};
 use super::check::check;
 use super::engine::{self, Engine, Setup};
 use super::options::{Load, Options};
-use super::reader::Reader;
+use super::reader::{self, Reader};
 use super::record::Record;
 use super::updates::{self, CheckedReader};
 use crate::machine::{self, Reads, Reservation, cores, resident};
 use crate::progress::Progress;
-use crate::timing::{Checked, median, rate_of_all, sample, times};
+use crate::timing::{Checked, median, rate_of_all, times};
 use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
 use crate::writer;
 
@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
                 rates,
                 hash_rate: rate_of_all(&mut readers, step / 2, |reader| reader.hash(fib)),
                 p99_ns: time_bursts(&mut readers[0], fib, step),
-                lines: count_lines(&names, &self.key, bench),
+                lines: reader::count_lines(&names, &self.key, fib),
                 checked: check(fib, &*self.workload, &names, &self.key, options.burst),
                 names: names.len(),
                 name_bytes: names.mean_bytes(),
@@ -372,16 +372,4 @@ fn time_bursts(reader: &mut Reader<'_>, fib: &dyn PrefixFib, duration: Duration)
         black_box(reader.answers());
     });
     times.value_at_quantile(0.99)
-}
-
-/// Cache lines that a lookup reads, on average over a sample.
-fn count_lines(names: &NameSet, key: &NameHashKey, bench: &Bench) -> Option<f64> {
-    const BURST: usize = 32;
-    let (mut looked_up, mut lines) = (0, 0);
-    for start in sample(names.len(), BURST) {
-        let (names, read) = Reader::new(names, key, BURST, start).count_lines(&*bench.built.fib)?;
-        looked_up += names;
-        lines += read;
-    }
-    Some(lines as f64 / looked_up as f64)
 }

@@ -26,9 +26,12 @@ mod report;
 mod tests;
 mod updates;
 
+pub use build::{Built, build};
+pub use engine::{Engine, Setup, find};
 pub use engines::ENGINES;
 pub use measure::{Turn, measure_in_turn};
-pub use options::{Hash, Options, Prefetch, Strategy};
+pub use options::{Hash, Load, Options, Prefetch, Strategy, Tuning};
+pub use reader::count_lines;
 pub use record::Record;
 
 use crate::progress::Progress;

@@ -8,6 +8,7 @@ use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
+use crate::timing::sample;
 use crate::workload::NameSet;
 
 type Names<'a> = SmallVec<[NameRef<'a>; BURST_MAX]>;
@@ -73,4 +74,16 @@ impl<'a> Reader<'a> {
         PrefixHashes::fill_burst_to(depth_max, self.key, &names, &mut self.hashes[..names.len()]);
         (range, names)
     }
+}
+
+/// Cache lines that a lookup reads, on average over a sample.
+pub fn count_lines(names: &NameSet, key: &NameHashKey, fib: &dyn PrefixFib) -> Option<f64> {
+    const BURST: usize = 32;
+    let (mut looked_up, mut lines) = (0, 0);
+    for start in sample(names.len(), BURST) {
+        let (names, read) = Reader::new(names, key, BURST, start).count_lines(fib)?;
+        looked_up += names;
+        lines += read;
+    }
+    Some(lines as f64 / looked_up as f64)
 }

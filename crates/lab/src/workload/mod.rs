@@ -28,7 +28,7 @@ pub use tag_sets::{TagKind, TagSets, unknown};
 use made::{Made, Shape};
 
 /// Nexthop groups that the rules of a workload lead to.
-const GROUPS: u32 = 1 << 15;
+pub const GROUPS: u32 = 1 << 15;
 /// Components of names that are made as long as any engine takes.
 const DEPTH_MAX: usize = 32;
 

@@ -1,0 +1,278 @@
+//! One run: builds FIBs and workers, and measures them in turn.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_lookup::{EntryId, PrefixFib};
+use byname_wire::NameHashKey;
+use hdrhistogram::Histogram;
+
+use super::options::{Mix, Options};
+use super::packets::Packets;
+use super::record::Record;
+use super::traffic::{LIFETIME_MS, PRODUCERS, Stages, TURN, Traffic};
+use super::variant::Variant;
+use crate::machine::{self, Reads, Reservation, cores};
+use crate::prefix::{self, Built, Engine, Load, Setup, Tuning};
+use crate::progress::Progress;
+use crate::timing::{median, on_cores};
+use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
+
+/// Of the repetitions' time, what the machine's own rate, and the stages, are measured for.
+const SHARE: f64 = 0.2;
+/// Random reads that the machine's own rate has under way: what a burst of packets could.
+const LINES_UNDER_WAY: usize = 64;
+
+/// No turn takes a minute; what does is counted as this.
+const TURN_NS_MAX: u64 = 60_000_000_000;
+
+/// A FIB that some data planes have in common.
+struct Fib {
+    engine: &'static Engine,
+    tuning: Tuning,
+    built: Built,
+    tables: Arc<Tables>,
+    lines: Option<f64>,
+    machine: Reads,
+}
+
+/// What one data plane did.
+struct Found {
+    rates: Vec<f64>,
+    /// Nanoseconds of each turn.
+    turns: Histogram<u64>,
+    stages: Stages,
+    /// Packets that were timed for these.
+    staged: u64,
+    checked: u64,
+    drops: u64,
+    wrong: u64,
+}
+
+/// Measures the data planes in turn; a record of each.
+pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
+    cores::ensure_enough(options.threads, "so many workers (--threads)")?;
+    ensure!(options.fib > 0 && options.pit > 0, "there must be a rule, and a pending Interest");
+    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    let run = Run::open(options, progress)?;
+    let packets = run.packets()?;
+    let fibs = run.fibs()?;
+    let found = run.pass(&fibs, &packets)?;
+    let records: Vec<_> = options
+        .compare
+        .iter()
+        .zip(&found)
+        .map(|(variant, found)| run.record(variant, fib_of(&fibs, variant), &packets, found))
+        .collect();
+    let wrong = |record: &Record| record.wrong + record.drops > 0;
+    if let Some(record) = records.iter().find(|record| wrong(record)) {
+        bail!("of {} packets {} were dropped and {} went astray", record.checked, record.drops, record.wrong);
+    }
+    Ok(records)
+}
+
+fn fib_of<'a>(fibs: &'a [Fib], variant: &Variant) -> &'a Fib {
+    let is_its = |fib: &&Fib| fib.engine.name == variant.engine && fib.tuning == tuning(fib.engine, variant);
+    fibs.iter().find(is_its).expect("each variant's FIB was built")
+}
+
+fn tuning(engine: &Engine, variant: &Variant) -> Tuning {
+    Tuning { prefetch: variant.prefetch.of_engine(), ..Tuning::default() }.only(engine.takes)
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    progress: Progress,
+    key: NameHashKey,
+    workload: Box<dyn Workload>,
+    names: NameSet,
+}
+
+impl<'a> Run<'a> {
+    fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
+        let spinner = progress.spinner("making the rules");
+        let components = usize::from(options.components);
+        let workload = workload::open(&options.workload, options.fib, components, options.seed)?;
+        spinner.set_message("drawing names");
+        let drawing = Drawing { choice: &NameChoice::Hit, suffix: 0, draws: options.draws, seed: options.seed };
+        let names = NameSet::draw(&*workload, &drawing, |_| ())?;
+        spinner.finish_and_clear();
+        let mut random = Random::new(options.seed);
+        let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
+        Ok(Run { options, progress, key, workload, names })
+    }
+
+    fn packets(&self) -> anyhow::Result<Packets> {
+        let spinner = self.progress.spinner("encoding packets");
+        let packets = Packets::encode(&self.names, LIFETIME_MS, usize::try_from(self.options.content)?);
+        spinner.finish_and_clear();
+        packets
+    }
+
+    /// Builds each engine once for each of its tunings.
+    fn fibs(&self) -> anyhow::Result<Vec<Fib>> {
+        let mut wanted: Vec<(&'static Engine, Tuning)> = Vec::new();
+        for variant in &self.options.compare {
+            let engine = prefix::find(&variant.engine)?;
+            let tuning = tuning(engine, variant);
+            if !wanted.iter().any(|(e, t)| e.name == engine.name && *t == tuning) {
+                wanted.push((engine, tuning));
+            }
+        }
+        let on_pages = wanted.iter().filter(|(engine, _)| engine.chooses_pages);
+        let estimate = on_pages.map(|(engine, _)| engine.bytes_per_rule * self.workload.rules()).sum();
+        let _reservation = Reservation::take(self.options.pages, estimate, true)?;
+        wanted.into_iter().map(|(engine, tuning)| self.fib(engine, tuning)).collect()
+    }
+
+    fn fib(&self, engine: &'static Engine, tuning: Tuning) -> anyhow::Result<Fib> {
+        let setup = Setup {
+            key: self.key,
+            rules_max: usize::try_from(self.workload.rules())?,
+            workload: &*self.workload,
+            pages: self.options.pages.into(),
+            tuning: &tuning,
+        };
+        let built = prefix::build(engine, &setup, Load::Auto, self.progress)?;
+        let fib = built.fib.clone();
+        let lines = prefix::count_lines(&self.names, &self.key, &*fib);
+        let machine = self.machine(engine, &*fib)?;
+        let tables = Arc::new(Tables::new(fib));
+        for group in 0..workload::GROUPS {
+            let nexthops = [Nexthop { face: PRODUCERS, cost: 0 }].into();
+            tables.set_group(EntryId(group), Some(NexthopGroup { nexthops }));
+        }
+        Ok(Fib { engine, tuning, built, tables, lines, machine })
+    }
+
+    fn machine(&self, engine: &Engine, fib: &dyn PrefixFib) -> anyhow::Result<Reads> {
+        let pages = engine.chooses_pages.then_some(self.options.pages);
+        let duration = Duration::from_secs_f64(self.options.seconds * SHARE);
+        machine::random_reads(fib.memory_bytes(), pages, LINES_UNDER_WAY, self.options.threads, duration)
+    }
+
+    fn pass(&self, fibs: &[Fib], packets: &Packets) -> anyhow::Result<Vec<Found>> {
+        let options = self.options;
+        let spinner = self.progress.spinner("filling PITs");
+        let mut planes: Vec<Vec<Traffic<'_>>> = options
+            .compare
+            .iter()
+            .map(|variant| {
+                let tables = || fib_of(fibs, variant).tables.clone();
+                let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread);
+                (0..options.threads).map(traffic).collect()
+            })
+            .collect();
+        spinner.set_message("forwarding");
+        let step = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
+        let mut measured = vec![(Vec::new(), no_turns()); planes.len()];
+        // The first round finds caches, pools and the processor's clock cold.
+        for round in 0..=options.repetitions {
+            for (plane, (rates, turns)) in planes.iter_mut().zip(&mut measured) {
+                let found = on_cores(plane, |traffic| rate(traffic, options.mix, step));
+                if round == 0 {
+                    continue;
+                }
+                rates.push(found.iter().map(|(rate, _)| rate).sum());
+                for (_, more) in found {
+                    turns.add(more)?;
+                }
+            }
+        }
+        let found = planes.iter_mut().zip(measured).map(|(plane, (rates, turns))| {
+            let (staged, stages) = stages(&mut plane[0], options.mix, step.mul_f64(SHARE));
+            let mut found = Found { rates, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
+            for traffic in plane {
+                let (drops, wrong) = traffic.astray();
+                found.checked += traffic.passed();
+                found.drops += drops;
+                found.wrong += wrong;
+            }
+            found
+        });
+        let found = found.collect();
+        spinner.finish_and_clear();
+        Ok(found)
+    }
+
+    fn record(&self, variant: &Variant, fib: &Fib, packets: &Packets, found: &Found) -> Record {
+        let options = self.options;
+        let packets_per_s = median(&found.rates);
+        let (interest_bytes, data_bytes) = packets.mean_bytes();
+        let of_stage = |time: Duration| time.as_nanos() as f64 / found.staged as f64;
+        let interests = match options.mix {
+            Mix::Interest => 1.0,
+            Mix::Both => 0.5,
+            Mix::Data => 0.0,
+        };
+        Record {
+            engine: variant.engine.clone(),
+            prefetch: variant.prefetch,
+            burst: variant.burst,
+            mix: options.mix,
+            fib: self.workload.rules(),
+            components: self.workload.components_max(),
+            workload: options.workload.label(),
+            pit: options.pit,
+            cs: options.cs,
+            names_prepared: packets.len(),
+            interest_bytes,
+            data_bytes,
+            seed: options.seed,
+            threads: options.threads,
+            pages: if fib.engine.chooses_pages { options.pages.label() } else { "heap" },
+            hash: options.hash,
+            load: fib.built.load,
+            fib_bytes: fib.built.fib.memory_bytes(),
+            repetitions: found.rates.len(),
+            packets_per_s,
+            packets_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
+            packets_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
+            ns_per_packet: options.threads as f64 * 1e9 / packets_per_s,
+            turn_ns_per_packet: found.turns.value_at_quantile(0.5) as f64 / TURN as f64,
+            turn_ns_per_packet_p99: found.turns.value_at_quantile(0.99) as f64 / TURN as f64,
+            receive_ns_per_packet: of_stage(found.stages.receive),
+            forward_ns_per_packet: of_stage(found.stages.forward),
+            send_ns_per_packet: of_stage(found.stages.send),
+            fib_lines_per_interest: fib.lines,
+            checked: found.checked,
+            drops: found.drops,
+            wrong: found.wrong,
+            machine_lines_per_s: fib.machine.lines_per_s,
+            machine_bytes: fib.machine.bytes,
+            of_limit: fib.lines.map(|lines| packets_per_s * interests * lines / fib.machine.lines_per_s),
+        }
+    }
+}
+
+/// Packets a second, of those that are timed, and the times of turns.
+fn rate(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (f64, Histogram<u64>) {
+    let mut turns = no_turns();
+    let start = Instant::now();
+    let (mut packets, mut time) = (0, Duration::ZERO);
+    while start.elapsed() < duration {
+        let took = traffic.turn(mix);
+        turns.saturating_record(took.as_nanos() as u64);
+        packets += TURN;
+        time += took;
+    }
+    (packets as f64 / time.as_secs_f64(), turns)
+}
+
+fn no_turns() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed")
+}
+
+fn stages(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (u64, Stages) {
+    on_cores(std::slice::from_mut(traffic), |traffic| {
+        let start = Instant::now();
+        let (mut packets, mut stages) = (0, Stages::default());
+        while start.elapsed() < duration {
+            packets += traffic.stages(mix, &mut stages);
+        }
+        (packets, stages)
+    })
+    .remove(0)
+}

@@ -1,0 +1,76 @@
+//! Options of `byname-lab forward`.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::variant::Variant;
+use crate::machine::PageSize;
+use crate::prefix::Hash;
+use crate::size;
+use crate::workload::Kind;
+
+/// Measures whole packets through the data plane, in memory.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Rules in the FIB: 16M is 16,000,000 and 16Mi is 16,777,216.
+    #[arg(long, default_value = "16M", value_parser = size::count)]
+    pub fib: u64,
+    /// Interests that are pending all the while, of each worker.
+    #[arg(long, default_value = "1M", value_parser = size::count)]
+    pub pit: u64,
+    /// Data that the content store may hold, of each worker.
+    #[arg(long, default_value = "64Ki", value_parser = size::count)]
+    pub cs: u64,
+    /// Which packets are timed.
+    #[arg(long, value_enum, default_value = "both")]
+    pub mix: Mix,
+    /// Engine of the FIB, what is asked for ahead (naive, none, cascade or all), and packets in a
+    /// burst; several are measured in turn.
+    #[arg(long, value_name = "ENGINE/PREFETCH/BURST,...", value_delimiter = ',', default_value = "compact/all/64")]
+    pub compare: Vec<Variant>,
+    /// Octets of content in each Data.
+    #[arg(long, default_value = "100", value_parser = size::count)]
+    pub content: u64,
+    /// Components of the deepest rules that are made up.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=30))]
+    pub components: u16,
+    /// The rules.
+    #[command(flatten)]
+    pub workload: Kind,
+    /// Names prepared, in random order: each a rule's, and a component with the packet's number.
+    #[arg(long, default_value = "4M", value_parser = size::count, value_name = "N")]
+    pub draws: u64,
+    /// Workers, each on a core of its own, with one FIB for all.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Pages that the FIB lies on; 2m and 1g are reserved first, as root, and given back.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub pages: PageSize,
+    /// The keyed hash of names.
+    #[arg(long, value_enum, default_value = "siphash13")]
+    pub hash: Hash,
+    /// Seconds of measuring in all, for each data plane.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Repetitions that the seconds are divided into; the median is reported.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: u32,
+    /// Seed of the rules, the names and the key.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print the records as lines of JSON and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which packets are timed; both kinds pass in any case, one to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mix {
+    /// Interests, in bursts of their own.
+    Interest,
+    /// Data, in bursts of their own.
+    Data,
+    /// Both, Interests and Data in turn in each burst.
+    Both,
+}

@@ -1,0 +1,137 @@
+//! Packets as they lie in a port's memory: encoded once, told apart by a number.
+
+use std::ops::Range;
+
+use anyhow::ensure;
+use byname_forward::Packet;
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::tlv::{self, types};
+use byname_wire::{Component, Data, Interest, Name};
+
+use crate::workload::NameSet;
+
+/// Octets of the component that holds a packet's number: the last of each name.
+const NUMBER: usize = 8;
+/// Octets from the end of the name to the nonce: its TLV-TYPE and TLV-LENGTH.
+const BEFORE_NONCE: usize = 2;
+
+/// An encoded Interest.
+struct Template {
+    packet: Range<usize>,
+    /// Its Name element, in the packet.
+    name: Range<usize>,
+}
+
+/// The Interests of many names, and the Data that answers them.
+pub struct Packets {
+    octets: Vec<u8>,
+    templates: Vec<Template>,
+    /// Of Data, all that follows its name.
+    tail: Vec<u8>,
+}
+
+impl Packets {
+    /// Encodes an Interest for each name, that lives for `lifetime_ms`; Data has `content` octets.
+    ///
+    /// # Errors
+    /// If such Data is larger than a packet may be.
+    pub fn encode(names: &NameSet, lifetime_ms: u64, content: usize) -> anyhow::Result<Self> {
+        let data = DataBuilder::new(Name::default()).content(vec![b'x'; content]).encode();
+        let decoded = Data::decode(&data)?;
+        let tail = data[decoded.name_offset + decoded.name.value().len()..].to_vec();
+        let mut packets = Packets { octets: Vec::new(), templates: Vec::new(), tail };
+        for i in 0..names.len() {
+            let name = names.parse(i)?.to_name().join(Component::generic(&[0; NUMBER]));
+            let interest = InterestBuilder::new(name, 0).lifetime_ms(lifetime_ms).encode();
+            let decoded = Interest::decode(&interest)?;
+            let value = decoded.name.value().len();
+            let name_end = decoded.name_offset + value;
+            let start = packets.octets.len();
+            packets.templates.push(Template {
+                packet: start..start + interest.len(),
+                name: name_end - tlv::element_size(types::NAME, value)..name_end,
+            });
+            packets.octets.extend_from_slice(&interest);
+        }
+        ensure!(packets.len() > 0, "there must be a name (--draws)");
+        let largest = packets.templates.iter().map(|t| t.name.len()).max().unwrap_or_default() + packets.tail.len();
+        ensure!(tlv::element_size(types::DATA, largest) <= 8800, "Data of more than 8,800 octets (--content)");
+        Ok(packets)
+    }
+
+    /// How many names.
+    pub fn len(&self) -> usize {
+        self.templates.len()
+    }
+
+    /// Octets of an Interest, and of Data, on average.
+    pub fn mean_bytes(&self) -> (f64, f64) {
+        let data: usize =
+            self.templates.iter().map(|t| tlv::element_size(types::DATA, t.name.len() + self.tail.len())).sum();
+        let count = self.len() as f64;
+        (self.octets.len() as f64 / count, data as f64 / count)
+    }
+
+    /// The `number`-th Interest that there is: names come again and again, each time with its number.
+    #[inline]
+    pub fn interest(&self, number: u64) -> Packet {
+        let template = self.template(number);
+        let octets = &self.octets[template.packet.clone()];
+        Packet::build(octets.len(), |packet| {
+            packet.copy_from_slice(octets);
+            let end = template.name.end;
+            packet[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
+            let nonce = end + BEFORE_NONCE;
+            packet[nonce..nonce + 4].copy_from_slice(&(number as u32).to_be_bytes());
+        })
+    }
+
+    /// The Data that answers it. `scratch` is for putting it together.
+    #[inline]
+    pub fn data(&self, number: u64, scratch: &mut Vec<u8>) -> Packet {
+        let template = self.template(number);
+        let octets = &self.octets[template.packet.clone()];
+        let name = &octets[template.name.clone()];
+        scratch.clear();
+        tlv::push_number(scratch, types::DATA);
+        tlv::push_number(scratch, (name.len() + self.tail.len()) as u64);
+        scratch.extend_from_slice(&name[..name.len() - NUMBER]);
+        scratch.extend_from_slice(&number.to_be_bytes());
+        scratch.extend_from_slice(&self.tail);
+        Packet::copy_from(scratch)
+    }
+
+    fn template(&self, number: u64) -> &Template {
+        &self.templates[(number % self.templates.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Drawing, Kind, NameChoice, open};
+
+    #[test]
+    fn packets_differ_in_their_number_and_data_answers_its_interest() {
+        let workload = open(&Kind::Nested, 100, 5, 1).expect("a made-up workload");
+        let drawing = Drawing { choice: &NameChoice::Hit, suffix: 0, draws: 100, seed: 1 };
+        let names = NameSet::draw(&*workload, &drawing, |_| ()).expect("names of a made-up workload");
+        // Lengths of names and contents that take one octet, and three.
+        for content in [0, 100, 1000] {
+            let packets = Packets::encode(&names, 4000, content).expect("small packets");
+            let mut seen = std::collections::HashSet::new();
+            for number in 0..250 {
+                let (interest, data) = (packets.interest(number), packets.data(number, &mut Vec::new()));
+                let interest = Interest::decode(&interest).expect("an Interest");
+                let data = Data::decode(&data).expect("Data");
+                assert_eq!((interest.nonce, interest.name.to_name()), (Some(number as u32), data.name.to_name()));
+                assert_eq!(data.content.len(), content);
+                assert!(seen.insert(data.name.to_name()));
+                let rule = workload.covering(data.name).expect("a hit");
+                assert_eq!(workload.covering(names.parse(number as usize % names.len()).unwrap()), Some(rule));
+            }
+        }
+        assert!(Packets::encode(&names, 4000, 9000).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! A worker between consumers and producers: what a port would do, and the worker, in one thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::tables::Tables;
+use byname_forward::worker::{Worker, WorkerConfig};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_wire::NameHashKey;
+
+use super::options::{Mix, Options};
+use super::packets::Packets;
+use super::variant::Variant;
+
+/// Where Interests come from.
+const CONSUMERS: FaceId = FaceId(256);
+/// Where they go, and Data comes from.
+pub const PRODUCERS: FaceId = FaceId(257);
+/// Packets that are timed together; as many Interests are pending at times beyond those asked for.
+pub const TURN: u64 = 1024;
+/// How long an Interest is pending, in the worker's time.
+const WAIT: Duration = Duration::from_millis(400);
+/// How long it could be.
+pub const LIFETIME_MS: u64 = 4000;
+
+/// Time that the parts of the work took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stages {
+    /// Packets out of a port's memory into buffers of the pool.
+    pub receive: Duration,
+    /// The worker.
+    pub forward: Duration,
+    /// What is left to do when packets were sent: giving their buffers back.
+    pub send: Duration,
+}
+
+/// Traffic through one worker.
+pub struct Traffic<'a> {
+    packets: &'a Packets,
+    worker: Worker,
+    burst: u64,
+    /// The first name of this worker.
+    first: u64,
+    asked: u64,
+    answered: u64,
+    now: Ticks,
+    /// Worker's time between two packets.
+    step: Duration,
+    input: Vec<Received>,
+    output: Vec<Outgoing>,
+    scratch: Vec<u8>,
+}
+
+impl<'a> Traffic<'a> {
+    /// A worker over `tables` with as many pending Interests as are asked for.
+    pub fn new(
+        options: &Options,
+        variant: &Variant,
+        key: NameHashKey,
+        tables: Arc<Tables>,
+        packets: &'a Packets,
+        thread: usize,
+    ) -> Self {
+        let config = WorkerConfig {
+            pit_entries_max: (options.pit + TURN) as usize,
+            cs_packets_max: options.cs as usize,
+            cs_bytes_max: usize::MAX,
+            prefetch: variant.prefetch.of_worker(),
+            ..WorkerConfig::default()
+        };
+        let mut worker = Worker::new(config, key, tables, options.seed);
+        worker.face_up(CONSUMERS, Scope::NonLocal, LinkType::PointToPoint);
+        worker.face_up(PRODUCERS, Scope::NonLocal, LinkType::PointToPoint);
+        let mut traffic = Traffic {
+            packets,
+            worker,
+            burst: variant.burst as u64,
+            first: (packets.len() / options.threads * thread) as u64,
+            asked: 0,
+            answered: 0,
+            now: Ticks(0),
+            step: WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX),
+            input: Vec::new(),
+            output: Vec::new(),
+            scratch: Vec::new(),
+        };
+        traffic.pass(options.pit, |_| true, None);
+        traffic
+    }
+
+    /// Lets [`TURN`] packets pass that are timed, and those that must pass beside them. Returns their time.
+    pub fn turn(&mut self, mix: Mix) -> Duration {
+        match mix {
+            Mix::Both => timed(|| self.pass(TURN, is_interest_in_turn, None)),
+            Mix::Interest => {
+                let time = timed(|| self.pass(TURN, |_| true, None));
+                self.pass(TURN, |_| false, None);
+                time
+            }
+            Mix::Data => {
+                self.pass(TURN, |_| true, None);
+                timed(|| self.pass(TURN, |_| false, None))
+            }
+        }
+    }
+
+    /// As [`Traffic::turn`], with each burst timed in parts: slower by the looks at the clock.
+    pub fn stages(&mut self, mix: Mix, stages: &mut Stages) -> u64 {
+        match mix {
+            Mix::Both => self.pass(TURN, is_interest_in_turn, Some(stages)),
+            Mix::Interest => {
+                self.pass(TURN, |_| true, Some(stages));
+                self.pass(TURN, |_| false, None);
+            }
+            Mix::Data => {
+                self.pass(TURN, |_| true, None);
+                self.pass(TURN, |_| false, Some(stages));
+            }
+        }
+        TURN
+    }
+
+    /// Packets that were dropped, and those that did not go where they should.
+    pub fn astray(&self) -> (u64, u64) {
+        let counters = self.worker.counters();
+        let drops = counters.drops.iter().map(|(_, count)| count).sum();
+        let expected = [
+            (counters.faces.in_interests, self.asked),
+            (counters.faces.out_interests, self.asked),
+            (counters.faces.out_data, self.answered),
+            (counters.satisfied_interests, self.answered),
+            (counters.pit_entries, self.asked - self.answered),
+        ];
+        (drops, expected.iter().map(|(found, expected)| found.abs_diff(*expected)).sum())
+    }
+
+    /// Packets that have passed.
+    pub fn passed(&self) -> u64 {
+        self.asked + self.answered
+    }
+
+    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool, mut stages: Option<&mut Stages>) {
+        let mut done = 0;
+        while done < packets {
+            let burst = self.burst.min(packets - done);
+            let clock = |stages: &Option<&mut Stages>| stages.is_some().then(Instant::now);
+            let start = clock(&stages);
+            for i in done..done + burst {
+                let (face, packet) = self.next(is_interest(i));
+                self.input.push(Received { face, fields: LinkFields::default(), packet });
+            }
+            let received = clock(&stages);
+            self.now = self.now + self.step * burst as u32;
+            self.worker.poll(self.now, &mut self.input, &mut self.output);
+            let forwarded = clock(&stages);
+            self.output.clear();
+            if let (Some(stages), Some(start), Some(received), Some(forwarded)) =
+                (stages.as_deref_mut(), start, received, forwarded)
+            {
+                stages.receive += received - start;
+                stages.forward += forwarded - received;
+                stages.send += forwarded.elapsed();
+            }
+            done += burst;
+        }
+    }
+
+    /// What a port receives next.
+    fn next(&mut self, is_interest: bool) -> (FaceId, Packet) {
+        if is_interest {
+            self.asked += 1;
+            (CONSUMERS, self.packets.interest(self.first + self.asked - 1))
+        } else {
+            self.answered += 1;
+            (PRODUCERS, self.packets.data(self.first + self.answered - 1, &mut self.scratch))
+        }
+    }
+}
+
+fn is_interest_in_turn(i: u64) -> bool {
+    i.is_multiple_of(2)
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}

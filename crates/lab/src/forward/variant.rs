@@ -1,0 +1,86 @@
+//! Data planes that are compared: an engine, a schedule, and packets in a burst.
+
+use std::fmt;
+use std::str::FromStr;
+
+use byname_forward::worker::Prefetch;
+use byname_lookup::prefix::BURST_MAX;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::prefix;
+
+/// What the worker asks the memory for ahead of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// Nothing, and packets come one by one: the "Naïve Packet Processing" of Hasegawa's slides.
+    Naive,
+    /// Nothing.
+    None,
+    /// For each step of a packet, what that of the next packet reads.
+    Cascade,
+    /// What the packets of a burst read, all at once, step by step.
+    All,
+}
+
+impl Schedule {
+    /// The worker's setting.
+    pub fn of_worker(self) -> Prefetch {
+        match self {
+            Schedule::Naive | Schedule::None => Prefetch::None,
+            Schedule::Cascade => Prefetch::Cascade,
+            Schedule::All => Prefetch::AllAtOnce,
+        }
+    }
+
+    /// The setting of FIB engines that have one; `None`: their own.
+    pub fn of_engine(self) -> Option<prefix::Prefetch> {
+        match self {
+            Schedule::Naive | Schedule::None => Some(prefix::Prefetch::None),
+            Schedule::Cascade => Some(prefix::Prefetch::Cascade),
+            Schedule::All => None,
+        }
+    }
+}
+
+/// One data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// The FIB's engine.
+    pub engine: String,
+    /// The schedule.
+    pub prefetch: Schedule,
+    /// Packets in a burst; of the naive schedule, one.
+    pub burst: usize,
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split('/');
+        let engine = words.next().unwrap_or_default().to_owned();
+        let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
+        let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
+        if words.next().is_some() {
+            return Err("an engine, a schedule and a burst: compact/all/64".to_owned());
+        }
+        Ok(Variant { engine, prefetch, burst: if prefetch == Schedule::Naive { 1 } else { burst } })
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schedule = self.prefetch.to_possible_value();
+        let schedule = schedule.as_ref().map_or("", |value| value.get_name());
+        write!(f, "{}/{schedule}/{}", self.engine, self.burst)
+    }
+}
+
+fn burst(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
+        _ => Err(format!("a burst has 1 to {BURST_MAX} packets")),
+    }
+}

@@ -183,7 +183,7 @@ mod command_line {
         for (words, hint) in [
             ("--keys novel", "random"),
             ("--action-bits 33", "1..=32"),
-            ("--burst 65", "1 to 64"),
+            ("--burst 257", "1 to 256"),
             ("--key-bytes 0", "1 to 1024"),
             ("--hash md5", "siphash13"),
             ("--names many", "64Mi"),

@@ -31,6 +31,18 @@ impl<K: Clone> Changes<K> {
 }
 
 impl<K> Changes<K> {
+    /// Applies what is left of the way back, so that the table has what it had.
+    ///
+    /// # Errors
+    /// If the engine refuses a change.
+    pub fn go_back<Q: ?Sized>(&mut self, subject: &mut dyn Control<K, Query = Q>) -> Result<(), BuildError> {
+        while self.at != 0 {
+            subject.apply(self.next())?;
+            subject.reclaim();
+        }
+        Ok(())
+    }
+
     fn next(&mut self) -> &[Change<K>] {
         let at = self.at;
         self.at = (at + 1) % self.batches.len();

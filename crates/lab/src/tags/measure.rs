@@ -173,6 +173,7 @@ impl<'a> Run<'a> {
         };
         let duration = self.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
         let rates = writer::run(&mut *bench.subject, &mut changes, None, None, duration)?;
+        changes.go_back(&mut *bench.subject)?;
         bench.fib = bench.subject.query();
         spinner.finish_and_clear();
         Ok(rates.updates_per_s)

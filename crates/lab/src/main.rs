@@ -11,6 +11,7 @@ mod forward;
 mod locator;
 mod machine;
 mod mixed;
+mod options;
 mod peer;
 mod plot;
 mod prefix;

@@ -77,7 +77,7 @@ fn compare(context: &Context<'_>, rules: u64, hash: Hash, names: &NameChoice) ->
         let mut options = context.prefix("compact", rules);
         options.components = components;
         options.hash = hash;
-        options.repetitions = TURNS;
+        options.measuring.repetitions = TURNS;
         options
     });
     let turns = prefix::measure_in_turn(&runs, names, Progress::SHOWN)?;

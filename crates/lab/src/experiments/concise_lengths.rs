@@ -24,7 +24,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
             let mut points = vec![Vec::new(); ENGINES.len()];
             for key_bytes in LENGTHS {
                 let mut options = context.flat(names);
-                (options.key_bytes, options.threads) = (key_bytes, threads);
+                (options.key_bytes, options.measuring.threads) = (key_bytes, threads);
                 for (engine, record) in context.measure_flat(&options, &ENGINES)? {
                     let place = ENGINES.iter().position(|e| *e == engine).unwrap_or_default();
                     points[place].push((key_bytes as f64, record.queries_per_s));

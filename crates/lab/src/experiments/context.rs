@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
     /// sets what it varies.
     pub fn prefix(&self, engine: &str, rules: u64) -> prefix::Options {
         let mut options = prefix::Options { engine: engine.to_owned(), rules, ..Default::default() };
-        options.seconds = self.seconds();
+        options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_DRAWS;
         }
@@ -95,7 +95,8 @@ impl<'a> Context<'a> {
     /// experiment sets what it varies.
     pub fn flat(&self, names: u64) -> flat::Options {
         let hash = flat::Function::Keyed(prefix::Hash::Aes);
-        let mut options = flat::Options { names, hash, seconds: self.seconds(), ..Default::default() };
+        let mut options = flat::Options { names, hash, ..Default::default() };
+        options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_DRAWS;
         }
@@ -133,8 +134,9 @@ impl<'a> Context<'a> {
     /// What `byname-lab tags` does by itself with so many descriptors: the experiment sets what it
     /// varies.
     pub fn tags(&self, workload: TagKind, descriptors: u64) -> tags::Options {
-        let (data, seconds) = (self.options.data.clone(), self.seconds());
-        let mut options = tags::Options { workload, descriptors, data, seconds, ..Default::default() };
+        let data = self.options.data.clone();
+        let mut options = tags::Options { workload, descriptors, data, ..Default::default() };
+        options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_TAG_DRAWS;
         }
@@ -143,8 +145,9 @@ impl<'a> Context<'a> {
 
     /// What `byname-lab mixed` does by itself with an engine and so many descriptors.
     pub fn mixed(&self, engine: &str, workload: TagKind, descriptors: u64) -> mixed::Options {
-        let (engine, data, seconds) = (engine.to_owned(), self.options.data.clone(), self.seconds());
-        let mut options = mixed::Options { engine, workload, descriptors, data, seconds, ..Default::default() };
+        let (engine, data) = (engine.to_owned(), self.options.data.clone());
+        let mut options = mixed::Options { engine, workload, descriptors, data, ..Default::default() };
+        options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_TAG_DRAWS;
         }

@@ -48,7 +48,7 @@ fn run(context: &mut Context<'_>, algorithm: Algorithm) -> anyhow::Result<()> {
             let mut points = Vec::new();
             for threads in [1, 2, 4, 8, 16, 32].into_iter().filter(|threads| *threads <= cores) {
                 let mut options = context.tags(workload, descriptors);
-                (options.algorithm, options.threads) = (algorithm, threads);
+                (options.algorithm, options.measuring.threads) = (algorithm, threads);
                 let record = context.measure_tags(&options)?;
                 points.push((threads as f64, record.packets_per_s));
                 table.row([

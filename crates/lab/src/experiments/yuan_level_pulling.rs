@@ -62,7 +62,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
                 let mut options = context.prefix("binary_search", rules);
                 options.workload = Kind::Urls { file: context.data(file), scheme };
                 options.suffix = SUFFIX;
-                let workload = workload::open(&options.workload, rules, 0, options.seed)?;
+                let workload = workload::open(&options.workload, rules, 0, options.measuring.seed)?;
                 let counted = Counted::new(&*workload)?;
                 let records = context.compare(&options, &["binary_search", "level_pulling"])?;
                 let saving = 100.0 * (1.0 - counted.level_pulling / counted.binary_search);

@@ -30,7 +30,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
             let mut rates = Vec::new();
             for &threads in &threads {
                 let mut options = context.prefix(engine, rules);
-                options.threads = threads;
+                options.measuring.threads = threads;
                 options.tuning.strategy = strategy;
                 let record = context.measure(&options)?;
                 rates.push(record.lookups_per_s);

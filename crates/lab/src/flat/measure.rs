@@ -114,12 +114,11 @@ fn wrong_max(record: &Record) -> u64 {
 }
 
 fn refuse_impossible(options: &Options, engines: &[Engine]) -> anyhow::Result<()> {
-    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
+    options.measuring.ensure_possible()?;
     if options.updates || options.updates_per_s.is_some() {
         cores::ensure_enough(2, "a reader beside a writer")?;
         ensure!(options.load != Load::Bulk, "names loaded in bulk take no updates");
     }
-    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
     ensure!(!engines.is_empty(), "there must be an engine");
     Ok(())
 }
@@ -142,7 +141,7 @@ pub fn delays(
             cores::pin(0);
             let mut reader = Reader::new(&run.queries, &run.hasher, options.burst, 0);
             let mut at = |&per_s| {
-                let Options { draws: packets, burst, seed, .. } = *options;
+                let (packets, burst, seed) = (options.draws, options.burst, options.measuring.seed);
                 delay::simulate(&mut reader, asked, Traffic { packets, per_s, burst, seed })
             };
             rates.iter().map(&mut at).collect()
@@ -155,12 +154,20 @@ pub fn delays(
 
 impl<'a> Run<'a> {
     fn prepare(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
-        let names = Names::open(options.keys, options.list.as_deref(), options.key_bytes, options.names, options.seed)?;
+        let names = Names::open(
+            options.keys,
+            options.list.as_deref(),
+            options.key_bytes,
+            options.names,
+            options.measuring.seed,
+        )?;
         let bar = progress.bar("drawing names", options.draws);
         let queries =
-            Queries::draw(&names, options.trace.as_deref(), options.draws, options.seed, |drawn| bar.inc(drawn))?;
+            Queries::draw(&names, options.trace.as_deref(), options.draws, options.measuring.seed, |drawn| {
+                bar.inc(drawn)
+            })?;
         bar.finish_and_clear();
-        let hasher = Hasher::new(options.hash, options.seed);
+        let hasher = Hasher::new(options.hash, options.measuring.seed);
         Ok(Run { options, progress, hasher, names, queries })
     }
 
@@ -185,11 +192,11 @@ impl<'a> Run<'a> {
     /// Measures all engines in turn, round by round.
     fn look_up(&self, benches: &[Bench]) -> Vec<Found> {
         let (options, queries) = (self.options, &self.queries);
-        let step = self.repetition();
+        let step = self.options.measuring.repetition();
         let measuring = self.progress.spinner("asking for names");
-        let start_of = |thread| queries.len() / options.threads * thread;
+        let start_of = |thread| queries.len() / options.measuring.threads * thread;
         let reader = |thread| Reader::new(queries, &self.hasher, options.burst, start_of(thread));
-        let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
+        let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
         let mut rates = vec![Vec::new(); benches.len()];
         let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
             let asked = bench.built.table.asked();
@@ -203,7 +210,7 @@ impl<'a> Run<'a> {
             // The first round finds caches and the processor's clock cold.
             round(&mut readers, bench, step / 2);
         }
-        for _ in 0..options.repetitions {
+        for _ in 0..options.measuring.repetitions {
             for (bench, rates) in benches.iter().zip(&mut rates) {
                 rates.push(round(&mut readers, bench, step));
             }
@@ -229,16 +236,16 @@ impl<'a> Run<'a> {
         let (options, setup) = (self.options, self.setup()?);
         let spinner = self.progress.spinner(&format!("changing names of {}", bench.engine.name));
         let batch = options.batch as usize;
-        let duration = Duration::from_secs_f64(options.seconds.min(CHANGES_S_MAX));
-        let rates = updates::rates(&mut bench.built.table, &setup, batch, options.seed, duration)?;
+        let duration = Duration::from_secs_f64(options.measuring.seconds.min(CHANGES_S_MAX));
+        let rates = updates::rates(&mut bench.built.table, &setup, batch, options.measuring.seed, duration)?;
         let mut found = Changed { rates, ..Changed::default() };
         let Table::Halves { subject: Some(subject), fib } = &mut bench.built.table else { return Ok(found) };
         if options.updates || options.updates_per_s.is_some() {
-            let mut changes = updates::prepare(&setup, batch, options.seed);
+            let mut changes = updates::prepare(&setup, batch, options.measuring.seed);
             let mut reader = CheckedReader::new(&setup, &self.queries, options.burst);
             let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
-            let half = self.repetition() / 2;
-            for _ in 0..options.repetitions {
+            let half = self.options.measuring.repetition() / 2;
+            for _ in 0..options.measuring.repetitions {
                 quiet.push(writer::read_quietly(&*subject.query(), &mut reader, half));
                 let pace = options.updates_per_s;
                 let rates = writer::run(&mut **subject, &mut changes, Some(&mut reader), pace, half)?;
@@ -250,7 +257,7 @@ impl<'a> Run<'a> {
             found.quiet_per_s = Some(median(&quiet));
             found.checked = Checked { checked: reader.checked, wrong: reader.wrong };
         }
-        found.messages = messages::per_change(subject, &setup, batch, options.seed)?;
+        found.messages = messages::per_change(subject, &setup, batch, options.measuring.seed)?;
         *fib = subject.query();
         spinner.finish_and_clear();
         Ok(found)
@@ -269,14 +276,10 @@ impl<'a> Run<'a> {
             Table::Baseline(baseline) => both_bytes.saturating_sub(baseline.control_bytes() as u64),
         };
         let pages = engine.pages(self.options);
-        let Options { burst, threads, .. } = *self.options;
-        let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
+        let (burst, threads) = (self.options.burst, self.options.measuring.threads);
+        let duration = self.options.measuring.share(MACHINE_SHARE);
         let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
         Ok(Memory { query_bytes, both_bytes, counted_bytes, machine })
-    }
-
-    fn repetition(&self) -> Duration {
-        Duration::from_secs_f64(self.options.seconds / f64::from(self.options.repetitions))
     }
 
     /// Cache lines that a query reads, on average over a sample.
@@ -302,7 +305,7 @@ impl<'a> Run<'a> {
         let options = self.options;
         let names = self.names.len() as f64;
         let queries_per_s = median(&found.rates);
-        let ns = |rate: f64| options.threads as f64 * 1e9 / rate;
+        let ns = |rate: f64| options.measuring.threads as f64 * 1e9 / rate;
         Record {
             engine: engine.name.to_owned(),
             names: self.names.len(),
@@ -311,8 +314,8 @@ impl<'a> Run<'a> {
             action_bits: options.action_bits,
             queries_prepared: self.queries.len(),
             trace: options.trace.is_some(),
-            seed: options.seed,
-            threads: options.threads,
+            seed: options.measuring.seed,
+            threads: options.measuring.threads,
             pages: engine.pages(options).map_or("heap", PageSize::label),
             burst: options.burst,
             hash: options.hash,

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use byname_lookup::flat::BURST_MAX;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::hasher::Function;
 use super::names::Keys;
 use crate::machine::PageSize;
+use crate::options::{self, Measuring};
 use crate::size;
 
 /// Measures exact match of opaque names on one engine, or on several in turn.
@@ -42,9 +43,6 @@ pub struct Options {
     /// Ask for names in the order of a trace, in place of a random one.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Readers, each on a core of its own.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Pages that the table lies on; 2m and 1g are reserved first, as root, and given back.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
@@ -55,14 +53,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "auto")]
     pub load: Load,
     /// Names asked for together.
-    #[arg(long, default_value_t = 32, value_parser = burst)]
+    #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "names"))]
     pub burst: usize,
-    /// Seconds of measuring in all, for each engine.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
     /// The hash of names: siphash13 (or siphash), siphash24, aes, or crc32c, which strangers can
     /// make collide.
     #[arg(long, default_value = "siphash13")]
@@ -76,23 +68,15 @@ pub struct Options {
     /// Changes in each batch that the writer applies.
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub batch: u32,
-    /// Seed of the names, their actions, their order and the key.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the record as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 impl Default for Options {
     /// What the command line has when it says nothing.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Alone {
-            #[command(flatten)]
-            options: Options,
-        }
-        Alone::parse_from(["flat"]).options
+        options::defaults()
     }
 }
 
@@ -108,13 +92,6 @@ pub enum Load {
     Changes,
     /// A query half alone, in less memory, that takes no changes.
     Bulk,
-}
-
-fn burst(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
-        _ => Err(format!("a burst has 1 to {BURST_MAX} names")),
-    }
 }
 
 fn key_bytes(text: &str) -> Result<usize, String> {

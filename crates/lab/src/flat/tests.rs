@@ -7,12 +7,19 @@ use super::engine::{self, Make};
 use super::names::Keys;
 use super::options::Load;
 use super::*;
+use crate::options::Measuring;
 
 /// Lists and traces that lie beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(keys: Keys) -> Options {
-    Options { names: 3000, keys, draws: 4000, seconds: 0.01, repetitions: 3, ..Options::default() }
+    Options {
+        names: 3000,
+        keys,
+        draws: 4000,
+        measuring: Measuring { seconds: 0.01, repetitions: 3, ..Default::default() },
+        ..Options::default()
+    }
 }
 
 fn all_engines() -> Vec<&'static str> {
@@ -94,7 +101,8 @@ fn a_reader_beside_a_writer_is_right() {
         println!("skipped: this machine has one core");
         return;
     }
-    let options = Options { updates: true, batch: 16, seconds: 0.1, ..tiny(Keys::Random) };
+    let mut options = Options { updates: true, batch: 16, ..tiny(Keys::Random) };
+    options.measuring.seconds = 0.1;
     for engine in engine::all().filter(|engine| matches!(engine.make, Make::Halves { .. })) {
         let records = measure_engines(&options, &[engine.name]);
         let record = &records[0];
@@ -148,7 +156,7 @@ fn what_cannot_be_done_is_refused() {
         measure(&options, &[&options.engine], Progress::HIDDEN).expect_err("refused").to_string()
     };
     assert!(refused(|o| o.engine = "abacus".to_owned()).contains("no engine 'abacus'"));
-    assert!(refused(|o| o.threads = 10_000).contains("10000 cores"));
+    assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
     assert!(refused(|o| o.names = 0).contains("a name"));
     assert!(refused(|o| o.keys = Keys::Macs).contains("--list"));
     assert!(refused(|o| o.trace = Some("none.xz".into())).contains("none.xz"));

@@ -14,7 +14,7 @@ use super::packets::Packets;
 use super::record::Record;
 use super::traffic::{LIFETIME_MS, PRODUCERS, Stages, TURN, Traffic};
 use super::variant::Variant;
-use crate::machine::{self, Reads, Reservation, cores};
+use crate::machine::{self, Reads, Reservation};
 use crate::prefix::{self, Built, Engine, Load, Setup, Tuning};
 use crate::progress::Progress;
 use crate::timing::{median, on_cores};
@@ -53,9 +53,8 @@ struct Found {
 
 /// Measures the data planes in turn; a record of each.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
-    cores::ensure_enough(options.threads, "so many workers (--threads)")?;
+    options.measuring.ensure_possible()?;
     ensure!(options.fib > 0 && options.pit > 0, "there must be a rule, and a pending Interest");
-    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let fibs = run.fibs()?;
@@ -94,12 +93,13 @@ impl<'a> Run<'a> {
     fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
         let spinner = progress.spinner("making the rules");
         let components = usize::from(options.components);
-        let workload = workload::open(&options.workload, options.fib, components, options.seed)?;
+        let workload = workload::open(&options.workload, options.fib, components, options.measuring.seed)?;
         spinner.set_message("drawing names");
-        let drawing = Drawing { choice: &NameChoice::Hit, suffix: 0, draws: options.draws, seed: options.seed };
+        let drawing =
+            Drawing { choice: &NameChoice::Hit, suffix: 0, draws: options.draws, seed: options.measuring.seed };
         let names = NameSet::draw(&*workload, &drawing, |_| ())?;
         spinner.finish_and_clear();
-        let mut random = Random::new(options.seed);
+        let mut random = Random::new(options.measuring.seed);
         let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
         Ok(Run { options, progress, key, workload, names })
     }
@@ -149,8 +149,8 @@ impl<'a> Run<'a> {
 
     fn machine(&self, engine: &Engine, fib: &dyn PrefixFib) -> anyhow::Result<Reads> {
         let pages = engine.chooses_pages.then_some(self.options.pages);
-        let duration = Duration::from_secs_f64(self.options.seconds * SHARE);
-        machine::random_reads(fib.memory_bytes(), pages, LINES_UNDER_WAY, self.options.threads, duration)
+        let duration = self.options.measuring.share(SHARE);
+        machine::random_reads(fib.memory_bytes(), pages, LINES_UNDER_WAY, self.options.measuring.threads, duration)
     }
 
     fn pass(&self, fibs: &[Fib], packets: &Packets) -> anyhow::Result<Vec<Found>> {
@@ -162,14 +162,14 @@ impl<'a> Run<'a> {
             .map(|variant| {
                 let tables = || fib_of(fibs, variant).tables.clone();
                 let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread);
-                (0..options.threads).map(traffic).collect()
+                (0..options.measuring.threads).map(traffic).collect()
             })
             .collect();
         spinner.set_message("forwarding");
-        let step = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
+        let step = options.measuring.repetition();
         let mut measured = vec![(Vec::new(), no_turns()); planes.len()];
         // The first round finds caches, pools and the processor's clock cold.
-        for round in 0..=options.repetitions {
+        for round in 0..=options.measuring.repetitions {
             for (plane, (rates, turns)) in planes.iter_mut().zip(&mut measured) {
                 let found = on_cores(plane, |traffic| rate(traffic, options.mix, step));
                 if round == 0 {
@@ -220,8 +220,8 @@ impl<'a> Run<'a> {
             names_prepared: packets.len(),
             interest_bytes,
             data_bytes,
-            seed: options.seed,
-            threads: options.threads,
+            seed: options.measuring.seed,
+            threads: options.measuring.threads,
             pages: if fib.engine.chooses_pages { options.pages.label() } else { "heap" },
             hash: options.hash,
             load: fib.built.load,
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
             packets_per_s,
             packets_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
             packets_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
-            ns_per_packet: options.threads as f64 * 1e9 / packets_per_s,
+            ns_per_packet: options.measuring.threads as f64 * 1e9 / packets_per_s,
             turn_ns_per_packet: found.turns.value_at_quantile(0.5) as f64 / TURN as f64,
             turn_ns_per_packet_p99: found.turns.value_at_quantile(0.99) as f64 / TURN as f64,
             receive_ns_per_packet: of_stage(found.stages.receive),

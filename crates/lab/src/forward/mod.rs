@@ -24,19 +24,18 @@ mod variant;
 pub use options::Options;
 
 use crate::experiments::Table;
-use crate::progress::Progress;
 use crate::record::Recorder;
 use record::Record;
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let mut recorder = Recorder::new("forward", options.json)?;
+    let progress = options.measuring.progress();
+    let mut recorder = Recorder::new("forward", options.measuring.json)?;
     let records = measure::measure(options, progress)?;
     for record in &records {
         recorder.add(record)?;
     }
-    if !options.json {
+    if !options.measuring.json {
         print(options, &records);
     }
     Ok(())

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::variant::Variant;
 use crate::machine::PageSize;
+use crate::options::Measuring;
 use crate::prefix::Hash;
 use crate::size;
 use crate::workload::Kind;
@@ -40,27 +41,15 @@ pub struct Options {
     /// Names prepared, in random order: each a rule's, and a component with the packet's number.
     #[arg(long, default_value = "4M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Workers, each on a core of its own, with one FIB for all.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Pages that the FIB lies on; 2m and 1g are reserved first, as root, and given back.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
     /// The keyed hash of names.
     #[arg(long, value_enum, default_value = "siphash13")]
     pub hash: Hash,
-    /// Seconds of measuring in all, for each data plane.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
-    /// Seed of the rules, the names and the key.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the records as lines of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 /// Which packets are timed; both kinds pass in any case, one to one.

@@ -3,6 +3,7 @@ use clap::Parser;
 use super::options::Mix;
 use super::variant::{Schedule, Variant};
 use super::*;
+use crate::progress::Progress;
 
 #[derive(Parser)]
 struct Alone {

@@ -69,14 +69,14 @@ impl<'a> Traffic<'a> {
             prefetch: variant.prefetch.of_worker(),
             ..WorkerConfig::default()
         };
-        let mut worker = Worker::new(config, key, tables, options.seed);
+        let mut worker = Worker::new(config, key, tables, options.measuring.seed);
         worker.face_up(CONSUMERS, Scope::NonLocal, LinkType::PointToPoint);
         worker.face_up(PRODUCERS, Scope::NonLocal, LinkType::PointToPoint);
         let mut traffic = Traffic {
             packets,
             worker,
             burst: variant.burst as u64,
-            first: (packets.len() / options.threads * thread) as u64,
+            first: (packets.len() / options.measuring.threads * thread) as u64,
             asked: 0,
             answered: 0,
             now: Ticks(0),

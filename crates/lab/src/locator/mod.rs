@@ -36,11 +36,11 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let mut recorder = Recorder::new("locator", options.json)?;
+    let progress = options.measuring.progress();
+    let mut recorder = Recorder::new("locator", options.measuring.json)?;
     let record = measure(options, progress)?;
     recorder.add(&record)?;
-    if !options.json {
+    if !options.measuring.json {
         print(&record);
     }
     Ok(())

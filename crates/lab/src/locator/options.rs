@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::Args;
 
+use crate::options::{self, Measuring};
 use crate::size;
 
 /// Most packets that are decided together.
@@ -28,41 +29,17 @@ pub struct Options {
     /// Packets prepared, those of a burst at a random node of the way between two random nodes.
     #[arg(long, default_value = "1M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Readers, each on a core of its own.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Packets that come to a node together, and are decided together.
-    #[arg(long, default_value_t = 32, value_parser = burst)]
+    #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "packets"))]
     pub burst: usize,
-    /// Seconds of measuring in all.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
-    /// Seed of the graph and of the packets.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the record as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 impl Default for Options {
     /// What the command line has when it says nothing.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Alone {
-            #[command(flatten)]
-            options: Options,
-        }
-        Alone::parse_from(["locator"]).options
-    }
-}
-
-fn burst(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
-        _ => Err(format!("a burst has 1 to {BURST_MAX} packets")),
+        options::defaults()
     }
 }

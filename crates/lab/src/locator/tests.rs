@@ -4,13 +4,20 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::*;
+use crate::options::Measuring;
 use crate::workload::graph;
 
 /// Graphs that lie beside a checkout, not in it.
 const ZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/topology_zoo_gml.tar.gz");
 
 fn tiny() -> Options {
-    Options { nodes: 500, edges: 1400, draws: 2000, seconds: 0.01, repetitions: 3, ..Options::default() }
+    Options {
+        nodes: 500,
+        edges: 1400,
+        draws: 2000,
+        measuring: Measuring { seconds: 0.01, repetitions: 3, ..Default::default() },
+        ..Options::default()
+    }
 }
 
 #[test]
@@ -70,7 +77,7 @@ fn what_cannot_be_done_is_refused() {
         change(&mut options);
         measure(&options, Progress::HIDDEN).expect_err("refused").to_string()
     };
-    assert!(refused(|o| o.threads = 10_000).contains("10000 cores"));
+    assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
     assert!(refused(|o| o.edges = 10).contains("499 to"));
     assert!(refused(|o| (o.nodes, o.edges, o.trees) = (2, 1, 3)).contains("3 trees"));
     assert!(refused(|o| o.draws = 0).contains("a packet"));
@@ -88,7 +95,7 @@ fn the_documented_form_parses() {
     }
     let parse = |words: &str| Alone::try_parse_from(std::iter::once("locator").chain(words.split_whitespace()));
     let options = parse("--nodes 42113 --edges 118040 --json").expect("the documented form").options;
-    assert_eq!((options.nodes, options.edges, options.json), (42_113, 118_040, true));
+    assert_eq!((options.nodes, options.edges, options.measuring.json), (42_113, 118_040, true));
     assert!(parse("--graph a.gml --nodes 5").is_err());
     assert!(parse("--burst 65").is_err_and(|error| error.to_string().contains("1 to 64")));
 }

@@ -3,9 +3,8 @@
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use byname_lookup::locator::{Next, Port, Trees};
 use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
 use byname_lookup::{EntryId, TagsetFib};
@@ -19,10 +18,9 @@ use super::options::Options;
 use super::packets::{Kind, Packets, TREE};
 use super::record::Record;
 use crate::locator::Forest;
-use crate::machine::cores;
 use crate::progress::Progress;
 use crate::tags::{self, Population};
-use crate::timing::{median, rate_of_all};
+use crate::timing::{Checked, median, rate_of_all};
 use crate::workload::graph;
 
 /// What a packet was found to be for.
@@ -44,14 +42,13 @@ struct Router {
 
 /// Builds the tables once, and measures each mix.
 pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::Result<Vec<Record>> {
-    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
-    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    options.measuring.ensure_possible()?;
     ensure!(options.draws > 0 && options.descriptors > 0, "there must be a packet and a descriptor");
     for mix in mixes {
         ensure!((0.0..=1.0).contains(&mix.pull), "--pull is a share, from 0 to 1");
     }
     let growing = progress.spinner("growing the tree");
-    let graph = graph::power_law(options.nodes, options.edges, options.seed)?;
+    let graph = graph::power_law(options.nodes, options.edges, options.measuring.seed)?;
     let forest = Forest::grow(&graph, 1)?;
     growing.finish_and_clear();
     let of_tags = tags::Options {
@@ -59,7 +56,7 @@ pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::
         descriptors: options.descriptors,
         workload: options.workload,
         data: options.data.clone(),
-        seed: options.seed,
+        measuring: options.measuring.clone(),
         ..Default::default()
     };
     let bar = progress.bar("making descriptors", options.descriptors);
@@ -95,19 +92,22 @@ fn measure_one(
     progress: Progress,
 ) -> anyhow::Result<Record> {
     let drawing = progress.spinner("drawing packets");
-    let packets = Packets::draw(mix, options.draws, population, forest, options.seed);
+    let packets = Packets::draw(mix, options.draws, population, forest, options.measuring.seed);
     drawing.set_message("forwarding");
-    let start_of = |thread| packets.len() / options.threads * thread;
-    let reader = |thread| Reader { packets: &packets, burst: options.burst.into(), at: start_of(thread) };
-    let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
-    let step = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
+    let start_of = |thread| packets.len() / options.measuring.threads * thread;
+    let reader = |thread| Reader { packets: &packets, burst: options.burst, at: start_of(thread) };
+    let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
+    let step = options.measuring.repetition();
     let handle = |reader: &mut Reader<'_>| black_box(reader.handle(router)).len();
     // The first round finds caches and the processor's clock cold.
     rate_of_all(&mut readers, step / 2, handle);
-    let rates: Vec<_> = (0..options.repetitions).map(|_| rate_of_all(&mut readers, step, handle)).collect();
+    let rates: Vec<_> = (0..options.measuring.repetitions).map(|_| rate_of_all(&mut readers, step, handle)).collect();
     drawing.set_message("checking");
-    let checked = check(&packets, forest, router, options.burst.into()).context("a packet went astray")?;
+    let Ways { pushed, matches, checked, first_wrong } = check(&packets, forest, router, options.burst);
     drawing.finish_and_clear();
+    if let Some(error) = first_wrong {
+        return Err(error.context(format!("{} packets of {} went astray", checked.wrong, checked.checked)));
+    }
     let packets_per_s = median(&rates);
     let bytes_per_packet = packets.bytes() as f64 / packets.len() as f64;
     let by_locator = packets.kinds.iter().filter(|kind| matches!(kind, Kind::Node(_))).count();
@@ -120,8 +120,8 @@ fn measure_one(
         pull: mix.pull,
         follow_ups: mix.follow_ups,
         packets_prepared: packets.len(),
-        seed: options.seed,
-        threads: options.threads,
+        seed: options.measuring.seed,
+        threads: options.measuring.threads,
         burst: options.burst,
         repetitions: rates.len(),
         packets_per_s,
@@ -130,9 +130,9 @@ fn measure_one(
         bytes_per_packet,
         gbit_per_s: packets_per_s * bytes_per_packet * 8.0 / 1e9,
         by_locator: by_locator as f64 / packets.len() as f64,
-        matches_per_push: checked.matches as f64 / (checked.pushed.max(1)) as f64,
-        checked: packets.len() as u64,
-        wrong: 0,
+        matches_per_push: matches as f64 / pushed.max(1) as f64,
+        checked: checked.checked,
+        wrong: checked.wrong,
     })
 }
 
@@ -222,38 +222,51 @@ impl Asked {
 
 /// What checking counted.
 #[derive(Default)]
-struct Checked {
+struct Ways {
     pushed: u64,
     matches: u64,
+    checked: Checked,
+    /// What the first packet that went astray did.
+    first_wrong: Option<anyhow::Error>,
 }
 
 /// Compares each packet's way with what it was made for.
-fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> anyhow::Result<Checked> {
-    let tree = forest.labellings[0].tree();
-    let mut checked = Checked::default();
-    let mut ways = Vec::new();
+fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> Ways {
+    let mut found = Vec::new();
     let mut reader = Reader { packets, burst, at: 0 };
-    while ways.len() < packets.len() {
-        ways.extend(reader.handle(router));
+    while found.len() < packets.len() {
+        found.extend(reader.handle(router));
     }
-    for (i, (way, kind)) in ways.iter().zip(&packets.kinds).enumerate() {
+    let mut ways = Ways::default();
+    for (i, (way, kind)) in found.iter().zip(&packets.kinds).enumerate() {
         let alone = router.handle(std::iter::once(packets.octets(i)))[0];
-        ensure!(*way == alone, "packet {i} went {way:?} in a burst and {alone:?} alone");
-        match (*kind, *way) {
-            (Kind::Push, Way::Entries(matches @ 1..)) => {
-                checked.pushed += 1;
-                checked.matches += u64::from(matches);
-            }
-            (Kind::Pull, Way::Entries(1)) => {}
-            (Kind::Node(node), Way::Hop(Next::Deliver)) if node as usize == tree.root() => {}
-            (Kind::Node(node), Way::Hop(Next::Forward(face))) => {
-                let path = tree.path(tree.root(), node as usize).context("every node is on the tree")?;
-                let next = forest.labellings[0].neighbors(tree.root()).find(|(port, _)| face_of(*port) == face);
-                let next = next.context("the face is no neighbour's")?.1;
-                ensure!(path.get(1) == Some(&next), "packet {i} for node {node} went to node {next}");
-            }
-            (kind, way) => anyhow::bail!("packet {i}, {kind:?}, went {way:?}"),
+        ways.checked.checked += 1;
+        if let Err(error) = check_one(forest, *kind, *way, alone) {
+            ways.checked.wrong += 1;
+            ways.first_wrong.get_or_insert(error.context(format!("packet {i}")));
+        }
+        if let (Kind::Push, Way::Entries(matches)) = (*kind, *way) {
+            ways.pushed += 1;
+            ways.matches += u64::from(matches);
         }
     }
-    Ok(checked)
+    ways
+}
+
+/// Compares a packet's way in a burst with that of the packet alone, and with what it was made for.
+fn check_one(forest: &Forest, kind: Kind, way: Way, alone: Way) -> anyhow::Result<()> {
+    let tree = forest.labellings[0].tree();
+    ensure!(way == alone, "it went {way:?} in a burst and {alone:?} alone");
+    match (kind, way) {
+        (Kind::Push, Way::Entries(1..)) | (Kind::Pull, Way::Entries(1)) => {}
+        (Kind::Node(node), Way::Hop(Next::Deliver)) if node as usize == tree.root() => {}
+        (Kind::Node(node), Way::Hop(Next::Forward(face))) => {
+            let path = tree.path(tree.root(), node as usize).context("every node is on the tree")?;
+            let next = forest.labellings[0].neighbors(tree.root()).find(|(port, _)| face_of(*port) == face);
+            let next = next.context("the face is no neighbour's")?.1;
+            ensure!(path.get(1) == Some(&next), "it is for node {node} and went to node {next}");
+        }
+        (kind, way) => bail!("{kind:?}, it went {way:?}"),
+    }
+    Ok(())
 }

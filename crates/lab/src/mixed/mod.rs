@@ -44,12 +44,12 @@ pub struct Mix {
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let mut recorder = Recorder::new("mixed", options.json)?;
+    let progress = options.measuring.progress();
+    let mut recorder = Recorder::new("mixed", options.measuring.json)?;
     let mix = Mix { pull: options.pull, follow_ups: options.follow_ups };
     for record in measure(options, &[mix], progress)? {
         recorder.add(&record)?;
-        if !options.json {
+        if !options.measuring.json {
             print(&record);
         }
     }

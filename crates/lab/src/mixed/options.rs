@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use byname_lookup::tagset::BURST_MAX;
-use clap::{Args, Parser};
+use clap::Args;
 
+use crate::options::{self, Measuring};
 use crate::size;
 use crate::workload::TagKind;
 
@@ -38,34 +39,17 @@ pub struct Options {
     /// Packets prepared, in random order, with all their octets.
     #[arg(long, default_value = "200k", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Readers, each on a core of its own.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Packets handled together.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=BURST_MAX as i64))]
-    pub burst: u16,
-    /// Seconds of measuring in all.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
-    /// Seed of descriptors, graph, flows and their order.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the record as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "packets"))]
+    pub burst: usize,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 impl Default for Options {
     /// What the command line has when it says nothing.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Alone {
-            #[command(flatten)]
-            options: Options,
-        }
-        Alone::parse_from(["mixed"]).options
+        options::defaults()
     }
 }

@@ -27,7 +27,7 @@ pub struct Record {
     /// Readers.
     pub threads: usize,
     /// Packets handled together.
-    pub burst: u16,
+    pub burst: usize,
     /// Repetitions that rates are medians of.
     pub repetitions: usize,
     /// Packets a second: median, least and most.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::options::Measuring;
 use crate::workload::TagKind;
 
 fn small() -> Options {
@@ -9,7 +10,7 @@ fn small() -> Options {
         nodes: 300,
         edges: 700,
         draws: 3_000,
-        seconds: 0.05,
+        measuring: Measuring { seconds: 0.05, ..Default::default() },
         ..Default::default()
     }
 }

@@ -124,7 +124,7 @@ pub fn measure_all(
 /// # Errors
 /// As `measure_all`.
 pub fn measure_in_turn(runs: &[Options], choice: &NameChoice, progress: Progress) -> anyhow::Result<Vec<Vec<Turn>>> {
-    let turns = runs.iter().map(|options| options.repetitions).min().unwrap_or(0);
+    let turns = runs.iter().map(|options| options.measuring.repetitions).min().unwrap_or(0);
     let mut ready = Vec::new();
     for options in runs {
         let engine = engine::find(&options.engine)?;
@@ -138,7 +138,7 @@ pub fn measure_in_turn(runs: &[Options], choice: &NameChoice, progress: Progress
     let bar = progress.bar("looking up in turn", turns.into());
     for _ in 0..turns {
         for (((bench, _, run), reader), found) in ready.iter().zip(&mut readers).zip(&mut found) {
-            let (fib, duration) = (&*bench.built.fib, run.repetition());
+            let (fib, duration) = (&*bench.built.fib, run.options.measuring.repetition());
             // What the other tables' turns have put into the caches goes out of them again.
             lookups_per_s(reader, fib, duration / 4);
             found.push(Turn {
@@ -162,13 +162,12 @@ fn lookups_per_s(readers: &mut [Reader<'_>], fib: &dyn PrefixFib, duration: Dura
 }
 
 fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<()> {
-    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
+    options.measuring.ensure_possible()?;
     if options.updates || options.updates_per_s.is_some() {
         cores::ensure_enough(2, "a reader beside a writer")?;
         ensure!(options.load != Load::Bulk, "rules loaded in bulk take no updates");
     }
     ensure!(options.rules > 0, "there must be a rule");
-    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
     ensure!(!engines.is_empty(), "there must be an engine");
     for option in options.tuning.given() {
         if !engines.iter().any(|engine| engine.takes.contains(&option)) {
@@ -182,9 +181,9 @@ fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<(
 impl<'a> Run<'a> {
     fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
         let reading = progress.spinner("making the rules");
-        let workload = workload::open(&options.workload, options.rules, options.components, options.seed)?;
+        let workload = workload::open(&options.workload, options.rules, options.components, options.measuring.seed)?;
         reading.finish_and_clear();
-        let mut random = Random::new(options.seed);
+        let mut random = Random::new(options.measuring.seed);
         let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
         Ok(Run { options, progress, key, workload })
     }
@@ -209,7 +208,7 @@ impl<'a> Run<'a> {
     fn names(&self, choice: &NameChoice) -> anyhow::Result<NameSet> {
         let options = self.options;
         let bar = self.progress.bar("drawing names", options.draws);
-        let drawing = Drawing { choice, suffix: options.suffix, draws: options.draws, seed: options.seed };
+        let drawing = Drawing { choice, suffix: options.suffix, draws: options.draws, seed: options.measuring.seed };
         let names = NameSet::draw(&*self.workload, &drawing, |drawn| bar.inc(drawn));
         bar.finish_and_clear();
         names
@@ -219,17 +218,17 @@ impl<'a> Run<'a> {
     fn look_up(&self, choice: &NameChoice, benches: &[Bench]) -> anyhow::Result<Vec<Lookups>> {
         let options = self.options;
         let names = self.names(choice)?;
-        let step = self.repetition();
+        let step = self.options.measuring.repetition();
         let measuring = self.progress.spinner(&format!("looking up, {}", choice.label()));
-        let start_of = |thread| names.len() / options.threads * thread;
+        let start_of = |thread| names.len() / options.measuring.threads * thread;
         let reader = |thread| Reader::new(&names, &self.key, options.burst, start_of(thread));
-        let mut readers: Vec<_> = (0..options.threads).map(reader).collect();
+        let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
         let mut rates = vec![Vec::new(); benches.len()];
         for bench in benches {
             // The first round finds caches and the processor's clock cold.
             lookups_per_s(&mut readers, &*bench.built.fib, step / 2);
         }
-        for _ in 0..options.repetitions {
+        for _ in 0..options.measuring.repetitions {
             for (bench, rates) in benches.iter().zip(&mut rates) {
                 rates.push(lookups_per_s(&mut readers, &*bench.built.fib, step));
             }
@@ -261,19 +260,19 @@ impl<'a> Run<'a> {
         let options = self.options;
         let Some(subject) = &mut bench.built.subject else { return Ok(Updates::default()) };
         let spinner = self.progress.spinner(&format!("changing rules of {}", bench.engine.name));
-        let mut changes = updates::prepare(&*self.workload, options.batch as usize, options.seed);
+        let mut changes = updates::prepare(&*self.workload, options.batch as usize, options.measuring.seed);
         let mut found = Updates::default();
         match names {
             None => {
-                let duration = self.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
+                let duration = self.options.measuring.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
                 let rates = writer::run(&mut **subject, &mut changes, None, None, duration)?;
                 found.per_s = Some(rates.updates_per_s);
             }
             Some(names) => {
                 let mut reader = CheckedReader::new(&*self.workload, names, &self.key, options.burst);
                 let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
-                let half = self.repetition() / 2;
-                for _ in 0..options.repetitions {
+                let half = self.options.measuring.repetition() / 2;
+                for _ in 0..options.measuring.repetitions {
                     quiet.push(writer::read_quietly(&*subject.query(), &mut reader, half));
                     let pace = options.updates_per_s;
                     let rates = writer::run(&mut **subject, &mut changes, Some(&mut reader), pace, half)?;
@@ -300,15 +299,12 @@ impl<'a> Run<'a> {
         let Bench { engine, built: Built { subject, fib, build_s, load }, both_bytes } = bench;
         let counted_bytes = fib.memory_bytes();
         let query_bytes = resident::of_query_half(both_bytes, counted_bytes, || drop(subject), || drop(fib))?;
-        let Options { pages, burst, threads, .. } = *self.options;
+        let Options { burst, pages, .. } = *self.options;
+        let threads = self.options.measuring.threads;
         let pages = engine.chooses_pages.then_some(pages);
-        let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
+        let duration = self.options.measuring.share(MACHINE_SHARE);
         let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
         Ok((Memory { query_bytes, both_bytes, counted_bytes, machine }, (build_s, load)))
-    }
-
-    fn repetition(&self) -> Duration {
-        Duration::from_secs_f64(self.options.seconds / f64::from(self.options.repetitions))
     }
 
     fn record(
@@ -324,7 +320,7 @@ impl<'a> Run<'a> {
         let rules = self.workload.rules();
         let per_rule = |bytes: u64| bytes as f64 / rules as f64;
         let lookups_per_s = median(&found.rates);
-        let ns = |rate: f64| options.threads as f64 * 1e9 / rate;
+        let ns = |rate: f64| options.measuring.threads as f64 * 1e9 / rate;
         Record {
             engine: engine.name.to_owned(),
             tuning: options.tuning.only(engine.takes),
@@ -335,8 +331,8 @@ impl<'a> Run<'a> {
             suffix: options.suffix,
             names_prepared: found.names,
             name_bytes: found.name_bytes,
-            seed: options.seed,
-            threads: options.threads,
+            seed: options.measuring.seed,
+            threads: options.measuring.threads,
             pages: if engine.chooses_pages { options.pages.label() } else { "heap" },
             burst: options.burst,
             hash: options.hash,

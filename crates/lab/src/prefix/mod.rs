@@ -68,18 +68,15 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         report::list();
         return Ok(());
     }
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let engines: Vec<_> = match options.compare.is_empty() {
-        true => vec![options.engine.as_str()],
-        false => options.compare.iter().map(String::as_str).collect(),
-    };
+    let progress = options.measuring.progress();
+    let engines = crate::options::engines(&options.engine, &options.compare);
     let choices: Vec<_> = std::iter::once(&options.names).chain(&options.then).cloned().collect();
-    let mut recorder = Recorder::new("prefix", options.json)?;
+    let mut recorder = Recorder::new("prefix", options.measuring.json)?;
     let records = measure_all(options, &engines, &choices, progress)?;
     for record in &records {
         recorder.add(record)?;
     }
-    if !options.json {
+    if !options.measuring.json {
         records.chunks(engines.len()).for_each(report::print);
     }
     Ok(())

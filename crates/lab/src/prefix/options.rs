@@ -3,10 +3,11 @@
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::HashFunction;
 use byname_wire::name::COMPONENTS_MAX;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::machine::PageSize;
+use crate::options::{self, Measuring};
 use crate::size;
 use crate::workload::{Kind, NameChoice};
 
@@ -41,9 +42,6 @@ pub struct Options {
     /// Names prepared, in random order; fewer than the processor's caches hold would flatter.
     #[arg(long, default_value = "8M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Readers, each on a core of its own.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Pages that the table lies on; 2m and 1g are reserved first, as root, and given back.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
@@ -54,14 +52,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "auto")]
     pub load: Load,
     /// Names looked up together.
-    #[arg(long, default_value_t = 32, value_parser = burst)]
+    #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "names"))]
     pub burst: usize,
-    /// Seconds of measuring in all, for each engine.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
     /// The keyed hash of names.
     #[arg(long, value_enum, default_value = "siphash13")]
     pub hash: Hash,
@@ -77,23 +69,15 @@ pub struct Options {
     /// Changes in each batch that the writer applies.
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub batch: u32,
-    /// Seed of the rules, the names and the key.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the record as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 impl Default for Options {
     /// What the command line has when it says nothing.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Alone {
-            #[command(flatten)]
-            options: Options,
-        }
-        Alone::parse_from(["prefix"]).options
+        options::defaults()
     }
 }
 
@@ -229,13 +213,6 @@ impl From<Hash> for HashFunction {
             Hash::SipHash24 => HashFunction::SipHash24,
             Hash::Aes => HashFunction::Aes,
         }
-    }
-}
-
-fn burst(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
-        _ => Err(format!("a burst has 1 to {BURST_MAX} names")),
     }
 }
 

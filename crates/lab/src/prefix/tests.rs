@@ -6,13 +6,20 @@ use std::path::Path;
 use super::options::Load;
 use super::*;
 use crate::machine::PageSize;
+use crate::options::Measuring;
 use crate::workload::{Kind, Scheme, text};
 
 /// Lists and traces that lie beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(workload: Kind) -> Options {
-    Options { rules: 2000, workload, draws: 4000, seconds: 0.01, repetitions: 3, ..Options::default() }
+    Options {
+        rules: 2000,
+        workload,
+        draws: 4000,
+        measuring: Measuring { seconds: 0.01, repetitions: 3, ..Default::default() },
+        ..Options::default()
+    }
 }
 
 fn all_engines() -> Vec<&'static str> {
@@ -84,7 +91,8 @@ fn a_reader_beside_a_writer_is_right() {
         return;
     }
     for workload in [Kind::WorstCase, Kind::Nested] {
-        let options = Options { updates: true, batch: 16, seconds: 0.1, ..tiny(workload) };
+        let mut options = Options { updates: true, batch: 16, ..tiny(workload) };
+        options.measuring.seconds = 0.1;
         for record in measure_all_engines(&options, &[NameChoice::Hit]) {
             for rate in [record.updates_per_s, record.lookups_per_s_updating, record.lookups_per_s_quiet] {
                 assert!(rate.is_some_and(|rate| rate > 0.0), "{}", record.engine);
@@ -96,7 +104,8 @@ fn a_reader_beside_a_writer_is_right() {
 #[test]
 fn a_writer_keeps_to_its_rate() {
     let pace = Some(2000);
-    let options = Options { updates_per_s: pace, batch: 8, seconds: 0.6, ..tiny(Kind::WorstCase) };
+    let mut options = Options { updates_per_s: pace, batch: 8, ..tiny(Kind::WorstCase) };
+    options.measuring.seconds = 0.6;
     if core_affinity::get_core_ids().is_some_and(|cores| cores.len() >= 2) {
         let record = measure(&options, Progress::HIDDEN).expect("tiny tables fit");
         // It waits after each batch: never faster, but slower where the machine is busy.
@@ -121,7 +130,7 @@ fn what_cannot_be_done_is_refused() {
         measure(&options, Progress::HIDDEN).expect_err("refused").to_string()
     };
     assert!(refused(|o| o.engine = "abacus".to_owned()).contains("no engine 'abacus'"));
-    assert!(refused(|o| o.threads = 10_000).contains("10000 cores"));
+    assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
     assert!(refused(|o| o.tuning.threshold = Some(3)).contains("--threshold"));
     assert!(refused(|o| o.rules = 0).contains("a rule"));
     assert!(refused(|o| o.workload = Kind::So { file: "none.xz".into() }).contains("none.xz"));

@@ -47,7 +47,7 @@ pub const ALL: &[Engine] = &[
         bytes_per_descriptor: 130,
         build: |options, population| {
             let rare_tag = rare_tag::Options { pages: options.pages.into(), ..Default::default() };
-            Ok(Box::new(RareTag::load(mix(options.seed), &rare_tag, population.iter())?))
+            Ok(Box::new(RareTag::load(mix(options.measuring.seed), &rare_tag, population.iter())?))
         },
     },
     Engine {

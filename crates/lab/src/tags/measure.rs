@@ -13,7 +13,7 @@ use super::packets::Packets;
 use super::population::{Population, entry};
 use super::reader::{Reader, Sums};
 use super::record::Record;
-use crate::machine::{self, Reads, Reservation, cores, resident};
+use crate::machine::{self, Reads, Reservation, resident};
 use crate::progress::Progress;
 use crate::timing::{Checked, median, rate_of_all};
 use crate::writer::{self, Changes};
@@ -91,8 +91,7 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
 }
 
 fn refuse_impossible(options: &Options, engines: &[&Engine]) -> anyhow::Result<()> {
-    cores::ensure_enough(options.threads, "so many readers (--threads)")?;
-    ensure!(options.seconds > 0.0 && options.seconds.is_finite(), "--seconds must be more than 0");
+    options.measuring.ensure_possible()?;
     ensure!((0.0..=1.0).contains(&options.match_rate), "--match-rate is a share, from 0 to 1");
     ensure!(options.draws > 0 && options.descriptors > 0, "there must be a packet and a descriptor");
     ensure!(!engines.is_empty(), "there must be an engine");
@@ -125,10 +124,11 @@ impl<'a> Run<'a> {
     /// Measures all engines in turn, round by round.
     fn look_up(&self, benches: &[Bench]) -> Vec<Found> {
         let options = self.options;
-        let step = self.repetition();
+        let step = self.options.measuring.repetition();
         let measuring = self.progress.spinner("asking for packets");
-        let start_of = |thread| self.packets.len() / options.threads * thread;
-        let readers = || (0..options.threads).map(|thread| Reader::new(&self.packets, options, start_of(thread)));
+        let start_of = |thread| self.packets.len() / options.measuring.threads * thread;
+        let readers =
+            || (0..options.measuring.threads).map(|thread| Reader::new(&self.packets, options, start_of(thread)));
         let mut readers: Vec<Vec<_>> = benches.iter().map(|_| readers().collect()).collect();
         let mut rates = vec![Vec::new(); benches.len()];
         let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
             // The first round finds caches and the processor's clock cold.
             round(readers, bench, step / 2);
         }
-        for _ in 0..options.repetitions {
+        for _ in 0..options.measuring.repetitions {
             for ((bench, readers), rates) in benches.iter().zip(&mut readers).zip(&mut rates) {
                 rates.push(round(readers, bench, step));
             }
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
             Some(_) => Changes::there_and_back(&removes, &sets, BATCH),
             None => Changes::there_and_back(&sets, &removes, BATCH),
         };
-        let duration = self.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
+        let duration = self.options.measuring.repetition().min(Duration::from_secs_f64(UPDATES_S_MAX));
         let rates = writer::run(&mut *bench.subject, &mut changes, None, None, duration)?;
         changes.go_back(&mut *bench.subject)?;
         bench.fib = bench.subject.query();
@@ -185,14 +185,11 @@ impl<'a> Run<'a> {
         let Bench { subject, fib, both_bytes, .. } = bench;
         let counted_bytes = fib.memory_bytes();
         let query_bytes = resident::of_query_half(both_bytes, counted_bytes, || drop(subject), || drop(fib))?;
-        let Options { burst, threads, pages, .. } = *self.options;
-        let duration = Duration::from_secs_f64(self.options.seconds * MACHINE_SHARE);
+        let Options { burst, pages, .. } = *self.options;
+        let threads = self.options.measuring.threads;
+        let duration = self.options.measuring.share(MACHINE_SHARE);
         let machine = machine::random_reads(counted_bytes, Some(pages), burst, threads, duration)?;
         Ok(Memory { query_bytes, both_bytes, counted_bytes, machine })
-    }
-
-    fn repetition(&self) -> Duration {
-        Duration::from_secs_f64(self.options.seconds / f64::from(self.options.repetitions))
     }
 
     fn record(&self, engine: &Engine, build_s: f64, found: &Found, updates_per_s: f64, memory: &Memory) -> Record {
@@ -215,15 +212,15 @@ impl<'a> Run<'a> {
             fanout: options.fanout,
             packets: options.packets,
             packets_prepared: self.packets.len(),
-            seed: options.seed,
-            threads: options.threads,
+            seed: options.measuring.seed,
+            threads: options.measuring.threads,
             pages: options.pages.label(),
             burst: options.burst,
             repetitions: found.rates.len(),
             packets_per_s,
             packets_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
             packets_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
-            ns_per_packet: options.threads as f64 * 1e9 / packets_per_s,
+            ns_per_packet: options.measuring.threads as f64 * 1e9 / packets_per_s,
             matches_per_packet: per_packet(found.sums.matches),
             steps_per_packet,
             cut_off: per_packet(found.sums.cut_off),

@@ -50,17 +50,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         report::list();
         return Ok(());
     }
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let engines: Vec<_> = match options.compare.is_empty() {
-        true => vec![options.engine.as_str()],
-        false => options.compare.iter().map(String::as_str).collect(),
-    };
-    let mut recorder = Recorder::new("tags", options.json)?;
+    let progress = options.measuring.progress();
+    let engines = crate::options::engines(&options.engine, &options.compare);
+    let mut recorder = Recorder::new("tags", options.measuring.json)?;
     let records = measure(options, &engines, progress)?;
     for record in &records {
         recorder.add(record)?;
     }
-    if !options.json {
+    if !options.measuring.json {
         report::print(&records);
     }
     Ok(())

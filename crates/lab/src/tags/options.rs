@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use byname_lookup::tagset::BURST_MAX;
 use byname_lookup::tagset::trie::{self, Chains, Descent, Layout, Ties};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::machine::PageSize;
+use crate::options::{self, Measuring};
 use crate::size;
 use crate::workload::TagKind;
 
@@ -48,41 +49,24 @@ pub struct Options {
     /// Packets prepared, in random order.
     #[arg(long, default_value = "1M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Readers, each on a core of its own.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
     /// Pages that the tables lie on.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
     /// Packets asked for together.
-    #[arg(long, default_value_t = 32, value_parser = burst)]
+    #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "packets"))]
     pub burst: usize,
-    /// Seconds of measuring in all, for each engine.
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Repetitions that the seconds are divided into; the median is reported.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
     /// How the trie is made.
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Seed of the descriptors, the packets and their order.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print the record as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub measuring: Measuring,
 }
 
 impl Default for Options {
     /// What the command line has when it says nothing.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Alone {
-            #[command(flatten)]
-            options: Options,
-        }
-        Alone::parse_from(["tags"]).options
+        options::defaults()
     }
 }
 
@@ -179,12 +163,5 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     match (low.parse(), high.parse()) {
         (Ok(low), Ok(high)) if low <= high && high <= 16 => Ok(low..=high),
         _ => Err("so many tags, or a range A..B, of at most 16".to_owned()),
-    }
-}
-
-fn burst(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(burst) if (1..=BURST_MAX).contains(&burst) => Ok(burst),
-        _ => Err(format!("a burst has 1 to {BURST_MAX} packets")),
     }
 }

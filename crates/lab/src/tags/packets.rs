@@ -19,7 +19,7 @@ pub struct Packets {
 impl Packets {
     /// Draws as many as the options say.
     pub fn draw(options: &Options, population: &Population) -> Self {
-        let mut random = Random::new(!options.seed);
+        let mut random = Random::new(!options.measuring.seed);
         let mut packets = Packets { tags: Vec::new(), ends: Vec::new(), filters: Vec::new() };
         for _ in 0..options.draws {
             let packet = packet(options, population, &mut random);

@@ -26,7 +26,7 @@ pub struct Population {
 impl Population {
     /// As many as asked for, or as there are.
     pub fn draw(options: &Options, mut progress: impl FnMut(u64)) -> anyhow::Result<Self> {
-        let sets = TagSets::open(options.workload, &options.data, options.seed)?;
+        let sets = TagSets::open(options.workload, &options.data, options.measuring.seed)?;
         let wanted = options.descriptors.min(sets.len_max().unwrap_or(u64::MAX));
         let mut seen = HashSet::with_capacity_and_hasher(wanted as usize, foldhash::fast::FixedState::default());
         let (mut is_first, mut repeated) = (Vec::new(), 0);

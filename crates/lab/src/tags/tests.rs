@@ -4,14 +4,15 @@ use std::path::Path;
 
 use super::options::Carried;
 use super::*;
+use crate::options::Measuring;
 use crate::workload::TagKind;
 
 /// Lists that lie beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(workload: TagKind) -> Options {
-    let (data, seconds) = (DATA.into(), 0.02);
-    Options { descriptors: 3000, draws: 500, workload, data, seconds, repetitions: 2, ..Options::default() }
+    let measuring = Measuring { seconds: 0.02, repetitions: 2, ..Default::default() };
+    Options { descriptors: 3000, draws: 500, workload, data: DATA.into(), measuring, ..Options::default() }
 }
 
 /// Measures all engines; errors on wrong answers.

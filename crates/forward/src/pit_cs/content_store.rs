@@ -1,0 +1,130 @@
+//! What is the content store's alone: which Data enters and leaves, and its limits.
+
+use byname_wire::{NameRef, NameView};
+
+use super::index::Index;
+use super::prefix_index::NodeId;
+use super::{CsEntry, Kind, NameRange, PitCs, Replacement, SlotId, packets_to_expect};
+use crate::packet_pool::Packet;
+use crate::ticks::Ticks;
+use crate::worker::CsInfo;
+
+impl PitCs {
+    /// State of the content store, without the counts of hits and misses.
+    pub fn cs_info(&self) -> CsInfo {
+        CsInfo {
+            packets_max: self.cs_packets_max as u64,
+            admit: self.admit,
+            serve: self.serve,
+            packets: self.replacement.len() as u64,
+            bytes: self.cs_bytes as u64,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,
+    /// becomes the CS entry; without one, a slot is added.
+    pub fn admit(
+        &mut self,
+        name: &NameView<'_>,
+        packet: Packet,
+        range: NameRange,
+        fresh_until: Ticks,
+        pending: Option<SlotId>,
+    ) {
+        debug_assert!(self.admits());
+        if let Some(old) = self.find_data_named(name, name.len()) {
+            self.remove(old);
+        }
+        let hash = name.full_hash();
+        self.cs_bytes += packet.memory_bytes();
+        let slot = match pending {
+            Some(slot) => {
+                self.leave_pit(slot);
+                let s = &mut self.slots[slot as usize];
+                (s.packet, s.name_start, s.name_len) = (packet, range.start, range.len);
+                slot
+            }
+            None => {
+                let slot = self.allocate(hash, packet, range, Kind::Free);
+                self.index.insert(hash, slot);
+                slot
+            }
+        };
+        let node = if self.prefix_index.is_kept() {
+            self.prefix_index.insert(name, slot, self.index_nodes_max())
+        } else {
+            NodeId::NONE
+        };
+        self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, node });
+        self.replacement.insert(&mut self.links, slot, hash);
+        self.evict();
+    }
+
+    /// Whether Data may enter the content store at all.
+    pub fn admits(&self) -> bool {
+        self.admit && self.cs_packets_max > 0
+    }
+
+    /// Notes that the Data in `slot` answered an Interest.
+    pub fn used(&mut self, slot: SlotId) {
+        self.replacement.used(&mut self.links, slot);
+    }
+
+    /// Changes limits and switches of the content store.
+    pub fn cs_config(&mut self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) {
+        self.admit = admit.unwrap_or(self.admit);
+        self.serve = serve.unwrap_or(self.serve);
+        if let Some(packets_max) = packets_max.filter(|p| *p != self.cs_packets_max) {
+            self.cs_packets_max = packets_max;
+            self.evict();
+            self.resize();
+        }
+    }
+
+    /// Erases up to `count_max` Data below a prefix; returns how many, and whether more are left.
+    pub fn erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
+        let below = |s: &SlotId| self.cs(*s).is_some() && prefix.is_prefix_of(&self.slots[*s as usize].name());
+        let mut found: Vec<SlotId> =
+            (0..self.slots.len() as SlotId).filter(below).take(count_max.saturating_add(1)).collect();
+        let more = found.len() > count_max;
+        found.truncate(count_max);
+        for &slot in &found {
+            self.remove(slot);
+        }
+        (found.len(), more)
+    }
+
+    /// Lets Data go until the store is within its limits.
+    fn evict(&mut self) {
+        while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
+            let Some(slot) = self.replacement.victim(&mut self.links) else { return };
+            if self.prefetches {
+                self.prefetch_victims(slot);
+            }
+            self.replacement.evicted(slot, self.slots[slot as usize].hash);
+            self.remove(slot);
+        }
+    }
+
+    /// Rebuilds index and replacement order for the present limits.
+    fn resize(&mut self) {
+        let packets = packets_to_expect(self.cs_packets_max, self.cs_bytes_max);
+        self.index = Index::new(self.pit_entries_max.saturating_add(packets));
+        let mut replacement = Replacement::new(self.cs_policy, packets);
+        for slot in 0..self.slots.len() as u32 {
+            let hash = self.slots[slot as usize].hash;
+            match self.slots[slot as usize].kind {
+                Kind::Free => continue,
+                Kind::Pit(_) => {}
+                Kind::Cs(_) => {
+                    self.replacement.remove(&mut self.links, slot);
+                    replacement.insert(&mut self.links, slot, hash);
+                }
+            }
+            self.index.insert(hash, slot);
+        }
+        self.replacement = replacement;
+    }
+}

@@ -3,14 +3,17 @@
 //! A [`Worker`] takes what ports received, and yields what they are to send.
 #![deny(unsafe_code)]
 
+pub mod asleep;
 pub mod counters;
 mod dead_nonces;
+pub mod dispatch;
 pub mod face_table;
 pub mod packet_pool;
 mod pipeline;
 mod pit_cs;
 pub mod port;
 pub mod publish;
+pub mod ring;
 pub mod strategy;
 mod sync;
 pub mod tables;

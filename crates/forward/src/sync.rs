@@ -3,13 +3,30 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
+    cell::UnsafeCell,
     sync::Mutex,
-    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     sync::Mutex,
-    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
+
+/// The standard library's, with loom's way to reach what is in it.
+#[cfg(not(loom))]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

@@ -14,6 +14,7 @@ use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
 use crate::dead_nonces::DeadNonces;
+use crate::dispatch::{Parcel, Shard, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
 use crate::pipeline::{Addressed, Miss, Parsed, Reached};
 use crate::pit_cs::{PitCs, SlotId};
@@ -81,6 +82,22 @@ pub struct CsInfo {
     pub misses: u64,
 }
 
+impl CsInfo {
+    /// What several content stores hold together; they have the same settings.
+    pub fn sum(of: impl IntoIterator<Item = CsInfo>) -> CsInfo {
+        let add = |a: CsInfo, b: CsInfo| CsInfo {
+            packets_max: a.packets_max.saturating_add(b.packets_max),
+            admit: a.admit,
+            serve: a.serve,
+            packets: a.packets + b.packets,
+            bytes: a.bytes + b.bytes,
+            hits: a.hits + b.hits,
+            misses: a.misses + b.misses,
+        };
+        of.into_iter().reduce(add).unwrap_or_default()
+    }
+}
+
 /// Counts of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -96,6 +113,31 @@ pub struct WorkerCounters {
     pub drops: Vec<(&'static str, u64)>,
 }
 
+impl WorkerCounters {
+    /// Adds another worker's counts.
+    pub fn add(&mut self, other: &WorkerCounters) {
+        self.faces.add(&other.faces);
+        self.satisfied_interests += other.satisfied_interests;
+        self.unsatisfied_interests += other.unsatisfied_interests;
+        self.pit_entries += other.pit_entries;
+        self.cs = CsInfo::sum([other.cs, self.cs]);
+        // All have the same.
+        self.strategy_choices = self.strategy_choices.max(other.strategy_choices);
+        self.measurements += other.measurements;
+        self.add_drops(&other.drops);
+    }
+
+    /// Adds drops, also for reasons that were none before.
+    pub fn add_drops(&mut self, drops: &[(&'static str, u64)]) {
+        for &(reason, count) in drops {
+            match self.drops.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, known)) => *known += count,
+                None => self.drops.push((reason, count)),
+            }
+        }
+    }
+}
+
 /// One PIT/CS shard and its pipelines.
 pub struct Worker {
     pub(crate) key: NameHashKey,
@@ -107,6 +149,8 @@ pub struct Worker {
     pub(crate) dead_nonces: DeadNonces,
     pub(crate) strategies: StrategyTable,
     pub(crate) measurements: Measurements,
+    /// For Interests that leave, where there are several workers.
+    pub(crate) tokens: Option<TokenMaker>,
     pub(crate) drops: Drops,
     pub(crate) counts: Counts,
     /// State of the generator of nonces.
@@ -147,6 +191,7 @@ impl Worker {
             producer_regions: config.producer_regions,
             strategies: StrategyTable::default(),
             measurements: Measurements::default(),
+            tokens: None,
             drops: Drops::default(),
             counts: Counts::default(),
             random: seed,
@@ -158,6 +203,12 @@ impl Worker {
             wanted: Vec::with_capacity(BURST_MAX),
             addressed: Addressed::default(),
         }
+    }
+
+    /// Makes it one of several. To be called before its first packet.
+    pub fn join(&mut self, shard: Shard) {
+        self.table.share_short_names(shard.short_names);
+        self.tokens = Some(shard.tokens);
     }
 
     /// Makes a face known. Packets from and to unknown faces are dropped.
@@ -195,12 +246,7 @@ impl Worker {
 
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
     pub fn poll(&mut self, now: Ticks, input: &mut Vec<Received>, output: &mut Vec<Outgoing>) {
-        self.tables.begin_burst();
-        // What is over is over before the input is looked at, so that Data which comes too late
-        // is unsolicited however long the thread slept.
-        while let Some(slot) = self.wheel.pop_due(now) {
-            self.expire(now, slot);
-        }
+        self.begin(now);
         let mut received = input.drain(..);
         // A part of which nothing could be parsed is not the end of the input.
         while received.len() > 0 {
@@ -209,6 +255,26 @@ impl Worker {
         }
         // The thread may sleep now: the control side must not wait for it.
         self.tables.end_burst();
+    }
+
+    /// As [`Worker::poll`], for packets that a [`Dispatcher`](crate::dispatch::Dispatcher) has parsed.
+    pub fn poll_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
+        self.begin(now);
+        let mut parcels = input.drain(..);
+        while parcels.len() > 0 {
+            self.stage_burst(parcels.by_ref().take(BURST_MAX));
+            self.handle_burst(now, output);
+        }
+        self.tables.end_burst();
+    }
+
+    fn begin(&mut self, now: Ticks) {
+        self.tables.begin_burst();
+        // What is over is over before the input is looked at, so that Data which comes too late
+        // is unsolicited however long the thread slept.
+        while let Some(slot) = self.wheel.pop_due(now) {
+            self.expire(now, slot);
+        }
     }
 
     /// When `poll` has timer work to do, if nothing arrives before.

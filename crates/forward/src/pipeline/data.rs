@@ -9,7 +9,7 @@ use crate::counters::Drop;
 use crate::dead_nonces;
 use crate::face_table::{LinkType, Scope};
 use crate::packet_pool::Packet;
-use crate::pipeline::{DataInfo, LOCALHOST, name_in};
+use crate::pipeline::{Copies, DataInfo, LOCALHOST, name_in};
 use crate::pit_cs::{NameRange, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
@@ -30,7 +30,7 @@ impl Worker {
         output: &mut Vec<Outgoing>,
     ) {
         let Some(face) = self.faces.get_mut(&received.face) else { return };
-        face.counters.in_data += 1;
+        face.counters.in_data += u64::from(info.copies != Copies::Further);
         let local_fields = face.local_fields;
         let octets = name_in(&received.packet, info.name).value();
         if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
@@ -42,7 +42,10 @@ impl Worker {
             satisfied = self.find_satisfied(&received.packet, info.name, hashes);
         }
         if satisfied.is_empty() {
-            return self.drops.count(Drop::UnsolicitedData);
+            if info.copies == Copies::Lone {
+                self.drops.count(Drop::UnsolicitedData);
+            }
+            return;
         }
 
         let freshness = Duration::from_millis(info.freshness_ms);

@@ -7,7 +7,7 @@ use byname_lookup::EntryId;
 use byname_wire::interest::with_nonce;
 use byname_wire::name::component_type;
 use byname_wire::tlv::{Reader, push_nested, types};
-use byname_wire::{FaceId, Interest, NackReason, NameView, PrefixHashes};
+use byname_wire::{FaceId, Interest, NackReason, NameView, PitToken, PrefixHashes};
 use smallvec::SmallVec;
 
 use crate::counters::Drop;
@@ -265,7 +265,10 @@ impl Worker {
             Some(old) => *old = record,
             None => pit.out_records.push(record),
         }
-        output.push(Outgoing { face: to, fields: LinkFields::default(), packet: packet.clone() });
+        let pit_token =
+            self.tokens.as_ref().map_or(PitToken::NONE, |t| t.token(pit.can_be_prefix, usize::from(pit.depth)));
+        let fields = LinkFields { pit_token, ..LinkFields::default() };
+        output.push(Outgoing { face: to, fields, packet: packet.clone() });
         if let Some(face) = self.faces.get_mut(&to) {
             face.counters.out_interests += 1;
         }
@@ -274,7 +277,7 @@ impl Worker {
     /// Refuses a pending Interest to all who wait for it, and removes it.
     pub(crate) fn refuse(&mut self, now: Ticks, slot: SlotId, reason: NackReason, output: &mut Vec<Outgoing>) {
         let Some(pit) = self.table.slot(slot).pit() else { return };
-        let waiting: SmallVec<[(FaceId, u32, byname_wire::PitToken); 4]> =
+        let waiting: SmallVec<[(FaceId, u32, PitToken); 4]> =
             pit.in_records.iter().filter(|r| r.expiry > now).map(|r| (r.face, r.nonce, r.pit_token)).collect();
         for (face, nonce, token) in waiting {
             let point_to_point = self.faces.get(&face).is_some_and(|f| f.link_type == LinkType::PointToPoint);
@@ -298,7 +301,7 @@ impl Worker {
         face: FaceId,
         packet: Packet,
         reason: NackReason,
-        pit_token: byname_wire::PitToken,
+        pit_token: PitToken,
         output: &mut Vec<Outgoing>,
     ) {
         if let Some(face) = self.faces.get_mut(&face) {

@@ -22,6 +22,7 @@ const LOCALHOST: &[u8] = b"\x08\x09localhost";
 const LOCALHOP: &[u8] = b"\x08\x08localhop";
 
 /// What parsing found out about a packet, free of borrows.
+#[derive(Debug)]
 pub(crate) enum Parsed {
     /// An Interest.
     Interest(InterestInfo),
@@ -50,7 +51,7 @@ impl Parsed {
 }
 
 /// Fields of an Interest that forwarding needs.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct InterestInfo {
     pub name: NameRange,
     pub can_be_prefix: bool,
@@ -62,10 +63,22 @@ pub(crate) struct InterestInfo {
 }
 
 /// Fields of Data that forwarding needs.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct DataInfo {
     pub name: NameRange,
     pub freshness_ms: u64,
+    pub copies: Copies,
+}
+
+/// Whether other workers have the same Data: it is to be counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// None has.
+    Lone,
+    /// Others have; this one is to be counted.
+    First,
+    /// Another one is counted.
+    Further,
 }
 
 /// Parses what a port received.
@@ -84,7 +97,7 @@ pub(crate) fn parse(received: &Received) -> Result<Parsed, Drop> {
         Some(0x06) if received.fields.nack.is_none() => {
             let data = Data::decode(octets).map_err(reason)?;
             let name = name_range(data.name_offset, data.name);
-            Ok(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms }))
+            Ok(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms, copies: Copies::Lone }))
         }
         _ => Err(Drop::Malformed),
     }

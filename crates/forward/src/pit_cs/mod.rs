@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 
+use crate::dispatch::ShortNames;
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
 use crate::ticks::Ticks;
 use crate::worker::{CsPolicy, Prefetch, WorkerConfig};
@@ -84,6 +85,8 @@ pub struct PitCs {
     more_in_records: usize,
     /// Pending Interests with CanBePrefix, by components of their names.
     can_be_prefix_at: Box<[u32]>,
+    /// Where other threads see those of short names, if there are others.
+    short_names: Option<ShortNames>,
     /// Pending Interests for one Data by its digest.
     implicit_digests: usize,
     cs_bytes: usize,
@@ -114,6 +117,7 @@ impl PitCs {
             pit_bytes: 0,
             more_in_records: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
+            short_names: None,
             implicit_digests: 0,
             cs_bytes: 0,
             cs_bytes_max: config.cs_bytes_max,
@@ -123,6 +127,12 @@ impl PitCs {
             serve: true,
             prefetches: config.prefetch != Prefetch::None,
         }
+    }
+
+    /// Lets other threads see which short names with CanBePrefix are pending, from now on.
+    pub fn share_short_names(&mut self, short_names: ShortNames) {
+        debug_assert_eq!(self.pit_len, 0);
+        self.short_names = Some(short_names);
     }
 
     /// Pending Interests.
@@ -296,7 +306,7 @@ impl PitCs {
 
     /// Puts an Interest into the PIT.
     pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
-        self.count_pit(&entry, true);
+        self.count_pit(hash, &entry, true);
         self.pit_bytes += packet.memory_bytes();
         let owner = entry.owner();
         let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
@@ -373,10 +383,16 @@ impl PitCs {
         (self.slots.len() - 1) as SlotId
     }
 
-    fn count_pit(&mut self, entry: &PitEntry, enters: bool) {
+    fn count_pit(&mut self, hash: u64, entry: &PitEntry, enters: bool) {
         let change = |n: &mut u32| *n = if enters { *n + 1 } else { *n - 1 };
         if entry.can_be_prefix {
-            change(&mut self.can_be_prefix_at[usize::from(entry.depth)]);
+            let depth = usize::from(entry.depth);
+            change(&mut self.can_be_prefix_at[depth]);
+            match &self.short_names {
+                Some(shared) if enters => shared.enters(depth, hash),
+                Some(shared) => shared.leaves(depth, hash),
+                None => {}
+            }
         }
         let one = if enters { 1 } else { usize::MAX };
         self.implicit_digests = self.implicit_digests.wrapping_add(if entry.has_implicit_digest { one } else { 0 });
@@ -388,7 +404,7 @@ impl PitCs {
         let Kind::Pit(entry) = std::mem::replace(&mut self.slots[slot as usize].kind, Kind::Free) else {
             unreachable!("the caller has a PIT entry");
         };
-        self.count_pit(&entry, false);
+        self.count_pit(self.slots[slot as usize].hash, &entry, false);
         self.more_in_records -= entry.in_records.len() - 1;
         self.pit_bytes -= self.slots[slot as usize].packet.memory_bytes();
         self.shares.remove(&mut self.links, entry.owner(), slot);

@@ -10,11 +10,12 @@
 //! them: what was asked for ahead changes no result.
 
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
-use byname_wire::{NameRef, NameView, PrefixHashes, tagnet};
+use byname_wire::{NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
 use crate::counters::Drop;
-use crate::pipeline::{Miss, Parsed, name_in, parse};
+use crate::dispatch::Parcel;
+use crate::pipeline::{Miss, Parsed, name_in};
 use crate::port::{Outgoing, Received};
 use crate::tables::GroupStep;
 use crate::ticks::Ticks;
@@ -53,17 +54,32 @@ impl Worker {
     /// Parses packets and hashes their names.
     pub(super) fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
         for received in received {
-            if tagnet::is_tagnet(&received.packet) {
-                if self.addressed.stage(received).is_err() {
-                    self.drops.count(Drop::Malformed);
-                }
-                continue;
-            }
-            match parse(&received) {
-                Ok(parsed) => self.burst.push((received, parsed)),
+            match Parcel::new(received) {
+                Ok(parcel) => self.stage(parcel),
                 Err(reason) => self.drops.count(reason),
             }
         }
+        self.hash_burst();
+    }
+
+    /// Takes packets that were parsed elsewhere, and hashes their names.
+    pub(super) fn stage_burst(&mut self, parcels: impl Iterator<Item = Parcel>) {
+        parcels.for_each(|parcel| self.stage(parcel));
+        self.hash_burst();
+    }
+
+    fn stage(&mut self, parcel: Parcel) {
+        match parcel.parsed {
+            Some(parsed) => self.burst.push((parcel.received, parsed)),
+            None => {
+                if self.addressed.stage(parcel.received).is_err() {
+                    self.drops.count(Drop::Malformed);
+                }
+            }
+        }
+    }
+
+    fn hash_burst(&mut self) {
         let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
             self.burst.iter().map(|(received, parsed)| name_in(&received.packet, parsed.name())).collect();
         let hashes = &mut self.hashes[..names.len()];

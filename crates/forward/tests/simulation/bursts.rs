@@ -16,17 +16,17 @@ use byname_wire::{NackReason, Name, NameHashKey, PitToken};
 
 use crate::random::Random;
 
-const FACES: std::ops::Range<u64> = 256..261;
+pub const FACES: std::ops::Range<u64> = 256..261;
 
 /// What is sent, as far as it can differ.
-type Sent = (FaceId, Option<NackReason>, Vec<u8>, Vec<u8>, Option<FaceId>);
+pub type Sent = (FaceId, Option<NackReason>, Vec<u8>, Vec<u8>, Option<FaceId>);
 
-fn name(random: &mut Random) -> Name {
+pub fn name(random: &mut Random) -> Name {
     let names = ["/a", "/a/b", "/a/b/c", "/a/d", "/e/f", "/nowhere"];
     names[random.below(names.len() as u64) as usize].parse().expect("a literal name")
 }
 
-fn worker(strategy: &str, config: WorkerConfig) -> Worker {
+pub fn worker(strategy: &str, config: WorkerConfig) -> Worker {
     let mut fib = Oracle::new();
     let rules = [("/a", 0), ("/a/b", 1), ("/e", 2)];
     for (prefix, entry) in rules {
@@ -49,7 +49,7 @@ fn worker(strategy: &str, config: WorkerConfig) -> Worker {
 }
 
 /// A packet from anywhere: most are about names that others in the burst are about.
-fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> (u64, LinkFields, Vec<u8>) {
+pub fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> (u64, LinkFields, Vec<u8>) {
     let face = FACES.start + random.below(FACES.end - FACES.start);
     let token = PitToken::new(&number.to_be_bytes()).expect("eight octets");
     match random.below(10) {
@@ -78,7 +78,7 @@ fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> 
     }
 }
 
-fn receive(packets: &[(u64, LinkFields, Vec<u8>)]) -> Vec<Received> {
+pub fn receive(packets: &[(u64, LinkFields, Vec<u8>)]) -> Vec<Received> {
     let received = |(face, fields, octets): &(u64, LinkFields, Vec<u8>)| Received {
         face: FaceId(*face),
         fields: fields.clone(),
@@ -88,7 +88,7 @@ fn receive(packets: &[(u64, LinkFields, Vec<u8>)]) -> Vec<Received> {
 }
 
 /// In no order: Interests leave after the rest of their burst.
-fn sorted(output: &[Outgoing]) -> Vec<Sent> {
+pub fn sorted(output: &[Outgoing]) -> Vec<Sent> {
     let sent = |o: &Outgoing| {
         let token = o.fields.pit_token.as_slice().to_vec();
         (o.face, o.fields.nack, o.packet.to_vec(), token, o.fields.incoming_face_id)

@@ -4,7 +4,7 @@
 //! Every packet that enters or leaves a worker is checked (`ledger`): Data and Nacks go only where
 //! an Interest waits, every Interest is answered, refused or outlives its lifetime, counters tell
 //! the truth, limits hold, and the PIT is empty in the end. `model` compares one worker with a
-//! forwarder made of lists.
+//! forwarder made of lists, `shards` several workers behind a dispatcher with one alone.
 
 mod apps;
 mod bursts;
@@ -12,6 +12,7 @@ mod ledger;
 mod model;
 mod network;
 mod random;
+mod shards;
 
 use std::time::Duration;
 

@@ -1,0 +1,201 @@
+//! Which worker a packet is for, where each has a PIT and a content store of its own [So §2.4, §3.4].
+//!
+//! A name's *home* is the worker that the keyed digest of its first N components names, of the whole
+//! name where it has fewer, and only of those before an implicit digest, which Data does not carry.
+//! Interests and Nacks go home, so that all about one Interest meets in one place.
+//!
+//! Data must reach every Interest that it answers. One of its own name has the same home, and so has
+//! one with CanBePrefix of N components or more. What is left are Interests with CanBePrefix and
+//! shorter names, which Data cannot tell from its own: workers count them where the dispatcher can
+//! see it (`prefixes`), by hashes of their names. Data under such a name goes to that name's home,
+//! too, as a further copy. As long as there are none pending, which one load tells, Data goes to one
+//! worker.
+//!
+//! Interests that leave carry a PIT token that says which worker sent them. Data and Nacks that bring
+//! it back are not hashed here at all, but for Data while shorter names are pending. Tokens are
+//! believed: a peer that sends another has its Data dropped as unsolicited, for a worker compares
+//! names. A few octets drawn at start tell them from those of others on a shared link, and from those
+//! of an earlier run.
+//!
+//! Differs from one worker: Data is cached where it was waited for. An Interest for its full name may
+//! go upstream once more where a shorter one with CanBePrefix fetched it, and the other way round. A
+//! downstream that waits for the same Data in two workers gets it twice. An Interest that comes in
+//! one burst with Data that it did not ask for is not yet pending when that Data is dispatched.
+//! Strategies measure, and the dead nonce list remembers, per worker.
+//!
+//! Packets by tags and locators have no state that they could meet: they go to all workers in turn.
+//! Cost: a name is hashed here once, to N components, and all its prefixes by its worker, which has
+//! time for it where there are several. To hand these over would cost more: 18 octets a component
+//! through the caches of both.
+
+mod prefixes;
+mod token;
+
+use std::sync::Arc;
+
+use byname_wire::name::{COMPONENTS_MAX, component_type};
+use byname_wire::name_hash::digest_name;
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes, tagnet};
+
+use crate::counters::{Drop, Drops};
+use crate::pipeline::{Copies, Parsed, name_in, parse};
+use crate::port::Received;
+use prefixes::PendingPrefixes;
+use token::TokenMark;
+
+pub(crate) use prefixes::ShortNames;
+pub(crate) use token::TokenMaker;
+
+/// Most workers of one dispatcher.
+pub const WORKERS_MAX: usize = 64;
+
+/// A packet on its way to a worker: parsed, unless it is addressed by tags or locator.
+#[derive(Debug)]
+pub struct Parcel {
+    pub(crate) received: Received,
+    pub(crate) parsed: Option<Parsed>,
+}
+
+impl Parcel {
+    /// Parses what a port received.
+    pub(crate) fn new(received: Received) -> Result<Self, Drop> {
+        let parsed = if tagnet::is_tagnet(&received.packet) { None } else { Some(parse(&received)?) };
+        Ok(Parcel { received, parsed })
+    }
+
+    /// Whether the same packet went to its home, and this one may be lost.
+    pub fn is_further_copy(&self) -> bool {
+        matches!(&self.parsed, Some(Parsed::Data(info)) if info.copies == Copies::Further)
+    }
+}
+
+/// What a worker of several knows of the others; see [`crate::Worker::join`].
+pub struct Shard {
+    pub(crate) short_names: ShortNames,
+    pub(crate) tokens: TokenMaker,
+}
+
+/// Finds the worker of each packet.
+pub struct Dispatcher {
+    key: NameHashKey,
+    workers: usize,
+    /// Components that decide.
+    components: usize,
+    pending: Arc<PendingPrefixes>,
+    mark: TokenMark,
+    hashes: Box<PrefixHashes>,
+    drops: Drops,
+    /// Whose turn it is.
+    next: usize,
+}
+
+impl Dispatcher {
+    /// A dispatcher to `workers` workers by the first `components` components of names; 0: by all.
+    /// `mark` tells its tokens from others'.
+    ///
+    /// # Panics
+    /// If there are no workers, or more than [`WORKERS_MAX`].
+    pub fn new(key: NameHashKey, workers: usize, components: usize, mark: u32) -> Self {
+        assert!((1..=WORKERS_MAX).contains(&workers), "1 to {WORKERS_MAX} workers");
+        Dispatcher {
+            key,
+            workers,
+            components: if components == 0 { COMPONENTS_MAX } else { components },
+            pending: Arc::default(),
+            mark: TokenMark::new(mark),
+            hashes: Box::default(),
+            drops: Drops::default(),
+            next: 0,
+        }
+    }
+
+    /// Workers that it dispatches to.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// What this worker is to join with.
+    pub fn shard(&self, worker: usize) -> Shard {
+        Shard {
+            short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
+            tokens: TokenMaker::new(self.mark, worker, self.components),
+        }
+    }
+
+    /// Parses a packet and hands it to `send` with the number of its worker; Data perhaps several
+    /// times, to its home first.
+    pub fn dispatch(&mut self, received: Received, mut send: impl FnMut(usize, Parcel)) {
+        let mut parcel = match Parcel::new(received) {
+            Ok(parcel) => parcel,
+            Err(reason) => return self.drops.count(reason),
+        };
+        let Parcel { received, parsed } = &mut parcel;
+        let Some(parsed) = parsed else {
+            self.next = (self.next + 1) % self.workers;
+            return send(self.next, parcel);
+        };
+        let token = self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers);
+        let name = name_in(&received.packet, parsed.name());
+        match parsed {
+            Parsed::Interest(_) => send(self.home(name), parcel),
+            Parsed::Nack(_) => send(token.map_or_else(|| self.home(name), |token| token.worker), parcel),
+            Parsed::Data(info) if !self.pending.is_empty() => {
+                let (home, others) = self.homes(name);
+                if others == 0 {
+                    return send(home, parcel);
+                }
+                info.copies = Copies::First;
+                let copy = (received.face, received.fields.clone(), received.packet.clone());
+                let mut further = *info;
+                further.copies = Copies::Further;
+                send(home, parcel);
+                let (face, fields, packet) = copy;
+                for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
+                    let received = Received { face, fields: fields.clone(), packet: packet.clone() };
+                    send(worker, Parcel { received, parsed: Some(Parsed::Data(further)) });
+                }
+            }
+            Parsed::Data(_) => {
+                // A token of a shorter name says nothing about where others wait.
+                let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
+                send(worker.unwrap_or_else(|| self.home(name)), parcel);
+            }
+        }
+    }
+
+    /// What it dropped: packets that it could not parse.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    fn home(&self, name: NameRef<'_>) -> usize {
+        let depth = deciding_depth(name, self.components);
+        self.worker_of(digest_name(&self.key, name.prefix(depth)).check)
+    }
+
+    /// Data's home, and the set of the others that it may be waited for at.
+    fn homes(&mut self, name: NameRef<'_>) -> (usize, u64) {
+        let names = std::slice::from_ref(&name);
+        PrefixHashes::fill_burst_to(self.components, &self.key, names, std::slice::from_mut(&mut *self.hashes));
+        let view = NameView::from_filled(name, &self.hashes);
+        let deciding = deciding_depth(name, self.components);
+        let home = self.worker_of(view.check(deciding));
+        // All prefixes of N components and more, and all that are the whole name, are at home.
+        let mut others = 0u64;
+        for depth in (0..view.len().min(self.components)).filter(|&depth| self.pending.may_have(view.hash(depth))) {
+            others |= 1 << self.worker_of(view.check(depth.min(deciding)));
+        }
+        (home, others & !(1 << home))
+    }
+
+    /// The digest's second half: the tables of PIT and CS take places and tags from the first.
+    fn worker_of(&self, check: u64) -> usize {
+        (((check >> 32) * self.workers as u64) >> 32) as usize
+    }
+}
+
+/// How many components of a name decide where its home is.
+fn deciding_depth(name: NameRef<'_>, components: usize) -> usize {
+    let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
+    named.take(components).count()
+}

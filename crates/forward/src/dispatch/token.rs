@@ -1,0 +1,77 @@
+//! PIT tokens that name a worker: four octets drawn at start, and one that says which.
+
+use byname_wire::PitToken;
+
+use super::WORKERS_MAX;
+
+/// Set in the last octet for a name that is shorter than what decides.
+const SHORT: u8 = 1 << 7;
+
+const _: () = assert!(WORKERS_MAX <= SHORT as usize);
+
+/// What tells our tokens from others'.
+#[derive(Clone, Copy)]
+pub(super) struct TokenMark([u8; 4]);
+
+/// What one of our tokens says.
+pub(super) struct WorkerToken {
+    pub worker: usize,
+    /// Data that answers the Interest may have another home.
+    pub is_short: bool,
+}
+
+impl TokenMark {
+    pub fn new(mark: u32) -> Self {
+        TokenMark(mark.to_be_bytes())
+    }
+
+    /// What a token says, if it is ours.
+    #[inline]
+    pub fn read(self, token: &PitToken) -> Option<WorkerToken> {
+        let &[ref mark @ .., last] = <&[u8; 5]>::try_from(token.as_slice()).ok()?;
+        (*mark == self.0).then_some(WorkerToken { worker: usize::from(last & !SHORT), is_short: last & SHORT != 0 })
+    }
+
+    fn token(self, last: u8) -> PitToken {
+        let [a, b, c, d] = self.0;
+        PitToken::new(&[a, b, c, d, last]).expect("five octets are few enough")
+    }
+}
+
+/// Makes the tokens of one worker's Interests.
+pub(crate) struct TokenMaker {
+    whole: PitToken,
+    short: PitToken,
+    components: usize,
+}
+
+impl TokenMaker {
+    pub(super) fn new(mark: TokenMark, worker: usize, components: usize) -> Self {
+        let number = worker as u8;
+        TokenMaker { whole: mark.token(number), short: mark.token(number | SHORT), components }
+    }
+
+    /// For an Interest whose name has `depth` components.
+    #[inline]
+    pub fn token(&self, can_be_prefix: bool, depth: usize) -> PitToken {
+        if can_be_prefix && depth < self.components { self.short } else { self.whole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_back_and_others_are_not_ours() {
+        let mark = TokenMark::new(0x0102_0304);
+        let maker = TokenMaker::new(mark, 63, 2);
+        let read = |token: &PitToken| mark.read(token).map(|t| (t.worker, t.is_short));
+        assert_eq!(read(&maker.token(true, 1)), Some((63, true)));
+        assert_eq!(read(&maker.token(true, 2)), Some((63, false)));
+        assert_eq!(read(&maker.token(false, 1)), Some((63, false)));
+        for other in [&[][..], &[1, 2, 3, 4], &[1, 2, 3, 5, 0], &[1, 2, 3, 4, 0, 0]] {
+            assert_eq!(read(&PitToken::new(other).expect("few octets")), None);
+        }
+    }
+}

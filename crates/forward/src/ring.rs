@@ -1,0 +1,274 @@
+//! A bounded ring from one thread to one other, without locks: what passes between the packet thread
+//! and its workers [So §3.4; Yuan §3.4].
+//!
+//! The producer alone writes `tail`, the consumer alone `head`; both only ever grow, and a slot is a
+//! count's lower bits. Each side keeps the other's count as it saw it last, and reads the shared one
+//! only when that says that the ring is full or empty, so that a burst costs each side about one
+//! cache line of the other's.
+//!
+//! A full ring takes nothing more and says so: whoever pushes drops, and nobody waits.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use crate::sync::{AtomicU64, Ordering, UnsafeCell};
+
+/// Alone in its cache line, and in the one that processors fetch with it.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Shared<T> {
+    /// Items taken so far.
+    head: Padded<AtomicU64>,
+    /// Items pushed so far.
+    tail: Padded<AtomicU64>,
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a slot is reached only by the producer while its count is in `tail..head + capacity`, and
+// only by the consumer while it is in `head..tail`; the release stores and acquire loads of the two
+// counts hand it over. There is one of each (`ring` makes one of each, neither can be cloned, and
+// what they do takes `&mut`). Items go from one thread to another, so `T` must be `Send`.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: as above; whoever drops it last drops the items in it.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn slot(&self, count: u64) -> &UnsafeCell<MaybeUninit<T>> {
+        // The length is a power of two.
+        &self.slots[count as usize & (self.slots.len() - 1)]
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        for count in self.head.0.load(Ordering::Relaxed)..self.tail.0.load(Ordering::Relaxed) {
+            // SAFETY: slots in `head..tail` hold items, and nobody else is left to reach them.
+            self.slot(count).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+        }
+    }
+}
+
+/// A ring that holds `capacity` items, rounded up to a power of two.
+pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let slots = (0..capacity.max(1).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let shared = Arc::new(Shared { head: Padded(AtomicU64::new(0)), tail: Padded(AtomicU64::new(0)), slots });
+    let producer = Producer { shared: Arc::clone(&shared), tail: 0, published: 0, head_seen: 0 };
+    (producer, Consumer { shared, head: 0, tail_seen: 0 })
+}
+
+/// The end that pushes.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    /// Items pushed, published or not.
+    tail: u64,
+    published: u64,
+    /// `head` as it was seen last.
+    head_seen: u64,
+}
+
+impl<T: Send> Producer<T> {
+    /// Adds an item, for the consumer to see after [`Producer::publish`].
+    ///
+    /// # Errors
+    /// The item, if the ring is full.
+    #[inline]
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.is_full() {
+            return Err(item);
+        }
+        // SAFETY: the slot's count is in `tail..head + capacity`, and so it is ours: the consumer has
+        // taken what was in it (acquire in `depth`) and does not look at it before `publish`.
+        self.shared.slot(self.tail).with_mut(|slot| unsafe { (*slot).write(item) });
+        self.tail += 1;
+        Ok(())
+    }
+
+    /// Lets the consumer see what was pushed; whether that is anything new.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        let new = self.tail != self.published;
+        if new {
+            // Release: who sees the count sees the items.
+            self.shared.tail.0.store(self.tail, Ordering::Release);
+            self.published = self.tail;
+        }
+        new
+    }
+
+    /// Whether half of the ring is taken.
+    pub fn is_half_full(&mut self) -> bool {
+        let half = self.shared.slots.len() / 2;
+        (self.tail - self.head_seen) as usize >= half && self.depth() >= half
+    }
+
+    /// Items in the ring.
+    pub fn depth(&mut self) -> usize {
+        // Acquire: slots below this count have been read.
+        self.head_seen = self.shared.head.0.load(Ordering::Acquire);
+        (self.tail - self.head_seen) as usize
+    }
+
+    /// Items pushed since the ring was made.
+    pub fn pushed(&self) -> u64 {
+        self.tail
+    }
+
+    /// Whether the consumer is gone.
+    pub fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    fn is_full(&mut self) -> bool {
+        let capacity = self.shared.slots.len();
+        (self.tail - self.head_seen) as usize == capacity && self.depth() == capacity
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        // What was pushed and not published is the consumer's all the same, to take or to drop.
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+    }
+}
+
+/// The end that takes.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+    head: u64,
+    /// `tail` as it was seen last.
+    tail_seen: u64,
+}
+
+impl<T: Send> Consumer<T> {
+    /// Items that can be taken now.
+    #[inline]
+    pub fn available(&mut self) -> usize {
+        // Acquire: the items below this count are there.
+        self.tail_seen = self.shared.tail.0.load(Ordering::Acquire);
+        (self.tail_seen - self.head) as usize
+    }
+
+    /// Appends up to `items_max` items to `out`; how many.
+    pub fn pop_into(&mut self, out: &mut Vec<T>, items_max: usize) -> usize {
+        let known = (self.tail_seen - self.head) as usize;
+        let count = if known >= items_max { items_max } else { self.available().min(items_max) };
+        out.reserve(count);
+        for _ in 0..count {
+            // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in
+            // `available`), which is moved out: `head` passes it before the producer may reach it.
+            out.push(self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
+            self.head += 1;
+        }
+        if count > 0 {
+            // Release: we are done with the slots below this count.
+            self.shared.head.0.store(self.head, Ordering::Release);
+        }
+        count
+    }
+
+    /// Items taken since the ring was made.
+    pub fn popped(&self) -> u64 {
+        self.head
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_out_in_order_and_a_full_ring_takes_none() {
+        let (mut producer, mut consumer) = ring(3);
+        let mut out = Vec::new();
+        for round in 0..10 {
+            for i in 0..4 {
+                assert_eq!(producer.push(10 * round + i), Ok(()), "three are rounded up to four");
+            }
+            assert_eq!(producer.push(99), Err(99));
+            assert_eq!(consumer.pop_into(&mut out, 10), 0, "not published");
+            assert!(producer.publish() && !producer.publish());
+            assert_eq!((consumer.available(), producer.depth(), producer.is_half_full()), (4, 4, true));
+            assert_eq!((consumer.pop_into(&mut out, 3), consumer.pop_into(&mut out, 3)), (3, 1));
+            assert_eq!((producer.depth(), producer.is_half_full()), (0, false));
+        }
+        assert!(out.iter().copied().eq((0..10).flat_map(|round| (0..4).map(move |i| 10 * round + i))));
+        assert_eq!((producer.pushed(), consumer.popped()), (40, 40));
+        drop(consumer);
+        assert!(producer.is_abandoned());
+    }
+
+    #[test]
+    fn what_is_left_in_it_is_dropped_once() {
+        let item = Arc::new(());
+        let (mut producer, mut consumer) = ring(8);
+        for _ in 0..5 {
+            producer.push(Arc::clone(&item)).expect("there is room");
+        }
+        drop(producer);
+        let mut out = Vec::new();
+        assert_eq!(consumer.pop_into(&mut out, 2), 2, "published by the drop");
+        drop(consumer);
+        assert_eq!(Arc::strong_count(&item), 3);
+    }
+
+    #[test]
+    fn threads_pass_items_in_order() {
+        const ITEMS: u64 = 100_000;
+        let (mut producer, mut consumer) = ring(64);
+        let pushing = std::thread::spawn(move || {
+            for mut item in 0..ITEMS {
+                while let Err(back) = producer.push(item) {
+                    item = back;
+                    producer.publish();
+                    std::thread::yield_now();
+                }
+                if item % 7 == 0 {
+                    producer.publish();
+                }
+            }
+        });
+        let (mut out, mut next) = (Vec::new(), 0);
+        while next < ITEMS {
+            if consumer.pop_into(&mut out, 48) == 0 {
+                std::thread::yield_now();
+            }
+            for item in out.drain(..) {
+                assert_eq!(item, next);
+                next += 1;
+            }
+        }
+        pushing.join().expect("the producer does not panic");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    /// Loom's cells report a slot that both sides reach at once, and its own count of allocations an
+    /// item that is lost or dropped twice.
+    #[test]
+    fn items_pass_whole_and_in_order() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(2);
+            let pushing = loom::thread::spawn(move || {
+                let mut taken = 0;
+                for item in 0..3 {
+                    taken += u64::from(producer.push(Box::new(item)).is_ok());
+                    producer.publish();
+                }
+                taken
+            });
+            let mut out = Vec::new();
+            for _ in 0..3 {
+                consumer.pop_into(&mut out, 2);
+            }
+            let taken = pushing.join().expect("the producer does not panic");
+            while consumer.pop_into(&mut out, 2) > 0 {}
+            assert_eq!(out.len() as u64, taken);
+            assert!(out.is_sorted() && out.first().is_none_or(|first| **first == 0));
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Several workers behind a dispatcher against one alone: what is sent, counted and kept must agree.
+
+use std::time::Duration;
+
+use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
+use byname_forward::{LinkFields, Outgoing, Ticks};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::name::component_type;
+use byname_wire::{Component, Data, Interest, NackReason, Name, NameHashKey, PitToken};
+
+use crate::bursts::{FACES, Sent, name, packet, receive, sorted, worker};
+use crate::random::Random;
+
+/// One packet from a peer.
+type Packet = (u64, LinkFields, Vec<u8>);
+
+struct Shards {
+    dispatcher: Dispatcher,
+    workers: Vec<Worker>,
+    /// Data that more than one worker was asked about, and all.
+    copied: usize,
+    data: usize,
+}
+
+impl Shards {
+    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize) -> Self {
+        let dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
+        let join = |i| {
+            let mut worker = worker(strategy, config.clone());
+            worker.join(dispatcher.shard(i));
+            worker
+        };
+        Shards { workers: (0..count).map(join).collect(), dispatcher, copied: 0, data: 0 }
+    }
+
+    fn poll(&mut self, now: Ticks, packet: &Packet) -> Vec<Outgoing> {
+        let mut parcels: Vec<(usize, Parcel)> = Vec::new();
+        for received in receive(std::slice::from_ref(packet)) {
+            self.dispatcher.dispatch(received, |worker, parcel| parcels.push((worker, parcel)));
+        }
+        self.data += usize::from(packet.2[0] == 6);
+        self.copied += usize::from(parcels.len() > 1);
+        let mut output = Vec::new();
+        for (worker, parcel) in parcels {
+            self.workers[worker].poll_parcels(now, &mut vec![parcel], &mut output);
+        }
+        output
+    }
+
+    fn expire(&mut self, now: Ticks) {
+        for worker in &mut self.workers {
+            let mut output = Vec::new();
+            worker.poll_parcels(now, &mut Vec::new(), &mut output);
+            assert!(output.is_empty());
+        }
+    }
+}
+
+/// What is sent, but for our tokens; each once, as a downstream may hear the same from two workers.
+fn told(output: &[Outgoing]) -> Vec<Sent> {
+    let mut told = sorted(output);
+    for sent in told.iter_mut().filter(|sent| sent.1.is_none() && sent.2[0] == 5) {
+        sent.3.clear();
+    }
+    told.dedup();
+    told
+}
+
+/// An Interest that left, and where to.
+struct Asked {
+    face: u64,
+    token: PitToken,
+    packet: Vec<u8>,
+}
+
+/// A packet that peers may send: some answer what they were asked, with its token where they echo.
+fn exchange(random: &mut Random, asked: &mut Vec<Asked>, number: u64, echo: bool) -> Packet {
+    if asked.is_empty() || random.chance(0.6) {
+        return match random.below(8) {
+            0 => digest_interest(random, number),
+            _ => packet(random, &mut Vec::new(), number),
+        };
+    }
+    let Asked { face, token, packet } = asked.swap_remove(random.below(asked.len() as u64) as usize);
+    let pit_token = if echo { token } else { PitToken::NONE };
+    if random.chance(0.2) {
+        let nack = Some(NackReason::NoRoute);
+        return (face, LinkFields { nack, pit_token, ..Default::default() }, packet);
+    }
+    let interest = Interest::decode(&packet).expect("what was sent can be parsed");
+    let mut answer = interest.name.to_name();
+    if answer.as_ref().component(-1).is_some_and(|c| c.typ == component_type::IMPLICIT_SHA256_DIGEST) {
+        answer = answer.as_ref().prefix(answer.as_ref().len() - 1).to_name();
+    } else if interest.can_be_prefix {
+        for i in 0..random.below(3) {
+            answer = answer.join(Component::generic(&[b'b' + i as u8]));
+        }
+    }
+    (face, LinkFields { pit_token, ..Default::default() }, data(answer, random.below(2) as u8))
+}
+
+fn data(name: Name, version: u8) -> Vec<u8> {
+    DataBuilder::new(name).freshness_ms(50).content(vec![version]).encode()
+}
+
+/// An Interest for one Data that peers may send, by its digest, at times with more after it.
+fn digest_interest(random: &mut Random, number: u64) -> Packet {
+    let name = name(random);
+    let wire = data(name.clone(), random.below(2) as u8);
+    let digest = Data::decode(&wire).expect("built above").implicit_digest();
+    let full = name.join(Component { typ: component_type::IMPLICIT_SHA256_DIGEST, value: &digest });
+    let interest = InterestBuilder::new(full, number as u32).can_be_prefix(random.chance(0.3)).encode();
+    (FACES.start + random.below(FACES.end - FACES.start), LinkFields::default(), interest)
+}
+
+fn sum(workers: &[Worker], of: impl Fn(&WorkerCounters) -> u64) -> u64 {
+    workers.iter().map(|worker| of(&worker.counters())).sum()
+}
+
+/// Runs random exchanges through both; returns the share of Data that was copied.
+fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &WorkerConfig) -> f64 {
+    let mut random = Random(seed);
+    let mut alone = worker(strategy, config.clone());
+    let mut shards = Shards::new(strategy, config, count, components);
+    let (mut now, mut asked) = (Ticks::from_ms(1000), Vec::new());
+    for step in 0..1500 {
+        now = now + Duration::from_millis(random.below(8));
+        let packet = exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3));
+        let mut output = Vec::new();
+        alone.poll(now, &mut receive(std::slice::from_ref(&packet)), &mut output);
+        shards.expire(now);
+        let output_of_all = shards.poll(now, &packet);
+        let case = format!("{strategy}, {count} workers, {components} components, seed {seed}, step {step}");
+        assert_eq!(told(&output_of_all), told(&output), "{case}");
+        let ours = alone.counters();
+        let counts: [fn(&WorkerCounters) -> u64; 10] = [
+            |c| c.pit_entries,
+            |c| c.satisfied_interests,
+            |c| c.unsatisfied_interests,
+            |c| c.faces.in_interests,
+            |c| c.faces.in_data,
+            |c| c.faces.in_nacks,
+            |c| c.faces.out_interests,
+            |c| c.faces.out_nacks,
+            |c| c.cs.hits,
+            |c| c.cs.packets,
+        ];
+        for of in counts {
+            assert_eq!(sum(&shards.workers, of), of(&ours), "{case}");
+        }
+        for sent in output_of_all.into_iter().filter(|o| o.packet[0] == 5 && o.fields.nack.is_none()) {
+            asked.push(Asked { face: sent.face.0, token: sent.fields.pit_token, packet: sent.packet.to_vec() });
+        }
+    }
+    shards.copied as f64 / shards.data as f64
+}
+
+#[test]
+fn workers_answer_as_one_does_whatever_decides_who_is_asked() {
+    let config = WorkerConfig { cs_packets_max: 0, ..Default::default() };
+    let mut copied_somewhere = 0;
+    for strategy in ["best-route", "multicast"] {
+        for (count, components) in [(1, 0), (2, 0), (2, 2), (3, 1), (3, 3), (5, 0), (5, 2), (64, 4)] {
+            for seed in 0..6 {
+                let copied = run(seed, strategy, count, components, &config);
+                assert!(copied < 0.9, "{copied} with {count} workers, {components} components");
+                assert!(copied == 0.0 || count > 1 && components != 1, "{count} workers, {components} components");
+                copied_somewhere += usize::from(copied > 0.0);
+            }
+        }
+    }
+    assert!(copied_somewhere > 30, "{copied_somewhere}");
+}
+
+#[test]
+fn where_no_name_is_too_short_the_content_store_answers_as_one_does() {
+    for count in [2, 5] {
+        for seed in 0..6 {
+            run(seed, "best-route", count, 1, &WorkerConfig::default());
+        }
+    }
+}
+
+/// Packets that are nothing, and those by tags, which any worker takes.
+#[test]
+fn garbage_is_counted_by_the_dispatcher_and_turns_are_taken() {
+    let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), 3, 2, 77);
+    let mut seen = Vec::new();
+    for octets in [&[][..], &[5, 0], &[6, 0], &[1, 2, 3]] {
+        let received = receive(&[(256, LinkFields::default(), octets.to_vec())]).remove(0);
+        dispatcher.dispatch(received, |worker, _| seen.push(worker));
+    }
+    let malformed = dispatcher.drops().all().into_iter().find(|(reason, _)| *reason == "malformed");
+    assert_eq!((malformed, seen.len()), (Some(("malformed", 4)), 0));
+    let by_locator = [byname_wire::tagnet::types::LOCATOR_PACKET as u8, 0];
+    for _ in 0..6 {
+        let received = receive(&[(256, LinkFields::default(), by_locator.to_vec())]).remove(0);
+        dispatcher.dispatch(received, |worker, _| seen.push(worker));
+    }
+    assert_eq!(seen, [1, 2, 0, 1, 2, 0]);
+}

@@ -131,11 +131,11 @@ impl<'a> Context<'a> {
         Ok(found)
     }
 
-    /// What `byname-lab tags` does by itself with so many descriptors: the experiment sets what it
-    /// varies.
+    /// What `byname-lab tags` does by itself with the paper's trie and so many descriptors: the
+    /// experiment sets what it varies.
     pub fn tags(&self, workload: TagKind, descriptors: u64) -> tags::Options {
-        let data = self.options.data.clone();
-        let mut options = tags::Options { workload, descriptors, data, ..Default::default() };
+        let (engine, data) = ("trie".to_owned(), self.options.data.clone());
+        let mut options = tags::Options { engine, workload, descriptors, data, ..Default::default() };
         options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_TAG_DRAWS;
@@ -165,12 +165,17 @@ impl<'a> Context<'a> {
         Ok(records)
     }
 
-    /// Measures and records the engine that the options name.
-    pub fn measure_tags(&mut self, options: &tags::Options) -> anyhow::Result<tags::Record> {
-        let mut records = tags::measure(options, &[&options.engine], Progress::SHOWN)?;
-        let record = records.remove(0);
-        self.record(&record)?;
-        Ok(record)
+    /// Measures engines in turn over several kinds of packets, on tables that are there at the same time:
+    /// for each kind, a record of each engine.
+    pub fn measure_tags(
+        &mut self,
+        options: &tags::Options,
+        engines: &[&str],
+        askings: &[tags::Asking],
+    ) -> anyhow::Result<Vec<tags::Record>> {
+        let records = tags::measure_all(options, engines, askings, Progress::SHOWN)?;
+        records.iter().try_for_each(|record| self.record(record))?;
+        Ok(records)
     }
 
     /// Measures and records.

@@ -30,6 +30,7 @@ mod so_start_depth;
 mod table;
 mod tagnet_compression;
 mod tagnet_extra_tags;
+mod tagnet_hostile;
 mod tagnet_labels;
 mod tagnet_layout;
 mod tagnet_match_rate;
@@ -92,6 +93,7 @@ const ALL: &[&Experiment] = &[
     &tagnet_threads::ALL_SUBSETS,
     &tagnet_threads::LARGEST_SUBSET,
     &tagnet_sizes::EXPERIMENT,
+    &tagnet_hostile::EXPERIMENT,
     &tagnet_mixed::FIGURE_11,
     &tagnet_mixed::TABLE_1,
 ];

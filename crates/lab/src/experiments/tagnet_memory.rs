@@ -44,7 +44,8 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
             for (label, permuted, chains) in STEPS {
                 let mut options = context.tags(workload, descriptors);
                 options.tuning = tuning(&options.tuning, permuted, chains);
-                let record = context.measure_tags(&options)?;
+                let askings = [options.asking.clone()];
+                let record = context.measure_tags(&options, &["trie"], &askings)?.remove(0);
                 let bytes = record.bytes_per_descriptor_counted;
                 sizes.push(bytes);
                 let paper = match (workload, chains, permuted) {

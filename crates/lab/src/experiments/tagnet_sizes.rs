@@ -1,9 +1,10 @@
 //! How subset match slows down as the table grows.
 
 use super::papers::TAGNET_SETS;
+use super::tagnet_match_rate::ENGINES;
 use super::{Context, Experiment, Needs, Table, table};
 use crate::plot::Chart;
-use crate::tags::Algorithm;
+use crate::tags::{Algorithm, Asking};
 use crate::workload::TagKind;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -21,26 +22,38 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
-    let mut table =
-        Table::new(&["algorithm", "descriptors", "k packets/s", "of the smallest's", "steps", "bytes a descriptor"]);
+    let heads =
+        ["algorithm", "engine", "descriptors", "k packets/s", "of the smallest's", "steps", "bytes a descriptor"];
+    let mut table = Table::new(&heads);
     let mut chart = Chart::lines("Packets by number of descriptors", "descriptors", "packets/s");
-    for algorithm in [Algorithm::All, Algorithm::Largest] {
-        let mut points = Vec::new();
-        for descriptors in context.rules() {
-            let mut options = context.tags(TagKind::Tagnet, descriptors);
-            options.algorithm = algorithm;
-            let record = context.measure_tags(&options)?;
-            points.push((descriptors as f64, record.packets_per_s));
+    let mut by_size = Vec::new();
+    for descriptors in context.rules() {
+        let options = context.tags(TagKind::Tagnet, descriptors);
+        let askings =
+            [Algorithm::All, Algorithm::Largest].map(|algorithm| Asking { algorithm, ..options.asking.clone() });
+        let mut of_size = Vec::new();
+        // One after the other, as the largest tables of both would not fit.
+        for engine in ENGINES {
+            of_size.extend(context.measure_tags(&options, &[engine], &askings)?);
+        }
+        by_size.push(of_size);
+    }
+    let lines = by_size.first().map_or(0, Vec::len);
+    for line in 0..lines {
+        let records: Vec<_> = by_size.iter().map(|of_size| &of_size[line]).collect();
+        for record in &records {
             table.row([
-                table::word(algorithm),
-                table::count(descriptors),
+                table::word(record.algorithm),
+                record.engine.clone(),
+                table::count(record.descriptors),
                 format!("{:.1}", record.packets_per_s / 1e3),
-                format!("{:.2}", record.packets_per_s / points[0].1),
+                format!("{:.2}", record.packets_per_s / records[0].packets_per_s),
                 format!("{:.0}", record.steps_per_packet),
                 format!("{:.2}", record.bytes_per_descriptor),
             ]);
         }
-        chart.line(table::word(algorithm), points);
+        let points = records.iter().map(|record| (record.descriptors as f64, record.packets_per_s));
+        chart.line(format!("{}, {}", records[0].engine, table::word(records[0].algorithm)), points.collect());
     }
     print!("{table}");
     println!("{TAGNET_SETS}; 2.59 times slower at 63 M than at 10 M, with a flattening slope");

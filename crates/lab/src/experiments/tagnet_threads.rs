@@ -1,9 +1,10 @@
 //! What more threads bring.
 
 use super::papers::TAGNET_SETS;
+use super::tagnet_match_rate::ENGINES;
 use super::{Context, Experiment, Needs, Table, table};
 use crate::plot::Chart;
-use crate::tags::Algorithm;
+use crate::tags::{Algorithm, Asking};
 use crate::workload::TagKind;
 
 const NEEDS: Needs = Needs {
@@ -36,7 +37,8 @@ const PAPER: [(Algorithm, [f64; 3]); 2] =
 
 fn run(context: &mut Context<'_>, algorithm: Algorithm) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism()?.get();
-    let mut table = Table::new(&["workload", "descriptors", "threads", "k packets/s", "steps", "of one thread's"]);
+    let mut table =
+        Table::new(&["workload", "descriptors", "engine", "threads", "k packets/s", "steps", "of one thread's"]);
     let mut chart = Chart::lines("Packets by threads", "threads", "packets/s");
     let largest = context.rules().first().copied().unwrap_or_default();
     for descriptors in context.rules() {
@@ -45,22 +47,27 @@ fn run(context: &mut Context<'_>, algorithm: Algorithm) -> anyhow::Result<()> {
             if workload == TagKind::Ccn && descriptors != largest {
                 continue;
             }
-            let mut points = Vec::new();
-            for threads in [1, 2, 4, 8, 16, 32].into_iter().filter(|threads| *threads <= cores) {
-                let mut options = context.tags(workload, descriptors);
-                (options.algorithm, options.measuring.threads) = (algorithm, threads);
-                let record = context.measure_tags(&options)?;
-                points.push((threads as f64, record.packets_per_s));
-                table.row([
-                    table::word(workload),
-                    table::count(descriptors),
-                    threads.to_string(),
-                    format!("{:.1}", record.packets_per_s / 1e3),
-                    format!("{:.0}", record.steps_per_packet),
-                    format!("{:.2}", record.packets_per_s / points[0].1),
-                ]);
+            for engine in ENGINES {
+                let mut points = Vec::new();
+                for threads in [1, 2, 4, 8, 16, 32].into_iter().filter(|threads| *threads <= cores) {
+                    let mut options = context.tags(workload, descriptors);
+                    options.measuring.threads = threads;
+                    let askings = [Asking { algorithm, ..options.asking.clone() }];
+                    let record = context.measure_tags(&options, &[engine], &askings)?.remove(0);
+                    points.push((threads as f64, record.packets_per_s));
+                    table.row([
+                        table::word(workload),
+                        table::count(descriptors),
+                        engine.to_owned(),
+                        threads.to_string(),
+                        format!("{:.1}", record.packets_per_s / 1e3),
+                        format!("{:.0}", record.steps_per_packet),
+                        format!("{:.2}", record.packets_per_s / points[0].1),
+                    ]);
+                }
+                let line = format!("{engine}, {}, {}", table::word(workload), table::count(descriptors));
+                chart.line(line, points);
             }
-            chart.line(format!("{}, {}", table::word(workload), table::count(descriptors)), points);
         }
     }
     print!("{table}");

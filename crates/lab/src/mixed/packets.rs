@@ -119,7 +119,7 @@ fn encode(kind: Kind, size: usize, population: &Population, forest: &Forest, ran
 
 /// A descriptor of the table, with a few tags more.
 fn wanted(population: &Population, random: &mut Random) -> Descriptor {
-    let descriptor = population.any(random);
+    let (descriptor, _) = population.any(random);
     let mut tags = descriptor.tags().to_vec();
     for _ in 0..random.below(EXTRA_TAGS_MAX + 1) {
         tags.push(population.sets.extra(&descriptor, random));

@@ -1,71 +1,188 @@
-//! A sample of the answers, compared with a linear scan over all descriptors.
+//! A sample of the answers, compared with all descriptors.
+//!
+//! The packets of a sample lie on their side: for each bit of a filter, which of them have it. So a
+//! descriptor is compared with all of them at once, and thousands cost a scan little; what costs is
+//! making the descriptors, and so all samples of a run are compared in one scan.
 
 use std::ops::ControlFlow;
 
 use byname_lookup::tagset::TagQuery;
 use byname_lookup::{EntryId, TagsetFib};
-use byname_wire::{Descriptor, Filter};
+use byname_wire::tagset::FILTER_BITS;
+use byname_wire::{Descriptor, Filter, TagDigest};
 
-use super::engine::Engine;
-use super::options::Options;
 use super::packets::Packets;
 use super::population::Population;
 use crate::timing::Checked;
 
-/// Packets compared with all descriptors.
-const SAMPLE: usize = 64;
+/// Packets of a sample.
+const SAMPLE: usize = 2048;
+/// Entries that these find, after which no more packets are asked for.
+const ENTRIES_MAX: usize = 1 << 22;
+
+/// A bit for each packet.
+type Set = [u64; SAMPLE / 64];
+
+/// One engine, as far as it decides what is right.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The query half.
+    pub fib: &'a dyn TagsetFib,
+    /// It matches by filters alone.
+    pub by_filters: bool,
+    /// Of several largest subsets any one is right.
+    pub is_any_right: bool,
+}
+
+/// Packets spread over all of them, and what engines found for each.
+pub struct Sample {
+    packets: Set,
+    by_bit: Vec<Set>,
+    /// Where packets carry them.
+    tags: Vec<Option<Vec<TagDigest>>>,
+    /// Of each engine.
+    answers: Vec<Answers>,
+}
+
+/// What one engine found, and what it should have.
+struct Answers {
+    by_filters: bool,
+    is_any_right: bool,
+    found: Vec<Found>,
+    right: Vec<Right>,
+}
+
+/// What an engine found for one packet, where its search was not cut off.
+struct Found {
+    all: Option<Vec<EntryId>>,
+    largest: Option<Option<EntryId>>,
+}
 
 /// What is right for one packet.
-#[derive(Default)]
 struct Right {
-    all: Vec<EntryId>,
+    /// Where it can be compared.
+    all: Option<Vec<EntryId>>,
     /// Of the heaviest, the smallest filter first.
     largest: Vec<(Filter, EntryId)>,
 }
 
-/// Checks both algorithms on packets spread over all of them.
-pub fn check(
-    options: &Options,
-    engine: &Engine,
-    fib: &dyn TagsetFib,
-    population: &Population,
-    packets: &Packets,
-) -> Checked {
-    let stride = packets.len().div_ceil(SAMPLE);
-    let queries: Vec<_> = (0..packets.len()).step_by(stride).map(|packet| packets.query(packet)).collect();
-    let mut right: Vec<_> = queries.iter().map(|_| Right::default()).collect();
-    for (descriptor, entry) in population.iter() {
-        let filter = descriptor.filter();
-        for (query, right) in queries.iter().zip(&mut right) {
-            if filter.is_subset(&query.filter) && (engine.by_filters || has_all(query, &descriptor)) {
-                right.add(filter, entry);
+impl Sample {
+    /// Asks engines for both algorithms.
+    pub fn ask(packets: &Packets, engines: &[Asked<'_>]) -> Self {
+        let stride = packets.len().div_ceil(SAMPLE);
+        let answers = engines.iter().map(|engine| Answers::none(engine)).collect();
+        let mut sample = Sample {
+            packets: [0; SAMPLE / 64],
+            by_bit: vec![[0; SAMPLE / 64]; FILTER_BITS],
+            tags: Vec::new(),
+            answers,
+        };
+        let mut entries = 0;
+        for query in (0..packets.len()).step_by(stride).map(|packet| packets.query(packet)) {
+            sample.push(&query);
+            for (engine, answers) in engines.iter().zip(&mut sample.answers) {
+                entries += answers.add(Found::by(engine.fib, &query));
+            }
+            if entries > ENTRIES_MAX {
+                break;
+            }
+        }
+        sample
+    }
+
+    fn push(&mut self, query: &TagQuery<'_>) {
+        let (word, bit) = (self.tags.len() / 64, 1 << (self.tags.len() % 64));
+        self.packets[word] |= bit;
+        query.filter.ones().for_each(|one| self.by_bit[usize::from(one)][word] |= bit);
+        self.tags.push(query.tags.map(<[_]>::to_vec));
+    }
+
+    /// Packets whose filters a filter is a subset of.
+    fn with_all(&self, filter: Filter) -> Set {
+        let mut packets = self.packets;
+        for one in filter.ones() {
+            let having = &self.by_bit[usize::from(one)];
+            packets.iter_mut().zip(having).for_each(|(packets, having)| *packets &= having);
+            if packets.iter().fold(0, |any, word| any | word) == 0 {
+                break;
+            }
+        }
+        packets
+    }
+
+    /// Tells which packets a descriptor is right for.
+    fn compare(&mut self, descriptor: &Descriptor, filter: Filter, entry: EntryId) {
+        for packet in members(&self.with_all(filter)) {
+            let tags = self.tags[packet].as_deref();
+            let has_all = tags.is_none_or(|tags| descriptor.tags().iter().all(|tag| tags.binary_search(tag).is_ok()));
+            for answers in self.answers.iter_mut().filter(|answers| has_all || answers.by_filters) {
+                answers.right[packet].add(filter, entry);
             }
         }
     }
-    let mut found = Checked::default();
-    for (query, mut right) in queries.iter().zip(right) {
+}
+
+/// Compares samples with all descriptors: of each, what was found out of each engine.
+pub fn check(mut samples: Vec<Sample>, population: &Population) -> Vec<Vec<Checked>> {
+    for (descriptor, entry) in population.iter() {
+        let filter = descriptor.filter();
+        samples.iter_mut().for_each(|sample| sample.compare(&descriptor, filter, entry));
+    }
+    samples.into_iter().map(|sample| sample.answers.into_iter().map(Answers::check).collect()).collect()
+}
+
+/// Packets of a set.
+fn members(packets: &Set) -> impl Iterator<Item = usize> {
+    let words = packets.iter().enumerate().filter(|(_, word)| **word != 0);
+    words.flat_map(|(at, &word)| (64 * at..).take(64).filter(move |packet| word >> (packet % 64) & 1 == 1))
+}
+
+impl Answers {
+    fn none(engine: &Asked<'_>) -> Self {
+        let Asked { by_filters, is_any_right, .. } = *engine;
+        Answers { by_filters, is_any_right, found: Vec::new(), right: Vec::new() }
+    }
+
+    /// Adds what was found for the next packet. Returns how many entries that are.
+    fn add(&mut self, found: Found) -> usize {
+        let entries = found.all.as_ref().map_or(0, Vec::len);
+        self.right.push(Right { all: found.all.as_ref().map(|_| Vec::new()), largest: Vec::new() });
+        self.found.push(found);
+        entries
+    }
+
+    fn check(self) -> Checked {
+        let mut checked = Checked::default();
+        for (found, right) in self.found.into_iter().zip(self.right) {
+            if let Some(entry) = found.largest {
+                checked.add(right.is_largest(entry, self.is_any_right));
+            }
+            if let (Some(mut found), Some(mut right)) = (found.all, right.all) {
+                found.sort_unstable();
+                right.sort_unstable();
+                checked.add(found == right);
+            }
+        }
+        checked
+    }
+}
+
+impl Found {
+    /// What an engine finds; what is cut off cannot be told to be wrong.
+    fn by(fib: &dyn TagsetFib, query: &TagQuery<'_>) -> Self {
         let mut all = Vec::new();
         let walk = fib.all_subsets(query, &mut |entry| {
             all.push(entry);
             ControlFlow::Continue(())
         });
-        all.sort_unstable();
-        right.all.sort_unstable();
-        found.add(walk.cut_off, all == right.all);
-        let (entry, walk) = fib.largest_subset(query, &mut |_| true);
-        found.add(walk.cut_off, right.is_largest(entry, options.tuning.papers_search && engine.by_filters));
+        let (entry, of_largest) = fib.largest_subset(query, &mut |_| true);
+        Found { all: (!walk.cut_off).then_some(all), largest: (!of_largest.cut_off).then_some(entry) }
     }
-    found
-}
-
-/// Whether a packet has each of a descriptor's tags, as far as it says.
-fn has_all(query: &TagQuery<'_>, descriptor: &Descriptor) -> bool {
-    query.tags.is_none_or(|tags| descriptor.tags().iter().all(|tag| tags.binary_search(tag).is_ok()))
 }
 
 impl Right {
     fn add(&mut self, filter: Filter, entry: EntryId) {
-        self.all.push(entry);
+        self.all.iter_mut().for_each(|all| all.push(entry));
         let best = self.largest.first().map_or(0, |(filter, _)| filter.weight());
         if filter.weight() > best {
             self.largest.clear();
@@ -85,9 +202,8 @@ impl Right {
 }
 
 impl Checked {
-    /// Counts an answer; one that was cut off cannot be told to be wrong.
-    fn add(&mut self, cut_off: bool, is_right: bool) {
-        self.checked += u64::from(!cut_off);
-        self.wrong += u64::from(!cut_off && !is_right);
+    fn add(&mut self, is_right: bool) {
+        self.checked += 1;
+        self.wrong += u64::from(!is_right);
     }
 }

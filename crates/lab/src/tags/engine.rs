@@ -46,7 +46,9 @@ pub const ALL: &[Engine] = &[
         by_filters: false,
         bytes_per_descriptor: 130,
         build: |options, population| {
-            let rare_tag = rare_tag::Options { pages: options.pages.into(), ..Default::default() };
+            let defaults = rare_tag::Options::default();
+            let steps_max = options.tuning.steps_max_or(defaults.steps_max);
+            let rare_tag = rare_tag::Options { pages: options.pages.into(), steps_max, ..defaults };
             Ok(Box::new(RareTag::load(mix(options.measuring.seed), &rare_tag, population.iter())?))
         },
     },

@@ -1,6 +1,5 @@
 //! Options of `byname-lab tags`, which are also what experiments fill in.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use byname_lookup::tagset::BURST_MAX;
@@ -8,6 +7,7 @@ use byname_lookup::tagset::trie::{self, Chains, Descent, Layout, Ties};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::asking::Asking;
 use crate::machine::PageSize;
 use crate::options::{self, Measuring};
 use crate::size;
@@ -17,7 +17,7 @@ use crate::workload::TagKind;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Engine to measure (`--engine list` shows them).
-    #[arg(long, default_value = "trie")]
+    #[arg(long, default_value = "rare-tag")]
     pub engine: String,
     /// Engines to measure in turn in one process, over the same packets, in place of --engine.
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
@@ -31,21 +31,9 @@ pub struct Options {
     /// Folder with the real data, for ccn and cldr.
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
     pub data: PathBuf,
-    /// Tags that packets have beside those of a descriptor: a number, or a range A..B, both included.
-    #[arg(long, default_value = "0..2", value_name = "A..B", value_parser = range)]
-    pub extra_tags: RangeInclusive<u64>,
-    /// Share of packets made from a descriptor of the table; the others have unknown tags.
-    #[arg(long, default_value_t = 1.0, value_name = "P")]
-    pub match_rate: f64,
-    /// Find all subsets, or the largest.
-    #[arg(long, value_enum, default_value = "all")]
-    pub algorithm: Algorithm,
-    /// Entries after which the search for all ends.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub fanout: Option<u32>,
-    /// What packets carry.
-    #[arg(long, value_enum, default_value = "tags")]
-    pub packets: Carried,
+    /// What is asked for.
+    #[command(flatten)]
+    pub asking: Asking,
     /// Packets prepared, in random order.
     #[arg(long, default_value = "1M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
@@ -55,7 +43,16 @@ pub struct Options {
     /// Packets asked for together.
     #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "packets"))]
     pub burst: usize,
-    /// How the trie is made.
+    /// Also measure a reader while a writer changes descriptors as fast as it can.
+    #[arg(long)]
+    pub updates: bool,
+    /// The same, with the writer held to this rate.
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    pub updates_per_s: Option<u64>,
+    /// Changes in each batch that the writer applies.
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub batch: u32,
+    /// How engines are made.
     #[command(flatten)]
     pub tuning: Tuning,
     /// How it is measured.
@@ -70,28 +67,14 @@ impl Default for Options {
     }
 }
 
-/// What to look for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Algorithm {
-    /// All subsets [TagNet §3.1.2].
-    All,
-    /// The largest one [TagNet §3.1.3].
-    Largest,
+impl Options {
+    /// Whether a reader is measured beside a writer.
+    pub fn is_updating(&self) -> bool {
+        self.updates || self.updates_per_s.is_some()
+    }
 }
 
-/// What packets carry. An engine that keeps filters only makes no difference between them but in
-/// time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Carried {
-    /// Their tags' digests.
-    Tags,
-    /// A filter alone.
-    Filter,
-}
-
-/// Choices of the `trie` [TagNet §3.2].
+/// Choices of the `trie` [TagNet §3.2], and the limit of all engines.
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Tuning {
     /// Leave the bits of filters in their order.
@@ -106,7 +89,7 @@ pub struct Tuning {
     /// Search as the paper does: the last sibling first, the first of equally large ones.
     #[arg(long)]
     pub papers_search: bool,
-    /// Most nodes that a packet's walk visits.
+    /// Most steps of the search for a packet, of any engine, in place of its default.
     #[arg(long, value_name = "N", value_parser = size::count)]
     pub steps_max: Option<u64>,
 }
@@ -134,10 +117,14 @@ pub enum LayoutChoice {
 }
 
 impl Tuning {
+    /// Most steps of a search.
+    pub fn steps_max_or(&self, default: u32) -> u32 {
+        self.steps_max.map_or(default, |steps| steps.min(u64::from(u32::MAX)) as u32)
+    }
+
     /// The trie's options.
     pub fn trie(&self, pages: PageSize) -> trie::Options {
         let defaults = trie::Options::default();
-        let steps_max = self.steps_max.map(|steps| steps.min(u64::from(u32::MAX)) as u32);
         trie::Options {
             pages: pages.into(),
             permute: !self.no_permutation,
@@ -152,16 +139,8 @@ impl Tuning {
             },
             descent: if self.papers_search { Descent::LastSibling } else { defaults.descent },
             ties: if self.papers_search { Ties::First } else { defaults.ties },
-            steps_max: steps_max.unwrap_or(defaults.steps_max),
+            steps_max: self.steps_max_or(defaults.steps_max),
             ..defaults
         }
-    }
-}
-
-fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let (low, high) = text.split_once("..").unwrap_or((text, text));
-    match (low.parse(), high.parse()) {
-        (Ok(low), Ok(high)) if low <= high && high <= 16 => Ok(low..=high),
-        _ => Err("so many tags, or a range A..B, of at most 16".to_owned()),
     }
 }

@@ -1,12 +1,18 @@
 //! The packets, prepared before anything is timed.
 
 use byname_lookup::tagset::TagQuery;
-use byname_wire::tagset::TAGS_MAX;
+use byname_wire::tagset::{FILTER_BITS, FUNCTIONS, PART_BITS, TAGS_MAX};
 use byname_wire::{Descriptor, Filter, TagDigest};
 
-use super::options::{Carried, Options};
+use super::asking::{Asking, Carried, Traffic};
+use super::options::Options;
 use super::population::Population;
 use crate::workload::{Random, unknown};
+
+/// Tags that packets of popular ones are made of.
+const POPULAR: usize = 2 * TAGS_MAX;
+/// Draws for a crowded packet, after which it has fewer tags than it could.
+const DRAWN_MAX: usize = 64 * TAGS_MAX;
 
 /// Packets in the order in which they are asked for.
 pub struct Packets {
@@ -18,12 +24,26 @@ pub struct Packets {
 
 impl Packets {
     /// Draws as many as the options say.
-    pub fn draw(options: &Options, population: &Population) -> Self {
+    pub fn draw(options: &Options, asking: &Asking, population: &Population) -> Self {
         let mut random = Random::new(!options.measuring.seed);
         let mut packets = Packets { tags: Vec::new(), ends: Vec::new(), filters: Vec::new() };
+        let popular = match asking.traffic {
+            Traffic::Popular => population.popular(POPULAR),
+            _ => Vec::new(),
+        };
         for _ in 0..options.draws {
-            let packet = packet(options, population, &mut random);
-            match options.packets {
+            let packet = match asking.traffic {
+                Traffic::Drawn => drawn(asking, population, &mut random),
+                Traffic::Dense => crowded(&mut random, |random| population.any(random).0.tags().to_vec()),
+                Traffic::Popular => {
+                    crowded(&mut random, |random| vec![popular[random.below(popular.len() as u64) as usize]])
+                }
+                Traffic::Full => {
+                    packets.filters.push(full());
+                    continue;
+                }
+            };
+            match asking.packets {
                 Carried::Tags => {
                     packets.tags.extend_from_slice(packet.tags());
                     packets.ends.push(packets.tags.len() as u32);
@@ -52,10 +72,10 @@ impl Packets {
     }
 }
 
-fn packet(options: &Options, population: &Population, random: &mut Random) -> Descriptor {
-    let is_match = random.unit() < options.match_rate;
-    let descriptor = population.any(random);
-    let (low, high) = (*options.extra_tags.start(), *options.extra_tags.end());
+fn drawn(asking: &Asking, population: &Population, random: &mut Random) -> Descriptor {
+    let is_match = random.unit() < asking.match_rate;
+    let (descriptor, _) = population.any(random);
+    let (low, high) = (*asking.extra_tags.start(), *asking.extra_tags.end());
     let wanted = descriptor.tags().len() + (low + random.below(high - low + 1)) as usize;
     let mut tags = if is_match { descriptor.tags().to_vec() } else { Vec::new() };
     while tags.len() < wanted.min(TAGS_MAX) {
@@ -65,4 +85,26 @@ fn packet(options: &Options, population: &Population, random: &mut Random) -> De
         }
     }
     Descriptor::from_digests(tags).expect("as many tags as a packet takes")
+}
+
+/// As many tags as a packet takes, of those that `some` gives, unless it gives none but the same.
+fn crowded(random: &mut Random, mut some: impl FnMut(&mut Random) -> Vec<TagDigest>) -> Descriptor {
+    let mut tags = Vec::new();
+    for _ in 0..DRAWN_MAX {
+        for tag in some(random) {
+            if tags.len() < TAGS_MAX && !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        if tags.len() == TAGS_MAX {
+            break;
+        }
+    }
+    Descriptor::from_digests(tags).expect("as many tags as a packet takes")
+}
+
+/// The filter with all bits that a filter may have.
+fn full() -> Filter {
+    Filter::from_words([u64::MAX, u64::MAX, u64::MAX >> (FILTER_BITS - FUNCTIONS * PART_BITS)])
+        .expect("spare bits are not set")
 }

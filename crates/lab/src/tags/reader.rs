@@ -6,8 +6,9 @@ use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
 use byname_lookup::{EntryId, TagsetFib};
 use smallvec::SmallVec;
 
-use super::options::{Algorithm, Options};
+use super::asking::{Algorithm, Asking};
 use super::packets::Packets;
+use super::updates::Answer;
 
 /// Sums over packets.
 #[derive(Clone, Copy, Default)]
@@ -40,30 +41,48 @@ pub struct Reader<'a> {
     fanout: u32,
     burst: usize,
     at: usize,
+    /// Of the last burst.
+    answers: [Answer; BURST_MAX],
+    answered: usize,
     /// Of all bursts so far.
     pub sums: Sums,
 }
 
 impl<'a> Reader<'a> {
     /// Begins at packet `start`.
-    pub fn new(packets: &'a Packets, options: &Options, start: usize) -> Self {
-        let (algorithm, fanout, burst) = (options.algorithm, options.fanout.unwrap_or(u32::MAX), options.burst);
-        Reader { packets, algorithm, fanout, burst, at: start, sums: Sums::default() }
+    pub fn new(packets: &'a Packets, asking: &Asking, burst: usize, start: usize) -> Self {
+        let (algorithm, fanout) = (asking.algorithm, asking.fanout.unwrap_or(u32::MAX));
+        let answers = [Answer::default(); BURST_MAX];
+        Reader { packets, algorithm, fanout, burst, at: start, answers, answered: 0, sums: Sums::default() }
     }
 
-    /// Asks for a burst. Returns how many packets it had.
+    /// Begins again at the first packet.
+    pub fn rewind(&mut self) {
+        self.at = 0;
+    }
+
+    /// What the packets of the last burst found.
+    pub fn answers(&self) -> &[Answer] {
+        &self.answers[..self.answered]
+    }
+
+    /// Asks for a burst. Returns which packets it had.
     #[inline]
-    pub fn look_up(&mut self, fib: &dyn TagsetFib) -> usize {
+    pub fn look_up(&mut self, fib: &dyn TagsetFib) -> Range<usize> {
         let range = self.next();
+        self.answered = range.len();
         let queries: SmallVec<[TagQuery<'_>; BURST_MAX]> =
             range.clone().map(|packet| self.packets.query(packet)).collect();
         let mut walks = [Walk::default(); BURST_MAX];
+        self.answers = [Answer::default(); BURST_MAX];
         match self.algorithm {
             Algorithm::All => {
                 let mut visits = [0; BURST_MAX];
                 let fanout = self.fanout;
-                let mut visit = |packet: usize, _: EntryId| {
+                let answers = &mut self.answers;
+                let mut visit = |packet: usize, entry: EntryId| {
                     visits[packet] += 1;
+                    answers[packet].add(entry);
                     if visits[packet] == fanout { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
                 fib.all_subsets_burst(&queries, &mut visit, &mut walks[..queries.len()]);
@@ -73,13 +92,17 @@ impl<'a> Reader<'a> {
                 let mut out = [(None, Walk::default()); BURST_MAX];
                 fib.largest_subset_burst(&queries, &mut |_, _| true, &mut out[..queries.len()]);
                 self.sums.matches += out.iter().filter(|(entry, _)| entry.is_some()).count() as u64;
+                self.answers = out.map(|(entry, _)| Answer::of_largest(entry));
                 walks = out.map(|(_, walk)| walk);
             }
+        }
+        for (answer, walk) in self.answers.iter_mut().zip(&walks) {
+            *answer = answer.cut_off(walk.cut_off);
         }
         self.sums.packets += range.len() as u64;
         self.sums.steps += walks.iter().map(|walk| u64::from(walk.steps)).sum::<u64>();
         self.sums.cut_off += walks.iter().filter(|walk| walk.cut_off).count() as u64;
-        range.len()
+        range
     }
 
     fn next(&mut self) -> Range<usize> {

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::options::{Algorithm, Carried, Tuning};
+use super::asking::{Algorithm, Carried, Traffic};
+use super::options::Tuning;
 use crate::workload::TagKind;
 
 /// One engine on one population of descriptors. Rates are of all threads together; times are a
@@ -11,7 +12,7 @@ use crate::workload::TagKind;
 pub struct Record {
     /// The engine.
     pub engine: String,
-    /// The trie's choices.
+    /// The trie's choices, and the limit that replaced the engine's.
     pub tuning: Tuning,
     /// Descriptors in the table.
     pub descriptors: u64,
@@ -21,6 +22,8 @@ pub struct Record {
     pub tags_per_descriptor: f64,
     /// Least and most tags that packets have beside those of a descriptor.
     pub extra_tags: (u64, u64),
+    /// How packets came about.
+    pub traffic: Traffic,
     /// Share of packets made from a descriptor of the table.
     pub match_rate: f64,
     /// What was looked for.
@@ -63,9 +66,17 @@ pub struct Record {
     pub control_bytes_per_descriptor: f64,
     /// Time from the first descriptor to the last, making them included.
     pub build_s: f64,
-    /// Changes a second of one writer without readers: new descriptors, and their removal.
+    /// Changes a second of one writer, beside a reader with `--updates`: new descriptors, their
+    /// removal, and other entries for those that stay.
     pub updates_per_s: f64,
-    /// Answers compared with a linear scan's.
+    /// A reader's packets a second beside that writer (`--updates`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets_per_s_updating: Option<f64>,
+    /// The same reader's rate in between, without changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets_per_s_quiet: Option<f64>,
+    /// Answers compared: a sample with what is right, and with `--updates` all that a reader got
+    /// beside a writer with what the same packets found before.
     pub checked: u64,
     /// Wrong ones among them.
     pub wrong: u64,

@@ -1,5 +1,6 @@
 //! Results for people: a column for each engine.
 
+use super::asking::Traffic;
 use super::engine;
 use super::record::Record;
 use crate::experiments::Table;
@@ -16,16 +17,13 @@ pub fn list() {
 /// Prints what engines did with the same packets; the first is what the others are compared with.
 pub fn print(records: &[Record]) {
     let Some(first) = records.first() else { return };
+    let more = match first.traffic {
+        Traffic::Drawn => format!("{} to {} tags more", first.extra_tags.0, first.extra_tags.1),
+        traffic => format!("{traffic:?} packets"),
+    };
     println!(
-        "{} descriptors of {:.1} tags, {:?}, {:?} subsets, {} to {} tags more, {} threads, burst {}",
-        first.descriptors,
-        first.tags_per_descriptor,
-        first.workload,
-        first.algorithm,
-        first.extra_tags.0,
-        first.extra_tags.1,
-        first.threads,
-        first.burst
+        "{} descriptors of {:.1} tags, {:?}, {:?} subsets, {more}, {} threads, burst {}",
+        first.descriptors, first.tags_per_descriptor, first.workload, first.algorithm, first.threads, first.burst
     );
     let heads: Vec<_> = std::iter::once("").chain(records.iter().map(|record| record.engine.as_str())).collect();
     let mut table = Table::new(&heads);
@@ -50,6 +48,11 @@ pub fn print(records: &[Record]) {
     row("  control half", &|r| format!("{:.2}", r.control_bytes_per_descriptor));
     row("build, s", &|r| format!("{:.2}", r.build_s));
     row("changes, k/s", &|r| thousands(r.updates_per_s));
+    if first.packets_per_s_updating.is_some() {
+        let rate = |rate: Option<f64>| rate.map(thousands).unwrap_or_default();
+        row("  packets beside them, k/s", &|r| rate(r.packets_per_s_updating));
+        row("  the same reader alone, k/s", &|r| rate(r.packets_per_s_quiet));
+    }
     row("answers checked", &|r| r.checked.to_string());
     row("  wrong", &|r| r.wrong.to_string());
     print!("{table}");

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::options::Carried;
+use byname_lookup::EntryId;
+
+use super::asking::{Asking, Carried, Traffic};
+use super::updates::Answer;
 use super::*;
 use crate::options::Measuring;
 use crate::workload::TagKind;
@@ -15,8 +18,12 @@ fn tiny(workload: TagKind) -> Options {
     Options { descriptors: 3000, draws: 500, workload, data: DATA.into(), measuring, ..Options::default() }
 }
 
+fn asking(algorithm: Algorithm) -> Asking {
+    Asking { algorithm, ..Options::default().asking }
+}
+
 /// Measures all engines; errors on wrong answers.
-fn measure_all(options: &Options) -> Vec<Record> {
+fn measure_every(options: &Options) -> Vec<Record> {
     let engines: Vec<_> = engine::ALL.iter().map(|engine| engine.name).collect();
     let records = measure(options, &engines, Progress::HIDDEN).expect("tiny tables fit");
     assert_eq!(records.len(), engines.len());
@@ -41,7 +48,8 @@ fn every_engine_is_right_on_every_workload() {
         }
         for algorithm in [Algorithm::All, Algorithm::Largest] {
             for packets in [Carried::Tags, Carried::Filter] {
-                let records = measure_all(&Options { algorithm, packets, ..tiny(workload) });
+                let asking = Asking { packets, ..asking(algorithm) };
+                let records = measure_every(&Options { asking, ..tiny(workload) });
                 assert!(records.iter().all(|record| record.matches_per_packet >= 1.0), "{workload:?}");
             }
         }
@@ -50,13 +58,15 @@ fn every_engine_is_right_on_every_workload() {
 
 #[test]
 fn packets_of_unknown_tags_match_nothing() {
-    let records = measure_all(&Options { match_rate: 0.0, ..tiny(TagKind::Zipf) });
+    let asking = Asking { match_rate: 0.0, ..asking(Algorithm::All) };
+    let records = measure_every(&Options { asking, ..tiny(TagKind::Zipf) });
     assert!(records.iter().all(|record| record.matches_per_packet < 0.1));
 }
 
 #[test]
 fn the_fan_out_ends_a_search() {
-    let records = measure_all(&Options { fanout: Some(1), ..tiny(TagKind::Tagnet) });
+    let asking = Asking { fanout: Some(1), ..asking(Algorithm::All) };
+    let records = measure_every(&Options { asking, ..tiny(TagKind::Tagnet) });
     assert!(records.iter().all(|record| record.matches_per_packet == 1.0));
 }
 
@@ -71,14 +81,61 @@ fn the_paper_s_choices_are_right_too() {
             papers_search: true,
             steps_max: None,
         };
-        measure_all(&Options { tuning, algorithm: Algorithm::Largest, ..tiny(TagKind::Tagnet) });
+        measure_every(&Options { tuning, asking: asking(Algorithm::Largest), ..tiny(TagKind::Tagnet) });
     }
+}
+
+#[test]
+fn a_reader_beside_a_writer_finds_what_stays() {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        println!("a reader beside a writer needs two cores");
+        return;
+    }
+    for algorithm in [Algorithm::All, Algorithm::Largest] {
+        let options = Options { asking: asking(algorithm), updates: true, ..tiny(TagKind::Tagnet) };
+        let quiet = Options { updates: false, ..options.clone() };
+        for (record, quiet) in measure_every(&options).iter().zip(measure_every(&quiet)) {
+            assert!(record.packets_per_s_updating > Some(0.0) && record.packets_per_s_quiet > Some(0.0));
+            assert!(record.checked > quiet.checked && quiet.packets_per_s_updating.is_none());
+        }
+    }
+}
+
+#[test]
+fn an_entry_that_changes_may_be_either_of_two_and_one_that_goes_may_be_missing() {
+    let answer = |entries: &[u32]| {
+        let mut answer = Answer::default();
+        entries.iter().for_each(|entry| answer.add(EntryId(*entry)));
+        answer
+    };
+    let fresh = 1 << 15;
+    assert_eq!(answer(&[4, 6]), answer(&[fresh + 3, 7, 5, fresh]));
+    assert_ne!(answer(&[4, 6]), answer(&[4]));
+    assert_ne!(answer(&[4, 6]), answer(&[4, 8]));
+    assert_ne!(Answer::of_largest(Some(EntryId(fresh))), Answer::of_largest(None));
 }
 
 #[test]
 fn what_is_cut_off_is_said() {
     let mut options = tiny(TagKind::Tagnet);
     options.tuning.steps_max = Some(10);
-    let records = measure(&options, &["trie"], Progress::HIDDEN).expect("a tiny table fits");
-    assert!(records[0].cut_off > 0.1 && records[0].steps_per_packet <= 10.0);
+    let records = measure(&options, &["trie", "rare-tag"], Progress::HIDDEN).expect("tiny tables fit");
+    assert!(records.iter().all(|record| record.cut_off > 0.1 && record.steps_per_packet <= 10.0));
+}
+
+#[test]
+fn hostile_packets_are_right_and_dearer() {
+    let options = Options { draws: 100, ..tiny(TagKind::Tagnet) };
+    let traffics = [Traffic::Drawn, Traffic::Dense, Traffic::Popular, Traffic::Full];
+    for algorithm in [Algorithm::All, Algorithm::Largest] {
+        let askings = traffics.map(|traffic| Asking { traffic, ..asking(algorithm) });
+        for engine in ["trie", "rare-tag"] {
+            let records = super::measure_all(&options, &[engine], &askings, Progress::HIDDEN);
+            let records = records.expect("all answers are right");
+            let (drawn, hostile) = records.split_first().expect("a record of each");
+            assert_eq!(hostile.len(), 3);
+            assert!(hostile.iter().all(|record| record.steps_per_packet > 2.0 * drawn.steps_per_packet));
+            assert!(records.iter().all(|record| record.cut_off == 0.0 && record.checked > 0));
+        }
+    }
 }

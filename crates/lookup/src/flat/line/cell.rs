@@ -54,19 +54,24 @@ pub(super) fn flip(shape: Shape, words: &mut [u64; 8], bit: usize, plane: [u64; 
     }
 }
 
+/// A plane of the cell that begins at word `first`; what is beyond the plane's end is of others.
+#[inline(always)]
+pub(super) fn plane<const W: usize>(shape: Shape, words: &[u64; 8], first: usize, bit: usize) -> [u64; W] {
+    std::array::from_fn(|w| {
+        let offset = bit * shape.plane_bits + w * 64;
+        let (at, shift) = (first + offset / 64, offset % 64);
+        words[at % 8] >> shift | words[(at + 1) % 8] << 1 << (63 - shift)
+    })
+}
+
 /// The parity of each plane under a mask, for the cell that begins at word `first`.
 #[inline(always)]
 pub(super) fn parities<const W: usize>(shape: Shape, words: &[u64; 8], first: usize, mask: [u64; W]) -> u32 {
     let mut value = 0;
     for bit in 0..shape.entry_bits {
-        let mut odd = 0;
-        for (w, mask) in mask.iter().enumerate() {
-            let offset = bit * shape.plane_bits + w * 64;
-            let (at, shift) = (first + offset / 64, offset % 64);
-            // Beyond the plane the mask is zero, whatever the words are.
-            let plane = words[at % 8] >> shift | words[(at + 1) % 8] << 1 << (63 - shift);
-            odd ^= plane & mask;
-        }
+        let plane = plane::<W>(shape, words, first, bit);
+        // Beyond the plane the mask is zero.
+        let odd = plane.into_iter().zip(mask).fold(0, |odd, (plane, mask)| odd ^ plane & mask);
         value |= (odd.count_ones() & 1) << bit;
     }
     value

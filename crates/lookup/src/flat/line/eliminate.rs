@@ -106,6 +106,15 @@ mod x86 {
                 _ => system.reduce::<W, Avx512>(),
             }
         }
+
+        #[inline(always)]
+        fn is_independent<const W: usize>(system: &mut System) -> bool {
+            match W {
+                // SAFETY: as above.
+                1 => unsafe { is_independent_in_registers(system) },
+                _ => system.is_independent::<W>(),
+            }
+        }
     }
 
     /// Chunks of a system whose masks are single words. All of it fits the vector registers.
@@ -144,6 +153,56 @@ mod x86 {
             }
         }
         solvable
+    }
+
+    /// As [`System::is_independent`], for masks of single words.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn is_independent_in_registers(system: &System) -> bool {
+        let chunks = system.names.div_ceil(LANES);
+        let mut rows = [_mm512_setzero_si512(); CHUNKS];
+        for chunk in (0..CHUNKS).filter(|&chunk| chunk < chunks) {
+            // SAFETY: whole chunks are read.
+            rows[chunk] = unsafe { _mm512_loadu_si512(system.rows[0][chunk].as_ptr().cast()) };
+        }
+        let (rows, names) = (&mut rows, system.names);
+        check_chunk::<0>(rows, names)
+            && check_chunk::<1>(rows, names)
+            && check_chunk::<2>(rows, names)
+            && check_chunk::<3>(rows, names)
+            && check_chunk::<4>(rows, names)
+            && check_chunk::<5>(rows, names)
+            && check_chunk::<6>(rows, names)
+            && check_chunk::<7>(rows, names)
+    }
+
+    /// Removes the pivots of eight rows from those behind them; false: one has none.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn check_chunk<const CHUNK: usize>(rows: &mut [__m512i; CHUNKS], names: usize) -> bool {
+        let lanes = names.saturating_sub(CHUNK * LANES).min(LANES);
+        for lane in 0..lanes {
+            let row = _mm512_permutexvar_epi64(_mm512_set1_epi64(lane as i64), rows[CHUNK]);
+            let pivot = _mm512_and_si512(row, _mm512_sub_epi64(_mm512_setzero_si512(), row));
+            for chunk in (0..CHUNKS).filter(|&chunk| chunk >= CHUNK) {
+                let others = if chunk == CHUNK { !(1 << lane) } else { u8::MAX };
+                // SAFETY: arithmetic on registers; not by intrinsics, as below.
+                unsafe {
+                    asm!(
+                        "vptestmq {select} {{{others}}}, {rows}, {pivot}",
+                        "vpxorq {rows} {{{select}}}, {rows}, {row}",
+                        others = in(kreg) others,
+                        select = out(kreg) _,
+                        rows = inout(zmm_reg) rows[chunk],
+                        row = in(zmm_reg) row,
+                        pivot = in(zmm_reg) pivot,
+                        options(pure, nomem, nostack, preserves_flags),
+                    );
+                }
+            }
+        }
+        // A row without bits has no pivot.
+        _mm512_test_epi64_mask(rows[CHUNK], rows[CHUNK]).count_ones() as usize == lanes
     }
 
     /// Removes the pivots of eight rows from all others.

@@ -5,10 +5,12 @@ use std::ops::Range;
 use byname_wire::Digest;
 
 use super::duals::Duals;
-use super::shape::Shape;
+use super::shape::{PLANE_BITS_MAX, Shape};
 use crate::prefetch;
 
 const LINE_WORDS: usize = 8;
+/// Octets of the ranks of the largest group.
+const RANK_OCTETS_MAX: usize = (PLANE_BITS_MAX + 1).next_multiple_of(8 * LINE_WORDS);
 
 /// The names of all cells of a part: a group for each, in cache lines of its own, one behind another.
 ///
@@ -64,12 +66,18 @@ impl Groups {
         *last = *last << 8 >> 8 | (count as u64) << 56;
     }
 
-    pub(super) fn rank(&self, group: usize, at: usize) -> u8 {
+    fn rank(&self, group: usize, at: usize) -> u8 {
         (self.words[self.all_of(group).start + at / 8] >> (at % 8 * 8)) as u8
     }
 
-    pub(super) fn ranks(&self, group: usize) -> impl Iterator<Item = u8> {
-        (0..self.count(group)).map(move |at| self.rank(group, at))
+    /// The highest rank of a group's names; 0 if there are none.
+    pub(super) fn highest_rank(&self, group: usize) -> u8 {
+        let first = self.all_of(group).start;
+        let mut octets = [0; RANK_OCTETS_MAX];
+        for (octets, word) in octets.chunks_exact_mut(8).zip(&self.words[first..first + self.rank_words]) {
+            octets.copy_from_slice(&word.to_le_bytes());
+        }
+        octets[..self.count(group)].iter().copied().max().unwrap_or(0)
     }
 
     fn set_name(&mut self, group: usize, at: usize, rank: u8, name: Digest) {
@@ -108,7 +116,7 @@ impl Groups {
     }
 
     /// Where names of a rank are in a group.
-    fn of_rank(&self, group: usize, rank: u8) -> impl Iterator<Item = usize> {
+    pub(super) fn of_rank(&self, group: usize, rank: u8) -> impl Iterator<Item = usize> {
         const LOW: u64 = u64::MAX / 0xff * 0x7f;
         let first = self.all_of(group).start;
         let count = self.count(group);
@@ -194,6 +202,11 @@ impl Groups {
             // It will be added, to all duals.
             self.words[duals].chunks(LINE_WORDS).for_each(|line| prefetch::read(&line[0]));
             prefetch::read(&self.words[first + 2 * self.count(group).min(self.room - 1)]);
+            if self.is_full(group) {
+                // In place of others, which go.
+                self.of_rank(group, self.highest_rank(group))
+                    .for_each(|at| prefetch::read(&self.words[first + 2 * at]));
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use crate::sync::Ordering;
 
 /// A name and its entry.
 // Packed: a sixth of the control half would be gaps.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, packed(4))]
 pub(super) struct Named {
     pub(super) name: Digest,
@@ -239,7 +239,8 @@ impl PartWriter {
         let Found { level, cell, group, header, .. } = *found;
         let mut bumped = Vec::new();
         let words = self.bump_highest(solver, found, named, &mut bumped).unwrap_or_else(|| {
-            let names = self.named(solver, cell).chain([named]).collect();
+            let mut names = self.named(solver, cell);
+            names.push(named);
             // With this seed it has failed.
             let header = Header { seed: header.seed.wrapping_add(1), ..header };
             self.settle(solver, level, group, header, names, &mut bumped)
@@ -251,8 +252,9 @@ impl PartWriter {
                 }
                 // Readers have the cell of before: so shall its group be.
                 let added = named.name;
-                let others = self.named(solver, cell).chain(bumped).filter(|&Named { name, .. }| name != added);
-                let others: Vec<_> = others.collect();
+                let mut others = self.named(solver, cell);
+                others.extend(bumped);
+                others.retain(|&Named { name, .. }| name != added);
                 let is_solved = solver.attempt(&others, header.seed, header.threshold).is_some();
                 assert!(is_solved, "it was, under the same seed");
                 self.put(solver, level, group, &others);
@@ -278,14 +280,12 @@ impl PartWriter {
             return None;
         }
         let mut words = self.cell_words(shape, cell);
-        let threshold = self.groups.ranks(group).max().unwrap_or(0).max(rank);
-        for at in (0..self.groups.count(group)).rev().filter(|&at| self.groups.rank(group, at) == threshold) {
+        let threshold = self.groups.highest_rank(group).max(rank);
+        while let Some(at) = self.groups.of_rank(group, threshold).last() {
             let name = self.groups.name(group, at);
-            self.prefetch(shape, (level + 1).min(LEVELS - 1), name);
+            self.prefetch_found(shape, level + 1, name);
             bumped.push(Named { name, entry: solver.value(&words, name, header.seed) });
-        }
-        for named in &*bumped {
-            self.forget(shape, level, named.name);
+            self.groups.remove(group, at);
         }
         if rank == threshold {
             bumped.push(named);
@@ -326,10 +326,21 @@ impl PartWriter {
         self.groups.prefetch(self.group(cell));
     }
 
-    /// Asks for what a change of this name reads then, when what it reads first is there.
-    pub(super) fn prefetch_found(&self, shape: Shape, name: Digest) {
-        if let Some(Found { group, rank, .. }) = self.find(shape, 0, name) {
+    /// Asks for what a change of this name reads then, from this level on, when what it reads first is
+    /// there.
+    pub(super) fn prefetch_found(&self, shape: Shape, from: usize, name: Digest) {
+        if let Some(Found { group, rank, .. }) = self.find(shape, from, name) {
             self.groups.prefetch_name(group, rank);
+        }
+    }
+
+    /// Asks for what those names read first in the next level that this one, if it is new, drives out of
+    /// a full cell.
+    pub(super) fn prefetch_bumped(&self, shape: Shape, name: Digest) {
+        let Some(Found { level, group, rank, .. }) = self.find(shape, 0, name) else { return };
+        if level + 1 < LEVELS && self.groups.is_full(group) && self.groups.position(group, rank, name).is_none() {
+            let highest = self.groups.of_rank(group, self.groups.highest_rank(group));
+            highest.for_each(|at| self.prefetch(shape, level + 1, self.groups.name(group, at)));
         }
     }
 
@@ -364,11 +375,13 @@ impl PartWriter {
     }
 
     /// The names of a cell, with their entries.
-    fn named(&self, solver: &Solver, cell: usize) -> impl Iterator<Item = Named> {
+    fn named(&self, solver: &Solver, cell: usize) -> Vec<Named> {
         let words = self.cell_words(solver.shape(), cell);
         let seed = Header::of(words[solver.shape().cell_words - 1]).seed;
         let names = self.groups.names(self.group(cell));
-        names.map(move |name| Named { name, entry: solver.value(&words, name, seed) })
+        let mut names: Vec<_> = names.map(|name| Named { name, entry: 0 }).collect();
+        solver.read(&words, &mut names, seed);
+        names
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

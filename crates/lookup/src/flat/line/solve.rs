@@ -39,6 +39,11 @@ pub(super) trait Vectors {
     {
         system.reduce::<W, Self>()
     }
+    /// As [`System::is_independent`].
+    #[inline(always)]
+    fn is_independent<const W: usize>(system: &mut System) -> bool {
+        system.is_independent::<W>()
+    }
 }
 
 /// By plain arithmetic.
@@ -74,6 +79,8 @@ impl Vectors for Portable {
 /// Seeds that are tried before the cell must bump a name. With as many names as unknowns two of
 /// seven seeds work, with fewer more.
 const SEEDS: u32 = 256;
+/// With so many names fewer than unknowns most seeds work: none is looked at before it is tried.
+const SPARE: usize = 2;
 
 /// A row for each name.
 #[derive(Default)]
@@ -86,6 +93,7 @@ pub(super) struct System {
 }
 
 impl System {
+    /// The names' masks.
     #[inline(always)]
     fn fill<const W: usize>(&mut self, shape: Shape, names: &[Named], seed: u8) {
         self.names = names.len();
@@ -98,6 +106,12 @@ impl System {
         }
         // What the last names leave of their chunk: rows without effect.
         rows.into_iter().for_each(|rows| rows[names.len()..].fill(0));
+    }
+
+    /// Each row is the sum of itself.
+    #[inline(always)]
+    fn fill_sums<const W: usize>(&mut self) {
+        let whole = self.names.next_multiple_of(LANES);
         for (word, sums) in self.sums[..W].iter_mut().enumerate() {
             let sums = &mut sums.as_flattened_mut()[..whole];
             sums.fill(0);
@@ -134,6 +148,23 @@ impl System {
         }
         true
     }
+
+    /// Whether [`System::reduce`] would do it, in half of the time.
+    #[inline(always)]
+    pub(super) fn is_independent<const W: usize>(&mut self) -> bool {
+        for i in 0..self.names {
+            let row = self.row::<W>(i);
+            let Some(pivot) = lowest_bit(row) else { return false };
+            for below in i + 1..self.names {
+                let has_pivot = (0..W).any(|word| self.rows[word].as_flattened()[below] & pivot[word] != 0);
+                let select = u64::from(has_pivot).wrapping_neg();
+                for (rows, row) in self.rows.iter_mut().zip(row) {
+                    rows.as_flattened_mut()[below] ^= row & select;
+                }
+            }
+        }
+        true
+    }
 }
 
 /// Solves systems, one after another in the same memory.
@@ -164,7 +195,25 @@ impl Solver {
     /// The words of a cell with these names, and thresholds as given: `seed` if it works, or the next
     /// that does; `None`: no seed does.
     pub(super) fn solve(&mut self, names: &[Named], seed: u8, threshold: u8) -> Option<[u64; 8]> {
-        (0..SEEDS).find_map(|further| self.attempt(names, seed.wrapping_add(further as u8), threshold))
+        let is_tight = names.len() + SPARE > self.shape.plane_bits;
+        let mut seeds = (0..SEEDS).map(|further| seed.wrapping_add(further as u8));
+        seeds.find_map(|seed| match is_tight && !self.is_independent(names, seed) {
+            true => None,
+            false => self.attempt(names, seed, threshold),
+        })
+    }
+
+    /// Whether this seed works.
+    fn is_independent(&mut self, names: &[Named], seed: u8) -> bool {
+        let Solver { shape, processor, ref mut work } = *self;
+        if names.len() > shape.plane_bits {
+            return false;
+        }
+        let system = &mut work.system;
+        match shape.mask_words() {
+            1 => processor.run(IsIndependent::<1> { system, shape, names, seed }),
+            _ => processor.run(IsIndependent::<2> { system, shape, names, seed }),
+        }
     }
 
     /// The words of a cell with this seed, if it works.
@@ -197,6 +246,16 @@ impl Solver {
         }
     }
 
+    /// Gives names the entries that they have in a cell that begins at the first of `words` and has this
+    /// seed.
+    pub(super) fn read(&self, words: &[u64; 8], names: &mut [Named], seed: u8) {
+        let shape = self.shape;
+        match shape.mask_words() {
+            1 => self.processor.run(Read::<1> { shape, words, names, seed }),
+            _ => self.processor.run(Read::<2> { shape, words, names, seed }),
+        }
+    }
+
     /// Gives one more name a dual beside those of `names` others; false: there is none.
     pub(super) fn extend(&self, duals: &mut [u64], names: usize, name: Digest, seed: u8) -> bool {
         let shape = self.shape;
@@ -222,6 +281,7 @@ impl<const W: usize> Task for Eliminate<'_, W> {
     fn run<V: Vectors>(self) -> bool {
         let Eliminate { work: Work { system, duals, planes }, shape, names, seed } = self;
         system.fill::<W>(shape, names, seed);
+        system.fill_sums::<W>();
         if !V::reduce::<W>(system) {
             return false;
         }
@@ -235,6 +295,57 @@ impl<const W: usize> Task for Eliminate<'_, W> {
             planes.iter_mut().zip(sums).for_each(|(planes, sums)| planes[eight] = sums);
         }
         true
+    }
+}
+
+/// As [`Solver::is_independent`].
+struct IsIndependent<'a, const W: usize> {
+    system: &'a mut System,
+    shape: Shape,
+    names: &'a [Named],
+    seed: u8,
+}
+
+impl<const W: usize> Task for IsIndependent<'_, W> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> bool {
+        self.system.fill::<W>(self.shape, self.names, self.seed);
+        V::is_independent::<W>(self.system)
+    }
+}
+
+/// As [`Solver::read`]: plane by plane, which vectors of names' masks have the parities of.
+struct Read<'a, const W: usize> {
+    shape: Shape,
+    words: &'a [u64; 8],
+    names: &'a mut [Named],
+    seed: u8,
+}
+
+impl<const W: usize> Task for Read<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Read { shape, words, names, seed } = self;
+        let (mut masks, mut entries) = ([Column::default(); W], Column::default());
+        for (i, named) in names.iter().enumerate() {
+            let mask = mask::<W>(shape, named.name, seed);
+            (0..W).for_each(|word| masks[word].as_flattened_mut()[i] = mask[word]);
+        }
+        for bit in 0..shape.entry_bits {
+            let plane = cell::plane::<W>(shape, words, 0, bit);
+            for (chunk, entries) in entries.iter_mut().enumerate().take(names.len().div_ceil(LANES)) {
+                for (lane, entry) in entries.iter_mut().enumerate() {
+                    let odd = (0..W).fold(0, |odd, word| odd ^ plane[word] & masks[word][chunk][lane]);
+                    *entry |= u64::from(odd.count_ones() & 1) << bit;
+                }
+            }
+        }
+        let entries = entries.as_flattened();
+        names.iter_mut().zip(entries).for_each(|(named, &entry)| named.entry = entry as u32);
     }
 }
 
@@ -303,6 +414,9 @@ mod tests {
                 let words = solver.solve(&names, 250, 17).expect("one of 256 seeds works");
                 let header = cell::header(shape, &words);
                 assert_eq!(header.threshold, 17);
+                let mut read: Vec<_> = names.iter().map(|&Named { name, .. }| Named { name, entry: 0 }).collect();
+                solver.read(&words, &mut read, header.seed);
+                assert_eq!(read, names, "{bits} bits, {count} names");
                 for Named { name, entry } in names {
                     assert_eq!(solver.value(&words, name, header.seed), entry, "{bits} bits, {count} names");
                 }
@@ -320,6 +434,13 @@ mod tests {
             for count in (0..=shape.plane_bits).step_by(3).chain([shape.plane_bits; 8]) {
                 let names = names(&mut rng, count, bits);
                 let words = portable.attempt(&names, count as u8, 9);
+                for solver in [&mut portable, &mut avx2, &mut best] {
+                    assert_eq!(
+                        solver.is_independent(&names, count as u8),
+                        words.is_some(),
+                        "{bits} bits, {count} names"
+                    );
+                }
                 assert_eq!(avx2.attempt(&names, count as u8, 9), words, "{bits} bits, {count} names");
                 assert_eq!(best.attempt(&names, count as u8, 9), words, "{bits} bits, {count} names");
             }

@@ -33,8 +33,9 @@ const GROWTH: usize = 12;
 const BATCH_MANY: usize = 64;
 /// Changes for each cell of a part above which it is made anew: as much work as two changes for each.
 const MANY_PER_CELL: usize = 2;
-/// How many changes ahead memory is asked for: what a change reads first, and what it reads then.
-const AHEAD: [usize; 2] = [12, 5];
+/// How many changes ahead memory is asked for: what a change reads first, what it reads then, and what
+/// the names that it bumps read first.
+const AHEAD: [usize; 3] = [12, 6, 3];
 /// Lines that lie apart from the common ones, in percent of all, before they are brought together.
 const APART: usize = 12;
 
@@ -331,14 +332,17 @@ impl Table {
         part.number
     }
 
-    /// Asks for what two changes to come read first, and then.
-    fn prefetch(&self, [first, then]: [Option<&&Change<Digest>>; 2]) {
+    /// Asks for what three changes to come read first, then, and for the names that they bump.
+    fn prefetch(&self, [first, then, bumps]: [Option<&&Change<Digest>>; 3]) {
         let shape = self.maker.shape;
         if let Some(Change::Set(name, _) | Change::Remove(name)) = first {
             self.parts[self.part(*name)].prefetch(shape, 0, *name);
         }
         if let Some(Change::Set(name, _) | Change::Remove(name)) = then {
-            self.parts[self.part(*name)].prefetch_found(shape, *name);
+            self.parts[self.part(*name)].prefetch_found(shape, 0, *name);
+        }
+        if let Some(Change::Set(name, _)) = bumps {
+            self.parts[self.part(*name)].prefetch_bumped(shape, *name);
         }
     }
 

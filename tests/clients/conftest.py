@@ -13,6 +13,7 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import router as router_module  # noqa: E402
 from ndnts import Ndnts  # noqa: E402
 from router import Router  # noqa: E402
 from topology import namespaces_allowed  # noqa: E402
@@ -20,6 +21,17 @@ from topology import namespaces_allowed  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run what takes a minute or more")
+    parser.addoption("--workers", type=int, default=0, help="threads that forward, of every router (default 0)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    router_module.workers_of_all = config.getoption("--workers")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `workers` run with none, one and two, unless the command line says how many."""
+    if metafunc.definition.get_closest_marker("workers") and not metafunc.config.getoption("--workers"):
+        metafunc.parametrize("workers", [0, 1, 2], ids="workers{}".format)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -39,9 +51,15 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.fixture
-def router(directory: Path, request: pytest.FixtureRequest) -> Iterator[Router]:
+def workers() -> int:
+    """Threads that forward, of the test's router."""
+    return router_module.workers_of_all
+
+
+@pytest.fixture
+def router(directory: Path, workers: int, request: pytest.FixtureRequest) -> Iterator[Router]:
     """A running router; on failure, its log is part of the report."""
-    running = Router(directory)
+    running = Router(directory, workers=workers)
     try:
         running.start()
         yield running

@@ -18,6 +18,9 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Threads that forward, of each router that does not say: `pytest --workers`.
+workers_of_all = 0
+
 
 def binary() -> Path:
     """The byname under test: $BYNAME_BIN, else the newest build in the tree."""
@@ -59,9 +62,11 @@ class Router:
     netns: str | None = None
     host: str = "127.0.0.1"
     env: dict[str, str] = field(default_factory=dict)
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
+        self.workers = workers_of_all if self.workers is None else self.workers
         self.port, self.ws_port, self.metrics_port = free_ports(3)
         self.socket_path = self.directory / f"{self.name}.sock"
         self.config_path = self.directory / f"{self.name}.toml"
@@ -177,6 +182,9 @@ class Router:
 
 
 CONFIG = """\
+[workers]
+count = {router.workers}
+
 [faces.unix]
 path = "{router.socket_path}"
 

@@ -10,6 +10,8 @@ import pyndn
 from ndnts import Ndnts
 from router import Router
 
+pytestmark = pytest.mark.workers
+
 NO_ROUTE = 150
 TRANSPORTS = ["unix", "udp", "tcp", "ws"]
 

@@ -34,6 +34,7 @@ fn json_has_the_documented_fields() {
     let status = router.json("status");
     for (what, object) in [
         ("general", &status["general"]),
+        ("worker", &status["general"]["workers"][0]),
         ("channel", &status["channels"][0]),
         ("face", &status["faces"][0]),
         ("FIB entry", &status["fib"][0]),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use byname_face::{FaceStatus, ForwarderHandle};
+use byname_face::{FaceStatus, ForwarderHandle, RingStatus, WorkerStatus};
 use byname_forward::face_table::FaceCounters;
 use byname_forward::worker::WorkerCounters;
 use prometheus_client::collector::Collector;
@@ -41,8 +41,10 @@ pub struct ControlGauges {
 /// All that is shown, at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Counts of the worker.
+    /// Counts of all workers together.
     pub worker: WorkerCounters,
+    /// Each worker.
+    pub workers: Vec<WorkerStatus>,
     /// All faces, by id.
     pub faces: Vec<FaceStatus>,
     /// Routes in the RIB.
@@ -62,6 +64,7 @@ impl Snapshot {
     pub fn take(handle: &ForwarderHandle, control: &ControlGauges, refusals: &RefusalCounters) -> Self {
         Snapshot {
             worker: handle.counters(),
+            workers: handle.workers(),
             faces: handle.faces(),
             routes: control.routes.load(Ordering::Relaxed),
             fib_entries: control.fib_entries.load(Ordering::Relaxed),
@@ -143,6 +146,7 @@ impl Collector for Snapshot {
                 (labels, count(&worker.faces))
             }),
         )?;
+        self.encode_workers(&mut to)?;
         let shown = &self.faces[..self.faces.len().min(FACES_MAX)];
         let of_face = |face: &FaceStatus| [("face", face.id.to_string()), ("remote", face.remote.to_string())];
         to.family(
@@ -163,6 +167,48 @@ impl Collector for Snapshot {
     }
 }
 
+type WorkerCount = (&'static str, &'static str, fn(&WorkerCounters) -> u64);
+
+const WORKER_GAUGES: [WorkerCount; 2] = [
+    ("worker_pit_entries", "Interests pending in a worker", |c| c.pit_entries),
+    ("worker_cs_packets", "Data packets in a worker's content store", |c| c.cs.packets),
+];
+
+const WORKER_COUNTS: [WorkerCount; 5] = [
+    ("worker_in_interests", "Interests that came to a worker", |c| c.faces.in_interests),
+    ("worker_in_data", "Data that came to a worker", |c| c.faces.in_data),
+    ("worker_cs_hits", "Interests that a worker's content store answered", |c| c.cs.hits),
+    ("worker_satisfied_interests", "Interests in a worker that Data answered", |c| c.satisfied_interests),
+    ("worker_unsatisfied_interests", "Interests in a worker that nothing answered", |c| c.unsatisfied_interests),
+];
+
+impl Snapshot {
+    fn encode_workers(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let label = |number: usize| ("worker", number.to_string());
+        for (name, help, count) in WORKER_GAUGES {
+            let gauges = self.workers.iter().enumerate();
+            to.gauges(name, help, gauges.map(|(number, worker)| ([label(number)], count(&worker.counters))))?;
+        }
+        for (name, help, count) in WORKER_COUNTS {
+            let counts = self.workers.iter().enumerate();
+            to.family(name, help, counts.map(|(number, worker)| ([label(number)], count(&worker.counters))))?;
+        }
+        let rings = |of: [fn(&RingStatus) -> u64; 2]| {
+            let with_rings = self.workers.iter().enumerate().filter_map(|(n, worker)| Some((n, worker.rings?)));
+            with_rings.flat_map(move |(number, rings)| {
+                ["in", "out"]
+                    .into_iter()
+                    .zip(of)
+                    .map(move |(direction, of)| ([label(number), ("direction", direction.to_owned())], of(&rings)))
+            })
+        };
+        let depths = rings([|rings| rings.input_depth, |rings| rings.output_depth]);
+        to.gauges("worker_ring_depth", "Packets between a worker and the packet thread", depths)?;
+        let drops = rings([|rings| rings.input_drops, |rings| rings.output_drops]);
+        to.family("worker_ring_drops", "Packets that found no room in a ring", drops)
+    }
+}
+
 struct Writer<'a> {
     encoder: DescriptorEncoder<'a>,
 }
@@ -177,6 +223,20 @@ impl Writer<'_> {
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    /// A gauge with labels.
+    fn gauges<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl Iterator<Item = ([(&'static str, String); N], u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in values {
+            encoder.encode_family(&labels)?.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))?;
+        }
+        Ok(())
     }
 
     /// A counter with labels.
@@ -300,6 +360,8 @@ mod tests {
     fn snapshot(faces: u64) -> Snapshot {
         let mut worker = WorkerCounters { satisfied_interests: 7, pit_entries: 5, ..Default::default() };
         worker.drops = vec![("pit_full", 2)];
+        let rings = RingStatus { input_depth: 9, output_drops: 8, ..RingStatus::default() };
+        let workers = vec![WorkerStatus { counters: worker.clone(), rings: Some(rings) }; 2];
         let faces = (256..256 + faces).map(face).collect();
         Snapshot {
             worker,
@@ -308,6 +370,7 @@ mod tests {
             fib_entries: 12,
             descriptors: 13,
             descriptors_refused: 0,
+            workers,
             refusals: vec![("replayed", 4)],
         }
     }
@@ -322,6 +385,10 @@ mod tests {
             "byname_routes 11",
             "byname_fib_entries 12",
             "byname_descriptors 13",
+            "byname_worker_pit_entries{worker=\"1\"} 5",
+            "byname_worker_satisfied_interests_total{worker=\"1\"} 7",
+            "byname_worker_ring_depth{worker=\"0\",direction=\"in\"} 9",
+            "byname_worker_ring_drops_total{worker=\"0\",direction=\"out\"} 8",
             "byname_drops_total{reason=\"pit_full\"} 2",
             "byname_command_refusals_total{reason=\"replayed\"} 4",
             "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",

@@ -112,7 +112,7 @@ pub struct LinkCounters {
     pub retransmissions: u64,
 }
 
-/// What happens to faces.
+/// What happens to faces. Counts of network packets are in none but the last event of a face.
 #[derive(Debug, Clone)]
 pub enum FaceEvent {
     /// It exists now.

@@ -15,7 +15,9 @@ pub mod uri;
 pub mod waker;
 
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
-pub use io_loop::{ForwarderHandle, InternalFace, IoConfig, Running, StartError, start};
+pub use io_loop::{
+    ForwarderHandle, InternalFace, IoConfig, RingStatus, Running, StartError, WorkerStatus, Workers, start,
+};
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

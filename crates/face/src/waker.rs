@@ -1,7 +1,8 @@
 //! Wakes the packet thread, with a system call only if it sleeps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use byname_forward::asleep::Asleep;
 
 /// Wakes one loop from any thread.
 #[derive(Clone)]
@@ -10,22 +11,19 @@ pub struct LoopWaker {
 }
 
 struct Inner {
-    asleep: AtomicBool,
+    asleep: Asleep,
     waker: mio::Waker,
 }
 
 impl LoopWaker {
     pub(crate) fn new(registry: &mio::Registry, token: mio::Token) -> std::io::Result<Self> {
         let waker = mio::Waker::new(registry, token)?;
-        Ok(LoopWaker { inner: Arc::new(Inner { asleep: AtomicBool::new(false), waker }) })
+        Ok(LoopWaker { inner: Arc::new(Inner { asleep: Asleep::default(), waker }) })
     }
 
     /// To be called after something was queued for the loop.
     pub fn wake(&self) {
-        // Sequentially consistent, as is `fall_asleep`: either the loop sees what was queued
-        // before it sleeps, or this sees that it is about to.
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if self.inner.asleep.load(Ordering::SeqCst) && self.inner.asleep.swap(false, Ordering::SeqCst) {
+        if self.inner.asleep.must_wake() {
             // Fails only when the process is out of kernel memory; the loop then wakes at its
             // next deadline or packet.
             let _ = self.inner.waker.wake();
@@ -34,12 +32,11 @@ impl LoopWaker {
 
     /// The loop is about to sleep; it must look at its queues once more after this.
     pub(crate) fn fall_asleep(&self) {
-        self.inner.asleep.store(true, Ordering::SeqCst);
-        std::sync::atomic::fence(Ordering::SeqCst);
+        self.inner.asleep.fall_asleep();
     }
 
     /// The loop runs again.
     pub(crate) fn awake(&self) {
-        self.inner.asleep.store(false, Ordering::SeqCst);
+        self.inner.asleep.awake();
     }
 }

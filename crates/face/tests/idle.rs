@@ -1,26 +1,33 @@
-//! An idle router sleeps. Alone in its process, so that no other packet thread is mistaken for it.
+//! An idle router sleeps. Alone in its process, so that no other router's threads are taken for its.
 
 mod common;
 
 use std::time::Duration;
 
+use byname_face::IoConfig;
 use common::*;
 
-/// CPU time of the packet thread so far.
-fn packet_thread_time() -> Duration {
+/// CPU time of the router's threads so far, and how many there are.
+fn router_time() -> (Duration, usize) {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads are listed");
-    let named = |dir: &std::path::Path| {
-        std::fs::read_to_string(dir.join("comm")).is_ok_and(|name| name.trim() == "byname-packets")
+    let named =
+        |dir: &std::path::Path| std::fs::read_to_string(dir.join("comm")).is_ok_and(|name| name.starts_with("byname-"));
+    let time = |dir: std::path::PathBuf| {
+        let schedstat = std::fs::read_to_string(dir.join("schedstat")).expect("times of the thread");
+        Duration::from_nanos(schedstat.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number of ns"))
     };
-    let dir = tasks.filter_map(|t| Some(t.ok()?.path())).find(|dir| named(dir)).expect("the packet thread");
-    let schedstat = std::fs::read_to_string(dir.join("schedstat")).expect("times of the thread");
-    let ns = schedstat.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number of ns");
-    Duration::from_nanos(ns)
+    let times: Vec<_> = tasks.filter_map(|t| Some(t.ok()?.path())).filter(|dir| named(dir)).map(time).collect();
+    (times.iter().sum(), times.len())
 }
 
 #[test]
 fn an_idle_router_uses_less_than_half_a_percent_of_a_core() {
-    let mut router = Router::udp(|_| {});
+    for workers in [0, 2] {
+        idle(Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {}), 1 + workers);
+    }
+}
+
+fn idle(mut router: Router, threads: usize) {
     let (consumer, producer) = (socket(), socket());
     let to_producer = router.face(producer.local_addr().unwrap());
     router.route("/a", to_producer.id);
@@ -28,9 +35,10 @@ fn an_idle_router_uses_less_than_half_a_percent_of_a_core() {
     consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
     producer.recv(&mut [0; 9000]).unwrap();
     std::thread::sleep(Duration::from_millis(100));
-    let before = packet_thread_time();
+    let before = router_time();
     std::thread::sleep(Duration::from_secs(4));
-    let used = packet_thread_time() - before;
+    let used = router_time().0 - before.0;
     assert!(used < Duration::from_millis(20), "{used:?} in 4 s");
+    assert_eq!(before.1, threads);
     router.stop();
 }

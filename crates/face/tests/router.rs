@@ -14,101 +14,113 @@ use byname_forward::{FaceId, LinkFields, Packet};
 use byname_wire::{Data, Interest, LpPacket, NackReason, PitToken};
 use common::*;
 
+/// Workers with threads of their own: none, one, several.
+const WORKERS: [usize; 3] = [0, 1, 3];
+
 #[test]
 fn an_exchange_over_udp_is_counted_on_both_faces() {
-    let mut router = Router::udp(|_| {});
-    let (consumer, producer) = (socket(), socket());
-    let to_producer = router.face(producer.local_addr().unwrap());
-    router.route("/a", to_producer.id);
+    for workers in WORKERS {
+        let mut router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {});
+        let (consumer, producer) = (socket(), socket());
+        let to_producer = router.face(producer.local_addr().unwrap());
+        router.route("/a", to_producer.id);
 
-    consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
-    let mut buffer = [0; 9000];
-    let (len, from) = producer.recv_from(&mut buffer).unwrap();
-    assert_eq!(from, router.udp);
-    assert_eq!(Interest::decode(&buffer[..len]).unwrap().name, name("/a/b").as_ref());
-    producer.send_to(&data("/a/b", 1000), from).unwrap();
-    let len = consumer.recv(&mut buffer).unwrap();
-    assert_eq!(buffer[..len], data("/a/b", 1000));
+        consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
+        let mut buffer = [0; 9000];
+        let (len, from) = producer.recv_from(&mut buffer).unwrap();
+        assert_eq!(from, router.udp);
+        assert_eq!(Interest::decode(network_packet(&buffer[..len])).unwrap().name, name("/a/b").as_ref());
+        producer.send_to(&data("/a/b", 1000), from).unwrap();
+        let len = consumer.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..len], data("/a/b", 1000));
 
-    let faces = router.running.handle.faces();
-    assert_eq!(faces.iter().map(|f| f.id.0).collect::<Vec<_>>(), [1, 256, 257]);
-    assert_eq!(faces[0].remote, FaceUri::Internal);
-    assert_eq!((faces[1].counters.out_interests, faces[1].counters.in_data), (1, 1));
-    assert_eq!((faces[2].counters.in_interests, faces[2].counters.out_data), (1, 1));
-    assert_eq!(faces[2].persistency, Persistency::OnDemand);
-    assert_eq!(faces[2].link.out_bytes, len as u64);
-    assert_eq!(router.running.handle.counters().satisfied_interests, 1);
-    assert_eq!(router.running.handle.channels(), [format!("udp4://{}", router.udp)]);
+        let faces = router.running.handle.faces();
+        assert_eq!(faces.iter().map(|f| f.id.0).collect::<Vec<_>>(), [1, 256, 257]);
+        assert_eq!(faces[0].remote, FaceUri::Internal);
+        assert_eq!((faces[1].counters.out_interests, faces[1].counters.in_data), (1, 1));
+        assert_eq!((faces[2].counters.in_interests, faces[2].counters.out_data), (1, 1));
+        assert_eq!(faces[2].persistency, Persistency::OnDemand);
+        assert_eq!(faces[2].link.out_bytes, len as u64);
+        assert_eq!(router.running.handle.counters().satisfied_interests, 1);
+        assert_eq!(router.running.handle.channels(), [format!("udp4://{}", router.udp)]);
 
-    let kinds: Vec<_> = router.running.events.try_iter().collect();
-    assert!(matches!(
-        &kinds[..],
-        [FaceEvent::Created(a), FaceEvent::Created(b), FaceEvent::Created(c)]
-            if (a.id, b.id, c.id) == (FaceId(1), FaceId(256), FaceId(257))
-    ));
-    assert!(router.running.handle.destroy_face(faces[2].id));
-    assert!(!router.running.handle.destroy_face(faces[2].id));
-    let Ok(FaceEvent::Destroyed(last)) = router.running.events.try_recv() else { panic!("no event") };
-    assert_eq!((last.id, last.counters.in_interests), (FaceId(257), 1));
-    router.stop();
+        let kinds: Vec<_> = router.running.events.try_iter().collect();
+        assert!(matches!(
+            &kinds[..],
+            [FaceEvent::Created(a), FaceEvent::Created(b), FaceEvent::Created(c)]
+                if (a.id, b.id, c.id) == (FaceId(1), FaceId(256), FaceId(257))
+        ));
+        assert!(router.running.handle.destroy_face(faces[2].id));
+        assert!(!router.running.handle.destroy_face(faces[2].id));
+        let next = router.running.events.recv_timeout(Duration::from_secs(5));
+        let Ok(FaceEvent::Destroyed(last)) = next else { panic!("{next:?}") };
+        assert_eq!((last.id, last.counters.in_interests), (FaceId(257), 1));
+        router.stop();
+    }
 }
 
 #[test]
 fn a_pit_token_comes_back_and_no_route_is_a_nack() {
-    let router = Router::udp(|_| {});
-    let consumer = socket();
-    let wire = interest("/nowhere", 1);
-    let token = PitToken::new(b"token!").unwrap();
-    let mut frame = Vec::new();
-    LpPacket { pit_token: token, fragment: Some(&wire), ..LpPacket::default() }.encode(&mut frame);
-    consumer.send_to(&frame, router.udp).unwrap();
-    let mut buffer = [0; 9000];
-    let len = consumer.recv(&mut buffer).unwrap();
-    let nack = LpPacket::decode(&buffer[..len]).unwrap();
-    assert_eq!((nack.nack, nack.pit_token), (Some(NackReason::NoRoute), token));
-    assert_eq!(nack.fragment, Some(&wire[..]));
-    router.stop();
+    for workers in WORKERS {
+        let router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {});
+        let consumer = socket();
+        let wire = interest("/nowhere", 1);
+        let token = PitToken::new(b"token!").unwrap();
+        let mut frame = Vec::new();
+        LpPacket { pit_token: token, fragment: Some(&wire), ..LpPacket::default() }.encode(&mut frame);
+        consumer.send_to(&frame, router.udp).unwrap();
+        let mut buffer = [0; 9000];
+        let len = consumer.recv(&mut buffer).unwrap();
+        let nack = LpPacket::decode(&buffer[..len]).unwrap();
+        assert_eq!((nack.nack, nack.pit_token), (Some(NackReason::NoRoute), token));
+        assert_eq!(nack.fragment, Some(&wire[..]));
+        router.stop();
+    }
 }
 
 #[test]
 fn thousands_of_exchanges_in_windows_lose_nothing() {
-    let mut router = Router::udp(|_| {});
-    let (consumer, producer) = (socket(), socket());
-    let to_producer = router.face(producer.local_addr().unwrap());
-    router.route("/a", to_producer.id);
-    let producing = std::thread::spawn(move || produce(&producer, 1000));
-    let (mut buffer, mut seen) = ([0; 9000], HashSet::new());
-    for window in 0..100 {
-        for n in 0..32 {
-            consumer.send_to(&interest(&format!("/a/{window}/{n}"), window * 32 + n + 1), router.udp).unwrap();
+    for workers in WORKERS {
+        let mut router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {});
+        let (consumer, producer) = (socket(), socket());
+        let to_producer = router.face(producer.local_addr().unwrap());
+        router.route("/a", to_producer.id);
+        let producing = std::thread::spawn(move || produce(&producer, 1000));
+        let (mut buffer, mut seen) = ([0; 9000], HashSet::new());
+        for window in 0..100 {
+            for n in 0..32 {
+                consumer.send_to(&interest(&format!("/a/{window}/{n}"), window * 32 + n + 1), router.udp).unwrap();
+            }
+            for _ in 0..32 {
+                let len = consumer.recv(&mut buffer).unwrap();
+                seen.insert(Data::decode(&buffer[..len]).unwrap().name.to_name());
+            }
         }
-        for _ in 0..32 {
-            let len = consumer.recv(&mut buffer).unwrap();
-            seen.insert(Data::decode(&buffer[..len]).unwrap().name.to_name());
-        }
+        assert_eq!(seen.len(), 3200);
+        consumer.send_to(&interest("/a/stop", 9_999_999), router.udp).unwrap();
+        assert_eq!(producing.join().unwrap(), 3200);
+        router.stop();
     }
-    assert_eq!(seen.len(), 3200);
-    consumer.send_to(&interest("/a/stop", 9_999_999), router.udp).unwrap();
-    assert_eq!(producing.join().unwrap(), 3200);
-    router.stop();
 }
 
 #[test]
 fn the_internal_face_reaches_the_control_side_and_back() {
-    let mut router = Router::udp(|c| c.loopback_is_local = true);
-    router.route("/localhost/nfd", FaceId::INTERNAL);
-    let client = socket();
-    client.send_to(&interest("/localhost/nfd/status", 1), router.udp).unwrap();
-    let (fields, packet) = router.running.internal.from_worker.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert_eq!(fields.incoming_face_id, Some(FaceId(256)));
-    let name = Interest::decode(&packet).unwrap().name.to_name();
-    let answer = byname_wire::data::DataBuilder::new(name).content(vec![1, 2, 3]).encode();
-    assert!(router.running.internal.send(LinkFields::default(), Packet::copy_from(&answer)));
-    let mut buffer = [0; 9000];
-    let len = client.recv(&mut buffer).unwrap();
-    assert_eq!(buffer[..len], answer);
-    assert!(!router.running.handle.destroy_face(FaceId::INTERNAL), "the forwarder's own face stays");
-    router.stop();
+    for workers in WORKERS {
+        let mut router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |c| c.loopback_is_local = true);
+        router.route("/localhost/nfd", FaceId::INTERNAL);
+        let client = socket();
+        client.send_to(&interest("/localhost/nfd/status", 1), router.udp).unwrap();
+        let (fields, packet) = router.running.internal.from_worker.recv_timeout(Duration::from_secs(5)).unwrap();
+        assert_eq!(fields.incoming_face_id, Some(FaceId(256)));
+        let name = Interest::decode(&packet).unwrap().name.to_name();
+        let answer = byname_wire::data::DataBuilder::new(name).content(vec![1, 2, 3]).encode();
+        assert!(router.running.internal.send(LinkFields::default(), Packet::copy_from(&answer)));
+        let mut buffer = [0; 9000];
+        let len = client.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..len], answer);
+        assert!(!router.running.handle.destroy_face(FaceId::INTERNAL), "the forwarder's own face stays");
+        router.stop();
+    }
 }
 
 #[test]
@@ -213,24 +225,27 @@ fn after_the_end_calls_answer_without_a_forwarder() {
 
 #[test]
 fn no_wake_up_is_ever_lost() {
-    // Without spinning the loop falls asleep after each command: a lost wake-up would be for ever.
-    let router = Router::with(IoConfig { spin: Duration::ZERO, ..IoConfig::default() }, Vec::new(), |_| {});
-    let (done, finished) = std::sync::mpsc::channel();
-    for _ in 0..2 {
-        let (handle, done) = (router.running.handle.clone(), done.clone());
-        std::thread::spawn(move || {
-            for n in 0..3000 {
-                assert!(handle.face(FaceId::INTERNAL).is_some());
-                // Sometimes just after it slept, sometimes just before.
-                for _ in 0..n % 400 {
-                    std::hint::spin_loop();
+    for workers in WORKERS {
+        // Without spinning the loop falls asleep after each command: a lost wake-up would be for ever.
+        let router =
+            Router::of(workers, 1024, IoConfig { spin: Duration::ZERO, ..IoConfig::default() }, Vec::new(), |_| {});
+        let (done, finished) = std::sync::mpsc::channel();
+        for _ in 0..2 {
+            let (handle, done) = (router.running.handle.clone(), done.clone());
+            std::thread::spawn(move || {
+                for n in 0..1000 {
+                    assert!(handle.face(FaceId::INTERNAL).is_some());
+                    // Sometimes just after it slept, sometimes just before.
+                    for _ in 0..n % 400 {
+                        std::hint::spin_loop();
+                    }
                 }
-            }
-            done.send(()).unwrap();
-        });
+                done.send(()).unwrap();
+            });
+        }
+        for _ in 0..2 {
+            finished.recv_timeout(Duration::from_secs(120)).expect("every command is carried out");
+        }
+        router.stop();
     }
-    for _ in 0..2 {
-        finished.recv_timeout(Duration::from_secs(60)).expect("every command is carried out");
-    }
-    router.stop();
 }

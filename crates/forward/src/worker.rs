@@ -207,8 +207,10 @@ impl Worker {
 
     /// Makes it one of several. To be called before its first packet.
     pub fn join(&mut self, shard: Shard) {
-        self.table.share_short_names(shard.short_names);
-        self.tokens = Some(shard.tokens);
+        if let Some((short_names, tokens)) = shard.0 {
+            self.table.share_short_names(short_names);
+            self.tokens = Some(tokens);
+        }
     }
 
     /// Makes a face known. Packets from and to unknown faces are dropped.

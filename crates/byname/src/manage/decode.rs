@@ -4,7 +4,9 @@
 use anyhow::Context;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
 
-use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
+use super::view::{
+    Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, Worker, origin_word,
+};
 
 /// `status/general`.
 pub fn general(content: &[u8]) -> anyhow::Result<General> {
@@ -32,7 +34,24 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         in_locator_packets: s.n_in_locator_packets.unwrap_or(0),
         out_tag_packets: s.n_out_tag_packets.unwrap_or(0),
         out_locator_packets: s.n_out_locator_packets.unwrap_or(0),
+        workers: s.workers.into_iter().map(worker).collect(),
     })
+}
+
+fn worker(s: tlv::WorkerStatus) -> Worker {
+    Worker {
+        pit_entries: s.n_pit_entries,
+        cs_entries: s.n_cs_entries,
+        in_interests: s.n_in_interests,
+        in_data: s.n_in_data,
+        in_nacks: s.n_in_nacks,
+        satisfied_interests: s.n_satisfied_interests,
+        unsatisfied_interests: s.n_unsatisfied_interests,
+        input_depth: s.input_depth,
+        input_drops: s.input_drops,
+        output_depth: s.output_depth,
+        output_drops: s.output_drops,
+    }
 }
 
 /// `faces/channels`.

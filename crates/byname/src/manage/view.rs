@@ -32,6 +32,24 @@ pub struct General {
     pub in_locator_packets: u64,
     pub out_tag_packets: u64,
     pub out_locator_packets: u64,
+    pub workers: Vec<Worker>,
+}
+
+/// One worker; what is `None` is a ring that it does not have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Worker {
+    pub pit_entries: u64,
+    pub cs_entries: u64,
+    pub in_interests: u64,
+    pub in_data: u64,
+    pub in_nacks: u64,
+    pub satisfied_interests: u64,
+    pub unsatisfied_interests: u64,
+    pub input_depth: Option<u64>,
+    pub input_drops: Option<u64>,
+    pub output_depth: Option<u64>,
+    pub output_drops: Option<u64>,
 }
 
 impl General {

@@ -20,7 +20,7 @@ use byname_control::rib::Route;
 use byname_control::security::RefusalCounters;
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
-use byname_face::{FaceUri, ForwarderHandle, IoConfig};
+use byname_face::{FaceUri, ForwarderHandle, IoConfig, Workers};
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, Worker};
 use byname_wire::NameHashKey;
@@ -82,14 +82,14 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     ports::raise_descriptor_limit();
     let mut bound = ports::bind(&config, &Surroundings::of_process())?;
     let places = places(&config)?;
-    let (engines, tables, worker) = data_plane(&config)?;
+    let (engines, tables, workers) = data_plane(&config)?;
     let io_config = IoConfig {
         spin: config.general.spin,
         burst_max: config.general.burst_packets,
         internal_max: config.general.internal_queue_packets,
         events_max: config.general.face_events,
     };
-    let running = byname_face::start(io_config, worker, Vec::new())?;
+    let running = byname_face::start(io_config, workers, Vec::new())?;
     let handle = running.handle.clone();
     handle.cs_config(None, Some(config.tables.cs_admit), Some(config.tables.cs_serve));
     let control_config = ControlConfig {
@@ -170,18 +170,21 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The FIBs, what publishes them, and the worker that reads them; all under one secret key.
-fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc<Tables>, Worker)> {
-    let mut secret = [0; 32];
+/// The FIBs, what publishes them, and the workers that read them; all under one secret key.
+fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc<Tables>, Workers)> {
+    let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
-    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 32 octets"));
+    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 octets"));
     let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
     let engine = config.tables.fib.build(key, config.rib.routes_max.min(FIB_RULES_MAX)).context("the FIB")?;
     let tag_engine = config.tags.engine(word(3)).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::new(engine.query()));
     tables.replace_tag_fib(tag_engine.query());
-    let worker = Worker::new(config.worker(), key, Arc::clone(&tables), word(2));
-    Ok(((engine, tag_engine), tables, worker))
+    let workers = config.workers(key, word(4) as u32, |number| {
+        let seed = word(2).wrapping_add(number as u64);
+        Worker::new(config.worker(number), key, Arc::clone(&tables), seed)
+    });
+    Ok(((engine, tag_engine), tables, workers))
 }
 
 /// Makes the faces and routes of the configuration; what fails is noted. Returns how many there are.

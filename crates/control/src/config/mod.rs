@@ -10,6 +10,7 @@ mod initial;
 mod rights;
 mod tags;
 mod value;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
 pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
+pub use workers::Workers;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -38,6 +40,8 @@ pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
 pub struct Config {
     /// The packet thread.
     pub general: General,
+    /// Threads that forward.
+    pub workers: Workers,
     /// Transports.
     pub faces: Faces,
     /// PIT, CS and strategies.
@@ -76,6 +80,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             general: General::default(),
+            workers: Workers::default(),
             faces: Faces::default(),
             tables: Tables::default(),
             network: Network::default(),
@@ -338,19 +343,6 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|e| ConfigError::of_file(format!("cannot read the file: {e}"), path))?;
         Config::parse(&text, path)
-    }
-
-    /// What the worker is told.
-    pub fn worker(&self) -> WorkerConfig {
-        WorkerConfig {
-            pit_entries_max: self.tables.pit_entries,
-            dead_nonces_max: self.tables.dead_nonces,
-            cs_packets_max: self.tables.cs_packets,
-            cs_bytes_max: self.tables.cs_bytes,
-            cs_policy: self.tables.cs_policy,
-            producer_regions: self.network.producer_regions.clone(),
-            ..WorkerConfig::default()
-        }
     }
 
     /// What no single value can show to be wrong.

@@ -1,5 +1,6 @@
 //! What authorized commands do.
 
+use byname_face::WorkerStatus;
 use byname_forward::FaceId;
 use byname_forward::face_table::Scope;
 use byname_forward::worker::CsInfo;
@@ -227,7 +228,25 @@ impl Management {
             n_in_locator_packets: Some(counters.faces.in_locator_packets),
             n_out_tag_packets: Some(counters.faces.out_tag_packets),
             n_out_locator_packets: Some(counters.faces.out_locator_packets),
+            workers: self.forwarder.workers().iter().map(worker_status).collect(),
         }
+    }
+}
+
+fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
+    let WorkerStatus { counters, rings } = status;
+    tlv::WorkerStatus {
+        n_pit_entries: counters.pit_entries,
+        n_cs_entries: counters.cs.packets,
+        n_in_interests: counters.faces.in_interests,
+        n_in_data: counters.faces.in_data,
+        n_in_nacks: counters.faces.in_nacks,
+        n_satisfied_interests: counters.satisfied_interests,
+        n_unsatisfied_interests: counters.unsatisfied_interests,
+        input_depth: rings.map(|rings| rings.input_depth),
+        input_drops: rings.map(|rings| rings.input_drops),
+        output_depth: rings.map(|rings| rings.output_depth),
+        output_drops: rings.map(|rings| rings.output_drops),
     }
 }
 

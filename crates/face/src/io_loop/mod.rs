@@ -1,22 +1,26 @@
-//! The packet thread: ports, one worker, and the control side's commands.
+//! The packet thread: ports, workers, and the control side's commands.
 //!
 //! Each round reads the clock once, takes a bounded burst from every port that has input, lets the
 //! worker handle it, hands out what the worker yields, and flushes the ports; between rounds it
 //! carries out commands, a few at a time. With nothing to do it spins for [`IoConfig::spin`], since
 //! to wake from sleep costs tens of microseconds, and then sleeps until a descriptor is ready, a
 //! command comes, or a deadline of the worker or of a port is due. There is no periodic tick.
+//!
+//! With one worker (`Workers::Here`) all of that is one thread: what is received is forwarded and sent
+//! before another thread could have been woken. With [`Workers::Threads`] the loop gives packets to
+//! them and sends what comes back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod handle;
+mod pin;
+mod worker_thread;
+mod workers;
+
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use byname_forward::face_table::FaceMap;
-use byname_forward::strategy::StrategyChoice;
-use byname_forward::worker::{CsInfo, WorkerCounters};
-use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
-use byname_wire::Name;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use byname_forward::face_table::{FaceCounters, FaceMap};
+use byname_forward::{FaceId, Outgoing, Received, Ticks, Worker};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Events, Poll, Token};
 use thiserror::Error;
 
@@ -25,20 +29,19 @@ use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatu
 use crate::memory;
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::waker::LoopWaker;
+use handle::Command;
+use workers::{Pool, Surroundings};
+
+pub use handle::{ForwarderHandle, InternalFace};
+pub use workers::{RingStatus, WorkerStatus, Workers};
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.
 const POLL_EVENTS: usize = 256;
 /// Commands carried out in one round.
 const COMMANDS_PER_ROUND: usize = 16;
-/// Commands that wait; senders wait then.
-const COMMANDS_MAX: usize = 256;
 /// Rounds with input at hand between two looks at the readiness of descriptors.
 const ROUNDS_PER_POLL: u32 = 4;
-/// Faces whose status is read in one command.
-const STATUSES_PER_COMMAND: usize = 256;
-/// Data erased from the content store in one command.
-const ERASED_PER_COMMAND: usize = 1024;
 /// How often a backlog of events is tried again, while nothing else happens.
 const BACKLOG_INTERVAL: Duration = Duration::from_millis(100);
 /// How long output that is queued at the end may take.
@@ -92,198 +95,74 @@ pub struct Running {
     pub thread: JoinHandle<()>,
 }
 
-/// Starts the packet thread with these ports and the internal face.
-pub fn start(config: IoConfig, worker: Worker, ports: Vec<Box<dyn Port>>) -> Result<Running, StartError> {
+/// Starts the packet thread with these workers and ports and the internal face.
+pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn Port>>) -> Result<Running, StartError> {
     let poll = Poll::new().map_err(StartError::System)?;
     let waker = LoopWaker::new(poll.registry(), WAKER_TOKEN).map_err(StartError::System)?;
     let (internal_port, internal) = memory::internal(config.internal_max, waker.clone());
-    let (commands, receiver) = bounded(COMMANDS_MAX);
+    let clock = Clock { epoch: Instant::now() };
+    let surroundings = Surroundings { clock, spin: config.spin, waker: waker.clone() };
+    let (workers, processor) = Pool::start(workers.into(), &surroundings).map_err(StartError::System)?;
+    let worker_count = workers.len();
+    let (commands, receiver) = bounded(handle::COMMANDS_MAX);
+    let (last_counts, faces_left) = unbounded();
     let (event_queue, events) = EventQueue::new(config.events_max);
     let mut io_loop = IoLoop {
         config,
         poll,
         waker: waker.clone(),
-        worker,
+        workers,
         ports: Vec::new(),
         commands: receiver,
         event_queue,
         faces: FaceMap::default(),
         next_face_id: FaceId::FIRST.0,
-        epoch: Instant::now(),
+        clock,
         now: Ticks(0),
         received: Vec::new(),
         outgoing: Vec::new(),
         port_events: Vec::new(),
         gone: Vec::new(),
+        leaving: FaceMap::default(),
+        last_counts,
+        faces_left,
         stopping: false,
     };
     io_loop.add_ports(vec![Box::new(internal_port)])?;
     io_loop.add_ports(ports)?;
     let thread = std::thread::Builder::new()
         .name("byname-packets".into())
-        .spawn(move || io_loop.run())
+        .spawn(move || {
+            pin::to(processor);
+            io_loop.run();
+        })
         .map_err(StartError::System)?;
-    Ok(Running { handle: ForwarderHandle { commands, waker }, internal, events, thread })
-}
-
-type Command = Box<dyn FnOnce(&mut IoLoop) + Send>;
-
-/// The control side's hold on the packet thread: each call is carried out between two bursts.
-///
-/// After [`ForwarderHandle::shutdown`], or if the thread is gone, calls answer as a forwarder
-/// without faces would.
-#[derive(Clone)]
-pub struct ForwarderHandle {
-    commands: Sender<Command>,
-    waker: LoopWaker,
-}
-
-impl ForwarderHandle {
-    /// Starts more ports: those whose peers may find the control side ready.
-    pub fn add_ports(&self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
-        self.call(move |io_loop| io_loop.add_ports(ports)).unwrap_or(Ok(()))
-    }
-    /// Creates a face, or says that it exists.
-    pub fn create_face(&self, request: FaceRequest) -> Result<FaceStatus, CreateFaceError> {
-        self.call(move |io_loop| io_loop.create_face(&request))
-            .unwrap_or_else(|| Err(CreateFaceError::Failed("the forwarder is shutting down".into())))
-    }
-    /// Changes a face.
-    pub fn update_face(&self, face: FaceId, change: FaceChange) -> Result<FaceStatus, UpdateFaceError> {
-        self.call(move |io_loop| io_loop.update_face(face, &change)).unwrap_or(Err(UpdateFaceError::NotFound))
-    }
-    /// Destroys a face; false if there is none such.
-    pub fn destroy_face(&self, face: FaceId) -> bool {
-        self.call(move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
-    }
-    /// Lets locator-addressed packets to this face's application reach it; false if there is none
-    /// such.
-    pub fn set_endpoint(&self, face: FaceId) -> bool {
-        self.call(move |io_loop| io_loop.worker.set_endpoint(face)).unwrap_or(false)
-    }
-    /// All faces, by id.
-    pub fn faces(&self) -> Vec<FaceStatus> {
-        let mut ids = self.call(|io_loop| io_loop.faces.keys().copied().collect::<Vec<_>>()).unwrap_or_default();
-        ids.sort_unstable();
-        let mut faces = Vec::with_capacity(ids.len());
-        // In parts, so that traffic goes on meanwhile.
-        for part in ids.chunks(STATUSES_PER_COMMAND) {
-            let part = part.to_vec();
-            let statuses = self.call(move |io_loop| part.into_iter().filter_map(|id| io_loop.status(id)).collect());
-            faces.extend::<Vec<_>>(statuses.unwrap_or_default());
-        }
-        faces
-    }
-    /// One face.
-    pub fn face(&self, face: FaceId) -> Option<FaceStatus> {
-        self.call(move |io_loop| io_loop.status(face)).flatten()
-    }
-    /// Local URIs of all channels (listeners).
-    pub fn channels(&self) -> Vec<String> {
-        self.call(|io_loop| io_loop.ports.iter().flat_map(|p| p.channels()).collect()).unwrap_or_default()
-    }
-    /// Replaces all strategy choices.
-    pub fn set_strategy_choices(&self, choices: Vec<StrategyChoice>) {
-        self.call(move |io_loop| io_loop.worker.set_strategy_choices(&choices));
-    }
-    /// State of the content store.
-    pub fn cs_info(&self) -> CsInfo {
-        self.call(|io_loop| io_loop.worker.cs_info()).unwrap_or_default()
-    }
-    /// Changes the content store; returns how it is now.
-    pub fn cs_config(&self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) -> CsInfo {
-        let info = self.call(move |io_loop| {
-            io_loop.worker.cs_config(packets_max, admit, serve);
-            io_loop.worker.cs_info()
-        });
-        info.unwrap_or_default()
-    }
-    /// Erases Data under a prefix: how many went, and whether more are left.
-    pub fn cs_erase(&self, prefix: Name, count_max: usize) -> (usize, bool) {
-        let mut erased = 0;
-        loop {
-            // In parts, so that traffic goes on meanwhile.
-            let (prefix, part) = (prefix.clone(), (count_max - erased).min(ERASED_PER_COMMAND));
-            let done = self.call(move |io_loop| io_loop.worker.cs_erase(prefix.as_ref(), part));
-            let (n, more) = done.unwrap_or_default();
-            erased += n;
-            if !more || n == 0 || erased >= count_max {
-                return (erased, more);
-            }
-        }
-    }
-    /// Counts of the worker; among its drops are those of ports.
-    pub fn counters(&self) -> WorkerCounters {
-        self.call(|io_loop| io_loop.counters()).unwrap_or_default()
-    }
-    /// Sends what is queued, closes all faces and ends the thread.
-    pub fn shutdown(&self) {
-        self.call(|io_loop| io_loop.stopping = true);
-    }
-
-    fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut IoLoop) -> R + Send + 'static) -> Option<R> {
-        let (reply, answer) = bounded(1);
-        let command: Command = Box::new(move |io_loop| {
-            let _ = reply.send(job(io_loop));
-        });
-        self.commands.send(command).ok()?;
-        self.waker.wake();
-        answer.recv().ok()
-    }
-}
-
-/// The control side's end of [`FaceId::INTERNAL`].
-///
-/// What the worker forwards to that face arrives in `from_worker`, with `incoming_face_id` set in
-/// its fields; what is sent to `to_worker` arrives at the worker as if from that face. Both are
-/// bounded: when full, the packet is dropped and counted.
-pub struct InternalFace {
-    /// Interests for management, and Data for Interests that the control side sent.
-    pub from_worker: Receiver<(LinkFields, Packet)>,
-    to_worker: Sender<(LinkFields, Packet)>,
-    waker: LoopWaker,
-    dropped: Arc<AtomicU64>,
-}
-
-impl InternalFace {
-    pub(crate) fn new(
-        from_worker: Receiver<(LinkFields, Packet)>,
-        to_worker: Sender<(LinkFields, Packet)>,
-        waker: LoopWaker,
-        dropped: Arc<AtomicU64>,
-    ) -> Self {
-        InternalFace { from_worker, to_worker, waker, dropped }
-    }
-
-    /// Sends a packet to the worker; false if the queue was full.
-    pub fn send(&self, fields: LinkFields, packet: Packet) -> bool {
-        let sent = self.to_worker.try_send((fields, packet)).is_ok();
-        if !sent {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        self.waker.wake();
-        sent
-    }
+    Ok(Running { handle: ForwarderHandle::new(commands, waker, worker_count), internal, events, thread })
 }
 
 struct IoLoop {
     config: IoConfig,
     poll: Poll,
     waker: LoopWaker,
-    worker: Worker,
+    workers: Pool,
     ports: Vec<Box<dyn Port>>,
     commands: Receiver<Command>,
     event_queue: EventQueue,
     /// The port of each face.
     faces: FaceMap<usize>,
     next_face_id: u64,
-    epoch: Instant,
+    clock: Clock,
     now: Ticks,
     received: Vec<Received>,
     outgoing: Vec<Outgoing>,
     port_events: Vec<(usize, FaceEvent)>,
-    /// Faces that ended in this round: the worker hears of it once their last packets are handled.
+    /// Faces that ended in this round: workers hear of it once they have been given their last packets.
     gone: Vec<FaceStatus>,
+    /// Faces that so many workers have still to forget.
+    leaving: FaceMap<(FaceStatus, usize)>,
+    /// Where workers say what they have counted of a face that they forget.
+    last_counts: Sender<(FaceId, FaceCounters)>,
+    faces_left: Receiver<(FaceId, FaceCounters)>,
     stopping: bool,
 }
 
@@ -305,9 +184,13 @@ impl IoLoop {
         let mut rounds = 0;
         let mut last_busy = Instant::now();
         loop {
-            self.now = self.ticks();
+            self.now = self.clock.now();
             let mut busy = self.round();
             busy |= self.run_commands();
+            if self.workers.has_failed() {
+                tracing::error!("a worker thread has ended by itself");
+                break;
+            }
             if self.stopping {
                 break;
             }
@@ -327,23 +210,20 @@ impl IoLoop {
     /// One burst through ports and worker; whether there was anything to do.
     fn round(&mut self) -> bool {
         let mut busy = false;
+        let takes_input = !self.workers.is_behind();
         for port in 0..self.ports.len() {
             if self.ports[port].next_deadline().is_some_and(|at| at <= self.now) {
                 self.with_port(port, |port, cx| port.on_deadline(cx));
                 busy = true;
             }
-            if self.ports[port].has_input() {
+            if takes_input && self.ports[port].has_input() {
                 let burst_max = self.config.burst_max;
                 self.with_port(port, |port, cx| port.receive(cx, burst_max));
                 busy = true;
             }
         }
         self.apply_events();
-        let due = self.worker.next_deadline().is_some_and(|at| at <= self.now);
-        if due || !self.received.is_empty() {
-            self.worker.poll(self.now, &mut self.received, &mut self.outgoing);
-            busy = true;
-        }
+        busy |= self.workers.poll(self.now, &mut self.received, &mut self.outgoing);
         self.transmit();
         for port in 0..self.ports.len() {
             self.with_port(port, |port, cx| port.flush(cx));
@@ -375,8 +255,8 @@ impl IoLoop {
         true
     }
 
-    fn has_input(&self) -> bool {
-        self.ports.iter().any(|p| p.has_input())
+    fn has_input(&mut self) -> bool {
+        self.ports.iter().any(|p| p.has_input()) || self.workers.has_output() || !self.faces_left.is_empty()
     }
 
     /// How long to sleep, having told wakers that we are about to; `None`: for ever.
@@ -385,8 +265,8 @@ impl IoLoop {
         if self.has_input() || !self.commands.is_empty() {
             return Some(Duration::ZERO);
         }
-        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.worker.next_deadline());
-        let deadline = deadlines.min().map(|at| at.since(self.ticks()));
+        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.workers.next_deadline());
+        let deadline = deadlines.min().map(|at| at.since(self.clock.now()));
         if self.event_queue.is_backlogged() {
             return Some(deadline.map_or(BACKLOG_INTERVAL, |d| d.min(BACKLOG_INTERVAL)));
         }
@@ -406,7 +286,7 @@ impl IoLoop {
         if events.is_empty() {
             return;
         }
-        self.now = self.ticks();
+        self.now = self.clock.now();
         for event in events.iter().filter(|e| e.token() != WAKER_TOKEN) {
             let (port, key) = split_token(event.token());
             let readiness = Readiness {
@@ -420,6 +300,11 @@ impl IoLoop {
 
     /// Gives queued output some time to leave, then closes everything by dropping it.
     fn drain(mut self, events: &mut Events) {
+        self.workers.end(&mut self.outgoing);
+        self.transmit();
+        for port in 0..self.ports.len() {
+            self.with_port(port, |port, cx| port.flush(cx));
+        }
         let end = Instant::now() + DRAIN_TIME;
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
             self.poll_events(events, Some(Duration::from_millis(10)));
@@ -439,19 +324,16 @@ impl IoLoop {
             match event {
                 FaceEvent::Created(status) => {
                     self.faces.insert(status.id, port);
-                    self.worker.face_up(status.id, status.scope, status.link_type);
-                    self.worker.set_local_fields(status.id, status.flags.local_fields);
+                    let (face, scope, link_type) = (status.id, status.scope, status.link_type);
+                    let local_fields = status.flags.local_fields;
+                    self.each_worker(move |worker| {
+                        worker.face_up(face, scope, link_type);
+                        worker.set_local_fields(face, local_fields);
+                    });
                     self.event_queue.push(FaceEvent::Created(status));
                 }
                 FaceEvent::Destroyed(status) => self.gone.push(status),
-                FaceEvent::Up(status) => {
-                    let status = self.with_counters(status);
-                    self.event_queue.push(FaceEvent::Up(status));
-                }
-                FaceEvent::Down(status) => {
-                    let status = self.with_counters(status);
-                    self.event_queue.push(FaceEvent::Down(status));
-                }
+                changed => self.event_queue.push(changed),
             }
         }
         self.port_events = events;
@@ -459,20 +341,38 @@ impl IoLoop {
 
     fn bury(&mut self) {
         for status in std::mem::take(&mut self.gone) {
-            let status = self.with_counters(status);
-            self.worker.face_down(status.id);
-            self.faces.remove(&status.id);
-            self.event_queue.push(FaceEvent::Destroyed(status));
+            let face = status.id;
+            self.faces.remove(&face);
+            self.leaving.insert(face, (status, self.workers.len()));
+            let last_counts = self.last_counts.clone();
+            self.each_worker(move |worker| {
+                let counters = worker.face_counters(face).unwrap_or_default();
+                worker.face_down(face);
+                // The loop is there as long as its workers.
+                let _ = last_counts.send((face, counters));
+            });
         }
+        while let Ok((face, counters)) = self.faces_left.try_recv() {
+            let Some((status, workers)) = self.leaving.get_mut(&face) else { continue };
+            status.counters.add(&counters);
+            *workers -= 1;
+            if *workers == 0
+                && let Some((status, _)) = self.leaving.remove(&face)
+            {
+                self.event_queue.push(FaceEvent::Destroyed(status));
+            }
+        }
+    }
+
+    /// Tells all workers something, after the packets that they were given so far.
+    fn each_worker(&mut self, tell: impl FnOnce(&mut Worker) + Clone + Send + 'static) {
+        self.workers.each(0..self.workers.len(), |_| Box::new(tell.clone()));
     }
 
     fn create_face(&mut self, request: &FaceRequest) -> Result<FaceStatus, CreateFaceError> {
         for port in 0..self.ports.len() {
             match self.with_port(port, |port, cx| port.create_face(cx, request)) {
                 None => {}
-                Some(Err(CreateFaceError::Exists(status))) => {
-                    return Err(CreateFaceError::Exists(Box::new(self.with_counters(*status))));
-                }
                 Some(done) => return done,
             }
         }
@@ -482,8 +382,9 @@ impl IoLoop {
     fn update_face(&mut self, face: FaceId, change: &FaceChange) -> Result<FaceStatus, UpdateFaceError> {
         let Some(&port) = self.faces.get(&face) else { return Err(UpdateFaceError::NotFound) };
         let status = self.with_port(port, |port, cx| port.update_face(cx, face, change))?;
-        self.worker.set_local_fields(face, status.flags.local_fields);
-        Ok(self.with_counters(status))
+        let local_fields = status.flags.local_fields;
+        self.each_worker(move |worker| worker.set_local_fields(face, local_fields));
+        Ok(status)
     }
 
     fn destroy_face(&mut self, face: FaceId) -> bool {
@@ -496,23 +397,12 @@ impl IoLoop {
 
     fn status(&self, face: FaceId) -> Option<FaceStatus> {
         let port = *self.faces.get(&face)?;
-        self.ports[port].status(self.ticks(), face).map(|s| self.with_counters(s))
+        self.ports[port].status(self.clock.now(), face)
     }
 
-    fn counters(&self) -> WorkerCounters {
-        let mut counters = self.worker.counters();
-        for (reason, count) in self.ports.iter().flat_map(|p| p.drops()) {
-            match counters.drops.iter_mut().find(|d| d.0 == reason) {
-                Some(known) => known.1 += count,
-                None => counters.drops.push((reason, count)),
-            }
-        }
-        counters
-    }
-
-    fn with_counters(&self, mut status: FaceStatus) -> FaceStatus {
-        status.counters = self.worker.face_counters(status.id).unwrap_or_default();
-        status
+    /// What was dropped outside of workers, by reason.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.ports.iter().flat_map(|p| p.drops()).chain(self.workers.drops()).collect()
     }
 
     fn with_port<R>(&mut self, port: usize, f: impl FnOnce(&mut dyn Port, &mut PortContext<'_>) -> R) -> R {
@@ -527,8 +417,16 @@ impl IoLoop {
         };
         f(&mut *self.ports[port], &mut cx)
     }
+}
 
-    fn ticks(&self) -> Ticks {
+/// The one clock of a forwarder.
+#[derive(Clone, Copy)]
+struct Clock {
+    epoch: Instant,
+}
+
+impl Clock {
+    fn now(self) -> Ticks {
         Ticks(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }

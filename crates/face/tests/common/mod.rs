@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byname_face::udp::{UdpConfig, UdpPort};
-use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, LinkFlags, Port, Running, start};
+use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, LinkFlags, Port, Running, Workers, start};
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::Persistency;
 use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
 use byname_forward::worker::WorkerConfig;
@@ -15,7 +16,7 @@ use byname_lookup::oracle::Oracle;
 use byname_lookup::{Change, Control, EntryId};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
-use byname_wire::{Interest, Name, NameHashKey};
+use byname_wire::{Interest, LpPacket, Name, NameHashKey};
 
 pub struct Router {
     pub running: Running,
@@ -31,7 +32,18 @@ impl Router {
         Router::with(IoConfig::default(), Vec::new(), adjust)
     }
 
-    pub fn with(config: IoConfig, mut ports: Vec<Box<dyn Port>>, adjust: impl FnOnce(&mut UdpConfig)) -> Router {
+    pub fn with(config: IoConfig, ports: Vec<Box<dyn Port>>, adjust: impl FnOnce(&mut UdpConfig)) -> Router {
+        Router::of(0, 1024, config, ports, adjust)
+    }
+
+    /// With so many workers on threads of their own; 0: one, on the packet thread.
+    pub fn of(
+        workers: usize,
+        ring_packets: usize,
+        config: IoConfig,
+        mut ports: Vec<Box<dyn Port>>,
+        adjust: impl FnOnce(&mut UdpConfig),
+    ) -> Router {
         let mut udp = UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into());
         adjust(&mut udp);
         let port = UdpPort::bind(udp).expect("a port on loopback");
@@ -39,8 +51,21 @@ impl Router {
         ports.push(Box::new(port));
         let fib = Oracle::default();
         let tables = Arc::new(Tables::new(fib.query()));
-        let worker = Worker::new(WorkerConfig::default(), NameHashKey::new([3, 4]), tables.clone(), 5);
-        let running = start(config, worker, ports).expect("the thread starts");
+        let key = NameHashKey::new([3, 4]);
+        let worker = || Worker::new(WorkerConfig::default(), key, tables.clone(), 5);
+        let workers = match workers {
+            0 => worker().into(),
+            count => {
+                let dispatcher = Box::new(Dispatcher::new(key, count, 0, 99));
+                let join = |number| {
+                    let mut worker = worker();
+                    worker.join(dispatcher.shard(number));
+                    worker
+                };
+                Workers::Threads { workers: (0..count).map(join).collect(), dispatcher, ring_packets, pin: false }
+            }
+        };
+        let running = start(config, workers, ports).expect("the threads start");
         Router { running, udp, fib, tables, groups: 0 }
     }
 
@@ -90,12 +115,17 @@ pub fn socket() -> UdpSocket {
     socket
 }
 
+/// What a frame holds, with a token before it or bare.
+pub fn network_packet(frame: &[u8]) -> &[u8] {
+    LpPacket::decode(frame).expect("a frame").fragment.expect("not idle")
+}
+
 /// Answers Interests on a socket until one asks for `/stop`; returns how many it answered.
 pub fn produce(socket: &UdpSocket, content_len: usize) -> usize {
     let (mut buffer, mut answered) = ([0; 9000], 0);
     loop {
         let (len, from) = socket.recv_from(&mut buffer).expect("an Interest in time");
-        let interest = Interest::decode(&buffer[..len]).expect("a bare Interest");
+        let interest = Interest::decode(network_packet(&buffer[..len])).expect("an Interest");
         let data = DataBuilder::new(interest.name.to_name()).content(vec![7; content_len]).encode();
         if interest.name.component(-1).is_some_and(|c| c.value == b"stop") {
             return answered;

@@ -49,6 +49,11 @@ pub(crate) use token::TokenMaker;
 /// Most workers of one dispatcher.
 pub const WORKERS_MAX: usize = 64;
 
+/// What worker `number` gets of something that so many workers share.
+pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
+    all / workers + usize::from(number < all % workers)
+}
+
 /// A packet on its way to a worker: parsed, unless it is addressed by tags or locator.
 #[derive(Debug)]
 pub struct Parcel {
@@ -69,11 +74,9 @@ impl Parcel {
     }
 }
 
-/// What a worker of several knows of the others; see [`crate::Worker::join`].
-pub struct Shard {
-    pub(crate) short_names: ShortNames,
-    pub(crate) tokens: TokenMaker,
-}
+/// What a worker of several knows of the others, and nothing for one alone; see
+/// [`crate::Worker::join`].
+pub struct Shard(pub(crate) Option<(ShortNames, TokenMaker)>);
 
 /// Finds the worker of each packet.
 pub struct Dispatcher {
@@ -116,10 +119,11 @@ impl Dispatcher {
 
     /// What this worker is to join with.
     pub fn shard(&self, worker: usize) -> Shard {
-        Shard {
-            short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
-            tokens: TokenMaker::new(self.mark, worker, self.components),
-        }
+        let several = self.workers > 1;
+        Shard(several.then(|| {
+            let short_names = ShortNames::new(Arc::clone(&self.pending), self.components);
+            (short_names, TokenMaker::new(self.mark, worker, self.components))
+        }))
     }
 
     /// Parses a packet and hands it to `send` with the number of its worker; Data perhaps several
@@ -169,6 +173,9 @@ impl Dispatcher {
     }
 
     fn home(&self, name: NameRef<'_>) -> usize {
+        if self.workers == 1 {
+            return 0;
+        }
         let depth = deciding_depth(name, self.components);
         self.worker_of(digest_name(&self.key, name.prefix(depth)).check)
     }

@@ -48,6 +48,8 @@ element! {
         n_out_tag_packets: Option<u64> = types::N_OUT_TAG_PACKETS,
         /// Locator-addressed packets sent.
         n_out_locator_packets: Option<u64> = types::N_OUT_LOCATOR_PACKETS,
+        /// Each worker. Absent in other forwarders.
+        workers: Vec<WorkerStatus> = types::WORKER_STATUS,
     }
 }
 
@@ -72,5 +74,33 @@ element! {
         n_hits: u64 = types::N_HITS,
         /// Interests that it did not.
         n_misses: u64 = types::N_MISSES,
+    }
+}
+
+element! {
+    /// One worker. Its rings are absent where it is on the packet thread.
+    WorkerStatus = types::WORKER_STATUS, {
+        /// PIT entries.
+        n_pit_entries: u64 = types::N_PIT_ENTRIES,
+        /// Packets in the content store.
+        n_cs_entries: u64 = types::N_CS_ENTRIES,
+        /// Interests received.
+        n_in_interests: u64 = types::N_IN_INTERESTS,
+        /// Data received.
+        n_in_data: u64 = types::N_IN_DATA,
+        /// Nacks received.
+        n_in_nacks: u64 = types::N_IN_NACKS,
+        /// Interests answered.
+        n_satisfied_interests: u64 = types::N_SATISFIED_INTERESTS,
+        /// Interests that expired.
+        n_unsatisfied_interests: u64 = types::N_UNSATISFIED_INTERESTS,
+        /// Packets that wait for it.
+        input_depth: Option<u64> = types::INPUT_DEPTH,
+        /// Packets that found no room on their way to it.
+        input_drops: Option<u64> = types::INPUT_DROPS,
+        /// Packets that wait on their way back.
+        output_depth: Option<u64> = types::OUTPUT_DEPTH,
+        /// Packets that found no room there.
+        output_drops: Option<u64> = types::OUTPUT_DROPS,
     }
 }

@@ -63,6 +63,11 @@ pub const N_IN_TAG_PACKETS: u64 = 226;
 pub const N_IN_LOCATOR_PACKETS: u64 = 228;
 pub const N_OUT_TAG_PACKETS: u64 = 230;
 pub const N_OUT_LOCATOR_PACKETS: u64 = 232;
+pub const WORKER_STATUS: u64 = 234;
+pub const INPUT_DEPTH: u64 = 236;
+pub const INPUT_DROPS: u64 = 238;
+pub const OUTPUT_DEPTH: u64 = 240;
+pub const OUTPUT_DROPS: u64 = 242;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

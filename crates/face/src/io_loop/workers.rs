@@ -1,0 +1,290 @@
+//! The packet thread's side of the workers: one on its own thread, or several on theirs.
+//!
+//! With workers of their own, the packet thread moves bytes, parses, and dispatches; a packet crosses
+//! two rings on its way. A full ring drops and counts, a further copy of Data from half of a ring on:
+//! the packet thread never waits. What a worker is told of faces and by management comes as jobs, in
+//! order with the packets in its ring.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use byname_forward::asleep::Asleep;
+use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::ring::{Consumer, Producer, ring};
+use byname_forward::worker::WorkerCounters;
+use byname_forward::{Outgoing, Received, Ticks, Worker};
+use crossbeam_channel::{Sender, unbounded};
+
+use super::worker_thread::{Bell, Ends, OutputDrops, WakeAtEnd, WorkerThread};
+use super::{Clock, pin};
+use crate::waker::LoopWaker;
+
+/// Packets taken from one worker in one round.
+const OUTPUT_BURST: usize = 256;
+/// Jobs that wait for a worker before ports are no longer asked for packets, and so for faces.
+const JOBS_MAX: usize = 4096;
+
+/// What is to be done on a worker's thread, between two bursts.
+pub(super) type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// The workers that a packet thread is started with.
+pub enum Workers {
+    /// One, on the packet thread itself.
+    Here(Box<Worker>),
+    /// Each on a thread of its own; they have joined the dispatcher.
+    Threads {
+        /// Finds the worker of a packet.
+        dispatcher: Box<Dispatcher>,
+        /// As many as it dispatches to.
+        workers: Vec<Worker>,
+        /// Packets that wait in each ring.
+        ring_packets: usize,
+        /// Whether to bind threads to processors, where there are enough of them.
+        pin: bool,
+    },
+}
+
+impl From<Worker> for Workers {
+    fn from(worker: Worker) -> Self {
+        Workers::Here(Box::new(worker))
+    }
+}
+
+/// How one worker does.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerStatus {
+    /// Its own counts.
+    pub counters: WorkerCounters,
+    /// Its rings; `None` where it has none, being on the packet thread.
+    pub rings: Option<RingStatus>,
+}
+
+/// The rings between the packet thread and one worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RingStatus {
+    /// Packets that wait for the worker.
+    pub input_depth: u64,
+    /// Packets that found no room on their way to it.
+    pub input_drops: u64,
+    /// Packets that wait for the packet thread.
+    pub output_depth: u64,
+    /// Packets that found no room on their way back.
+    pub output_drops: u64,
+}
+
+/// The workers of a packet thread that runs.
+pub(super) enum Pool {
+    Here(Box<Worker>),
+    Threads { dispatcher: Box<Dispatcher>, links: Vec<Link> },
+}
+
+/// What threads of workers are to know of the packet thread.
+pub(super) struct Surroundings {
+    pub clock: Clock,
+    /// How long to look for input before sleeping.
+    pub spin: Duration,
+    pub waker: LoopWaker,
+}
+
+/// The packet thread's ends of what joins it to a worker.
+pub(super) struct Link {
+    input: Producer<Parcel>,
+    output: Consumer<Outgoing>,
+    /// Each with the count of packets that come before it.
+    jobs: Sender<(u64, Job)>,
+    /// Goes after `jobs`: the thread is to see that there are no more.
+    bell: Bell,
+    input_drops: u64,
+    output_drops: Arc<OutputDrops>,
+    thread: JoinHandle<()>,
+}
+
+impl Link {
+    /// Starts a worker's thread.
+    fn start(
+        (number, worker): (usize, Worker),
+        processor: Option<usize>,
+        ring_packets: usize,
+        surroundings: &Surroundings,
+    ) -> std::io::Result<Link> {
+        let (input, parcels) = ring(ring_packets);
+        let (outgoing, output) = ring(ring_packets);
+        let (jobs, receiver) = unbounded();
+        let output_drops = Arc::<OutputDrops>::default();
+        let asleep = Arc::<Asleep>::default();
+        let ends = Ends {
+            input: parcels,
+            output: outgoing,
+            jobs: receiver,
+            asleep: Arc::clone(&asleep),
+            io_waker: surroundings.waker.clone(),
+            output_drops: Arc::clone(&output_drops),
+        };
+        let at_end = WakeAtEnd(surroundings.waker.clone());
+        let worker = WorkerThread::new(worker, ends, surroundings.clock, surroundings.spin);
+        let thread = std::thread::Builder::new().name(format!("byname-worker{number}")).spawn(move || {
+            let _wake = at_end;
+            pin::to(processor);
+            worker.run();
+        })?;
+        let bell = Bell::new(asleep, thread.thread().clone());
+        Ok(Link { input, output, jobs, bell, input_drops: 0, output_drops, thread })
+    }
+
+    fn push(&mut self, parcel: Parcel) {
+        let has_room = !parcel.is_further_copy() || !self.input.is_half_full();
+        if !has_room || self.input.push(parcel).is_err() {
+            self.input_drops += 1;
+        }
+    }
+
+    fn send(&mut self, job: Job) {
+        self.input.publish();
+        // The thread is gone only when the forwarder fails, which ends the loop.
+        let _ = self.jobs.send((self.input.pushed(), job));
+        self.bell.ring();
+    }
+
+    fn rings(&mut self) -> RingStatus {
+        RingStatus {
+            input_depth: self.input.depth() as u64,
+            input_drops: self.input_drops,
+            output_depth: self.output.available() as u64,
+            output_drops: self.output_drops.0.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Pool {
+    /// Starts what has threads of its own; with the processor that is left for the packet thread.
+    pub fn start(workers: Workers, surroundings: &Surroundings) -> std::io::Result<(Pool, Option<usize>)> {
+        match workers {
+            Workers::Here(worker) => Ok((Pool::Here(worker), None)),
+            Workers::Threads { dispatcher, workers, ring_packets, pin } => {
+                assert_eq!(dispatcher.workers(), workers.len());
+                let processors = if pin { pin::processors(workers.len() + 1) } else { Vec::new() };
+                let start = |(number, worker): (usize, Worker)| {
+                    let processor = processors.get(number + 1).copied();
+                    Link::start((number, worker), processor, ring_packets, surroundings)
+                };
+                let links = workers.into_iter().enumerate().map(start).collect::<std::io::Result<_>>()?;
+                Ok((Pool::Threads { dispatcher, links }, processors.first().copied()))
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Pool::Here(_) => 1,
+            Pool::Threads { links, .. } => links.len(),
+        }
+    }
+
+    /// Hands over what was received, and appends to `outgoing` what is to be sent; whether there was
+    /// anything to do.
+    pub fn poll(&mut self, now: Ticks, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) -> bool {
+        match self {
+            Pool::Here(worker) => {
+                let due = worker.next_deadline().is_some_and(|at| at <= now);
+                let busy = due || !received.is_empty();
+                if busy {
+                    worker.poll(now, received, outgoing);
+                }
+                busy
+            }
+            Pool::Threads { dispatcher, links } => {
+                for received in received.drain(..) {
+                    dispatcher.dispatch(received, |worker, parcel| links[worker].push(parcel));
+                }
+                let mut busy = false;
+                for link in links {
+                    if link.input.publish() {
+                        link.bell.ring();
+                        busy = true;
+                    }
+                    busy |= link.output.pop_into(outgoing, OUTPUT_BURST) > 0;
+                }
+                busy
+            }
+        }
+    }
+
+    /// Whether workers have something to send.
+    pub fn has_output(&mut self) -> bool {
+        match self {
+            Pool::Here(_) => false,
+            Pool::Threads { links, .. } => links.iter_mut().any(|link| link.output.available() > 0),
+        }
+    }
+
+    /// When [`Pool::poll`] has timer work to do.
+    pub fn next_deadline(&self) -> Option<Ticks> {
+        match self {
+            Pool::Here(worker) => worker.next_deadline(),
+            Pool::Threads { .. } => None,
+        }
+    }
+
+    /// Has a job done by each of these workers, after the packets that it was given so far.
+    pub fn each(&mut self, whom: Range<usize>, mut job: impl FnMut(usize) -> Job) {
+        match self {
+            Pool::Here(worker) => whom.take(1).for_each(|number| job(number)(worker)),
+            Pool::Threads { links, .. } => whom.for_each(|number| links[number].send(job(number))),
+        }
+    }
+
+    /// Whether a worker has so many jobs to do that it should be given no more.
+    pub fn is_behind(&self) -> bool {
+        match self {
+            Pool::Here(_) => false,
+            Pool::Threads { links, .. } => links.iter().any(|link| link.jobs.len() > JOBS_MAX),
+        }
+    }
+
+    /// Whether a worker's thread has failed.
+    pub fn has_failed(&self) -> bool {
+        match self {
+            Pool::Here(_) => false,
+            Pool::Threads { links, .. } => links.iter().any(|link| link.input.is_abandoned()),
+        }
+    }
+
+    /// State of the rings of each worker.
+    pub fn rings(&mut self) -> Vec<Option<RingStatus>> {
+        match self {
+            Pool::Here(_) => vec![None],
+            Pool::Threads { links, .. } => links.iter_mut().map(|link| Some(link.rings())).collect(),
+        }
+    }
+
+    /// What was dropped outside of workers, by reason.
+    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Pool::Here(_) => Vec::new(),
+            Pool::Threads { dispatcher, links } => {
+                let mut drops = dispatcher.drops().all();
+                drops.push(("input-ring-full", links.iter().map(|link| link.input_drops).sum()));
+                let output_drops = links.iter().map(|link| link.output_drops.0.load(Ordering::Relaxed)).sum();
+                drops.push(("output-ring-full", output_drops));
+                drops
+            }
+        }
+    }
+
+    /// Lets the workers finish what they have, and ends their threads; what they still send is
+    /// appended to `outgoing`.
+    pub fn end(&mut self, outgoing: &mut Vec<Outgoing>) {
+        let Pool::Threads { links, .. } = self else { return };
+        for Link { input, jobs, bell, thread, mut output, .. } in links.drain(..) {
+            drop((input, jobs, bell));
+            if thread.join().is_err() {
+                tracing::error!("a worker thread has panicked");
+            }
+            output.pop_into(outgoing, usize::MAX);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Workers on threads of their own: what only several can get wrong.
+
+mod common;
+
+use std::collections::HashSet;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use byname_face::IoConfig;
+use byname_forward::face_table::FaceCounters;
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Component, Data, Interest, LpPacket, PitToken};
+use common::*;
+
+fn router(workers: usize, ring_packets: usize) -> Router {
+    Router::of(workers, ring_packets, IoConfig::default(), Vec::new(), |_| {})
+}
+
+/// Answers Interests until one asks for `/stop`, those with CanBePrefix one component below; echoes
+/// tokens if it is so told. Returns how many had one.
+fn answer_all(socket: &UdpSocket, echo: bool) -> usize {
+    let (mut buffer, mut with_token) = ([0; 9000], 0);
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer).expect("an Interest in time");
+        let frame = LpPacket::decode(&buffer[..len]).expect("a link packet");
+        let interest = Interest::decode(frame.fragment.expect("no fragments are so short")).expect("an Interest");
+        if interest.name.component(-1).is_some_and(|c| c.value == b"stop") {
+            return with_token;
+        }
+        with_token += usize::from(!frame.pit_token.is_empty());
+        let name = interest.name.to_name();
+        let name = if interest.can_be_prefix { name.join(Component::generic(b"below")) } else { name };
+        let data = DataBuilder::new(name).content(vec![7; 100]).encode();
+        let mut answer = Vec::new();
+        let pit_token = if echo { frame.pit_token } else { PitToken::NONE };
+        LpPacket { pit_token, fragment: Some(&data), ..LpPacket::default() }.encode(&mut answer);
+        socket.send_to(&answer, from).expect("sent");
+    }
+}
+
+#[test]
+fn consumers_at_once_lose_nothing_and_all_is_counted_once() {
+    const CONSUMERS: u32 = 3;
+    const WINDOWS: u32 = 60;
+    const WINDOW: u32 = 24;
+    for echo in [false, true] {
+        let mut router = router(3, 1024);
+        let producer = socket();
+        let to_producer = router.face(producer.local_addr().unwrap()).id;
+        router.route("/a", to_producer);
+        let producing = std::thread::spawn(move || answer_all(&producer, echo));
+        let udp = router.udp;
+        let consume = |consumer: u32| {
+            let (socket, mut buffer, mut answered) = (socket(), [0; 9000], HashSet::new());
+            for window in 0..WINDOWS {
+                for n in 0..WINDOW {
+                    let uri = format!("/a/{consumer}/{window}/{n}");
+                    let interest = InterestBuilder::new(name(&uri), window * WINDOW + n + 1);
+                    socket.send_to(&interest.can_be_prefix(n % 3 == 0).lifetime_ms(4000).encode(), udp).unwrap();
+                }
+                for _ in 0..WINDOW {
+                    let len = socket.recv(&mut buffer).expect("every Interest is answered");
+                    let data = Data::decode(&buffer[..len]).expect("Data without a link header");
+                    assert!(answered.insert(data.name.to_name()), "{} came twice", data.name);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..CONSUMERS).for_each(|consumer| drop(scope.spawn(move || consume(consumer)))));
+        let exchanges = u64::from(CONSUMERS * WINDOWS * WINDOW);
+        let counters = router.running.handle.counters();
+        let once = FaceCounters {
+            in_interests: exchanges,
+            out_interests: exchanges,
+            in_data: exchanges,
+            out_data: exchanges,
+            ..FaceCounters::default()
+        };
+        assert_eq!((counters.satisfied_interests, counters.faces), (exchanges, once));
+        assert_eq!(counters.drops.iter().filter(|(_, count)| *count > 0).count(), 0, "{:?}", counters.drops);
+        let workers = router.running.handle.workers();
+        assert_eq!(workers.len(), 3);
+        for worker in &workers {
+            let share = worker.counters.faces.in_interests as f64 / exchanges as f64;
+            assert!((0.2..0.5).contains(&share), "{share}");
+        }
+        socket().send_to(&interest("/a/stop", 1), udp).unwrap();
+        assert_eq!(producing.join().unwrap() as u64, exchanges, "every Interest had a token");
+        router.stop();
+    }
+}
+
+#[test]
+fn the_content_stores_are_one_to_management() {
+    let mut router = router(3, 1024);
+    let (consumer, producer) = (socket(), socket());
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    let producing = std::thread::spawn(move || produce(&producer, 10));
+    let mut buffer = [0; 9000];
+    for n in 0..60 {
+        consumer.send_to(&interest(&format!("/a/{}/{n}", n % 2), n + 1), router.udp).unwrap();
+        consumer.recv(&mut buffer).unwrap();
+    }
+    let handle = &router.running.handle;
+    assert_eq!(handle.cs_info().packets, 60);
+    assert_eq!(handle.cs_erase(name("/a/0"), 10), (10, true));
+    assert_eq!(handle.cs_erase(name("/a/0"), 100), (20, false));
+    assert_eq!(handle.cs_erase(name("/b"), 100), (0, false));
+    let info = handle.cs_config(Some(10), Some(false), None);
+    assert_eq!((info.packets_max, info.admit, info.serve), (10, false, true));
+    assert!(info.packets <= 10);
+    assert_eq!(handle.cs_config(Some(2), None, None).packets_max, 2);
+    assert!(!handle.set_endpoint(byname_forward::FaceId(999)));
+    assert!(handle.set_endpoint(to_producer));
+    consumer.send_to(&interest("/a/stop", 1), router.udp).unwrap();
+    producing.join().unwrap();
+    router.stop();
+}
+
+#[test]
+fn a_full_ring_drops_counts_and_goes_on() {
+    let mut router = router(2, 1);
+    let (consumer, producer) = (socket(), socket());
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    let mut nonce = 0;
+    for _ in 0..1000 {
+        for _ in 0..100 {
+            nonce += 1;
+            consumer.send_to(&interest(&format!("/nowhere/{nonce}"), nonce), router.udp).unwrap();
+        }
+        let dropped = router.running.handle.counters().drops;
+        if dropped.iter().any(|(reason, count)| *reason == "input-ring-full" && *count > 0) {
+            break;
+        }
+    }
+    let rings: Vec<_> = router.running.handle.workers().into_iter().filter_map(|worker| worker.rings).collect();
+    assert!(rings.iter().any(|ring| ring.input_drops > 0), "{rings:?}");
+    let calm = socket();
+    calm.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let producing = std::thread::spawn(move || produce(&producer, 10));
+    let mut buffer = [0; 9000];
+    let answered = (0..100).any(|n| {
+        calm.send_to(&interest("/a/b", 5000 + n), router.udp).unwrap();
+        calm.recv(&mut buffer).is_ok()
+    });
+    assert!(answered);
+    for n in 0..20 {
+        calm.send_to(&interest("/a/stop", 9000 + n), router.udp).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        if producing.is_finished() {
+            break;
+        }
+    }
+    producing.join().unwrap();
+    router.stop();
+}

@@ -4,6 +4,7 @@
 //! `./test.sh models` runs them.
 #![cfg(loom)]
 
+use byname_lookup::prefix::HashRoom;
 use byname_lookup::prefix::compact::{Compact, Options};
 use byname_lookup::{Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
@@ -30,9 +31,26 @@ fn longest(fib: &dyn PrefixFib, asked: &Name) -> Option<u32> {
     out[0].map(|found| found.entry.0)
 }
 
+/// As [`longest`], the name hashed no further than the search goes.
+fn longest_of_name(fib: &dyn PrefixFib, asked: &Name) -> Option<u32> {
+    let mut out = [None];
+    fib.longest_match_names(&KEY, &[asked.as_ref()], &mut HashRoom::default(), &mut out);
+    out[0].map(|found| found.entry.0)
+}
+
 /// One lookup of `asked` while `changes` are applied one by one to a table that holds `before`: the
 /// answer is among `right`.
 fn model(
+    before: &'static [(&str, u32)],
+    changes: fn() -> Vec<Change<Name>>,
+    asked: &'static str,
+    right: &'static [Option<u32>],
+) {
+    model_of(longest, before, changes, asked, right);
+}
+
+fn model_of(
+    look_up: fn(&dyn PrefixFib, &Name) -> Option<u32>,
     before: &'static [(&str, u32)],
     changes: fn() -> Vec<Change<Name>>,
     asked: &'static str,
@@ -45,7 +63,7 @@ fn model(
         let fib = control.query();
         let asked = name(asked);
         let looking = loom::thread::spawn(move || {
-            let found = longest(&*fib, &asked);
+            let found = look_up(&*fib, &asked);
             assert!(right.contains(&found), "{found:?} was never the answer");
         });
         for change in changes() {
@@ -103,4 +121,19 @@ fn a_route_that_moves_up_or_down_is_never_missed() {
 fn a_rule_that_comes_after_a_deeper_one_does_not_hide_it() {
     model(&[("/", 1)], || vec![set("/a/b", 2), set("/a", 3)], "/a/b", &[Some(1), Some(2)]);
     model(&[], || vec![set("/a", 2), set("/", 1)], "/a", &[None, Some(2)]);
+}
+
+#[test]
+fn a_name_is_hashed_in_two_steps_and_found() {
+    let before = &[("/a/b/c/d/e", 1)];
+    let branch = || vec![set("/a/b/c/d/f", 2)];
+    model_of(longest_of_name, before, branch, "/a/b/c/d/e", &[Some(1)]);
+    model_of(longest_of_name, before, branch, "/a/b/c/d/f/g", &[None, Some(2)]);
+}
+
+#[test]
+fn a_rule_deeper_than_all_is_seen_before_what_comes_after_it() {
+    let before = &[("/a/b/c/d/e", 1)];
+    let changes = || vec![set("/a/b/c/x/e/f/g/h/i", 2), set("/a", 3)];
+    model_of(longest_of_name, before, changes, "/a/b/c/x/e/f/g/h/i", &[None, Some(2)]);
 }

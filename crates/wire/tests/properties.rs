@@ -226,6 +226,8 @@ proptest! {
         names in vec(name(), 0..70),
         function in 0..3usize,
         depth_max in 0..20usize,
+        deeper in 0..20usize,
+        go_on in vec(any::<bool>(), 70),
     ) {
         use byname_wire::HashFunction::{Aes, SipHash13, SipHash24};
         let key = NameHashKey::with_function([SipHash13, SipHash24, Aes][function], [1, 2]);
@@ -235,11 +237,19 @@ proptest! {
         let mut portable = PrefixHashes::default();
         let mut cut = vec![PrefixHashes::default(); names.len()];
         PrefixHashes::fill_burst_to(depth_max, &key, &refs, &mut cut);
-        for ((name, burst), cut) in refs.iter().zip(&burst).zip(&cut) {
+        let mut further = cut.clone();
+        let which = (0..names.len()).filter(|i| go_on[*i]);
+        PrefixHashes::go_on_burst_to(deeper, &key, &refs, &mut further, which);
+        for (i, ((name, burst), cut)) in refs.iter().zip(&burst).zip(&cut).enumerate() {
             portable.fill_portable(&key, *name);
+            let further = NameView::from_filled(*name, &further[i]);
+            let depth = if go_on[i] { depth_max.max(deeper) } else { depth_max };
+            prop_assert_eq!(further.name(), name.prefix(name.len().min(depth)));
             let cut = NameView::from_filled(*name, cut);
             prop_assert_eq!(cut.name(), name.prefix(name.len().min(depth_max)));
-            prop_assert_eq!(cut.digest(cut.len()), digest_name(&key, cut.name()));
+            for depth in 0..=further.len() {
+                prop_assert_eq!(further.digest(depth), digest_name(&key, further.prefix(depth)));
+            }
             let (burst, portable) = (NameView::from_filled(*name, burst), NameView::from_filled(*name, &portable));
             prop_assert_eq!(burst.len(), name.len());
             for depth in 0..=name.len() {

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use byname_lookup::prefix::BURST_MAX;
+use byname_lookup::prefix::{BURST_MAX, HashRoom};
 use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
@@ -19,6 +19,7 @@ pub struct Reader<'a> {
     key: &'a NameHashKey,
     burst: usize,
     at: usize,
+    room: HashRoom,
     hashes: Vec<PrefixHashes>,
     out: [Option<PrefixMatch>; BURST_MAX],
 }
@@ -26,16 +27,22 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Begins at name `start`.
     pub fn new(names: &'a NameSet, key: &'a NameHashKey, burst: usize, start: usize) -> Self {
-        Reader { names, key, burst, at: start, hashes: vec![PrefixHashes::default(); burst], out: [None; BURST_MAX] }
+        Reader {
+            names,
+            key,
+            burst,
+            at: start,
+            room: HashRoom::default(),
+            hashes: vec![PrefixHashes::default(); burst],
+            out: [None; BURST_MAX],
+        }
     }
 
     /// Looks up a burst. Returns which names it was; [`Reader::answers`] are theirs.
     #[inline]
     pub fn look_up(&mut self, fib: &dyn PrefixFib) -> Range<usize> {
-        let (range, names) = self.hash_next(fib.depth_max());
-        let hashed = names.iter().zip(&self.hashes);
-        let views: SmallVec<[_; BURST_MAX]> = hashed.map(|(name, h)| NameView::from_filled(*name, h)).collect();
-        fib.longest_match_burst(&views, &mut self.out[..range.len()]);
+        let (range, names) = self.next();
+        fib.longest_match_names(self.key, &names, &mut self.room, &mut self.out[..names.len()]);
         range
     }
 
@@ -63,6 +70,14 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn hash_next(&mut self, depth_max: usize) -> (Range<usize>, Names<'a>) {
+        let (range, names) = self.next();
+        PrefixHashes::fill_burst_to(depth_max, self.key, &names, &mut self.hashes[..names.len()]);
+        (range, names)
+    }
+
+    /// Parses a burst.
+    #[inline]
+    fn next(&mut self) -> (Range<usize>, Names<'a>) {
         if self.at >= self.names.len() {
             self.at = 0;
         }
@@ -70,8 +85,7 @@ impl<'a> Reader<'a> {
         self.at = range.end;
         self.names.prefetch(range.end..(range.end + self.burst).min(self.names.len()));
         let parsed = range.clone().map(|i| self.names.parse(i).expect("generated names are well-formed"));
-        let names: Names<'a> = parsed.collect();
-        PrefixHashes::fill_burst_to(depth_max, self.key, &names, &mut self.hashes[..names.len()]);
+        let names = parsed.collect();
         (range, names)
     }
 }

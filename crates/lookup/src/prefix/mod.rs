@@ -11,7 +11,8 @@ mod rule_table;
 mod rule_writer;
 pub mod two_stage;
 
-use byname_wire::NameView;
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
+use smallvec::SmallVec;
 
 use crate::entry::EntryId;
 
@@ -28,6 +29,26 @@ pub struct PrefixMatch {
     pub entry: EntryId,
     /// Components of the rule's name.
     pub depth: usize,
+}
+
+/// Room for the hashes of a burst of names, and what an engine has seen of a reader's names: one for
+/// each reader.
+#[derive(Default)]
+pub struct HashRoom {
+    hashes: Vec<PrefixHashes>,
+    /// Enough names of the last burst had a rule below the first probe.
+    deep: bool,
+}
+
+impl HashRoom {
+    /// Room for the hashes of so many names.
+    fn hashes(&mut self, names: usize) -> &mut [PrefixHashes] {
+        assert!(names <= BURST_MAX, "a burst has at most {BURST_MAX} names");
+        if self.hashes.is_empty() {
+            self.hashes = vec![PrefixHashes::default(); BURST_MAX];
+        }
+        &mut self.hashes[..names]
+    }
 }
 
 /// The query half of a prefix engine.
@@ -47,6 +68,23 @@ pub trait PrefixFib: Send + Sync {
             *found = self.longest_match(name);
         }
     }
+    /// Hashes names under `key`, that of the rules, and finds the deepest rule of each: for those who
+    /// have no other use for the hashes. An engine may leave out prefixes that its search does not
+    /// come to.
+    ///
+    /// # Panics
+    /// If the lengths differ, or there are more than [`BURST_MAX`].
+    fn longest_match_names(
+        &self,
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        room: &mut HashRoom,
+        out: &mut [Option<PrefixMatch>],
+    ) {
+        let hashes = room.hashes(names.len());
+        PrefixHashes::fill_burst_to(self.depth_max(), key, names, hashes);
+        self.longest_match_burst(&views(names, hashes), out);
+    }
     /// No rule is deeper: a view of a name's first so many components finds all that the name does,
     /// and longer prefixes need no hash ([`PrefixHashes::fill_burst_to`]).
     ///
@@ -60,4 +98,9 @@ pub trait PrefixFib: Send + Sync {
     }
     /// Resident memory, in bytes.
     fn memory_bytes(&self) -> usize;
+}
+
+/// Names of a burst with what was hashed of them.
+fn views<'a>(names: &[NameRef<'a>], hashes: &'a [PrefixHashes]) -> SmallVec<[NameView<'a>; BURST_MAX]> {
+    names.iter().zip(hashes).map(|(name, hashes)| NameView::from_filled(*name, hashes)).collect()
 }

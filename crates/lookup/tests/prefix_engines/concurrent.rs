@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use byname_lookup::oracle::Oracle;
+use byname_lookup::prefix::HashRoom;
 use byname_lookup::{Change, Control, EntryId, PrefixFib, PrefixMatch, Update};
 use byname_wire::Name;
 use byname_wire::name::COMPONENTS_MAX;
 
-use crate::engines::{ALL, Burst, Engine, Kind, longest};
+use crate::engines::{ALL, Burst, Engine, Kind, longest, longest_of_names};
 use crate::names::name;
 use crate::property::operations;
 use crate::suite::Random;
@@ -195,7 +196,10 @@ impl Stage {
                 self.reader_generation.store(generation, Ordering::SeqCst);
             }
             let first = self.finished.load(Ordering::SeqCst);
-            let answers = burst.longest(&*fib);
+            let answers = match round % 2 {
+                0 => burst.longest(&*fib),
+                _ => longest_of_names(&*fib, &script.watched, &mut HashRoom::default()),
+            };
             let of_burst = self.check(kind, script, &answers, 0, first);
             let at = round % script.watched.len();
             let first = self.finished.load(Ordering::SeqCst);

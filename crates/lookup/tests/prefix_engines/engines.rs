@@ -8,7 +8,7 @@ use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::longest_first::{self, Prefetch};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
-use byname_lookup::prefix::{LongestFirst, TwoStage};
+use byname_lookup::prefix::{HashRoom, LongestFirst, TwoStage};
 use byname_lookup::{BuildError, Change, Control, PrefixFib, PrefixMatch, Update};
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
@@ -267,6 +267,14 @@ pub fn longest(fib: &dyn PrefixFib, name: &Name) -> Option<PrefixMatch> {
 pub fn lines_read(fib: &dyn PrefixFib, name: &Name) -> Option<usize> {
     let mut prefixes = PrefixHashes::default();
     fib.lines_read(&NameView::new(&KEY, name.as_ref(), &mut prefixes))
+}
+
+/// The same of a burst of names that the engine hashes itself.
+pub fn longest_of_names(fib: &dyn PrefixFib, names: &[Name], room: &mut HashRoom) -> Vec<Option<PrefixMatch>> {
+    let mut out = vec![None; names.len()];
+    let names: Vec<_> = names.iter().map(Name::as_ref).collect();
+    fib.longest_match_names(&KEY, &names, room, &mut out);
+    out
 }
 
 /// Hashed names, to be looked up in bursts again and again.

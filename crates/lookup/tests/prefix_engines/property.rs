@@ -6,12 +6,12 @@
 use std::fmt;
 
 use byname_lookup::oracle::Oracle;
-use byname_lookup::prefix::BURST_MAX;
+use byname_lookup::prefix::{BURST_MAX, HashRoom};
 use byname_lookup::{BuildError, Change, Control, EntryId};
 use byname_wire::Name;
 use byname_wire::name::COMPONENTS_MAX;
 
-use crate::engines::{ALL, Burst, Kind, Subject, lines_read, longest};
+use crate::engines::{ALL, Burst, Kind, Subject, lines_read, longest, longest_of_names};
 use crate::names::{FAMILIES, Family};
 use crate::suite::{self, Random, fewer};
 
@@ -136,13 +136,15 @@ struct Check<'a> {
     kind: &'a Kind,
     subject: Subject,
     oracle: Oracle,
+    room: HashRoom,
     operations: u64,
 }
 
 impl<'a> Check<'a> {
     /// Runs the steps on an empty table. Returns the operations whose outcome was checked.
     fn run(kind: &'a Kind, steps: &[Step]) -> Result<u64, String> {
-        let mut check = Check { kind, subject: Subject::new(kind), oracle: Oracle::new(), operations: 0 };
+        let (subject, oracle) = (Subject::new(kind), Oracle::new());
+        let mut check = Check { kind, subject, oracle, room: HashRoom::default(), operations: 0 };
         for step in steps {
             match step {
                 Step::Change(changes) => check.change(changes)?,
@@ -191,9 +193,15 @@ impl<'a> Check<'a> {
     /// Looks the names up in one burst, and the first one by itself.
     fn look(&mut self, names: &[Name]) -> Result<(), String> {
         let fib = &*self.subject.fib;
-        // Every other time without the hashes that the table has no use for.
-        let burst = if self.operations.is_multiple_of(2) { Burst::new(names) } else { Burst::cut(names, fib) };
-        let (burst, mut right) = (burst.longest(fib), Vec::new());
+        let burst = match self.operations % 3 {
+            0 => Burst::new(names).longest(fib),
+            // Without the hashes that the table has no use for.
+            1 => Burst::cut(names, fib).longest(fib),
+            // The engine remembers what it met, and begins anew now and then.
+            _ if self.operations.is_multiple_of(5) => longest_of_names(fib, names, &mut HashRoom::default()),
+            _ => longest_of_names(fib, names, &mut self.room),
+        };
+        let mut right = Vec::new();
         for (name, found) in names.iter().zip(burst) {
             right.push(longest(&self.oracle, name));
             if found != right[right.len() - 1] {

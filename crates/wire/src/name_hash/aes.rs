@@ -53,6 +53,8 @@ pub(super) struct AesHash {
     /// By round, then position.
     position: [[u128; POSITIONS]; 4],
     finish: Keys4,
+    /// The digest of `/`.
+    root: Digest,
     fold: [u128; 11],
     /// As `finish`, for names that are opaque octets.
     finish_octets: Keys4,
@@ -68,27 +70,41 @@ impl AesHash {
         };
         let position = std::array::from_fn(|_| std::array::from_fn(|_| next()));
         let (finish, fold) = (std::array::from_fn(|_| next()), std::array::from_fn(|_| next()));
-        AesHash { position, finish, fold, finish_octets: std::array::from_fn(|_| next()) }
+        let root = digest_of(four_rounds(0, &finish));
+        AesHash { position, finish, root, fold, finish_octets: std::array::from_fn(|_| next()) }
     }
 
     pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
         if !processor::aes_fill_burst(self, depth_max, names, out) {
             for (name, out) in names.iter().zip(out) {
-                self.fill_to(depth_max, *name, out);
+                out.begin(self.root, [0; 4]);
+                self.go_on(depth_max, *name, out);
             }
+        }
+    }
+
+    pub(super) fn go_on_burst(
+        &self,
+        depth_max: usize,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+        mut which: impl Iterator<Item = usize>,
+    ) {
+        if !processor::aes_go_on_burst(self, depth_max, names, out, &mut which) {
+            which.for_each(|i| self.go_on(depth_max, names[i], &mut out[i]));
         }
     }
 
     /// In plain arithmetic.
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
-        self.fill_to(COMPONENTS_MAX, name, out);
+        out.begin(self.root, [0; 4]);
+        self.go_on(COMPONENTS_MAX, name, out);
     }
 
-    fn fill_to(&self, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
+    fn go_on(&self, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
-        let (mut sum, mut blocks) = (0, 0);
-        let (mut len, mut at) = (0, 0);
-        out.digest[0] = digest_of(four_rounds(sum, &self.finish));
+        let Behind { mut sum, mut blocks } = Behind::of(out);
+        let (mut len, mut at) = (out.len, out.octets());
         while at < value.len() && len < depth_max {
             let end = name::component_at(value, at).2;
             for octets in value[at..end].chunks(16) {
@@ -106,6 +122,27 @@ impl AesHash {
             out.digest[len] = digest_of(four_rounds(sum, &self.finish));
         }
         out.len = len;
+        Behind { sum, blocks }.put_into(out);
+    }
+}
+
+/// What components that were hashed leave behind.
+struct Behind {
+    sum: u128,
+    /// Blocks in the sum since its keys were used anew.
+    blocks: usize,
+}
+
+impl Behind {
+    #[inline]
+    fn of(hashes: &PrefixHashes) -> Self {
+        let [low, high, blocks, _] = hashes.state;
+        Behind { sum: u128::from(high) << 64 | u128::from(low), blocks: blocks as usize }
+    }
+
+    #[inline]
+    fn put_into(self, hashes: &mut PrefixHashes) {
+        hashes.state = [self.sum as u64, (self.sum >> 64) as u64, self.blocks as u64, 0];
     }
 }
 

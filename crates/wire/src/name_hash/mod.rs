@@ -72,11 +72,18 @@ pub struct PrefixHashes {
     /// `end[d]`: octets of the first `d` components. `end[0] == 0`.
     end: [u16; COMPONENTS_MAX + 1],
     len: usize,
+    /// How far the function has come, in its own terms, where the name goes on.
+    state: [u64; 4],
 }
 
 impl Default for PrefixHashes {
     fn default() -> Self {
-        PrefixHashes { digest: [Digest::default(); COMPONENTS_MAX + 1], end: [0; COMPONENTS_MAX + 1], len: 0 }
+        PrefixHashes {
+            digest: [Digest::default(); COMPONENTS_MAX + 1],
+            end: [0; COMPONENTS_MAX + 1],
+            len: 0,
+            state: [0; 4],
+        }
     }
 }
 
@@ -123,6 +130,45 @@ impl PrefixHashes {
             Keyed::Aes(function) => function.fill_burst(depth_max, names, out),
         }
     }
+
+    /// Goes on up to `depth_max` components where [`PrefixHashes::fill_burst_to`] stopped at fewer,
+    /// with those names that `which` tells, by their places.
+    ///
+    /// # Panics
+    /// If the lengths differ, there is no such place, or a name is shorter than what was hashed of it.
+    pub fn go_on_burst_to(
+        depth_max: usize,
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+        which: impl Iterator<Item = usize>,
+    ) {
+        assert_eq!(names.len(), out.len());
+        check_lengths(names);
+        match &key.0 {
+            Keyed::SipHash13(function) => function.go_on_burst(depth_max, names, out, which),
+            Keyed::SipHash24(function) => function.go_on_burst(depth_max, names, out, which),
+            Keyed::Aes(function) => function.go_on_burst(depth_max, names, out, which),
+        }
+    }
+
+    /// Components that were hashed.
+    pub fn depth(&self) -> usize {
+        self.len
+    }
+
+    /// Nothing but the root is hashed.
+    fn begin(&mut self, root: Digest, state: [u64; 4]) {
+        self.digest[0] = root;
+        self.len = 0;
+        self.state = state;
+    }
+
+    /// Octets of what was hashed.
+    #[inline]
+    fn octets(&self) -> usize {
+        self.end[self.len].into()
+    }
 }
 
 fn check_lengths(names: &[NameRef<'_>]) {
@@ -168,8 +214,7 @@ impl<'a> NameView<'a> {
     /// If `prefixes` were filled from a longer name.
     #[inline]
     pub fn from_filled(name: NameRef<'a>, prefixes: &'a PrefixHashes) -> Self {
-        let octets = usize::from(prefixes.end[prefixes.len]);
-        NameView { name: NameRef::from_checked(&name.value()[..octets]), prefixes }
+        NameView { name: NameRef::from_checked(&name.value()[..prefixes.octets()]), prefixes }
     }
     /// The name.
     pub fn name(&self) -> NameRef<'a> {

@@ -57,6 +57,30 @@ pub(super) fn aes_fill_burst(
     false
 }
 
+/// As [`AesHash::go_on_burst`], by AES instructions; false if there are none.
+pub(super) fn aes_go_on_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+    which: &mut impl Iterator<Item = usize>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if has_vaes() {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::vaes::go_on_burst(function, depth_max, names, out, which) };
+        return true;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { super::aes::x86::go_on_burst(function, depth_max, names, out, which) };
+        return true;
+    }
+    let _ = (function, depth_max, names, out, which);
+    false
+}
+
 /// As [`AesHash::digest_octets_burst`], by AES instructions; false if there are none.
 #[inline]
 pub(super) fn aes_octets_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &'a [u8], out: &mut [Digest]) -> bool {
@@ -202,9 +226,9 @@ mod tests {
     use super::*;
     use crate::name::COMPONENTS_MAX;
     use crate::name_hash::siphash::LANES;
-    use crate::name_hash::{HashFunction, Keyed, NameHashKey, tests};
+    use crate::name_hash::{HashFunction, Keyed, NameHashKey, aes, tests};
 
-    /// What [`aes_fill_burst`] falls back to where there is no VAES.
+    /// What [`aes_go_on_burst`] falls back to where there is no VAES; at once and in two steps.
     #[test]
     fn aes_instructions_alone_give_the_same_digests() {
         if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")) {
@@ -218,11 +242,15 @@ mod tests {
             let name = name.as_ref().prefix(depth);
             let (mut plain, mut fast) = (PrefixHashes::default(), [PrefixHashes::default()]);
             plain.fill_portable(&key, name);
-            // SAFETY: the processor was asked above.
-            unsafe { crate::name_hash::aes::x86::fill_burst(function, COMPONENTS_MAX, &[name], &mut fast) };
-            assert_eq!(fast[0].len, plain.len);
-            assert_eq!(fast[0].digest[..=depth], plain.digest[..=depth]);
-            assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);
+            for stop in 0..=depth {
+                // SAFETY: the processor was asked above.
+                unsafe { aes::x86::fill_burst(function, stop, &[name], &mut fast) };
+                // SAFETY: as before.
+                unsafe { aes::x86::go_on_burst(function, COMPONENTS_MAX, &[name], &mut fast, &mut (0..1)) };
+                assert_eq!(fast[0].len, plain.len);
+                assert_eq!(fast[0].digest[..=depth], plain.digest[..=depth]);
+                assert_eq!(fast[0].end[..=depth], plain.end[..=depth]);
+            }
         }
     }
 

@@ -34,13 +34,23 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
 
     pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
         let root = self.digest(&[]);
+        out.iter_mut().for_each(|out| out.begin(root, self.start.v));
+        self.go_on_burst(depth_max, names, out, 0..names.len());
+    }
+
+    pub(super) fn go_on_burst(
+        &self,
+        depth_max: usize,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+        which: impl Iterator<Item = usize>,
+    ) {
         let mut waiting = Waiting::default();
-        for (i, name) in names.iter().enumerate() {
+        for i in which {
             processor::prefetch_later(names, i);
-            let value = name.value();
-            let mut words = Words::new(self, value);
-            let (mut len, mut at) = (0, 0);
-            out[i].digest[0] = root;
+            let value = names[i].value();
+            let (mut len, mut at) = (out[i].len, out[i].octets());
+            let mut words = Words::<C>::behind(State { v: out[i].state }, value, at);
             while at < value.len() && len < depth_max {
                 at = name::component_at(value, at).2;
                 len += 1;
@@ -51,6 +61,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
                 }
             }
             out[i].len = len;
+            out[i].state = words.state.v;
         }
         waiting.finish::<C, D>(out);
     }
@@ -59,7 +70,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
         let (mut len, mut at) = (0, 0);
-        out.digest[0] = self.digest(&[]);
+        out.begin(self.digest(&[]), self.start.v);
         while at < value.len() {
             at = name::component_at(value, at).2;
             len += 1;
@@ -70,7 +81,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     }
 
     pub(super) fn digest(&self, octets: &[u8]) -> Digest {
-        let (state, last) = Words::new(self, octets).first(octets.len());
+        let (state, last) = Words::<C>::behind(self.start, octets, 0).first(octets.len());
         let (hash, check) = finish::<C, D, u64>(state.v, last);
         Digest { hash, check }
     }
@@ -138,9 +149,12 @@ struct Words<'a, const C: usize> {
 }
 
 impl<'a, const C: usize> Words<'a, C> {
+    /// Goes on after the first `at` octets, whose whole words `state` has taken in.
     #[inline]
-    fn new<const D: usize>(function: &SipHash<C, D>, octets: &'a [u8]) -> Self {
-        Words { state: function.start, octets, taken: 0, word: word_at(octets, 0) }
+    fn behind(state: State, octets: &'a [u8], at: usize) -> Self {
+        assert!(at <= octets.len(), "a name's first octets were hashed");
+        let taken = at & !7;
+        Words { state, octets, taken, word: word_at(octets, taken) }
     }
 
     /// Of the first `end` octets, the state and the last word; `end` never falls from call to call.

@@ -15,6 +15,8 @@
 //! **Table.** Buckets of one cache line with six entries of ten octets (`part`), two buckets for
 //! each handle, a filter in the line so that the second is read only when it must be; filled to
 //! 94 %. A burst of names is searched in rounds, so that the lines of all are on their way at once.
+//! Where a reader's names have no deep rules, they are hashed no deeper than the first probe, which
+//! finds nothing ([`PrefixFib::longest_match_names`]).
 //!
 //! **Odds.** The query half keeps no names. An entry matches when its 16-bit tag, of the handle,
 //! and its fingerprint of 41 bits, of the node's own prefix, do (36 bits where the answer is

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use byname_wire::NameView;
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
+use smallvec::SmallVec;
 
 use super::DEPTH_MAX;
 use super::exact::ExactNames;
@@ -10,7 +11,7 @@ use super::levels::Levels;
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
-use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
+use crate::prefix::{BURST_MAX, HashRoom, PrefixFib, PrefixMatch, views};
 use crate::sync::{AtomicU64, Ordering};
 
 /// How often a lookup, or a probe, is repeated because of changes meanwhile; the last answer stands.
@@ -91,11 +92,16 @@ pub(super) struct Query {
     pub(super) exact: Option<Arc<ExactNames>>,
 }
 
+/// So many components are hashed at once: it does not pay to leave some of them out.
+const HASHED_TOGETHER: usize = 4;
+/// Names of which one has a deep rule where it does not pay to hash in two steps.
+const DEEP_SHARE: usize = 8;
+
 /// How far the search for one name has come.
 #[derive(Clone, Copy, Default)]
 struct Walk {
     /// The word found at depth `low`.
-    found: u64,
+    found: Word,
     /// What the probe of the first bucket told, where the other is probed next.
     version: Version,
     bucket: u32,
@@ -110,6 +116,24 @@ struct Walk {
     handle: u8,
     /// Probes begun again because entries moved.
     again: u8,
+    /// The name goes on behind what was hashed of it.
+    cut: bool,
+    /// The search waits for more of the name.
+    waits: bool,
+    /// What it waits at: the word that the last probe found, if the name goes on as that asks.
+    candidate: Word,
+}
+
+/// The searches for the names of a burst.
+struct Walks {
+    /// No node was deeper when the searches began.
+    depth_max: usize,
+    /// How many changes there had been, of each name's stripe.
+    changes: [u64; BURST_MAX],
+    walks: [Walk; BURST_MAX],
+    /// The names whose next line is on its way.
+    active: [u8; BURST_MAX],
+    left: usize,
 }
 
 impl Query {
@@ -153,9 +177,10 @@ impl Query {
         let part = &self.parts[usize::from(walk.part)];
         let tag = tag_of(name.check(handle));
         let mask = self.shared.fingerprint_mask;
+        let cut = walk.cut;
         let accepts = |word: Word| {
             let depth = handle + word.extent();
-            depth <= name.len() && word.is_of(name.check(depth), mask)
+            if depth <= name.len() { word.is_of(name.check(depth), mask) } else { cut }
         };
         let probe = match walk.other {
             false => part.probe(walk.bucket, tag, accepts),
@@ -163,13 +188,12 @@ impl Query {
         };
         walk.other = false;
         match probe {
-            Probe::Found(word) => {
-                walk.low = (handle + word.extent()) as u8;
-                walk.found = word.0;
-                if word.is_leaf() {
-                    return false;
-                }
+            // There is, or may be, more below than was hashed.
+            Probe::Found(word) if cut && handle + word.extent() + usize::from(!word.is_leaf()) > name.len() => {
+                (walk.waits, walk.candidate) = (true, word);
+                return false;
             }
+            Probe::Found(word) => return self.descend(name, walk, word),
             Probe::Overflowed(version) => {
                 (walk.other, walk.version) = (true, version);
                 part.prefetch(part.other(walk.bucket, tag));
@@ -184,14 +208,80 @@ impl Query {
         self.aim(name, walk)
     }
 
+    /// Goes on below the node that the last probe found; whether there is another to make.
+    #[inline(always)]
+    fn descend(&self, name: &NameView<'_>, walk: &mut Walk, word: Word) -> bool {
+        walk.low = (usize::from(walk.handle) + word.extent()) as u8;
+        walk.found = word;
+        !word.is_leaf() && self.aim(name, walk)
+    }
+
+    /// Goes on with a search that waited, now that `name` is hashed as deep as rules are; whether
+    /// there is a probe to make.
+    #[inline(always)]
+    fn resume(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
+        (walk.cut, walk.waits, walk.high) = (false, false, name.len() as u8);
+        let depth = usize::from(walk.handle) + walk.candidate.extent();
+        let mask = self.shared.fingerprint_mask;
+        match depth <= name.len() && walk.candidate.is_of(name.check(depth), mask) {
+            true => self.descend(name, walk, walk.candidate),
+            // The line has it not, or another that looked alike: it is there to be probed again.
+            false => true,
+        }
+    }
+
     #[inline]
     fn answer(&self, name: &NameView<'_>, walk: &Walk) -> Option<PrefixMatch> {
         let found = match (usize::from(walk.low), &self.exact) {
             (0, _) => None,
             (low, Some(exact)) if !exact.holds(name, low) => exact.longest_match(name, self.depth_max()),
-            (low, _) => Word(walk.found).answer(low),
+            (low, _) => walk.found.answer(low),
         };
         found.or_else(|| self.shared.root().map(|entry| PrefixMatch { entry, depth: 0 }))
+    }
+
+    /// Begins to search for all names of a burst; `cut` tells of which there is more.
+    #[inline(always)]
+    fn begin_all(&self, names: &[NameView<'_>], cut: impl Fn(usize) -> bool) -> Walks {
+        let mut walks = Walks {
+            depth_max: 0,
+            changes: [0; BURST_MAX],
+            walks: [Walk::default(); BURST_MAX],
+            active: [0; BURST_MAX],
+            left: 0,
+        };
+        for (changes, name) in walks.changes.iter_mut().zip(names) {
+            *changes = self.shared.changes(name).load(Ordering::Acquire);
+        }
+        walks.depth_max = self.depth_max();
+        for (i, (name, walk)) in names.iter().zip(&mut walks.walks).enumerate() {
+            walk.cut = cut(i);
+            walks.active[walks.left] = i as u8;
+            walks.left += usize::from(self.begin(name, walk));
+        }
+        walks
+    }
+
+    /// Round by round: while one name's line is on its way, the others' are probed.
+    #[inline(always)]
+    fn search_all(&self, names: &[NameView<'_>], walks: &mut Walks) {
+        let Walks { walks, active, left, .. } = walks;
+        while *left > 0 {
+            let mut kept = 0;
+            for at in 0..*left {
+                let i = active[at];
+                active[kept] = i;
+                kept += usize::from(self.step(&names[usize::from(i)], &mut walks[usize::from(i)]));
+            }
+            *left = kept;
+        }
+    }
+
+    /// Whether there were changes that a name's search, or its answer, may have seen half of.
+    #[inline]
+    fn is_outdated(&self, name: &NameView<'_>, changes: u64) -> bool {
+        // Probes are acquire loads: had one seen a later change, this load would see its count.
+        self.shared.changes(name).load(Ordering::Relaxed) != changes
     }
 
     /// The answer for one name, and the lines that were read for it.
@@ -216,8 +306,7 @@ impl PrefixFib for Query {
             let changes = counter.load(Ordering::Acquire);
             let (found, _) = self.search(name);
             tries += 1;
-            // Probes are acquire loads: had one seen a later change, this load would see its count.
-            if counter.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
+            if !self.is_outdated(name, changes) || tries == TRIES_MAX {
                 return found;
             }
         }
@@ -226,33 +315,39 @@ impl PrefixFib for Query {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        let mut changes = [0; BURST_MAX];
-        for (changes, name) in changes.iter_mut().zip(names) {
-            *changes = self.shared.changes(name).load(Ordering::Acquire);
-        }
-        let mut walks = [Walk::default(); BURST_MAX];
-        let mut active = [0u8; BURST_MAX];
-        let mut left = 0;
-        for (i, (name, walk)) in names.iter().zip(&mut walks).enumerate() {
-            active[left] = i as u8;
-            left += usize::from(self.begin(name, walk));
-        }
-        // Round by round: while one name's line is on its way, the others' are probed.
-        while left > 0 {
-            let mut kept = 0;
-            for at in 0..left {
-                let i = active[at];
-                active[kept] = i;
-                kept += usize::from(self.step(&names[usize::from(i)], &mut walks[usize::from(i)]));
-            }
-            left = kept;
-        }
+        let mut walks = self.begin_all(names, |_| false);
+        self.search_all(names, &mut walks);
         for (i, (name, found)) in names.iter().zip(out).enumerate() {
-            *found = self.answer(name, &walks[i]);
-            if self.shared.changes(name).load(Ordering::Relaxed) != changes[i] {
+            *found = self.answer(name, &walks.walks[i]);
+            if self.is_outdated(name, walks.changes[i]) {
                 *found = self.longest_match(name);
             }
         }
+    }
+
+    /// Where few names of the burst before had a deep rule, hashes no deeper than the first probe at
+    /// first, and on if that finds something.
+    fn longest_match_names(
+        &self,
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        room: &mut HashRoom,
+        out: &mut [Option<PrefixMatch>],
+    ) {
+        let depth_max = self.depth_max();
+        // Here is the first probe for all names that are so deep or deeper.
+        let first = fattest(0, depth_max.max(1));
+        let no_gain = depth_max <= HASHED_TOGETHER || first == depth_max || self.exact.is_some();
+        let at_once = no_gain || room.deep;
+        let hashes = room.hashes(names.len());
+        if at_once {
+            PrefixHashes::fill_burst_to(depth_max, key, names, hashes);
+            self.longest_match_burst(&views(names, hashes), out);
+        } else {
+            self.longest_match_in_steps((first, depth_max), key, names, hashes, out);
+        }
+        let deep = out.iter().flatten().filter(|found| found.depth >= first).count();
+        room.deep = deep * DEEP_SHARE > names.len();
     }
 
     #[inline]
@@ -271,6 +366,46 @@ impl PrefixFib for Query {
             + self.shared.levels.memory_bytes()
             + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()
+    }
+}
+
+impl Query {
+    /// Hashes names down to the depth of the first probe, and those for which it found something
+    /// down to the deepest rule.
+    fn longest_match_in_steps(
+        &self,
+        (first, depth_max): (usize, usize),
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        hashes: &mut [PrefixHashes],
+        out: &mut [Option<PrefixMatch>],
+    ) {
+        assert_eq!(names.len(), out.len());
+        PrefixHashes::fill_burst_to(first, key, names, hashes);
+        let begun = views(names, hashes);
+        let mut walks = self.begin_all(&begun, |i| begun[i].name().value().len() < names[i].value().len());
+        self.search_all(&begun, &mut walks);
+        let waiting: SmallVec<[usize; BURST_MAX]> = (0..names.len()).filter(|i| walks.walks[*i].waits).collect();
+        drop(begun);
+        PrefixHashes::go_on_burst_to(depth_max, key, names, hashes, waiting.iter().copied());
+        let further = views(names, hashes);
+        for i in waiting {
+            walks.active[walks.left] = i as u8;
+            walks.left += usize::from(self.resume(&further[i], &mut walks.walks[i]));
+        }
+        self.search_all(&further, &mut walks);
+        let mut outdated = SmallVec::<[usize; BURST_MAX]>::new();
+        for (i, (name, found)) in further.iter().zip(&mut *out).enumerate() {
+            *found = self.answer(name, &walks.walks[i]);
+            // A deeper rule than there was at first may be probed for elsewhere at first.
+            if self.is_outdated(name, walks.changes[i]) || walks.depth_max > depth_max {
+                outdated.push(i);
+            }
+        }
+        drop(further);
+        for i in outdated {
+            out[i] = self.longest_match(&NameView::new(key, names[i], &mut hashes[i]));
+        }
     }
 }
 

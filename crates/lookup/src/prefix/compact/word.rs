@@ -38,7 +38,7 @@ pub(super) enum Answer {
 }
 
 /// An entry's word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
 impl Word {

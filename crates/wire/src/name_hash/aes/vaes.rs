@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm512_loadu_si512, _mm512_maskz_compress_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
 };
 
-use super::{AesHash, POSITIONS, octets_of_short, x86};
+use super::{AesHash, Behind, POSITIONS, octets_of_short, x86};
 use crate::name::NameRef;
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
@@ -29,7 +29,6 @@ pub(in crate::name_hash) fn fill_burst(
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
 ) {
-    let root = x86::finish(function, _mm_setzero_si128());
     let finish = function.finish.map(|key| broadcast(key));
     let mut at = 0;
     for (some, out) in names.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER)) {
@@ -37,10 +36,62 @@ pub(in crate::name_hash) fn fill_burst(
         at += some.len();
         let heads = heads(depth_max, some, out);
         for ((name, out), head) in some.iter().zip(out).zip(heads) {
-            out.digest[0] = root;
+            out.begin(function.root, [0; 4]);
             fill(function, &finish, depth_max, (*name, head), out);
         }
     }
+}
+
+/// As [`AesHash::go_on_burst`].
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+pub(in crate::name_hash) fn go_on_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+    which: &mut impl Iterator<Item = usize>,
+) {
+    let finish = function.finish.map(|key| broadcast(key));
+    for i in which {
+        let (name, out) = (names[i], &mut out[i]);
+        let (Behind { sum, blocks }, hashed) = (Behind::of(out), out.len);
+        if blocks != hashed || hashed % LANES > 0 {
+            x86::go_on(function, depth_max, name, out);
+            continue;
+        }
+        let mut head = Head { components: hashed, octets: out.octets() };
+        assert!(head.octets <= name.value().len(), "a name's first octets were hashed");
+        let mut sum = broadcast(sum);
+        for group in hashed / LANES..GROUPS {
+            let before = head.components;
+            let blocks = next_blocks(depth_max, name, &mut head, out);
+            if head.components == before {
+                break;
+            }
+            sum = put_group(function, &finish, group, blocks, sum, out);
+            if head.components < before + LANES {
+                break;
+            }
+        }
+        end(function, depth_max, name, head, sum, out);
+    }
+}
+
+/// The blocks of the next components of a name, at most four and each of one block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+fn next_blocks(depth_max: usize, name: NameRef<'_>, head: &mut Head, out: &mut PrefixHashes) -> __m512i {
+    let value = name.value();
+    let mut blocks = [_mm_setzero_si128(); LANES];
+    for block in &mut blocks {
+        let rest = &value[head.octets..];
+        let Some(octets) = octets_of_short(rest).filter(|_| head.components < depth_max) else { break };
+        *block = block_of(&rest[..octets]);
+        head.octets += octets;
+        head.components += 1;
+        out.end[head.components] = head.octets as u16;
+    }
+    together(blocks)
 }
 
 /// The components that a name begins with, as far as each is one block.
@@ -135,34 +186,80 @@ fn fill(
     out.end[len + 1..][..LANES - 1].fill(at as u16);
     let mut sum = _mm512_setzero_si512();
     for group in 0..len.div_ceil(LANES).min(GROUPS) {
-        let blocks = blocks(value, out.end[LANES * group..].first_chunk().expect("of 129 ends"));
-        sum = sums(function, group, blocks, sum);
-        let digests: &mut [Digest; LANES] = out.digest[1 + LANES * group..].first_chunk_mut().expect("of 129 digests");
-        // SAFETY: four digests are 64 octets, all of them written.
-        unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(sum, *finish)) };
+        let blocks = blocks_of(value, out.end[LANES * group..].first_chunk().expect("of 129 ends"));
+        sum = put_group(function, finish, group, blocks, sum, out);
     }
-    if at == value.len() || len == depth_max {
-        out.len = len;
-    } else {
-        x86::fill_from(function, depth_max, value, out, (at, len, lane(sum, (len + LANES - 1) % LANES)));
+    end(function, depth_max, name, head, sum, out);
+}
+
+/// Hashes four components, and puts down their digests. Returns the sums.
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+fn put_group(
+    function: &AesHash,
+    finish: &[__m512i; 4],
+    group: usize,
+    blocks: __m512i,
+    before: __m512i,
+    out: &mut PrefixHashes,
+) -> __m512i {
+    let sums = sums(function, group, blocks, before);
+    let digests: &mut [Digest; LANES] = out.digest[1 + LANES * group..].first_chunk_mut().expect("of 129 digests");
+    // SAFETY: four digests are 64 octets, all of them written.
+    unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(sums, *finish)) };
+    sums
+}
+
+/// Hashes what comes behind `head`, whose last sums are `sums`.
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+fn end(
+    function: &AesHash,
+    depth_max: usize,
+    name: NameRef<'_>,
+    Head { components: len, octets: at }: Head,
+    sums: __m512i,
+    out: &mut PrefixHashes,
+) {
+    let value = name.value();
+    out.len = len;
+    if at < value.len() {
+        // Of the sums, that up to the last component.
+        let sum = lane(sums, (len + LANES - 1) % LANES);
+        match len < depth_max {
+            true => x86::go_on_from(function, depth_max, value, out, (at, len, sum, len)),
+            false => Behind { sum: x86::number(sum), blocks: len }.put_into(out),
+        }
     }
 }
 
 /// The blocks of the components that end at `ends[1..]`, the first of which begins at `ends[0]`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
-fn blocks(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
+fn blocks_of(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
     let block = |i: usize| {
         let (start, end) = (usize::from(ends[i]), usize::from(ends[i + 1]));
-        let octets = (1u32 << (end - start)) - 1;
         debug_assert!(start <= end && end <= value.len() && end - start <= 16);
-        // SAFETY: of these 16 octets only those of the mask are read: `fill` has found that many
-        // within `value` from `start` on.
-        unsafe { _mm_maskz_loadu_epi8(octets as u16, value.as_ptr().add(start).cast()) }
+        // SAFETY: `heads` has found these octets within `value`.
+        block_of(unsafe { value.get_unchecked(start..end) })
     };
-    let first = _mm512_castsi128_si512(block(0));
-    let two = _mm512_inserti32x4::<1>(first, block(1));
-    _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, block(2)), block(3))
+    together([block(0), block(1), block(2), block(3)])
+}
+
+/// At most 16 octets, and zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+fn block_of(octets: &[u8]) -> __m128i {
+    let mask = (1u32 << octets.len()) - 1;
+    // SAFETY: of these 16 octets only those of the mask are read.
+    unsafe { _mm_maskz_loadu_epi8(mask as u16, octets.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn together([first, second, third, fourth]: [__m128i; LANES]) -> __m512i {
+    let two = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(first), second);
+    _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, third), fourth)
 }
 
 /// The sums up to each of four blocks, of which `before` has the last sum of the blocks before.
@@ -197,7 +294,7 @@ fn broadcast(key: u128) -> __m512i {
 }
 
 /// One of four blocks.
-#[cold]
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn lane(blocks: __m512i, lane: usize) -> __m128i {
     _mm512_castsi512_si128(_mm512_maskz_compress_epi64(3 << (2 * lane), blocks))

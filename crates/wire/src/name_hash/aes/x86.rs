@@ -5,7 +5,7 @@ use std::arch::x86_64::{
     _mm_shuffle_epi8, _mm_xor_si128,
 };
 
-use super::{AesHash, Keys4, POSITIONS, octets_of_short};
+use super::{AesHash, Behind, Keys4, POSITIONS, digest_of, octets_of_short};
 use crate::name::{self, NameRef};
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
@@ -18,21 +18,35 @@ pub(in crate::name_hash) fn fill_burst(
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
 ) {
-    let root = finish(function, _mm_setzero_si128());
     for (i, (name, out)) in names.iter().zip(out).enumerate() {
         prefetch_later(names, i);
-        out.digest[0] = root;
-        fill(function, depth_max, *name, out);
+        out.begin(function.root, [0; 4]);
+        go_on(function, depth_max, *name, out);
+    }
+}
+
+/// As [`AesHash::go_on_burst`].
+#[target_feature(enable = "aes,avx")]
+pub(in crate::name_hash) fn go_on_burst(
+    function: &AesHash,
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+    which: &mut impl Iterator<Item = usize>,
+) {
+    for i in which {
+        go_on(function, depth_max, names[i], &mut out[i]);
     }
 }
 
 #[inline]
 #[target_feature(enable = "aes,avx")]
-fn fill(function: &AesHash, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
+pub(super) fn go_on(function: &AesHash, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
     let value = name.value();
-    let (mut sum, mut at, mut len) = (_mm_setzero_si128(), 0, 0);
+    let Behind { sum, blocks } = Behind::of(out);
+    let (mut sum, mut at, mut len) = (vector(sum), out.octets(), out.len);
     // Most components: of one block, so that blocks and components count alike.
-    while len < POSITIONS.min(depth_max) && at + 16 <= value.len() {
+    while blocks == out.len && len < POSITIONS.min(depth_max) && at + 16 <= value.len() {
         let Some([..=252, size @ ..=14, ..]) = value[at..].first_chunk::<16>() else { break };
         let octets = 2 + usize::from(*size);
         let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[octets]));
@@ -43,19 +57,19 @@ fn fill(function: &AesHash, depth_max: usize, name: NameRef<'_>, out: &mut Prefi
         out.digest[len] = finish(function, sum);
     }
     // The last component is too near to the name's end for the loop above.
-    fill_from(function, depth_max, value, out, (at, len, sum));
+    let blocks = blocks + len - out.len;
+    go_on_from(function, depth_max, value, out, (at, len, sum, blocks));
 }
 
-/// Goes on with components of any length at `at`, after `len` of one block each.
+/// Goes on with components of any length at `at`, after `len` of them.
 #[target_feature(enable = "aes,avx")]
-pub(super) fn fill_from(
+pub(super) fn go_on_from(
     function: &AesHash,
     depth_max: usize,
     value: &[u8],
     out: &mut PrefixHashes,
-    (mut at, mut len, mut sum): (usize, usize, __m128i),
+    (mut at, mut len, mut sum, mut blocks): (usize, usize, __m128i, usize),
 ) {
-    let mut blocks = len;
     while at < value.len() && len < depth_max {
         if blocks < POSITIONS
             && let Some(octets) = octets_of_short(&value[at..])
@@ -74,6 +88,7 @@ pub(super) fn fill_from(
         out.digest[len] = finish(function, sum);
     }
     out.len = len;
+    Behind { sum: number(sum), blocks }.put_into(out);
 }
 
 /// Adds the component of any length from `at` to `end`.
@@ -149,6 +164,13 @@ static MASKS: [u128; 17] = {
 
 #[inline]
 #[target_feature(enable = "aes,avx")]
+pub(super) fn number(vector: __m128i) -> u128 {
+    let (low, high) = (_mm_cvtsi128_si64(vector) as u64, _mm_extract_epi64::<1>(vector) as u64);
+    u128::from(high) << 64 | u128::from(low)
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx")]
 fn vector(number: u128) -> __m128i {
     _mm_set_epi64x((number >> 64) as i64, number as i64)
 }
@@ -178,6 +200,5 @@ fn fold(function: &AesHash, sum: __m128i) -> __m128i {
 #[inline]
 #[target_feature(enable = "aes,avx")]
 pub(super) fn finish(function: &AesHash, sum: __m128i) -> Digest {
-    let digest = four_rounds(sum, &function.finish);
-    Digest { hash: _mm_cvtsi128_si64(digest) as u64, check: _mm_extract_epi64::<1>(digest) as u64 }
+    digest_of(number(four_rounds(sum, &function.finish)))
 }

@@ -7,6 +7,7 @@
 
 mod adversarial;
 mod compact_components;
+mod concise_bits;
 mod concise_construction;
 mod concise_delay;
 mod concise_lengths;
@@ -75,6 +76,7 @@ const ALL: &[&Experiment] = &[
     &compact_components::EXPERIMENT,
     &hashes::EXPERIMENT,
     &concise_table1::EXPERIMENT,
+    &concise_bits::EXPERIMENT,
     &concise_names::EXPERIMENT,
     &concise_lengths::EXPERIMENT,
     &concise_updates::EXPERIMENT,

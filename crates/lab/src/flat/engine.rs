@@ -14,6 +14,7 @@ use super::baselines::{Construct, FlatName, KINDS, Population};
 use super::hasher::Hasher;
 use super::names::Names;
 use super::options::Options;
+use super::rebuilt::Rebuilt;
 use super::stream::Stream;
 use crate::machine::PageSize;
 
@@ -163,6 +164,17 @@ const OWN: &[Engine] = &[
                 let (names, entries): (Vec<_>, Vec<_>) = setup.stream().unzip();
                 Ok(Box::new(Othello::construct(othello_options(setup), &names, &entries)?))
             }),
+            bulk: None,
+        },
+    },
+    Engine {
+        name: "static",
+        about: "VFunc of the crate sux: a static function; changes show when the next one is built",
+        bytes_per_name: 200,
+        make: Make::Halves {
+            chooses_pages: false,
+            empty: |setup| Ok(Box::new(Rebuilt::new(setup.action_bits, setup.names_max, std::iter::empty())?)),
+            construct: Some(|setup| Ok(Box::new(Rebuilt::new(setup.action_bits, setup.names_max, setup.stream())?))),
             bulk: None,
         },
     },

@@ -22,6 +22,7 @@ mod names;
 mod options;
 mod queries;
 mod reader;
+mod rebuilt;
 mod record;
 mod report;
 mod stream;

@@ -14,9 +14,11 @@ mod concise_lengths;
 mod concise_messages;
 mod concise_names;
 mod concise_setsep;
+mod concise_sharing;
 mod concise_table1;
 mod concise_update_speed;
 mod concise_updates;
+mod concise_validity;
 mod context;
 mod counting;
 mod engines;
@@ -85,6 +87,8 @@ const ALL: &[&Experiment] = &[
     &concise_update_speed::EXPERIMENT,
     &concise_messages::EXPERIMENT,
     &concise_setsep::EXPERIMENT,
+    &concise_sharing::EXPERIMENT,
+    &concise_validity::EXPERIMENT,
     &learned_index::EXPERIMENT,
     &tagnet_labels::EXPERIMENT,
     &tagnet_match_rate::EXPERIMENT,

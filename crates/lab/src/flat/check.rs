@@ -1,10 +1,13 @@
 //! Answers compared with what the names' numbers say.
 
+use super::baselines::{self, FlatName};
+use super::engine::Setup;
 use super::hasher::Hasher;
 use super::names::Names;
 use super::queries::Queries;
 use super::reader::Reader;
 use super::table::Asked;
+use super::updates::Sample;
 use crate::timing::{Checked, sample};
 
 /// Checks bursts spread over all queries.
@@ -25,4 +28,24 @@ pub fn check(
         found.wrong += expected.zip(reader.answers()).filter(|(expected, answer)| expected != *answer).count() as u64;
     }
     found
+}
+
+/// The share of names which are not in the table that get an action all the same.
+pub fn unknown_answered(asked: Asked<'_>, setup: &Setup<'_>) -> f64 {
+    let unseen = Sample::unseen(setup);
+    let (octets, digests) = (unseen.names(), unseen.digests(setup.hasher));
+    let mut answered = 0;
+    for (octets, digests) in octets.chunks(baselines::BURST_MAX).zip(digests.chunks(baselines::BURST_MAX)) {
+        let mut out = [None; baselines::BURST_MAX];
+        let out = &mut out[..digests.len()];
+        match asked {
+            Asked::Fib(fib) => fib.entry_burst(digests, out),
+            Asked::Baseline(baseline) => {
+                let names = octets.iter().zip(digests).map(|(octets, digest)| FlatName { octets, digest: *digest });
+                baseline.query_burst(&names.collect::<Vec<_>>(), out);
+            }
+        }
+        answered += out.iter().flatten().count();
+    }
+    answered as f64 / digests.len() as f64
 }

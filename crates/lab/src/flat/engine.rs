@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use byname_lookup::flat::line::{self, BulkLoad, LineRetrieval, bulk_load};
 use byname_lookup::flat::message::Feed;
 use byname_lookup::flat::othello::{self, Othello};
+use byname_lookup::flat::validity::{Check, Checked, Filtered};
 use byname_lookup::oracle::FlatOracle;
-use byname_lookup::{Control, EntryId, FlatFib, Pages};
+use byname_lookup::{BuildError, Control, EntryId, FlatFib, Pages};
 use byname_wire::Digest;
 
 use super::baselines::{Construct, FlatName, KINDS, Population};
@@ -40,6 +41,18 @@ impl Halves for Othello {
 }
 
 impl Halves for FlatOracle {
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        None
+    }
+}
+
+impl Halves for Checked<LineRetrieval> {
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        None
+    }
+}
+
+impl Halves for Filtered<LineRetrieval> {
     fn feed(&mut self) -> Option<&mut dyn Feed> {
         None
     }
@@ -179,6 +192,28 @@ const OWN: &[Engine] = &[
         },
     },
     Engine {
+        name: "checked",
+        about: "line with 8 bits of checksum beside each action: it tells most unknown names [Concise §7.3]",
+        bytes_per_name: 64,
+        make: Make::Halves {
+            chooses_pages: true,
+            empty: |setup| checked(setup, std::iter::empty()),
+            construct: Some(|setup| checked(setup, setup.stream())),
+            bulk: None,
+        },
+    },
+    Engine {
+        name: "filtered",
+        about: "line behind a Bloom filter, which 1 of 256 unknown names passes [Concise §7.3]",
+        bytes_per_name: 120,
+        make: Make::Halves {
+            chooses_pages: true,
+            empty: |setup| filtered(setup, Vec::new()),
+            construct: Some(|setup| filtered(setup, setup.stream().collect())),
+            bulk: None,
+        },
+    },
+    Engine {
         name: "oracle",
         about: "a HashMap of digests: what the others are tested against",
         bytes_per_name: 80,
@@ -197,6 +232,24 @@ const BASELINE_BYTES: u64 = 150;
 /// Names that a bulk load holds at a time: 3 GB of them.
 const BULK_NAMES_AT_ONCE: usize = 1 << 27;
 
+/// Bits of a checksum, and the odds of a filter: one unknown name in so many passes either.
+const CHECK_BITS: u32 = 8;
+const FILTER_ODDS: f64 = 1.0 / 256.0;
+
+fn checked(setup: &Setup<'_>, names: impl Iterator<Item = (Digest, EntryId)>) -> anyhow::Result<Subject> {
+    ensure!(setup.action_bits + CHECK_BITS <= 32, "no room for a checksum beside {} bits", setup.action_bits);
+    let check = Check::new(setup.action_bits, CHECK_BITS);
+    let stored = names.map(|(name, action)| Ok((name, check.stored(name, action)?)));
+    let stored = stored.collect::<Result<Vec<_>, BuildError>>()?;
+    let options = line::Options { entry_bits: check.bits(), ..line_options(setup) };
+    Ok(Box::new(Checked::new(LineRetrieval::load(&options, &stored)?, check)))
+}
+
+fn filtered(setup: &Setup<'_>, names: Vec<(Digest, EntryId)>) -> anyhow::Result<Subject> {
+    let engine = LineRetrieval::load(&line_options(setup), &names)?;
+    Ok(Box::new(Filtered::new(engine, names.into_iter().map(|(name, _)| name), FILTER_ODDS)))
+}
+
 fn line_options(setup: &Setup<'_>) -> line::Options {
     line::Options {
         entry_bits: setup.action_bits,
@@ -206,7 +259,8 @@ fn line_options(setup: &Setup<'_>) -> line::Options {
     }
 }
 
-fn othello_options(setup: &Setup<'_>) -> othello::Options {
+/// How Othello's tables are made.
+pub fn othello_options(setup: &Setup<'_>) -> othello::Options {
     othello::Options {
         entry_bits: setup.action_bits,
         names_max: setup.names_max,

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use hdrhistogram::Histogram;
 
 use super::build::{Built, build};
-use super::check::check;
+use super::check::{check, unknown_answered};
 use super::delay::{self, Traffic};
 use super::engine::{self, Engine, Make, Setup};
 use super::hasher::Hasher;
@@ -47,6 +47,7 @@ struct Found {
     checked: Checked,
     /// By the engine's own account.
     wrong_rate: f64,
+    unknown_answered: f64,
 }
 
 /// What changes found, of one engine.
@@ -93,7 +94,7 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
         let largest = benches.iter().map(|bench| bench.built.table.asked().memory_bytes()).max().unwrap_or(0);
         reservation.trim(largest as u64)?;
     }
-    let found = run.look_up(&benches);
+    let found = run.look_up(&benches)?;
     let changed = benches.iter_mut().map(|bench| run.change(bench)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut records = Vec::new();
     for (bench, (found, changed)) in benches.into_iter().zip(found.iter().zip(&changed)) {
@@ -190,7 +191,8 @@ impl<'a> Run<'a> {
     }
 
     /// Measures all engines in turn, round by round.
-    fn look_up(&self, benches: &[Bench]) -> Vec<Found> {
+    fn look_up(&self, benches: &[Bench]) -> anyhow::Result<Vec<Found>> {
+        let setup = self.setup()?;
         let (options, queries) = (self.options, &self.queries);
         let step = self.options.measuring.repetition();
         let measuring = self.progress.spinner("asking for names");
@@ -226,10 +228,11 @@ impl<'a> Run<'a> {
                 lines: self.count_lines(asked),
                 checked: check(asked, &self.names, options.action_bits, queries, &self.hasher, options.burst),
                 wrong_rate: asked.wrong_rate(),
+                unknown_answered: unknown_answered(asked, &setup),
             });
         }
         measuring.finish_and_clear();
-        found
+        Ok(found)
     }
 
     fn change(&self, bench: &mut Bench) -> anyhow::Result<Changed> {
@@ -346,6 +349,7 @@ impl<'a> Run<'a> {
             checked: found.checked.checked + changed.checked.checked,
             wrong: found.checked.wrong + changed.checked.wrong,
             wrong_rate: found.wrong_rate,
+            unknown_answered: found.unknown_answered,
             machine_lines_per_s: memory.machine.lines_per_s,
             machine_bytes: memory.machine.bytes,
             of_limit: found.lines.map(|lines| queries_per_s * lines / memory.machine.lines_per_s),

@@ -25,6 +25,7 @@ mod reader;
 mod rebuilt;
 mod record;
 mod report;
+mod sharing;
 mod stream;
 mod table;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use hasher::Function;
 pub use names::Keys;
 pub use options::Options;
 pub use record::Record;
+pub use sharing::Sharing;
 
 use crate::progress::Progress;
 use crate::record::Recorder;
@@ -62,6 +64,14 @@ pub fn delays(
     progress: Progress,
 ) -> anyhow::Result<Vec<Histogram<u64>>> {
     measure::delays(options, engine, rates, progress)
+}
+
+/// Times of the tables of two switches that share one graph [Concise §5.1].
+///
+/// # Errors
+/// If there are no such names, or no memory for them.
+pub fn share(options: &Options) -> anyhow::Result<Sharing> {
+    sharing::share(options)
 }
 
 /// Memory of both halves of an engine for each name while they are built, in bytes, about.

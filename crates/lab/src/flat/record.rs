@@ -62,7 +62,7 @@ pub struct Record {
     pub construct_s: f64,
     /// The same for one name.
     pub construct_ns_per_name: f64,
-    /// Names added a second by one writer without readers, hashing included; none where the engine
+    /// New names added a second by one writer without readers, hashing included; none where the engine
     /// takes no changes after this build.
     pub adds_per_s: Option<f64>,
     /// Names given another action.
@@ -92,6 +92,8 @@ pub struct Record {
     pub wrong: u64,
     /// The share that a filter answers wrong by its own formula; 0 where every answer must be right.
     pub wrong_rate: f64,
+    /// The share of names which are not in the table that get an action all the same [Concise §7.3].
+    pub unknown_answered: f64,
     /// Independent random cache lines a second that the machine reads from a table of that size.
     pub machine_lines_per_s: f64,
     /// Size of the table they were read from, in bytes.

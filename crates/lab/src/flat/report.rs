@@ -61,5 +61,6 @@ pub fn print(records: &[Record]) {
     row("  the same reader alone, M/s", &|r| r.queries_per_s_quiet.map(millions));
     row("answers checked", &|r| Some(r.checked.to_string()));
     row("  wrong", &|r| Some(r.wrong.to_string()));
+    row("unknown names that get an action, %", &|r| Some(format!("{:.3}", 100.0 * r.unknown_answered)));
     print!("{table}");
 }

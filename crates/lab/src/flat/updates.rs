@@ -1,7 +1,7 @@
 //! Changes of names: how many a second, alone and beside a reader.
 //!
-//! Names are added that are not in the table, and deleted again; others, that stay, get another
-//! action and their own again. Alone, their octets are hashed in the measured loop; beside a reader
+//! Names are added that are not in the table, and deleted again; the next round adds others. Names
+//! that stay get another action and their own again. Alone, their octets are hashed in the measured loop; beside a reader
 //! a writer has their digests from before.
 
 use std::time::{Duration, Instant};
@@ -25,6 +25,9 @@ use crate::writer::{self, Changes};
 pub fn fresh(names: u64) -> u64 {
     (names / 64).clamp(64, 1 << 18)
 }
+
+/// Samples of other names that are added in turn, but the first.
+const SAMPLES_MAX: usize = 15;
 
 /// The action that a name is given in exchange.
 pub fn other(action: EntryId) -> EntryId {
@@ -56,11 +59,19 @@ impl Sample {
         Sample::of(setup, len..len + fresh(len))
     }
 
-    /// Names that are not in the table, and none of which are [`Sample::fresh`]: a table that knew a name
-    /// once may hold its action still.
+    /// Names that are not in the table, and in none of [`Sample::in_turn`]: a table that knew a name once
+    /// may hold its action still.
     pub fn unseen(setup: &Setup<'_>) -> Self {
         let (len, fresh) = (setup.names.len(), fresh(setup.names.len()));
         Sample::of(setup, len + fresh..len + 2 * fresh)
+    }
+
+    /// [`Sample::fresh`], and more of the kind with other names: what is new for longer.
+    fn in_turn(setup: &Setup<'_>) -> Vec<Self> {
+        let (len, fresh) = (setup.names.len(), fresh(setup.names.len()));
+        // Of short names there may be no more others than there are in the table.
+        let others = (2..len / fresh).take(SAMPLES_MAX).map(|at| len + at * fresh);
+        std::iter::once(len).chain(others).map(|first| Sample::of(setup, first..first + fresh)).collect()
     }
 
     /// Names that are in the table, from all over it.
@@ -70,7 +81,8 @@ impl Sample {
         Sample::of(setup, (0..fresh(len).min(len)).map(move |i| all.at(i)))
     }
 
-    fn names(&self) -> Vec<&[u8]> {
+    /// The octets of all names.
+    pub fn names(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.octets[start..end]).collect()
     }
@@ -94,8 +106,9 @@ pub struct Rates {
 /// An action before a change and behind it; `None`: no such name.
 type BeforeAndAfter = (Option<EntryId>, Option<EntryId>);
 
-/// Changes the table in rounds of each kind, for some time. In the end it is as before. `None`: it
-/// takes no changes.
+/// Changes the table in rounds of each kind, for some time. Names that are added were not in the table
+/// in the rounds before, some dozen rounds aside. In the end it is as before. `None`: it takes no
+/// changes.
 ///
 /// # Errors
 /// If the engine refuses a change.
@@ -106,8 +119,8 @@ pub fn rates(
     seed: u64,
     duration: Duration,
 ) -> Result<Option<Rates>, BuildError> {
-    let (fresh, stable) = (Sample::fresh(setup), Sample::stable(setup, seed));
-    let (fresh_names, stable_names) = (fresh.names(), stable.names());
+    let (fresh, stable) = (Sample::in_turn(setup), Sample::stable(setup, seed));
+    let stable_names = stable.names();
     let own = |i: usize| Some(stable.actions[i]);
     let another = |i: usize| Some(other(stable.actions[i]));
     let mut rounds: [Vec<f64>; 3] = Default::default();
@@ -119,7 +132,11 @@ pub fn rates(
                 changing.rate(setup.hasher, names, batch, change)
             };
             let start = Instant::now();
-            while rounds[0].is_empty() || start.elapsed() < duration {
+            for fresh in fresh.iter().cycle() {
+                if !rounds[0].is_empty() && start.elapsed() >= duration {
+                    break;
+                }
+                let fresh_names = fresh.names();
                 rounds[0].push(apply(&fresh_names, &|i| (None, Some(fresh.actions[i])))?);
                 rounds[1].push(apply(&stable_names, &|i| (own(i), another(i)))?);
                 rounds[1].push(apply(&stable_names, &|i| (another(i), own(i)))?);

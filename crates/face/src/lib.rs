@@ -1,13 +1,16 @@
 //! Ports that move bytes, and the loop that drives a worker with them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod ethernet;
 mod event_queue;
 pub mod face;
 pub mod fault;
 pub mod io_loop;
 pub mod link;
+pub mod mac_address;
 pub mod memory;
 pub mod pcap;
+mod peers;
 pub mod port;
 pub mod stream;
 pub mod udp;

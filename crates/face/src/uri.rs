@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use thiserror::Error;
 
+use crate::mac_address::MacAddress;
+
 /// Port of UDP and TCP faces where none is given.
 pub const NDN_PORT: u16 = 6363;
 /// Port of WebSocket faces where none is given.
@@ -37,7 +39,9 @@ pub enum FaceUri {
     Unix(PathBuf),
     /// `fd://7`, the remote end of an accepted Unix connection.
     Fd(u64),
-    /// `dev://eth0`, the local end of a multicast face.
+    /// `ether://[08:00:27:01:02:03]`; groups too.
+    Ethernet(MacAddress),
+    /// `dev://eth0`, the local end of a multicast or Ethernet face.
     Dev(String),
 }
 
@@ -96,6 +100,7 @@ impl std::str::FromStr for FaceUri {
             "unix" if rest.len() > 1 && rest.starts_with('/') => FaceUri::Unix(PathBuf::from(rest)),
             "unix" => return Err(fail("an absolute path must follow '://'")),
             "fd" => FaceUri::Fd(rest.parse().map_err(|_| fail("a descriptor number must follow '://'"))?),
+            "ether" => FaceUri::Ethernet(mac_address(rest).map_err(fail)?),
             "dev" if rest.is_empty() || rest.contains(['/', ':']) => {
                 return Err(fail("the name of an interface must follow '://'"));
             }
@@ -124,6 +129,7 @@ impl fmt::Display for FaceUri {
             FaceUri::WebSocketClient(addr) => write!(f, "wsclient://{}", Zoned(addr)),
             FaceUri::Unix(path) => write!(f, "unix://{}", path.display()),
             FaceUri::Fd(fd) => write!(f, "fd://{fd}"),
+            FaceUri::Ethernet(address) => write!(f, "ether://[{address}]"),
             FaceUri::Dev(name) => write!(f, "dev://{name}"),
         }
     }
@@ -172,6 +178,11 @@ fn socket_addr_v6(text: &str) -> Result<SocketAddr, &'static str> {
     Ok(SocketAddrV6::new(ip.parse().map_err(|_| MALFORMED)?, port, 0, zone).into())
 }
 
+fn mac_address(text: &str) -> Result<MacAddress, &'static str> {
+    let octets = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    octets.and_then(|o| o.parse().ok()).ok_or("a MAC address in brackets must follow '://'")
+}
+
 fn interface_index(name: &str) -> Option<u32> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     netdevice::name_to_index(&any, name).ok().or_else(|| name.parse().ok())
@@ -201,6 +212,10 @@ pub fn canonize(uri: &str) -> Result<FaceUri, CanonizeError> {
     }
     let rest = rest.strip_prefix("//").ok_or(not_canonical.clone())?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if scheme == "ether" {
+        let bare = rest.strip_prefix('[').and_then(|r| r.strip_suffix(']')).unwrap_or(rest);
+        return bare.parse().map(FaceUri::Ethernet).map_err(|_| not_canonical.into());
+    }
     let (default_port, family) = match scheme {
         "udp" | "tcp" => (NDN_PORT, "IP"),
         "udp4" | "tcp4" => (NDN_PORT, "IPv4"),
@@ -292,6 +307,7 @@ mod tests {
             "wsclient://192.0.2.1:55555",
             "unix:///run/nfd/nfd.sock",
             "fd://7",
+            "ether://[08:00:27:0a:00:ff]",
             "dev://eth0",
         ] {
             let parsed: FaceUri = uri.parse().unwrap_or_else(|e| panic!("{uri}: {e}"));
@@ -330,6 +346,9 @@ mod tests {
             "fd://",
             "fd://-1",
             "fd://07",
+            "ether://08:00:27:01:02:03",
+            "ether://[08:00:27:0A:02:03]",
+            "ether://[08:00:27:01:02]",
             "dev://",
             "dev://a/b",
             "gopher://127.0.0.1:70",
@@ -361,6 +380,7 @@ mod tests {
             ("tcp://[::1]:7000", "tcp6://[::1]:7000"),
             ("tcp://[fe80::1%25lo]", "tcp6://[fe80::1%lo]:6363"),
             ("ws://192.0.2.1", "ws://192.0.2.1:9696"),
+            ("ether://08:00:27:0A:02:03", "ether://[08:00:27:0a:02:03]"),
             ("unix:/no-such-folder/nfd.sock", "unix:///no-such-folder/nfd.sock"),
             ("tcp4://192.0.2.1:7000", "tcp4://192.0.2.1:7000"),
         ] {

@@ -1,27 +1,14 @@
-//! One UDP peer: its link service, and what is queued for it.
+//! How datagrams are sent to one UDP peer.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
-use byname_forward::{FaceId, Outgoing, Ticks};
 
 use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
-use crate::face::FaceStatus;
-use crate::link::{Frame, LinkService};
+use crate::link::Frame;
+use crate::peers::{PeerFace, Sent, Transport};
 use crate::uri::FaceUri;
 
 /// Datagrams that any path of today takes in one piece [RFC 8200: 1,280 octets with headers].
 const SEGMENT_BYTES_SAFE: usize = 1_232;
-
-/// How far sending got.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// The queue is empty.
-    All,
-    /// The system takes no more now.
-    Blocked,
-}
 
 /// Ways to send, each plainer than the one before, to be tried when the system refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,79 +21,35 @@ enum Manner {
     Plainest,
 }
 
-pub(super) struct UdpFace {
+/// A peer, or a group.
+pub(super) struct UdpTransport {
     pub(super) remote: SocketAddr,
     pub(super) local: SocketAddr,
-    pub(super) scope: Scope,
-    pub(super) persistency: Persistency,
-    pub(super) link: LinkService,
-    /// When the peer was heard last.
-    pub(super) heard: Ticks,
-    /// The timer that is set.
-    pub(super) timer: Option<Ticks>,
-    pub(super) queue: Vec<Frame>,
-    pub(super) queue_bytes: u64,
-    /// The port has it among those to flush.
-    pub(super) dirty: bool,
     /// Source address for datagrams; the system chooses when absent.
-    source: Option<IpAddr>,
+    pub(super) source: Option<IpAddr>,
     /// Longest datagram that is sent in runs; `None`: the route was not asked yet.
     segment_bytes_max: Option<usize>,
 }
 
+pub(super) type UdpFace = PeerFace<UdpTransport>;
+
+impl Transport for UdpTransport {
+    type Address = SocketAddr;
+
+    fn address(&self) -> SocketAddr {
+        self.remote
+    }
+
+    fn remote(&self) -> FaceUri {
+        FaceUri::Udp(self.remote)
+    }
+
+    fn local(&self) -> FaceUri {
+        FaceUri::Udp(self.local)
+    }
+}
+
 impl UdpFace {
-    pub(super) fn new(
-        remote: SocketAddr,
-        local: SocketAddr,
-        scope: Scope,
-        persistency: Persistency,
-        link: LinkService,
-        now: Ticks,
-    ) -> Self {
-        UdpFace {
-            remote,
-            local,
-            scope,
-            persistency,
-            link,
-            heard: now,
-            timer: None,
-            queue: Vec::new(),
-            queue_bytes: 0,
-            dirty: false,
-            source: Some(local.ip()).filter(is_source),
-            segment_bytes_max: None,
-        }
-    }
-
-    /// Sets the source address of datagrams; `None` leaves it to the system.
-    pub(super) fn set_source(&mut self, source: Option<IpAddr>) {
-        self.source = source;
-    }
-
-    /// Whether the link service is due before the timer that is set.
-    pub(super) fn has_earlier_deadline(&self) -> bool {
-        self.link.next_deadline().is_some_and(|at| self.timer.is_none_or(|timer| at < timer))
-    }
-
-    /// Queues a packet.
-    pub(super) fn send(&mut self, now: Ticks, outgoing: Outgoing, congested_bytes: u64) {
-        let before = self.queue.len();
-        self.link.send(now, outgoing, congested_bytes, &mut self.queue);
-        self.count_queued(before);
-    }
-
-    /// Queues what timers of the link yield.
-    pub(super) fn on_deadline(&mut self, now: Ticks) {
-        let before = self.queue.len();
-        self.link.on_deadline(now, &mut self.queue);
-        self.count_queued(before);
-    }
-
-    fn count_queued(&mut self, before: usize) {
-        self.queue_bytes += self.queue[before..].iter().map(|f| f.len() as u64).sum::<u64>();
-    }
-
     /// Sends what is queued, in runs of equal length as far as possible.
     pub(super) fn send_queued(&mut self, socket: &mut DatagramSocket) -> Sent {
         // Reliability reads losses from the order of frames; elsewhere order is not promised.
@@ -116,29 +59,35 @@ impl UdpFace {
         let (mut done, mut manner) = (0, Manner::Run);
         while done < self.queue.len() {
             let segment = self.queue[done].len();
-            let count = if manner == Manner::Run { self.run_len(done, socket.run_max()) } else { 1 };
-            let source = self.source.filter(|_| manner != Manner::Plainest);
+            let count =
+                if manner == Manner::Run { self.transport.run_len(&self.queue[done..], socket.run_max()) } else { 1 };
+            let source = self.transport.source.filter(|_| manner != Manner::Plainest);
             let run = socket.run();
             for frame in &self.queue[done..done + count] {
                 frame.write_to(run);
             }
-            match socket.send_run(self.remote, source, segment) {
+            match socket.send_run(self.transport.remote, source, segment) {
                 Ok(()) => {
-                    self.learn(manner, segment);
+                    self.transport.learn(manner, segment);
                     done += count;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(_) if manner == Manner::Run && count > 1 => manner = Manner::Single,
                 Err(_) if source.is_some() => manner = Manner::Plainest,
                 Err(error) => {
-                    tracing::trace!(%error, remote = %self.remote, "datagram refused");
+                    tracing::trace!(%error, remote = %self.transport.remote, "datagram refused");
                     self.link.counters.out_drops += 1;
                     done += count;
                 }
             }
         }
-        self.queue_bytes -= self.queue.drain(..done).map(|f| f.len() as u64).sum::<u64>();
-        if self.queue.is_empty() { Sent::All } else { Sent::Blocked }
+        self.dequeue(done)
+    }
+}
+
+impl UdpTransport {
+    pub(super) fn new(remote: SocketAddr, local: SocketAddr) -> Self {
+        UdpTransport { remote, local, source: Some(local.ip()).filter(is_source), segment_bytes_max: None }
     }
 
     /// Draws conclusions where a plainer manner works than was tried first.
@@ -153,14 +102,14 @@ impl UdpFace {
         }
     }
 
-    /// How many frames from `start` on make a run.
-    fn run_len(&mut self, start: usize, run_max: usize) -> usize {
-        let segment = self.queue[start].len();
-        if run_max < 2 || self.queue.len() - start < 2 || segment > self.segment_bytes_max(segment) {
+    /// How many of the frames, from the first on, make a run.
+    fn run_len(&mut self, frames: &[Frame], run_max: usize) -> usize {
+        let segment = frames[0].len();
+        if run_max < 2 || frames.len() < 2 || segment > self.segment_bytes_max(segment) {
             return 1;
         }
         let (mut count, mut bytes) = (0, 0);
-        for frame in self.queue[start..].iter().take(run_max) {
+        for frame in frames.iter().take(run_max) {
             bytes += frame.len();
             if frame.len() > segment || bytes > DATAGRAM_BYTES_MAX {
                 break;
@@ -181,27 +130,6 @@ impl UdpFace {
                 let max = route_to(self.remote).map_or(SEGMENT_BYTES_SAFE, |r| r.datagram_bytes);
                 *self.segment_bytes_max.insert(max)
             }
-        }
-    }
-
-    pub(super) fn status(&self, id: FaceId, now: Ticks, idle_timeout: Duration) -> FaceStatus {
-        let config = self.link.config();
-        let on_demand = self.persistency == Persistency::OnDemand;
-        FaceStatus {
-            id,
-            remote: FaceUri::Udp(self.remote),
-            local: FaceUri::Udp(self.local),
-            scope: self.scope,
-            link_type: LinkType::PointToPoint,
-            persistency: self.persistency,
-            mtu: config.mtu.map(|mtu| mtu as u64),
-            flags: config.flags,
-            base_congestion_marking_interval_ns: config.base_congestion_marking_interval.as_nanos() as u64,
-            default_congestion_threshold_bytes: config.congestion_threshold_bytes,
-            expires_in_ms: on_demand.then(|| (self.heard + idle_timeout).since(now).as_millis() as u64),
-            up: true,
-            counters: FaceCounters::default(),
-            link: self.link.counters,
         }
     }
 }

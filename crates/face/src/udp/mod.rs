@@ -1,10 +1,7 @@
 //! UDP unicast: one socket for each listening address, shared by all faces to its peers.
 //!
-//! What comes from a peer that has no face makes one, on demand, if it looks like NDN. Their
-//! number is bounded: when all are taken, the one that has been idle longest (found by a second
-//! chance scan, in constant time) makes room, if it has been idle for [`EVICT_IDLE`]; else the
-//! newcomer is dropped and counted. So forged source addresses cost neither memory nor the faces
-//! of peers that are talking.
+//! What comes from a peer that has no face makes one, on demand, if it looks like NDN, in bounded
+//! number (`peers`).
 //!
 //! Errors of the network never end a face: a refused or too long datagram is dropped and counted.
 
@@ -24,14 +21,12 @@ use mio::unix::SourceFd;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link;
+use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
-use face::Sent;
 use faces::{Faces, without_flow};
 use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
 
-/// An on-demand face that heard nothing for this long may make room for another.
-pub const EVICT_IDLE: Duration = Duration::from_secs(10);
 /// Bytes queued for a face from which they are sent before the burst is over.
 const FLUSH_BYTES: u64 = 128 << 10;
 /// Bytes that wait for one face while the system takes none.
@@ -83,8 +78,6 @@ pub struct UdpPort {
     name: &'static str,
     socket: DatagramSocket,
     faces: Faces,
-    /// Faces with something queued.
-    dirty: Vec<FaceId>,
     readable: bool,
     blocked: bool,
     /// Errors in a row.
@@ -103,7 +96,6 @@ impl UdpPort {
             name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },
             faces: Faces::new(config, socket.local()),
             socket,
-            dirty: Vec::new(),
             readable: false,
             blocked: false,
             receive_errors: 0,
@@ -116,28 +108,13 @@ impl UdpPort {
         self.socket.local()
     }
 
-    fn flush_face(&mut self, cx: &mut PortContext<'_>, id: FaceId) {
-        let Some(face) = self.faces.get_mut(id) else { return };
-        if self.blocked {
-            return;
-        }
-        if face.send_queued(&mut self.socket) == Sent::Blocked {
-            self.blocked = true;
-            // Only now: on a socket registered for output each datagram that leaves is an event.
-            let both = Interest::READABLE | Interest::WRITABLE;
-            if let Err(error) = cx.reregister(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, both) {
-                tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
-            }
-        }
-    }
-
-    fn mark_dirty(&mut self, id: FaceId) {
-        if let Some(face) = self.faces.get_mut(id)
-            && !face.dirty
-            && !face.queue.is_empty()
-        {
-            face.dirty = true;
-            self.dirty.push(id);
+    /// Leaves the socket alone until it takes output again.
+    fn block(&mut self, cx: &mut PortContext<'_>) {
+        self.blocked = true;
+        // Only now: on a socket registered for output each datagram that leaves is an event.
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = cx.reregister(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, both) {
+            tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
         }
     }
 }
@@ -175,7 +152,7 @@ impl Port for UdpPort {
                 let remote = without_flow(meta.addr);
                 let known = match last {
                     Some((address, id)) if address == remote && id.is_some() => id,
-                    _ => faces.find(&remote),
+                    _ => faces.peers.find(&remote),
                 };
                 let id = known.or_else(|| {
                     if !link::is_plausible(datagram) {
@@ -185,11 +162,11 @@ impl Port for UdpPort {
                     faces.create_on_demand(cx, remote, meta.dst_ip)
                 });
                 last = Some((remote, id));
-                let Some((id, face)) = id.and_then(|id| Some((id, faces.get_mut(id)?))) else { return };
+                let Some((id, face)) = id.and_then(|id| Some((id, faces.peers.get_mut(id)?))) else { return };
                 face.heard = now;
                 face.link.receive(now, id, datagram, cx.received());
                 if face.has_earlier_deadline() {
-                    faces.schedule(id);
+                    faces.peers.schedule(id);
                 }
             });
             match more {
@@ -207,7 +184,7 @@ impl Port for UdpPort {
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
         let id = outgoing.face;
-        let Some(face) = self.faces.get_mut(id) else { return };
+        let Some(face) = self.faces.peers.get_mut(id) else { return };
         if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
             face.link.counters.out_drops += 1;
             return;
@@ -216,41 +193,35 @@ impl Port for UdpPort {
         let congested = if self.blocked { face.queue_bytes } else { 0 };
         face.send(cx.now(), outgoing, congested);
         let (full, link_timer) = (face.queue_bytes > FLUSH_BYTES, face.link.next_deadline().is_some());
-        self.mark_dirty(id);
-        if link_timer {
-            self.faces.schedule(id);
+        if full && !self.blocked && face.send_queued(&mut self.socket) == Sent::Blocked {
+            self.block(cx);
         }
-        if full {
-            self.flush_face(cx, id);
+        self.faces.peers.mark_dirty(id);
+        if link_timer {
+            self.faces.peers.schedule(id);
         }
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {
-        if self.dirty.is_empty() || self.blocked {
+        if self.blocked {
             return;
         }
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.retain(|&id| {
-            self.flush_face(cx, id);
-            let Some(face) = self.faces.get_mut(id) else { return false };
-            face.dirty = !face.queue.is_empty();
-            face.dirty
-        });
-        self.dirty = dirty;
+        let socket = &mut self.socket;
+        if self.faces.peers.flush(|face| face.send_queued(socket)) == Sent::Blocked {
+            self.block(cx);
+        }
     }
 
     fn has_output(&self) -> bool {
-        !self.dirty.is_empty()
+        self.faces.peers.has_queued()
     }
 
     fn next_deadline(&self) -> Option<Ticks> {
-        self.faces.next_deadline()
+        self.faces.peers.next_deadline()
     }
 
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
-        while let Some(id) = self.faces.pop_due(cx) {
-            self.mark_dirty(id);
-        }
+        self.faces.peers.on_deadline(cx);
     }
 
     fn create_face(
@@ -267,15 +238,15 @@ impl Port for UdpPort {
         id: FaceId,
         change: &FaceChange,
     ) -> Result<FaceStatus, UpdateFaceError> {
-        self.faces.update(cx.now(), id, change)
+        self.faces.peers.update(cx.now(), id, change, DATAGRAM_BYTES_MAX)
     }
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
-        self.faces.remove(cx, face)
+        self.faces.peers.remove(cx, face)
     }
 
     fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
-        self.faces.status(now, face)
+        self.faces.peers.status(now, face)
     }
 
     fn channels(&self) -> Vec<String> {
@@ -283,6 +254,6 @@ impl Port for UdpPort {
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", self.faces.refused)]
+        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", self.faces.peers.refused)]
     }
 }

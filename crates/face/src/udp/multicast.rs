@@ -11,18 +11,18 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use byname_forward::face_table::{LinkType, Persistency, Scope};
+use byname_forward::face_table::{LinkType, Persistency};
 use byname_forward::{FaceId, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
 use nix::net::if_::InterfaceFlags;
 use socket2::{InterfaceIndexOrAddress, Socket};
 
-use super::face::{Sent, UdpFace};
-use super::faces::changed_link_config;
-use super::socket::DatagramSocket;
+use super::face::{UdpFace, UdpTransport};
+use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket};
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig, LinkService, ReassemblyBudget};
+use crate::peers::{PeerFace, Sent, changed_link_config, check_group_change};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 
@@ -129,9 +129,7 @@ impl MulticastPort {
     }
 
     fn describe(&self, member: &Member, now: Ticks) -> Option<FaceStatus> {
-        let mut status = member.face.as_ref()?.status(member.id, now, std::time::Duration::ZERO);
-        status.link_type = if self.config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
-        Some(status)
+        member.face.as_ref().map(|face| face.status(member.id, now, std::time::Duration::ZERO))
     }
 }
 
@@ -251,14 +249,9 @@ impl Port for MulticastPort {
     ) -> Result<FaceStatus, UpdateFaceError> {
         let (member, i) = self.member(id).ok_or(UpdateFaceError::NotFound)?;
         let face = member.face.as_mut().ok_or(UpdateFaceError::NotFound)?;
-        if change.persistency.is_some_and(|p| p != Persistency::Permanent) {
-            return Err(UpdateFaceError::Unacceptable("multicast faces are permanent".into()));
-        }
-        if change.flags.is_some_and(|f| f.reliability) {
-            return Err(UpdateFaceError::Unacceptable("a group does not acknowledge".into()));
-        }
-        let config =
-            changed_link_config(face.link.config(), change, face.scope).map_err(UpdateFaceError::Unacceptable)?;
+        check_group_change(change)?;
+        let config = changed_link_config(face.link.config(), change, face.scope, DATAGRAM_BYTES_MAX)
+            .map_err(UpdateFaceError::Unacceptable)?;
         face.link.set_config(config);
         self.describe(&self.members[i], cx.now()).ok_or(UpdateFaceError::NotFound)
     }
@@ -288,9 +281,11 @@ fn new_face(config: &MulticastConfig, address: IpAddr, index: u32) -> UdpFace {
     };
     let link = LinkConfig { mtu: Some(config.mtu), ..LinkConfig::default() };
     let link = LinkService::new(link, ReassemblyBudget::default());
-    let mut face = UdpFace::new(config.group, local, Scope::NonLocal, Persistency::Permanent, link, Ticks(0));
+    let mut transport = UdpTransport::new(config.group, local);
     // The socket's options choose the interface, and with it the address.
-    face.set_source(None);
+    transport.source = None;
+    let mut face = PeerFace::new(transport, Persistency::Permanent, link, Ticks(0));
+    face.link_type = if config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
     face
 }
 

@@ -177,8 +177,8 @@ fn a_refusal_of_runs_by_one_route_loses_nothing_and_concerns_no_other() {
     let peer = peer();
     let id = rig.create(peer.local_addr().unwrap()).id;
     // An address that is not ours: the system refuses each datagram from it.
-    let face = rig.port.faces.get_mut(id).unwrap();
-    face.set_source(Some(Ipv4Addr::new(192, 0, 2, 1).into()));
+    let face = rig.port.faces.peers.get_mut(id).unwrap();
+    face.transport.source = Some(Ipv4Addr::new(192, 0, 2, 1).into());
     let sent: Vec<_> = (0..10).map(|n| packet(6, 1000, n)).collect();
     rig.send(id, &sent);
     let mut buffer = [0; 2000];
@@ -260,7 +260,7 @@ fn thousands_of_faces_leave_nothing_behind() {
     rig.bench.now = Ticks::from_ms(600_000);
     rig.port.on_deadline(&mut rig.bench.cx());
     assert_eq!(rig.created_and_destroyed(), (0, created));
-    assert!(rig.port.faces.is_empty());
+    assert!(rig.port.faces.peers.is_empty());
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! Settings of an Ethernet port, and why they may not do.
+
+use std::io;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::ring::RingConfig;
+use crate::mac_address::MacAddress;
+
+/// The group of NDN stations, as NFD has it.
+pub const GROUP: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x17, 0xaa]);
+/// Settings of an Ethernet port.
+#[derive(Debug, Clone)]
+pub struct EthernetConfig {
+    /// Name of the interface.
+    pub interface: String,
+    /// The group; `None`: no multicast face.
+    pub group: Option<MacAddress>,
+    /// Not all members of the group hear each other, as on some radio links.
+    pub ad_hoc: bool,
+    /// Whether unknown stations get a face.
+    pub on_demand: bool,
+    /// Most on-demand faces.
+    pub on_demand_faces_max: usize,
+    /// How long an on-demand face lives without a packet from its peer.
+    pub idle_timeout: Duration,
+    /// Longest payload of a frame sent, in octets; the interface's MTU where that is shorter.
+    pub mtu: usize,
+    /// Whether on-demand faces mark packets under congestion.
+    pub congestion_marking: bool,
+    /// Puts the interface into promiscuous mode, for devices that do not filter groups right.
+    pub promiscuous: bool,
+    /// Frames go to the driver past the queueing discipline, and past captures of other programs.
+    pub qdisc_bypass: bool,
+    /// Memory of the receive ring, in bytes.
+    pub receive_ring_bytes: usize,
+    /// Memory of the transmit ring, in bytes.
+    pub transmit_ring_bytes: usize,
+}
+
+impl EthernetConfig {
+    /// The defaults, on this interface.
+    pub fn new(interface: impl Into<String>) -> Self {
+        EthernetConfig {
+            interface: interface.into(),
+            group: Some(GROUP),
+            ad_hoc: false,
+            on_demand: true,
+            on_demand_faces_max: 4096,
+            idle_timeout: Duration::from_secs(600),
+            mtu: byname_wire::PACKET_BYTES_MAX,
+            congestion_marking: true,
+            promiscuous: false,
+            qdisc_bypass: false,
+            receive_ring_bytes: 8 << 20,
+            transmit_ring_bytes: 4 << 20,
+        }
+    }
+
+    /// Settings of the port's socket.
+    pub fn ring(&self) -> RingConfig {
+        RingConfig {
+            group: self.group,
+            promiscuous: self.promiscuous,
+            qdisc_bypass: self.qdisc_bypass,
+            receive_bytes: self.receive_ring_bytes,
+            transmit_bytes: self.transmit_ring_bytes,
+        }
+    }
+}
+
+/// Why an interface cannot be used.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// There is none of that name.
+    #[error("there is no network interface {0}; `ip link` lists them")]
+    NoInterface(String),
+    /// It has no MAC addresses.
+    #[error("{0} is no Ethernet interface; `ip link` shows which are (link/ether)")]
+    NotEthernet(String),
+    /// The process may not.
+    #[error(
+        "frames on {0} need the capability CAP_NET_RAW: run as root, or once, as root, \
+         `setcap cap_net_raw+ep` on the program, or AmbientCapabilities=CAP_NET_RAW in the systemd unit"
+    )]
+    NotPermitted(String),
+    /// The system refuses otherwise.
+    #[error("cannot open a packet socket on {interface}: {error}")]
+    System {
+        /// The interface.
+        interface: String,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}

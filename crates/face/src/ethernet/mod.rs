@@ -1,0 +1,464 @@
+//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`).
+//!
+//! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
+//! single stations that management makes, and, on demand, faces to stations that were heard, in
+//! bounded number (`peers`). URIs are those of NFD: `ether://[08:00:27:01:02:03]` from
+//! `dev://eth0`.
+//!
+//! An interface may go down, or away, and come back as another device with its name: faces stay,
+//! what is to be sent meanwhile is dropped and counted, and the name is tried again each
+//! [`RETRY_INTERVAL`].
+
+mod config;
+pub mod frame;
+pub mod interface;
+pub mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use byname_forward::face_table::{LinkType, Persistency};
+use byname_forward::{FaceId, Outgoing, Ticks};
+use mio::Interest;
+use mio::unix::SourceFd;
+
+use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::link::{self, LinkConfig};
+use crate::mac_address::MacAddress;
+use crate::peers::{PeerFace, Peers, Sent, Transport, changed_link_config};
+use crate::port::{Port, PortContext, Readiness};
+use crate::uri::FaceUri;
+pub use config::{EthernetConfig, GROUP, OpenError};
+use frame::EthernetFrame;
+use interface::{Found, Interface};
+use ring::{PacketSocket, Pushed};
+
+/// How often an interface that is down or gone is looked for.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// When the system is asked again to send what it could not take.
+const SEND_AGAIN: Duration = Duration::from_millis(1);
+/// Bytes that wait for one face while the ring is full.
+const QUEUE_BYTES_MAX: u64 = 1 << 20;
+const SOCKET_KEY: u32 = 0;
+
+/// A station, or the group.
+struct EthernetTransport {
+    remote: MacAddress,
+    interface: String,
+}
+
+impl Transport for EthernetTransport {
+    type Address = MacAddress;
+
+    fn address(&self) -> MacAddress {
+        self.remote
+    }
+
+    fn remote(&self) -> FaceUri {
+        FaceUri::Ethernet(self.remote)
+    }
+
+    fn local(&self) -> FaceUri {
+        FaceUri::Dev(self.interface.clone())
+    }
+}
+
+impl PeerFace<EthernetTransport> {
+    /// Moves what is queued into the ring, as far as there is room.
+    fn send_queued(&mut self, socket: &mut PacketSocket, source: MacAddress) -> Sent {
+        let header = frame::header(self.transport.remote, source);
+        let mut done = 0;
+        for frame in &self.queue {
+            match socket.push(&header, frame.parts()) {
+                Pushed::Done => {}
+                Pushed::Full => break,
+                Pushed::TooLong => self.link.counters.out_drops += 1,
+            }
+            done += 1;
+        }
+        self.dequeue(done)
+    }
+}
+
+/// Counts of frames that are of no face.
+#[derive(Debug, Default)]
+struct Drops {
+    malformed: u64,
+    not_ours: u64,
+    not_ndn: u64,
+    /// A port is asked for this without being lent for change, and the system forgets what it told.
+    ring_full: Cell<u64>,
+}
+
+/// An interface and the faces on it.
+pub struct EthernetPort {
+    config: EthernetConfig,
+    /// Of the interface; changes where another takes its name.
+    address: MacAddress,
+    /// `None` while the interface is down or gone.
+    socket: Option<PacketSocket>,
+    /// Longest payload of a frame, in octets.
+    mtu: usize,
+    peers: Peers<EthernetTransport>,
+    group: Option<FaceId>,
+    blocked: bool,
+    /// When to look for the interface, or to ask the system to send, again.
+    retry_at: Option<Ticks>,
+    drops: Drops,
+}
+
+impl EthernetPort {
+    /// Opens the interface. One that is down is waited for.
+    ///
+    /// # Errors
+    /// There is no such interface, or the process may not use it.
+    pub fn open(config: EthernetConfig) -> Result<Self, OpenError> {
+        let interface = config.interface.clone();
+        let system = |error: io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => OpenError::NotPermitted(interface.clone()),
+            _ => OpenError::System { interface: interface.clone(), error },
+        };
+        let found = match Interface::find(&config.interface).map_err(system)? {
+            Found::Ethernet(found) => found,
+            Found::Other => return Err(OpenError::NotEthernet(interface)),
+            Found::Nothing => return Err(OpenError::NoInterface(interface)),
+        };
+        // Even where it is down: to learn now whether this process may.
+        let socket = PacketSocket::open(&found, &config.ring()).map_err(system)?;
+        Ok(EthernetPort {
+            address: found.address,
+            mtu: socket.mtu().min(config.mtu),
+            socket: Some(socket).filter(|_| found.up),
+            peers: Peers::new(config.on_demand_faces_max, config.idle_timeout),
+            group: None,
+            blocked: false,
+            retry_at: None,
+            drops: Drops::default(),
+            config,
+        })
+    }
+
+    /// The interface's MAC address.
+    pub fn address(&self) -> MacAddress {
+        self.address
+    }
+
+    fn transport(&self, remote: MacAddress) -> EthernetTransport {
+        EthernetTransport { remote, interface: self.config.interface.clone() }
+    }
+
+    fn link_config(&self) -> LinkConfig {
+        let mut link = LinkConfig { mtu: Some(self.mtu), ..LinkConfig::default() };
+        link.flags.congestion_marking = self.config.congestion_marking;
+        link
+    }
+
+    /// Takes one frame.
+    fn take(&mut self, cx: &mut PortContext<'_>, octets: &[u8], last: &mut Option<(MacAddress, FaceId)>) {
+        let Some(frame) = EthernetFrame::parse(octets) else {
+            self.drops.malformed += 1;
+            return;
+        };
+        let to_group = self.config.group == Some(frame.destination);
+        // The kernel's filter lets no other destination pass; a switch may send back our own.
+        if !(to_group || frame.destination == self.address) || frame.source == self.address {
+            self.drops.not_ours += 1;
+            return;
+        }
+        let known = match *last {
+            _ if to_group => self.group,
+            Some((source, id)) if source == frame.source => Some(id),
+            _ => self.peers.find(&frame.source),
+        };
+        if !link::is_plausible(frame.payload) {
+            self.drops.not_ndn += 1;
+            return;
+        }
+        let Some(id) = known.or_else(|| self.create_on_demand(cx, frame.source, to_group)) else { return };
+        let Some(face) = self.peers.get_mut(id) else { return };
+        if !to_group {
+            *last = Some((frame.source, id));
+        }
+        face.heard = cx.now();
+        let [a, b, c, d, e, f] = frame.source.0;
+        let endpoint = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        face.link.receive_from(cx.now(), id, endpoint, frame.payload, cx.received());
+        if face.has_earlier_deadline() {
+            self.peers.schedule(id);
+        }
+    }
+
+    fn create_on_demand(&mut self, cx: &mut PortContext<'_>, source: MacAddress, to_group: bool) -> Option<FaceId> {
+        // Management took the group's face away.
+        if !self.config.on_demand || to_group {
+            self.peers.refused += 1;
+            return None;
+        }
+        if !self.peers.make_room(cx) {
+            return None;
+        }
+        let (transport, link) = (self.transport(source), self.link_config());
+        Some(self.peers.insert(cx, transport, Persistency::OnDemand, link, |_| {}))
+    }
+
+    /// Ends the socket: the interface is down, or gone.
+    fn fail(&mut self, cx: &mut PortContext<'_>, error: &io::Error) {
+        let Some(socket) = self.socket.take() else { return };
+        tracing::warn!(%error, interface = self.config.interface, "the interface cannot be used now");
+        *self.drops.ring_full.get_mut() += socket.take_drops();
+        self.blocked = false;
+        self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+        for (_, face) in self.peers.iter_mut() {
+            face.up = false;
+            let frames = face.queue.len();
+            face.link.counters.out_drops += frames as u64;
+            face.dequeue(frames);
+        }
+        self.report_all(cx, FaceEvent::Down);
+    }
+
+    /// Opens the interface again, if it is there and up.
+    fn recover(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
+        let interface = match Interface::find(&self.config.interface)? {
+            Found::Ethernet(interface) if interface.up => interface,
+            _ => return Err(ErrorKind::NetworkDown.into()),
+        };
+        let socket = PacketSocket::open(&interface, &self.config.ring())?;
+        cx.register(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE)?;
+        tracing::info!(interface = interface.name, "the interface is up");
+        self.address = interface.address;
+        let mtu = socket.mtu().min(self.config.mtu);
+        (self.socket, self.mtu) = (Some(socket), mtu);
+        for (_, face) in self.peers.iter_mut() {
+            face.up = true;
+            let mut link = face.link.config().clone();
+            link.mtu = link.mtu.map(|old| old.min(mtu));
+            face.link.set_config(link);
+        }
+        self.report_all(cx, FaceEvent::Up);
+        Ok(())
+    }
+
+    /// Reports all faces that outlive what happens; those that peers made may go when they are idle.
+    fn report_all(&mut self, cx: &mut PortContext<'_>, event: fn(FaceStatus) -> FaceEvent) {
+        let lasting = self.peers.iter_mut().filter(|(_, face)| face.persistency != Persistency::OnDemand);
+        for id in lasting.map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Some(status) = self.status(cx.now(), id) {
+                cx.report(event(status));
+            }
+        }
+    }
+
+    /// Has the system send what is in the ring.
+    fn send(&mut self, cx: &mut PortContext<'_>) {
+        let Some(socket) = &mut self.socket else { return };
+        match socket.send() {
+            Ok(true) => {}
+            Ok(false) => self.retry_at = Some(cx.now() + SEND_AGAIN),
+            Err(error) => self.fail(cx, &error),
+        }
+    }
+
+    fn create_unicast(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        remote: MacAddress,
+        request: &FaceRequest,
+    ) -> Result<FaceStatus, CreateFaceError> {
+        if remote.is_group() || remote.is_zero() || remote == self.address {
+            return Err(CreateFaceError::Unacceptable(format!("{remote} is no address of a peer on this link")));
+        }
+        if request.persistency == Persistency::OnDemand {
+            return Err(CreateFaceError::Unacceptable("on-demand faces are made by their peers only".into()));
+        }
+        let change = FaceChange {
+            mtu: request.mtu,
+            flags: Some(request.flags),
+            base_congestion_marking_interval_ns: request.base_congestion_marking_interval_ns,
+            default_congestion_threshold_bytes: request.default_congestion_threshold_bytes,
+            ..FaceChange::default()
+        };
+        let scope = byname_forward::face_table::Scope::NonLocal;
+        let link = changed_link_config(&self.link_config(), &change, scope, self.mtu)
+            .map_err(CreateFaceError::Unacceptable)?;
+        let transport = self.transport(remote);
+        let up = self.socket.is_some();
+        let id = self.peers.insert(cx, transport, request.persistency, link, |face| face.up = up);
+        self.status(cx.now(), id).ok_or_else(|| CreateFaceError::Failed("the face is gone".into()))
+    }
+}
+
+impl Port for EthernetPort {
+    fn name(&self) -> &str {
+        "ethernet"
+    }
+
+    fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
+        match &self.socket {
+            Some(socket) => cx.register(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE)?,
+            None => self.retry_at = Some(cx.now() + RETRY_INTERVAL),
+        }
+        if let Some(group) = self.config.group {
+            let (transport, link) = (self.transport(group), self.link_config());
+            let link_type = if self.config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
+            let up = self.socket.is_some();
+            let adjust = |face: &mut PeerFace<_>| (face.link_type, face.up) = (link_type, up);
+            self.group = Some(self.peers.insert(cx, transport, Persistency::Permanent, link, adjust));
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, cx: &mut PortContext<'_>, _key: u32, readiness: Readiness) {
+        let Some(socket) = &self.socket else { return };
+        if readiness.closed
+            && let Some(error) = socket.take_error()
+        {
+            self.fail(cx, &error);
+            return;
+        }
+        if readiness.writable && self.blocked {
+            self.blocked = false;
+            let _ = cx.reregister(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE);
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.socket.as_ref().is_some_and(PacketSocket::has_input)
+    }
+
+    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
+        let Some(mut socket) = self.socket.take() else { return };
+        let mut last = None;
+        socket.receive(packets_max, |arrival| {
+            if arrival.cut {
+                self.drops.malformed += 1;
+            } else if arrival.elsewhere {
+                self.drops.not_ours += 1;
+            } else {
+                self.take(cx, arrival.octets, &mut last);
+            }
+        });
+        self.socket = Some(socket);
+    }
+
+    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
+        let id = outgoing.face;
+        let Some(face) = self.peers.get_mut(id) else { return };
+        if self.socket.is_none() || (self.blocked && face.queue_bytes > QUEUE_BYTES_MAX) {
+            face.link.counters.out_drops += 1;
+            return;
+        }
+        // What is queued only until the end of the burst is no congestion.
+        let congested = if self.blocked { face.queue_bytes } else { 0 };
+        face.send(cx.now(), outgoing, congested);
+        if face.has_earlier_deadline() {
+            self.peers.schedule(id);
+        }
+        self.peers.mark_dirty(id);
+    }
+
+    fn flush(&mut self, cx: &mut PortContext<'_>) {
+        while !self.blocked {
+            let Some(socket) = &mut self.socket else { return };
+            let address = self.address;
+            let sent = self.peers.flush(|face| face.send_queued(socket, address));
+            self.send(cx);
+            let Some(socket) = &self.socket else { return };
+            if sent == Sent::All {
+                return;
+            }
+            if !socket.has_room() {
+                self.blocked = true;
+                // Only now: on a socket registered for output each frame that leaves is an event.
+                let both = Interest::READABLE | Interest::WRITABLE;
+                if let Err(error) = cx.reregister(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, both) {
+                    self.fail(cx, &error);
+                }
+            }
+        }
+    }
+
+    fn has_output(&self) -> bool {
+        self.peers.has_queued() || self.socket.as_ref().is_some_and(PacketSocket::has_unsent)
+    }
+
+    fn next_deadline(&self) -> Option<Ticks> {
+        match (self.peers.next_deadline(), self.retry_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
+        self.peers.on_deadline(cx);
+        if self.retry_at.is_none_or(|at| at > cx.now()) {
+            return;
+        }
+        self.retry_at = None;
+        if self.socket.is_some() {
+            self.send(cx);
+        } else if let Err(error) = self.recover(cx) {
+            tracing::debug!(%error, interface = self.config.interface, "not up yet");
+            self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+        }
+    }
+
+    fn create_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        let FaceUri::Ethernet(remote) = request.remote else { return None };
+        match &request.local {
+            Some(FaceUri::Dev(name)) if *name == self.config.interface => {}
+            // The same group may be on other interfaces, but so it is for this host's users.
+            None if self.config.group == Some(remote) => {}
+            None => {
+                let asked = "a face to a station needs the interface as its local URI, dev://eth0 or the like";
+                return Some(Err(CreateFaceError::Unacceptable(asked.into())));
+            }
+            Some(_) => return None,
+        }
+        if let Some(status) = self.peers.find(&remote).and_then(|id| self.status(cx.now(), id)) {
+            return Some(Err(CreateFaceError::Exists(Box::new(status))));
+        }
+        Some(self.create_unicast(cx, remote, request))
+    }
+
+    fn update_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        id: FaceId,
+        change: &FaceChange,
+    ) -> Result<FaceStatus, UpdateFaceError> {
+        self.peers.update(cx.now(), id, change, self.mtu)
+    }
+
+    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
+        self.group = self.group.filter(|group| *group != face);
+        self.peers.remove(cx, face)
+    }
+
+    fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
+        self.peers.status(now, face)
+    }
+
+    fn channels(&self) -> Vec<String> {
+        vec![FaceUri::Dev(self.config.interface.clone()).to_string()]
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        let Drops { malformed, not_ours, not_ndn, ring_full } = &self.drops;
+        ring_full.set(ring_full.get() + self.socket.as_ref().map_or(0, PacketSocket::take_drops));
+        vec![
+            ("ethernet_malformed", *malformed),
+            ("ethernet_not_ours", *not_ours),
+            ("ethernet_not_ndn", *not_ndn),
+            ("ethernet_no_face", self.peers.refused),
+            ("ethernet_ring_full", ring_full.get()),
+        ]
+    }
+}

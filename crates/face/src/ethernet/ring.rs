@@ -1,0 +1,374 @@
+//! A packet socket with a receive ring and a transmit ring in memory that the kernel shares.
+//!
+//! Both rings have slots of one size (TPACKET_V2): a word of status, a header, a frame. The kernel
+//! gives a slot over by its status, and gets it back the same way, so that a burst costs no system
+//! call to receive and one to send. TPACKET_V3 would pack frames of all lengths into blocks, but
+//! hands a block over only when it is full or a millisecond has passed, which a forwarder's peers
+//! would wait for at each hop.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, tpacket_req, tpacket2_hdr};
+use memmap2::{MmapOptions, MmapRaw};
+use socket2::{Domain, SockFilter, Socket, Type};
+
+use super::frame::{ETHER_TYPE, HEADER_BYTES};
+use super::interface::Interface;
+use crate::mac_address::MacAddress;
+
+/// Slots are cut from blocks of this size, which the kernel has in one piece each.
+const BLOCK_BYTES: usize = 1 << 16;
+const SLOT_BYTES_MIN: usize = 1 << 11;
+const SLOT_BYTES_MAX: usize = 1 << 14;
+/// Where the frame begins in a slot to send; and in one that was received, the sender's address.
+const TRANSMIT_OFFSET: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+/// Where, at the latest, the Ethernet payload begins in a slot that was received.
+const RECEIVE_OFFSET: usize =
+    (TRANSMIT_OFFSET + size_of::<libc::sockaddr_ll>() + 16).next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+/// Settings of a socket.
+#[derive(Debug, Clone)]
+pub struct RingConfig {
+    /// Frames to it are taken, too.
+    pub group: Option<MacAddress>,
+    /// Puts the interface into promiscuous mode.
+    pub promiscuous: bool,
+    /// Frames pass the queueing discipline by.
+    pub qdisc_bypass: bool,
+    /// Memory of the receive ring, in bytes.
+    pub receive_bytes: usize,
+    /// Memory of the transmit ring, in bytes.
+    pub transmit_bytes: usize,
+}
+
+/// A frame as it arrived.
+pub struct Arrival<'a> {
+    /// All of it, or what fits into a slot.
+    pub octets: &'a [u8],
+    /// It was longer than a slot.
+    pub cut: bool,
+    /// It was for another station, or in a VLAN that is not this interface's.
+    pub elsewhere: bool,
+}
+
+/// What became of a frame to send.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in the ring.
+    Done,
+    /// The ring is full.
+    Full,
+    /// It is longer than the interface takes.
+    TooLong,
+}
+
+/// One ring: where its slots are in the memory shared with the kernel, and whose turn is next.
+struct Ring {
+    offset: usize,
+    slots: usize,
+    next: usize,
+}
+
+impl Ring {
+    fn advance(&mut self) {
+        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+    }
+}
+
+/// The socket.
+pub struct PacketSocket {
+    socket: Socket,
+    map: MmapRaw,
+    slot_bytes: usize,
+    receive: Ring,
+    transmit: Ring,
+    /// Longest payload of a frame, in octets.
+    mtu: usize,
+    /// Frames in the ring that the kernel was not told of.
+    unsent: bool,
+}
+
+impl PacketSocket {
+    /// Opens a socket on an interface. It takes frames of NDN to the interface's address and to the
+    /// group, and the kernel drops all others before they reach the ring.
+    pub fn open(interface: &Interface, config: &RingConfig) -> io::Result<Self> {
+        // Of protocol 0 it receives nothing until it is bound, when all else is in place.
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+        socket.set_nonblocking(true)?;
+        let mtu = mtu(&socket, &interface.name)?;
+        let slot_bytes = (RECEIVE_OFFSET + mtu).next_power_of_two().clamp(SLOT_BYTES_MIN, SLOT_BYTES_MAX);
+        set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as c_int))?;
+        // A frame that cannot be sent is skipped; else it would hold up those behind it.
+        set(&socket, libc::PACKET_LOSS, &1)?;
+        set(&socket, libc::PACKET_QDISC_BYPASS, &c_int::from(config.qdisc_bypass))?;
+        // Frames of other sockets here are not for us; unknown before Linux 4.20, where the bound
+        // protocol does it.
+        let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1);
+        let rings = [(libc::PACKET_RX_RING, config.receive_bytes), (libc::PACKET_TX_RING, config.transmit_bytes)];
+        let mut slots = [0; 2];
+        for ((option, bytes), slots) in rings.into_iter().zip(&mut slots) {
+            let blocks = (bytes / BLOCK_BYTES).max(1);
+            *slots = blocks * (BLOCK_BYTES / slot_bytes);
+            let request = tpacket_req {
+                tp_block_size: BLOCK_BYTES as u32,
+                tp_block_nr: u32::try_from(blocks).map_err(|_| io::ErrorKind::OutOfMemory)?,
+                tp_frame_size: slot_bytes as u32,
+                tp_frame_nr: u32::try_from(*slots).map_err(|_| io::ErrorKind::OutOfMemory)?,
+            };
+            set(&socket, option, &request)?;
+        }
+        // What waits in the ring counts against this, too.
+        let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBufForce, &config.transmit_bytes);
+        let map = MmapOptions::new().len((slots[0] + slots[1]) * slot_bytes).map_raw(&socket)?;
+        socket.attach_filter(&filter(interface.address, config.group.unwrap_or(interface.address)))?;
+        bind(&socket, interface.index)?;
+        if let Some(group) = config.group {
+            join(&socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
+        }
+        if config.promiscuous {
+            join(&socket, interface.index, libc::PACKET_MR_PROMISC, interface.address)?;
+        }
+        Ok(PacketSocket {
+            socket,
+            map,
+            slot_bytes,
+            receive: Ring { offset: 0, slots: slots[0], next: 0 },
+            transmit: Ring { offset: slots[0] * slot_bytes, slots: slots[1], next: 0 },
+            mtu: mtu.min(slot_bytes - RECEIVE_OFFSET),
+            unsent: false,
+        })
+    }
+
+    /// Its descriptor, for registration.
+    pub fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Longest payload of a frame, in octets.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// The error that made its descriptor ready, if one did.
+    pub fn take_error(&self) -> Option<io::Error> {
+        self.socket.take_error().unwrap_or_else(Some)
+    }
+
+    /// Whether a frame waits in the receive ring.
+    pub fn has_input(&self) -> bool {
+        self.status(&self.receive).load(Ordering::Acquire) & TP_STATUS_USER != 0
+    }
+
+    /// Shows up to `frames_max` frames to `visit`.
+    pub fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(Arrival<'_>)) {
+        for _ in 0..frames_max {
+            if !self.has_input() {
+                return;
+            }
+            let slot = self.slot(&self.receive);
+            // SAFETY: the slot is `slot_bytes` long (see `slot`) and begins with this header and this
+            // address; any octets are such. Its status says that the kernel has given it over, and until that is
+            // changed below, which `&mut self` leaves to us alone, nobody writes to the slot.
+            let (header, from, octets) = unsafe {
+                let from = slot.add(TRANSMIT_OFFSET).cast::<libc::sockaddr_ll>().read();
+                let octets = std::slice::from_raw_parts(slot.cast_const(), self.slot_bytes);
+                (slot.cast::<tpacket2_hdr>().read(), from, octets)
+            };
+            let start = usize::from(header.tp_mac);
+            let octets = octets.get(start..start.saturating_add(header.tp_snaplen as usize)).unwrap_or_default();
+            // The tag of a VLAN is gone by now; this is what is left of it.
+            let elsewhere = from.sll_pkttype >= libc::PACKET_OTHERHOST;
+            visit(Arrival { octets, cut: header.tp_snaplen < header.tp_len, elsewhere });
+            self.status(&self.receive).store(TP_STATUS_KERNEL, Ordering::Release);
+            self.receive.advance();
+        }
+    }
+
+    /// Whether the transmit ring has a free slot.
+    pub fn has_room(&self) -> bool {
+        let waits = TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
+        self.status(&self.transmit).load(Ordering::Acquire) & waits == TP_STATUS_AVAILABLE
+    }
+
+    /// Puts a frame into the transmit ring, in parts: a header and two pieces of payload.
+    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: (&[u8], &[u8])) -> Pushed {
+        let len = payload.0.len() + payload.1.len();
+        if len > self.mtu {
+            return Pushed::TooLong;
+        }
+        if !self.has_room() {
+            return Pushed::Full;
+        }
+        let slot = self.slot(&self.transmit);
+        // SAFETY: the slot is `slot_bytes` long (see `slot`). Its status says that the kernel is
+        // done with it, and until that is changed below, which `&mut self` leaves to us alone,
+        // nobody else reads or writes what follows the status.
+        let (frame_len, frame) = unsafe {
+            let frame = slot.add(TRANSMIT_OFFSET);
+            let frame_len = slot.add(offset_of!(tpacket2_hdr, tp_len)).cast::<u32>();
+            (&mut *frame_len, std::slice::from_raw_parts_mut(frame, self.slot_bytes - TRANSMIT_OFFSET))
+        };
+        *frame_len = (HEADER_BYTES + len) as u32;
+        // In bounds: a slot holds `mtu` octets behind an offset that is not below this one.
+        frame[..HEADER_BYTES].copy_from_slice(header);
+        frame[HEADER_BYTES..][..payload.0.len()].copy_from_slice(payload.0);
+        frame[HEADER_BYTES + payload.0.len()..][..payload.1.len()].copy_from_slice(payload.1);
+        self.status(&self.transmit).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.transmit.advance();
+        self.unsent = true;
+        Pushed::Done
+    }
+
+    /// Whether frames are in the ring that [`PacketSocket::send`] is to tell the kernel of.
+    pub fn has_unsent(&self) -> bool {
+        self.unsent
+    }
+
+    /// Has the kernel send what is in the transmit ring; false where it could not send all of it,
+    /// and is to be told again.
+    pub fn send(&mut self) -> io::Result<bool> {
+        if !self.unsent {
+            return Ok(true);
+        }
+        match self.socket.send_with_flags(&[], libc::MSG_DONTWAIT) {
+            Ok(_) => self.unsent = false,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(!self.unsent)
+    }
+
+    /// Frames dropped since this was called last because the receive ring was full.
+    pub fn take_drops(&self) -> u64 {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = size_of_val(&statistics) as libc::socklen_t;
+        // SAFETY: both pointers are to what `len` says, and to `len` itself, which live here.
+        let done = unsafe {
+            libc::getsockopt(
+                self.raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut len,
+            )
+        };
+        if done == 0 { u64::from(statistics.tp_drops) } else { 0 }
+    }
+
+    /// The slot of a ring whose turn it is: `slot_bytes` octets of the mapping.
+    fn slot(&self, ring: &Ring) -> *mut u8 {
+        let at = ring.offset + ring.next * self.slot_bytes;
+        debug_assert!(at + self.slot_bytes <= self.map.len());
+        // SAFETY: the mapping has all slots of both rings, one ring after the other, and `next` is
+        // below the number of the ring's; so this stays within it.
+        unsafe { self.map.as_mut_ptr().add(at) }
+    }
+
+    /// The status of the slot whose turn it is.
+    fn status(&self, ring: &Ring) -> &AtomicU32 {
+        let status = self.slot(ring).wrapping_add(offset_of!(tpacket2_hdr, tp_status));
+        // SAFETY: slots are aligned to `SLOT_BYTES_MIN`, the mapping to pages, and the status is the
+        // first word of a slot, aligned therefore. It lives as long as the mapping, which `self` owns; the kernel
+        // and we read and write it as one word, and nobody by other means while this is borrowed.
+        unsafe { AtomicU32::from_ptr(status.cast()) }
+    }
+}
+
+/// Sets an option of packet sockets, whose value is a `T`.
+fn set<T: Copy>(socket: &Socket, option: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is to `size_of::<T>()` octets that live here; the kernel reads them only.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn join(socket: &Socket, index: u32, kind: c_int, address: MacAddress) -> io::Result<()> {
+    let mut octets = [0; 8];
+    octets[..6].copy_from_slice(&address.0);
+    let request =
+        libc::packet_mreq { mr_ifindex: index as c_int, mr_type: kind as u16, mr_alen: 6, mr_address: octets };
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Binds a socket to the interface, and to NDN's EtherType.
+fn bind(socket: &Socket, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: ETHER_TYPE.to_be(),
+        sll_ifindex: index as c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the pointer is to an address of the length given, which lives here.
+    let done = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The interface's MTU: octets of payload in a frame.
+fn mtu(socket: &Socket, interface: &str) -> io::Result<usize> {
+    let mut request =
+        libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 } };
+    if interface.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request lives here, has a name that ends with a zero, and is what this call takes
+    // and fills in.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has set this member; any octets are a number.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    usize::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// A program for the kernel: NDN's EtherType, from a station, to `address` or to `group`.
+fn filter(address: MacAddress, group: MacAddress) -> [SockFilter; 13] {
+    const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    const LOAD_OCTET: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const IF_SET: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let op = |code: u32, then: u8, otherwise: u8, value: u32| SockFilter::new(code as u16, then, otherwise, value);
+    let split = |address: MacAddress| {
+        let [a, b, c, d, e, f] = address.0;
+        (u32::from_be_bytes([a, b, c, d]), u32::from(u16::from_be_bytes([e, f])))
+    };
+    let ((address_high, address_low), (group_high, group_low)) = (split(address), split(group));
+    // Jumps count from the next line; the last two lines take a frame and drop it.
+    [
+        op(LOAD_HALF, 0, 0, 12),
+        op(IF_EQUAL, 0, 10, u32::from(ETHER_TYPE)),
+        op(LOAD_OCTET, 0, 0, 6),
+        op(IF_SET, 8, 0, 1),
+        op(LOAD_WORD, 0, 0, 0),
+        op(IF_EQUAL, 0, 2, address_high),
+        op(LOAD_HALF, 0, 0, 4),
+        op(IF_EQUAL, 3, 4, address_low),
+        op(IF_EQUAL, 0, 3, group_high),
+        op(LOAD_HALF, 0, 0, 4),
+        op(IF_EQUAL, 0, 1, group_low),
+        op(RETURN, 0, 0, u32::MAX),
+        op(RETURN, 0, 0, 0),
+    ]
+}

@@ -1,0 +1,332 @@
+//! Ports at the two ends of a virtual cable, in a network namespace of each test's own.
+
+use std::process::Command;
+
+use byname_forward::{LinkFields, Packet};
+use byname_wire::tlv;
+use nix::sched::{CloneFlags, unshare};
+
+use super::*;
+use crate::LinkFlags;
+use crate::port::tests::Bench;
+
+/// One end: a port and what a loop would have of it.
+struct End {
+    port: EthernetPort,
+    bench: Bench,
+}
+
+/// Runs `ip` in this thread's namespace.
+fn ip(arguments: &str) -> bool {
+    let command = Command::new("ip").args(arguments.split_whitespace()).output();
+    command.is_ok_and(|done| done.status.success())
+}
+
+/// Puts this thread, with its sockets and commands, into a namespace with a cable between `near` and
+/// `far`; says so where that is not allowed.
+fn cable() -> bool {
+    let made = unshare(CloneFlags::CLONE_NEWNET).is_ok()
+        && ip("link add near type veth peer name far")
+        && ip("link set near up")
+        && ip("link set far up");
+    if !made {
+        eprintln!("skipped: network namespaces and virtual cables are not allowed here");
+    }
+    made
+}
+
+fn end(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End {
+    let mut config = EthernetConfig::new(interface);
+    adjust(&mut config);
+    let mut bench = Bench::new();
+    let mut port = EthernetPort::open(config).expect("the interface is there");
+    port.start(&mut bench.cx()).expect("starts");
+    End { port, bench }
+}
+
+fn packet(typ: u8, len: usize, seed: u8) -> Packet {
+    let mut wire = Vec::new();
+    tlv::push_tlv(&mut wire, u64::from(typ), &vec![seed; len - if len < 255 { 2 } else { 4 }]);
+    assert_eq!(wire.len(), len);
+    Packet::copy_from(&wire)
+}
+
+impl End {
+    /// Receives until `packets` have come, or none comes for 200 ms.
+    fn receive(&mut self, packets: usize) -> Vec<byname_forward::Received> {
+        while self.bench.received.len() < packets {
+            if !self.port.has_input() {
+                self.bench.wait(&mut self.port, 200);
+                if !self.port.has_input() {
+                    break;
+                }
+            }
+            self.port.receive(&mut self.bench.cx(), 64);
+        }
+        std::mem::take(&mut self.bench.received)
+    }
+
+    fn send(&mut self, face: FaceId, packets: &[Packet]) {
+        for packet in packets {
+            let outgoing = Outgoing { face, fields: LinkFields::default(), packet: packet.clone() };
+            self.port.transmit(&mut self.bench.cx(), outgoing);
+        }
+        self.port.flush(&mut self.bench.cx());
+    }
+
+    fn group(&self) -> FaceId {
+        self.port.group.expect("a group")
+    }
+
+    fn request(
+        &mut self,
+        remote: MacAddress,
+        adjust: impl FnOnce(&mut FaceRequest),
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        let mut request = FaceRequest {
+            remote: FaceUri::Ethernet(remote),
+            local: Some(FaceUri::Dev(self.port.config.interface.clone())),
+            persistency: Persistency::Persistent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: None,
+            default_congestion_threshold_bytes: None,
+        };
+        adjust(&mut request);
+        self.port.create_face(&mut self.bench.cx(), &request)
+    }
+
+    fn link(&self, face: FaceId) -> crate::face::LinkCounters {
+        self.port.status(self.bench.now, face).expect("a face").link
+    }
+
+    /// What is dropped of each reason, without those that nothing was dropped of.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.port.drops().into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Sends a frame past all that a port does.
+    fn inject(&mut self, header: [u8; 14], payload: &[u8]) {
+        let socket = self.port.socket.as_mut().expect("up");
+        assert_eq!(socket.push(&header, (payload, &[])), Pushed::Done);
+        assert!(socket.send().expect("sent"));
+    }
+}
+
+#[test]
+fn stations_meet_in_the_group_and_answer_each_other() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let Some((_, FaceEvent::Created(group))) = a.bench.events.pop() else { panic!("no face to the group") };
+    assert_eq!(group.remote.to_string(), "ether://[01:00:5e:00:17:aa]");
+    assert_eq!(group.local.to_string(), "dev://near");
+    assert_eq!((group.link_type, group.persistency), (LinkType::MultiAccess, Persistency::Permanent));
+    assert_eq!((group.mtu, group.up), (Some(1500), true));
+    a.send(a.group(), &[packet(5, 60, 1)]);
+    let received = b.receive(1);
+    assert_eq!((received[0].face, &*received[0].packet), (b.group(), &*packet(5, 60, 1)));
+
+    let to_b = a.request(b.port.address(), |_| {}).expect("for this port").expect("a face").id;
+    a.send(to_b, &[packet(5, 60, 2), packet(5, 61, 3)]);
+    let received = b.receive(2);
+    let Some((_, FaceEvent::Created(face))) = b.bench.events.pop() else { panic!("no face on demand") };
+    assert_eq!(face.remote, FaceUri::Ethernet(a.port.address()));
+    assert_eq!((face.persistency, face.link_type), (Persistency::OnDemand, LinkType::PointToPoint));
+    assert!(received.iter().all(|r| r.face == face.id) && *received[1].packet == *packet(5, 61, 3));
+    b.send(face.id, &[packet(6, 1500, 4)]);
+    let received = a.receive(1);
+    assert_eq!((received[0].face, &*received[0].packet), (to_b, &*packet(6, 1500, 4)));
+    assert_eq!((a.drops(), b.drops()), (vec![], vec![]));
+
+    b.bench.now = b.port.next_deadline().expect("it ends when it is idle");
+    assert_eq!(b.bench.now, Ticks::from_ms(600_000));
+    b.port.on_deadline(&mut b.bench.cx());
+    assert!(matches!(b.bench.events.pop(), Some((_, FaceEvent::Destroyed(gone))) if gone.id == face.id));
+}
+
+#[test]
+fn long_packets_cross_in_fragments() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let to_b = a.request(b.port.address(), |_| {}).expect("for this port").expect("a face").id;
+    let sent: Vec<_> = (0..200).map(|n| packet(6, 8000, n)).collect();
+    for (to, of) in [(to_b, &sent[..]), (a.group(), &sent[..10])] {
+        a.send(to, of);
+        let received = b.receive(of.len());
+        assert!(received.iter().map(|r| &*r.packet).eq(of.iter().map(|p| &**p)), "{} came", received.len());
+    }
+    assert_eq!((b.drops(), a.link(to_b).out_drops), (vec![], 0));
+}
+
+#[test]
+fn hostile_frames_are_dropped_and_counted() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (here, there) = (b.port.address(), a.port.address());
+    let good = frame::header(here, there);
+    let of_type = |high: u8, low: u8| {
+        let mut header = good;
+        (header[12], header[13]) = (high, low);
+        header
+    };
+    a.inject(good, &[]);
+    a.inject(good, b"hello");
+    assert!(b.receive(1).is_empty());
+    assert_eq!(b.drops(), [("ethernet_not_ndn", 2)]);
+    // Our own, sent back by a switch, and one of a VLAN; IP and other stations' the kernel keeps.
+    a.inject(frame::header(here, here), &packet(5, 60, 1));
+    a.inject(frame::header(GROUP, here), &packet(5, 60, 1));
+    a.inject(of_type(0x81, 0), &[&[0, 7, 0x86, 0x24][..], &packet(5, 60, 1)].concat());
+    a.inject(of_type(8, 0), &packet(5, 60, 1));
+    a.inject(frame::header(MacAddress([2, 0, 0, 0, 0, 9]), there), &packet(5, 60, 1));
+    a.inject(frame::header(here, GROUP), &packet(5, 60, 1));
+    let received = b.receive(1);
+    assert!(received.is_empty(), "{received:?} {:?} {:?}", b.drops(), b.bench.events);
+    assert_eq!(b.drops(), [("ethernet_not_ours", 3), ("ethernet_not_ndn", 2)]);
+    assert_eq!(b.bench.events.len(), 1, "only the group has a face");
+    // Priority without a VLAN is for us; so is what fills a short frame up.
+    a.inject(of_type(0x81, 0), &[&[0xe0, 0, 0x86, 0x24][..], &packet(5, 20, 1), &[0; 30]].concat());
+    let received = b.receive(1);
+    assert_eq!(&*received[0].packet, &*packet(5, 20, 1));
+    let face = received[0].face;
+    // Lengths that lie.
+    for payload in [&[5, 200, 1][..], &[5, 0xfe, 0xff, 0xff, 0xff, 0xff], &[0x64, 3, 0x50, 200, 1]] {
+        a.inject(good, payload);
+    }
+    assert!(b.receive(1).is_empty());
+    assert_eq!(b.link(face).in_malformed, 3);
+}
+
+#[test]
+fn what_a_full_ring_loses_is_told() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |c| c.receive_ring_bytes = 1));
+    let group = a.group();
+    for _ in 0..10 {
+        a.send(group, &vec![packet(5, 60, 1); 10]);
+    }
+    let received = b.receive(100).len();
+    assert!((16..64).contains(&received), "{received} of 100");
+    let lost = 100 - received as u64;
+    assert_eq!(b.drops(), [("ethernet_ring_full", lost)]);
+    assert_eq!(b.drops(), [("ethernet_ring_full", lost)], "asked again");
+}
+
+#[test]
+fn more_than_the_transmit_ring_holds_is_sent_all_the_same() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |c| c.transmit_ring_bytes = 1), end("far", |_| {}));
+    let sent: Vec<_> = (0..1000u32).map(|n| packet(6, 300 + n as usize, n as u8)).collect();
+    a.send(a.group(), &sent);
+    while a.port.has_output() {
+        a.bench.wait(&mut a.port, 200);
+        a.port.flush(&mut a.bench.cx());
+    }
+    let received = b.receive(1000);
+    assert!(received.iter().map(|r| &*r.packet).eq(sent.iter().map(|p| &**p)), "{} came", received.len());
+}
+
+#[test]
+fn an_interface_goes_down_and_away_and_comes_back() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (to_b, group) = (a.request(b.port.address(), |_| {}).expect("for this port").expect("a face").id, a.group());
+    for (down, up) in [
+        ("link set near down", &["link set near up"][..]),
+        ("link del near", &["link add near type veth peer name far", "link set near up", "link set far up"]),
+    ] {
+        a.bench.events.clear();
+        assert!(ip(down));
+        a.bench.wait(&mut a.port, 1000);
+        let told: Vec<_> = a.bench.events.drain(..).map(|(_, event)| event).collect();
+        assert!(told.iter().all(|e| matches!(e, FaceEvent::Down(s) if !s.up)) && told.len() == 2, "{told:?}");
+        a.send(to_b, &[packet(5, 60, 1)]);
+        assert!(a.link(to_b).out_drops > 0);
+        a.bench.now = a.port.next_deadline().expect("it looks again");
+        a.port.on_deadline(&mut a.bench.cx());
+        assert!(a.bench.events.is_empty(), "it is still down");
+        assert!(up.iter().all(|command| ip(command)));
+        a.bench.now = a.port.next_deadline().expect("it looks again");
+        a.port.on_deadline(&mut a.bench.cx());
+        assert_eq!(a.bench.events.len(), 2);
+        assert!(a.bench.events.iter().all(|(_, e)| matches!(e, FaceEvent::Up(s) if s.up)));
+        // The other end was away, too.
+        b = end("far", |_| {});
+        a.send(group, &[packet(5, 60, 7)]);
+        assert_eq!(b.receive(1).len(), 1);
+        b.send(b.group(), &[packet(5, 60, 8)]);
+        assert_eq!(a.receive(1).len(), 1);
+    }
+}
+
+#[test]
+fn a_station_that_sends_again_under_another_address_takes_no_more_than_its_share() {
+    if !cable() {
+        return;
+    }
+    let (mut a, mut b) = (end("near", |_| {}), end("far", |c| c.on_demand_faces_max = 3));
+    let here = b.port.address();
+    for n in 0..100 {
+        a.inject(frame::header(here, MacAddress([2, 0, 0, 0, 1, n])), &packet(5, 60, n));
+    }
+    assert_eq!(b.receive(100).len(), 3);
+    assert_eq!(b.drops(), [("ethernet_no_face", 97)]);
+    b.bench.now = Ticks::from_ms(11_000);
+    a.inject(frame::header(here, a.port.address()), &packet(5, 60, 1));
+    assert_eq!(b.receive(1).len(), 1, "one that was idle made room");
+}
+
+#[test]
+fn faces_are_asked_for_within_reason() {
+    if !cable() {
+        return;
+    }
+    let mut a = end("near", |_| {});
+    let (own, peer) = (a.port.address(), MacAddress([2, 0, 0, 0, 0, 9]));
+    let refused = |a: &mut End, remote, adjust: fn(&mut FaceRequest)| {
+        matches!(a.request(remote, adjust), Some(Err(CreateFaceError::Unacceptable(_))))
+    };
+    assert!(refused(&mut a, own, |_| {}));
+    assert!(refused(&mut a, MacAddress([0; 6]), |_| {}));
+    assert!(refused(&mut a, MacAddress([0xff; 6]), |_| {}));
+    assert!(refused(&mut a, peer, |r| r.persistency = Persistency::OnDemand));
+    assert!(refused(&mut a, peer, |r| r.flags.local_fields = true));
+    assert!(refused(&mut a, peer, |r| r.mtu = Some(63)));
+    assert!(refused(&mut a, peer, |r| r.local = None));
+    assert!(a.request(peer, |r| r.local = Some(FaceUri::Dev("far".into()))).is_none());
+    assert!(matches!(a.request(GROUP, |r| r.local = None), Some(Err(CreateFaceError::Exists(_)))));
+    let status = a.request(peer, |r| r.mtu = Some(9000)).expect("for this port").expect("a face");
+    assert_eq!(status.mtu, Some(1500));
+    let Some(Err(CreateFaceError::Exists(known))) = a.request(peer, |_| {}) else { panic!("a second face") };
+    assert_eq!(*known, status);
+    let change = FaceChange { persistency: Some(Persistency::Persistent), ..FaceChange::default() };
+    let group = a.group();
+    assert!(a.port.update_face(&mut a.bench.cx(), group, &change).is_err(), "groups are permanent");
+    assert!(a.port.destroy_face(&mut a.bench.cx(), group) && a.port.destroy_face(&mut a.bench.cx(), status.id));
+    assert!(a.port.peers.is_empty());
+}
+
+#[test]
+fn what_cannot_be_opened_says_what_to_do() {
+    if !cable() {
+        return;
+    }
+    let error = |name: &str| EthernetPort::open(EthernetConfig::new(name)).err().expect("none such").to_string();
+    assert_eq!(error("none"), "there is no network interface none; `ip link` lists them");
+    assert_eq!(error("lo"), "lo is no Ethernet interface; `ip link` shows which are (link/ether)");
+    let down = ip("link set near down").then(|| end("near", |_| {})).expect("down");
+    assert!(!down.port.status(Ticks(0), down.group()).expect("a face").up);
+    assert_eq!(down.port.next_deadline(), Some(Ticks(0) + RETRY_INTERVAL));
+}

@@ -71,13 +71,13 @@ struct ListArgs {
 
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// URI of the peer: udp://HOST[:PORT], tcp://HOST[:PORT] or ws://HOST[:PORT]
+    /// URI of the peer: udp://HOST[:PORT], tcp://HOST[:PORT], ws://HOST[:PORT] or ether://[MAC]
     #[arg(value_parser = parse_uri)]
     remote: String,
     /// A persistent face ends with its socket, a permanent one reconnects
     #[arg(value_enum)]
     persistency: Option<Persistency>,
-    /// URI of the local end
+    /// URI of the local end; dev://INTERFACE for ether
     #[arg(long, value_name = "URI", value_parser = parse_uri)]
     local: Option<String>,
     /// Largest frame to send, in octets, or auto

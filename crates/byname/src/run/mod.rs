@@ -116,6 +116,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         config: args.config,
         udp: bound.udp,
         multicast: bound.multicast,
+        ethernet: bound.ethernet,
         tcp: bound.tcp,
         websocket: bound.websocket,
         unix: bound.unix,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use byname_control::config::Config;
+use byname_face::ethernet::{EthernetConfig, EthernetPort};
 use byname_face::fault::FaultPort;
 use byname_face::link::LinkConfig;
 use byname_face::pcap::{Capture, CapturePort};
@@ -33,6 +34,8 @@ pub struct Bound {
     pub multicast: Vec<SocketAddr>,
     /// The Unix socket.
     pub unix: Option<PathBuf>,
+    /// Ethernet interfaces, with their addresses.
+    pub ethernet: Vec<String>,
     /// What could not be had, and was not fatal.
     pub notes: Vec<String>,
 }
@@ -57,6 +60,7 @@ pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Boun
     bind_udp(config, &mut bound)?;
     bind_multicast(config, &mut bound);
     bind_tcp(config, &mut bound)?;
+    open_ethernet(config, &mut bound)?;
     let network = bound.ports.split_off(own);
     bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
     bind_websocket(config, &mut bound)?;
@@ -158,6 +162,29 @@ fn bind_tcp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
         .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
     bound.tcp = local_addresses(&port);
     bound.ports.push(Box::new(port));
+    Ok(())
+}
+
+fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    for ethernet in &config.faces.ethernet {
+        let settings = EthernetConfig {
+            group: ethernet.multicast.then_some(ethernet.group),
+            ad_hoc: ethernet.ad_hoc,
+            on_demand: ethernet.listen,
+            on_demand_faces_max: config.faces.on_demand_max,
+            idle_timeout: ethernet.idle_timeout,
+            mtu: usize::try_from(ethernet.mtu).unwrap_or(usize::MAX),
+            congestion_marking: config.faces.congestion_marking,
+            promiscuous: ethernet.promiscuous,
+            qdisc_bypass: ethernet.qdisc_bypass,
+            receive_ring_bytes: ethernet.receive_ring,
+            transmit_ring_bytes: ethernet.transmit_ring,
+            ..EthernetConfig::new(&ethernet.interface)
+        };
+        let port = EthernetPort::open(settings).context("see [[faces.ethernet]] in the configuration")?;
+        bound.ethernet.push(format!("{} ({})", ethernet.interface, port.address()));
+        bound.ports.push(Box::new(port));
+    }
     Ok(())
 }
 

@@ -17,6 +17,8 @@ pub struct StartUp {
     pub udp: Vec<SocketAddr>,
     /// Multicast groups.
     pub multicast: Vec<SocketAddr>,
+    /// Ethernet interfaces.
+    pub ethernet: Vec<String>,
     /// TCP addresses.
     pub tcp: Vec<SocketAddr>,
     /// WebSocket addresses.
@@ -52,6 +54,9 @@ impl StartUp {
         row("UDP", list(&self.udp));
         if !self.multicast.is_empty() {
             row("Multicast", list(&self.multicast));
+        }
+        if !self.ethernet.is_empty() {
+            row("Ethernet", self.ethernet.join(", "));
         }
         row("TCP", list(&self.tcp));
         row("WebSocket", list(&self.websocket));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::value;
+use super::{Ethernet, value};
 
 /// `[faces]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -26,6 +26,8 @@ pub struct Faces {
     pub unix: Unix,
     /// WebSocket.
     pub websocket: WebSocket,
+    /// Ethernet interfaces.
+    pub ethernet: Vec<Ethernet>,
 }
 
 impl Default for Faces {
@@ -37,6 +39,7 @@ impl Default for Faces {
             tcp: Tcp::default(),
             unix: Unix::default(),
             websocket: WebSocket::default(),
+            ethernet: Vec::new(),
         }
     }
 }

@@ -15,6 +15,9 @@ pub struct InitialFace {
     /// The peer.
     #[serde(deserialize_with = "remote")]
     pub remote: FaceUri,
+    /// The interface, for stations on an Ethernet.
+    #[serde(default, deserialize_with = "device")]
+    pub local: Option<FaceUri>,
     /// Permanent unless said otherwise.
     #[serde(default)]
     pub persistency: InitialPersistency,
@@ -69,6 +72,7 @@ impl InitialFace {
     pub fn new(remote: FaceUri) -> Self {
         InitialFace {
             remote,
+            local: None,
             persistency: InitialPersistency::Permanent,
             mtu: None,
             local_fields: false,
@@ -81,7 +85,7 @@ impl InitialFace {
     pub fn request(&self) -> FaceRequest {
         FaceRequest {
             remote: self.remote.clone(),
-            local: None,
+            local: self.local.clone(),
             persistency: match self.persistency {
                 InitialPersistency::Persistent => Persistency::Persistent,
                 InitialPersistency::Permanent => Persistency::Permanent,
@@ -102,12 +106,20 @@ fn yes() -> bool {
     true
 }
 
+fn device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FaceUri>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.parse() {
+        Ok(uri @ FaceUri::Dev(_)) => Ok(Some(uri)),
+        _ => Err(D::Error::custom(format!("\"{text}\" is no interface; write for example \"dev://eth0\""))),
+    }
+}
+
 pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceUri, D::Error> {
     let text = String::deserialize(deserializer)?;
     let uri =
         text.parse().map_err(|e| D::Error::custom(format!("{e}; write for example \"udp4://192.0.2.1:6363\"")))?;
     match uri {
-        FaceUri::Udp(_) | FaceUri::Tcp(_) => Ok(uri),
+        FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) => Ok(uri),
         _ => Err(D::Error::custom(format!(
             "\"{text}\" cannot be connected to; write for example \"udp4://192.0.2.1:6363\" or \"tcp6://[2001:db8::1]:6363\""
         ))),

@@ -4,6 +4,7 @@
 //! known are errors, with a suggestion; every error says where it is and what to do.
 
 mod error;
+mod ethernet;
 mod experiment;
 mod faces;
 mod initial;
@@ -27,6 +28,7 @@ use serde::Deserialize;
 use crate::fib_writer::FibEngineKind;
 
 pub use error::ConfigError;
+pub use ethernet::Ethernet;
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
@@ -349,6 +351,7 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         let unix = self.faces.unix.listen;
         let any = unix || self.faces.udp.listen || self.faces.tcp.listen || self.faces.websocket.listen;
+        let any = any || self.faces.ethernet.iter().any(|ethernet| ethernet.listen || ethernet.multicast);
         if !any && self.initial_faces.is_empty() {
             return Err("no transport listens and there is no [[face]]: \
                         nobody could reach this router; set `listen = true` under [faces.unix]"
@@ -365,6 +368,11 @@ impl Config {
                      or one of `ipv4` and `ipv6` to true"
                 ));
             }
+        }
+        let mut interfaces: Vec<&str> = self.faces.ethernet.iter().map(|e| e.interface.as_str()).collect();
+        interfaces.sort_unstable();
+        if let Some(twice) = interfaces.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("{} has two [[faces.ethernet]]: leave one out", twice[0]));
         }
         self.check_tags()?;
         let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);

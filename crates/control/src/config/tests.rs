@@ -35,6 +35,20 @@ fn every_setting_is_documented() {
 }
 
 #[test]
+fn every_setting_of_an_interface_is_documented_with_its_default() {
+    let lines = default_toml().lines().skip_while(|line| *line != "#   [[faces.ethernet]]");
+    let documented: String = lines.map_while(|line| line.strip_prefix("#   ")).flat_map(|line| [line, "\n"]).collect();
+    let shortest = "[[faces.ethernet]]\ninterface = \"eth0\"\n";
+    let interfaces = |text: &str| parse(text).expect(text).faces.ethernet;
+    assert_eq!(interfaces(&documented), interfaces(shortest));
+    let error = parse(&format!("{shortest}zzzzzzzzzzzzzzz = 1\n")).expect_err("an unknown word");
+    let (_, known) = error.problem.split_once("known are ").expect("what is known");
+    for key in known.split(", ") {
+        assert!(documented.contains(&format!("\n{key} = ")), "{key} is not documented");
+    }
+}
+
+#[test]
 fn values_are_written_as_people_do() {
     let config = parse(
         r#"
@@ -133,6 +147,22 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "[faces.websocket]\nport = 6363\n",
         "byname.toml: [faces.tcp] and [faces.websocket] both want TCP port 6363: change one `port`",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\ngroup = \"02:00:00:00:00:01\"\n",
+        "byname.toml:3:9: \"02:00:00:00:00:01\" is no MAC address of a group; write for example \"01:00:5e:00:17:aa\"",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nreceive_ring = 1\n",
+        "byname.toml:3:16: a ring of 1 octets; write \"64 KiB\" to \"1 GiB\"",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\n[[faces.ethernet]]\ninterface = \"eth0\"\n",
+        "byname.toml: eth0 has two [[faces.ethernet]]: leave one out",
+    ),
+    (
+        "[[face]]\nremote = \"ether://[02:00:00:00:00:01]\"\nlocal = \"eth0\"\n",
+        "byname.toml:3:9: \"eth0\" is no interface; write for example \"dev://eth0\"",
     ),
     (
         "[[face]]\nremote = \"unix:///run/x.sock\"\n",

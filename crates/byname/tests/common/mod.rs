@@ -33,13 +33,18 @@ pub struct Done {
 impl Router {
     /// Starts a forwarder with a Unix socket and ports of its own.
     pub fn start() -> Router {
+        Router::start_with("")
+    }
+
+    /// The same, with more in its configuration.
+    pub fn start_with(configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (port, websocket_port) = (free_port(), free_port());
         let config = format!(
             "[faces.udp]\nport = {port}\nipv6 = false\n\
              [faces.tcp]\nport = {port}\nipv6 = false\n\
              [faces.websocket]\nport = {websocket_port}\nipv6 = false\n\
-             [faces.unix]\npath = \"{}\"\n[metrics]\nenabled = false\n",
+             [faces.unix]\npath = \"{}\"\n[metrics]\nenabled = false\n{configuration}",
             directory.path().join("nfd.sock").display()
         );
         let path = directory.path().join("byname.toml");

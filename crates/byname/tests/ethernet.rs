@@ -1,0 +1,157 @@
+//! Routers joined by Ethernet alone: virtual cables in a network namespace of each test's own.
+//! Applications use the routers' Unix sockets.
+
+mod common;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Router, write_sample};
+use nix::sched::{CloneFlags, unshare};
+
+const GROUP: &str = "ether://[01:00:5e:00:17:aa]";
+
+/// Runs `ip` in this thread's namespace.
+fn ip(arguments: &str) -> bool {
+    let command = Command::new("ip").args(arguments.split_whitespace()).output();
+    command.is_ok_and(|done| done.status.success())
+}
+
+/// Puts this thread, and all that it starts, into a namespace with cables from `west` to `middle-w`
+/// and from `middle-e` to `east`; says so where that is not allowed.
+fn cables() -> bool {
+    let made = unshare(CloneFlags::CLONE_NEWNET).is_ok()
+        && ip("link set lo up")
+        && ip("link add dev west address 02:00:00:00:00:01 type veth peer name middle-w address 02:00:00:00:00:02")
+        && ip("link add dev middle-e address 02:00:00:00:00:03 type veth peer name east address 02:00:00:00:00:04")
+        && ["west", "middle-w", "middle-e", "east"].iter().all(|name| ip(&format!("link set {name} up")));
+    if !made {
+        eprintln!("skipped: network namespaces and virtual cables are not allowed here");
+    }
+    made
+}
+
+fn router(interfaces: &[&str]) -> Router {
+    let config = interfaces.iter().map(|name| format!("[[faces.ethernet]]\ninterface = \"{name}\"\n"));
+    Router::start_with(&config.collect::<String>())
+}
+
+/// Adds a route to a station, named by the last octet of its address.
+fn route(router: &Router, prefix: &str, station: u8, interface: &str) {
+    let remote = format!("ether://[02:00:00:00:00:{station:02x}]");
+    let face = router.json(&format!("face create {remote} --local dev://{interface}"));
+    router.ok(&format!("route add {prefix} {}", face["face_id"]));
+}
+
+/// Number of a router's face to the group on an interface.
+fn group(router: &Router, interface: &str) -> u64 {
+    let faces = router.json(&format!("face list {GROUP} --local dev://{interface}"));
+    faces[0]["face_id"].as_u64().unwrap_or_else(|| panic!("no face to the group: {faces}"))
+}
+
+/// Whether pings pass within a few seconds.
+fn passes(router: &Router, prefix: &str) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if router.run(&format!("ping {prefix} -c 1 --timeout 500")).code == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn interests_and_data_cross_three_routers() {
+    if !cables() {
+        return;
+    }
+    let (west, middle, east) = (router(&["west"]), router(&["middle-w", "middle-e"]), router(&["east"]));
+    route(&west, "/demo", 2, "west");
+    route(&middle, "/demo", 4, "middle-e");
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    let text = west.ok("ping /demo -c 20 -i 5");
+    assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
+
+    // Packets longer than frames, many at a time.
+    let sample = write_sample(&east.path("sample"), 800_000);
+    let put = format!("put /demo/file {} --segment-size 7800", east.path("sample").display());
+    let _file = east.serve(&put, "/demo/file", b"");
+    let copy = west.path("copy");
+    west.ok(&format!("get /demo/file -o {}", copy.display()));
+    assert!(std::fs::read(copy).expect("a file") == sample, "the file came whole");
+
+    // Whoever was heard has a face, and no more than one.
+    let faces = middle.json("face list --scheme ether");
+    assert_eq!(faces.as_array().map(Vec::len), Some(4), "two groups, west on demand, east: {faces}");
+    for router in [&west, &middle, &east] {
+        let told = router.ok("status");
+        assert!(!told.contains("ethernet_ring_full"), "{told}");
+    }
+}
+
+#[test]
+fn the_group_joins_routers_that_know_no_address() {
+    if !cables() {
+        return;
+    }
+    let (west, middle, east) = (router(&["west"]), router(&["middle-w", "middle-e"]), router(&["east"]));
+    west.ok(&format!("route add /demo {}", group(&west, "west")));
+    middle.ok(&format!("route add /demo {}", group(&middle, "middle-e")));
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    let text = west.ok("ping /demo -c 20 -i 5");
+    assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
+    let big = vec![b'x'; 8000];
+    let _poke = east.serve("poke /demo/big", "/demo/big", &big);
+    assert!(west.ok("peek /demo/big --payload").into_bytes() == big);
+}
+
+#[test]
+fn a_router_that_starts_again_and_a_link_that_fails_are_survived() {
+    if !cables() {
+        return;
+    }
+    let (west, east) = (router(&["west"]), router(&["east"]));
+    route(&west, "/demo", 2, "west");
+    let middle = || {
+        let middle = router(&["middle-w", "middle-e"]);
+        route(&middle, "/demo", 4, "middle-e");
+        middle
+    };
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    let first = middle();
+    assert!(passes(&west, "/demo"));
+    drop(first);
+    assert_ne!(west.run("ping /demo -c 1 --timeout 200").code, 0);
+    let _second = middle();
+    assert!(passes(&west, "/demo"), "after the router in the middle");
+    assert!(ip("link set middle-e down"));
+    assert_ne!(west.run("ping /demo -c 1 --timeout 200").code, 0);
+    assert!(ip("link set middle-e up"));
+    assert!(passes(&west, "/demo"), "after the link");
+}
+
+#[test]
+fn what_cannot_be_opened_says_what_to_do() {
+    if !cables() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("byname.toml");
+    let failing = |program: &[&str], interface: &str| {
+        let socket = folder.path().join("nfd.sock");
+        let text = format!(
+            "[faces.unix]\npath = \"{}\"\n[[faces.ethernet]]\ninterface = \"{interface}\"\n[metrics]\nenabled = false\n",
+            socket.display()
+        );
+        std::fs::write(&config, text).expect("written");
+        let byname = [env!("CARGO_BIN_EXE_byname"), "run", "--config"];
+        let line: Vec<&str> = program.iter().copied().chain(byname).collect();
+        let done = Command::new(line[0]).args(&line[1..]).arg(&config).output().expect("it starts");
+        assert!(!done.status.success());
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let told = failing(&[], "none");
+    assert!(told.contains("there is no network interface none; `ip link` lists them"), "{told}");
+    let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west");
+    assert!(told.contains("CAP_NET_RAW") && told.contains("setcap cap_net_raw+ep"), "{told}");
+}

@@ -180,9 +180,10 @@ impl Management {
         }
     }
 
-    /// Makes a UDP face, or finds the one there is.
-    pub fn face(&mut self, uri: &str) -> anyhow::Result<u64> {
-        let parameters = ControlParameters { uri: Some(uri.to_owned()), ..Default::default() };
+    /// Makes a face, or finds the one there is; on an Ethernet, from a local URI.
+    pub fn face(&mut self, uri: &str, local: Option<&str>) -> anyhow::Result<u64> {
+        let local_uri = local.map(str::to_owned);
+        let parameters = ControlParameters { uri: Some(uri.to_owned()), local_uri, ..Default::default() };
         let response = self.call("faces/create", &parameters)?;
         match (response.code, response.parameters().ok().and_then(|p| p.face_id)) {
             (200 | 409, Some(face)) => Ok(face),

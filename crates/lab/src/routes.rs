@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut recorder = Recorder::new("routes", options.json)?;
     let peer = Peer::start(&options.peer)?;
     let mut management = Management::connect(&options.peer.socket)?;
-    let face_id = Some(management.face(&options.face)?);
+    let face_id = Some(management.face(&options.face, None)?);
     let verb = if options.remove { "rib/unregister" } else { "rib/register" };
     let bar = ProgressBar::new(options.count.into());
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta}").expect("a literal template"));

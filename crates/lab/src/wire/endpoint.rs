@@ -1,4 +1,4 @@
-//! One face of the generator: frames in bursts over UDP or a Unix stream.
+//! One face of the generator: frames in bursts over UDP, a Unix stream or Ethernet.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use byname_wire::tlv::element_len;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use socket2::{Domain, SockRef, Socket, Type};
+
+use super::ethernet::Station;
 
 /// Octets of one send with GSO, and of one receive buffer.
 const SEGMENTS_BYTES_MAX: usize = 65_507;
@@ -18,6 +20,8 @@ pub enum Endpoint {
     Udp(Box<Udp>),
     /// A Unix stream.
     Unix(Box<Unix>),
+    /// Ethernet frames.
+    Ethernet(Box<Station>),
 }
 
 /// UDP with GSO and GRO.
@@ -68,6 +72,7 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => udp.push(frame)?,
             Endpoint::Unix(unix) => unix.out.extend_from_slice(frame),
+            Endpoint::Ethernet(station) => station.push(frame)?,
         }
         Ok(())
     }
@@ -77,6 +82,7 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => udp.flush()?,
             Endpoint::Unix(unix) => unix.flush()?,
+            Endpoint::Ethernet(station) => station.flush()?,
         }
         Ok(())
     }
@@ -86,6 +92,7 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => Ok(udp.receive(&mut each)?),
             Endpoint::Unix(unix) => unix.receive(&mut each),
+            Endpoint::Ethernet(station) => Ok(station.receive(&mut each)),
         }
     }
 }

@@ -3,12 +3,14 @@
 //! One thread is consumer and producer at once, as in NDN-DPDK's and NFD's own benchmarks: it
 //! keeps a window of Interests for distinct names outstanding, answers those that reach its
 //! producer side, and times each exchange. UDP is sent with GSO and received with GRO, or one
-//! datagram at a time with `--plain`; a Unix stream gets one write a burst.
+//! datagram at a time with `--plain`; a Unix stream gets one write a burst. Ethernet frames go over
+//! two virtual cables that the experiment lays, between packet sockets with rings.
 //!
 //! The same generator through a plain reflector (receive, send) on the forwarder's core is the
 //! floor of what the sockets cost.
 
 mod endpoint;
+mod ethernet;
 mod generator;
 mod packets;
 mod reflector;
@@ -24,17 +26,21 @@ use serde::Serialize;
 use crate::peer::{Management, Peer, PeerOptions};
 use crate::record::Recorder;
 use endpoint::Endpoint;
+use ethernet::{Cables, OURS, Station, THEIRS};
 use generator::{Exchanges, Generator};
 use packets::Names;
 
 /// Which socket.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Port {
     /// UDP on loopback.
     Udp,
     /// The forwarder's Unix stream socket.
     Unix,
+    /// Ethernet frames to the forwarder's interfaces byname0 (consumer) and byname1 (producer), which
+    /// are made before it starts.
+    PacketMmap,
 }
 
 /// Which names.
@@ -116,9 +122,10 @@ struct Record {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut recorder = Recorder::new("wire", options.json)?;
     println!(
-        "{:<12} {:>5} {:>5} {:>7} {:>12} {:>12} {:>9} {:>9} {:>7} {:>8}",
+        "{:<12} {:>10} {:>5} {:>7} {:>12} {:>12} {:>9} {:>9} {:>7} {:>8}",
         "forwarder", "port", "mode", "window", "exchanges/s", "per CPU-s", "p50 us", "p99 us", "lost", "RSS MB"
     );
+    let _cables = (options.port == Port::PacketMmap).then(Cables::lay).transpose()?;
     let peer = Peer::start(&options.peer)?;
     let mut generator = connect(options)?;
     for &mode in &options.mode {
@@ -139,17 +146,38 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     drop(peer);
-    if options.reflector && options.port == Port::Udp {
-        let reflector = reflector::start(options.local_port)?;
-        let consumer = Endpoint::udp(options.local_port, reflector.address, options.plain)?;
-        let producer = Endpoint::udp(options.local_port + 1, reflector.address, options.plain)?;
-        let mut generator = Generator::new(consumer, producer, Names::new("/ndn/bench", 0)?, options.payload);
+    if options.reflector {
+        drop(generator);
+        let Some(mut generator) = connect_to_reflector(options)? else { return Ok(()) };
         for &window in &options.window {
             let measured = generator.run(window, Duration::from_secs_f64(options.seconds), None)?;
             report(options, &mut recorder, "reflector", Mode::Miss, window, measured, 0.0, 0.0)?;
         }
     }
     Ok(())
+}
+
+/// Consumer and producer, with a reflector between them; `None` on ports that have none.
+fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> {
+    let (consumer, producer) = match options.port {
+        Port::Udp => {
+            let reflector = reflector::start(options.local_port)?;
+            let consumer = Endpoint::udp(options.local_port, reflector.address, options.plain)?;
+            (consumer, Endpoint::udp(options.local_port + 1, reflector.address, options.plain)?)
+        }
+        Port::Unix => return Ok(None),
+        Port::PacketMmap => {
+            ethernet::start_reflector()?;
+            stations()?
+        }
+    };
+    Ok(Some(Generator::new(consumer, producer, Names::new("/ndn/bench", 0)?, options.payload)))
+}
+
+/// Consumer and producer at their ends of the cables.
+fn stations() -> anyhow::Result<(Endpoint, Endpoint)> {
+    let station = |end: usize| Station::new(OURS[end], THEIRS[end]).map(|s| Endpoint::Ethernet(Box::new(s)));
+    Ok((station(0)?, station(1)?))
 }
 
 /// Consumer and producer, with a route to the producer.
@@ -160,7 +188,7 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
         Port::Udp => {
             let consumer = Endpoint::udp(options.local_port, options.forwarder, options.plain)?;
             let producer = Endpoint::udp(options.local_port + 1, options.forwarder, options.plain)?;
-            let face = management.face(&format!("udp4://127.0.0.1:{}", options.local_port + 1))?;
+            let face = management.face(&format!("udp4://127.0.0.1:{}", options.local_port + 1), None)?;
             management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
             (consumer, producer)
         }
@@ -168,6 +196,14 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             management.route("/ndn", None).context("cannot direct /ndn to the producer")?;
             let consumer = Endpoint::unix(Management::connect(&options.peer.socket)?.into_stream())?;
             (consumer, Endpoint::unix(management.into_stream())?)
+        }
+        Port::PacketMmap => {
+            let ends = stations()?;
+            let producer = ethernet::interface(OURS[1])?.address;
+            let local = format!("dev://{}", THEIRS[1]);
+            let face = management.face(&format!("ether://[{producer}]"), Some(&local))?;
+            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            ends
         }
     };
     Ok(Generator::new(consumer, producer, names, options.payload))
@@ -204,9 +240,9 @@ fn report(
         rss_mb,
     };
     println!(
-        "{:<12} {:>5} {:>5} {:>7} {:>12.0} {:>12.0} {:>9.1} {:>9.1} {:>7} {:>8.1}",
+        "{:<12} {:>10} {:>5} {:>7} {:>12.0} {:>12.0} {:>9.1} {:>9.1} {:>7} {:>8.1}",
         record.forwarder,
-        format!("{:?}", record.port).to_lowercase(),
+        record.port.to_possible_value().map_or_else(String::new, |port| port.get_name().to_owned()),
         format!("{:?}", record.mode).to_lowercase(),
         record.window,
         record.exchanges_per_s,

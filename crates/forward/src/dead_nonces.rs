@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use byname_lookup::{memory, prefetch};
+
 use crate::ticks::Ticks;
 
 /// How long a nonce stays dead, as in NFD.
@@ -26,7 +28,7 @@ struct Bucket {
 
 /// Nonces of Interests that are gone.
 pub struct DeadNonces {
-    buckets: Box<[Bucket]>,
+    buckets: Vec<Bucket>,
     /// Where the next insertion into a full bucket goes.
     next_way: usize,
 }
@@ -35,7 +37,9 @@ impl DeadNonces {
     /// A list that remembers about `entries` nonces.
     pub fn new(entries: usize) -> Self {
         let buckets = (entries / WAYS).next_power_of_two().max(1);
-        DeadNonces { buckets: vec![Bucket { cells: [0; WAYS] }; buckets].into(), next_way: 0 }
+        let mut list = DeadNonces { buckets: memory::with_large_pages(buckets), next_way: 0 };
+        list.buckets.resize(buckets, Bucket { cells: [0; WAYS] });
+        list
     }
 
     /// Remembers an Interest.
@@ -59,7 +63,7 @@ impl DeadNonces {
 
     /// Asks the memory for what the other functions will read.
     pub fn prefetch(&self, name_hash: u64, nonce: u32) {
-        byname_lookup::prefetch::read(&self.buckets[self.place(name_hash, nonce).0]);
+        prefetch::read(&self.buckets[self.place(name_hash, nonce).0]);
     }
 
     fn place(&self, name_hash: u64, nonce: u32) -> (usize, u64) {

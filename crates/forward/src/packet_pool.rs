@@ -72,6 +72,11 @@ impl Packet {
         self
     }
 
+    /// This packet; what stays in its place is empty.
+    pub(crate) fn take(&mut self) -> Packet {
+        std::mem::take(self)
+    }
+
     /// The octets, if nobody else holds this packet's buffer.
     pub fn unshared_mut(&mut self) -> Option<&mut [u8]> {
         let range = self.start as usize..self.end as usize;
@@ -92,6 +97,13 @@ impl Packet {
     }
 }
 
+/// No packet.
+impl Default for Packet {
+    fn default() -> Self {
+        Packet::EMPTY
+    }
+}
+
 impl Deref for Packet {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -104,10 +116,11 @@ impl Deref for Packet {
 
 impl Drop for Packet {
     fn drop(&mut self) {
-        let Some(mut buffer) = self.buffer.take() else { return };
+        let Some(buffer) = self.buffer.take() else { return };
         // Two threads that drop the last two shares at once both see a share left, and the buffer
-        // goes back to the allocator instead of the stock: harmless.
-        if Arc::get_mut(&mut buffer).is_none() {
+        // goes back to the allocator instead of the stock: harmless. A share that is alone stays so;
+        // what others did with theirs has happened before when `build` takes it from the stock.
+        if Arc::strong_count(&buffer) != 1 {
             return;
         }
         let class = class_of(buffer.len()).expect("capacities are those of the classes");

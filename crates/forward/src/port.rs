@@ -39,6 +39,13 @@ pub struct Received {
     pub packet: Packet,
 }
 
+impl Received {
+    /// This packet; what stays in its place is empty.
+    pub(crate) fn take(&mut self) -> Received {
+        Received { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
+    }
+}
+
 /// A network packet to send.
 #[derive(Debug)]
 pub struct Outgoing {

@@ -3,7 +3,7 @@
 //! Timers are links in doubly linked lists, one list for each bucket of about a millisecond.
 //! A deadline further away than the wheel is long stays in its bucket for another round.
 
-use byname_lookup::prefetch;
+use byname_lookup::{memory, prefetch};
 
 use crate::ticks::Ticks;
 
@@ -18,12 +18,22 @@ const BUCKETS: usize = 8192;
 struct Link {
     prev: u32,
     next: u32,
-    /// `NONE` when the timer is not set.
-    bucket: u32,
+    /// Says which bucket it is in. `NEVER` when the timer is not set.
     deadline: Ticks,
 }
 
-const UNSET: Link = Link { prev: NONE, next: NONE, bucket: NONE, deadline: Ticks(0) };
+/// No deadline.
+const NEVER: Ticks = Ticks(u64::MAX);
+const UNSET: Link = Link { prev: NONE, next: NONE, deadline: NEVER };
+
+// Four in a cache line, none on two.
+const _: () = assert!(size_of::<Link>() == 16);
+
+impl Link {
+    fn bucket(&self) -> usize {
+        ((self.deadline.0 >> BUCKET_SHIFT) % BUCKETS as u64) as usize
+    }
+}
 
 /// Deadlines of the slots of a table.
 pub struct TimerWheel {
@@ -55,25 +65,31 @@ impl TimerWheel {
     pub fn set(&mut self, slot: u32, deadline: Ticks) {
         let i = slot as usize;
         if self.links.len() <= i {
+            memory::reserve(&mut self.links, i + 1);
             self.links.resize(i + 1, UNSET);
         }
         self.clear(slot);
-        let bucket = ((deadline.0 >> BUCKET_SHIFT).max(self.current) % BUCKETS as u64) as u32;
-        let head = self.heads[bucket as usize];
-        self.links[i] = Link { prev: NONE, next: head, bucket, deadline };
+        // What should have been due before the first bucket is due in it, as soon as anything is.
+        let first = Ticks(self.current << BUCKET_SHIFT);
+        let mut link = Link { prev: NONE, next: NONE, deadline: deadline.clamp(first, Ticks(NEVER.0 - 1)) };
+        let bucket = link.bucket();
+        let head = self.heads[bucket];
+        link.next = head;
+        self.links[i] = link;
         if head != NONE {
             self.links[head as usize].prev = slot;
         }
-        self.heads[bucket as usize] = slot;
-        self.occupied[bucket as usize / 64] |= 1 << (bucket % 64);
+        self.heads[bucket] = slot;
+        self.occupied[bucket / 64] |= 1 << (bucket % 64);
         self.resume = None;
         self.set += 1;
     }
 
     /// Clears the timer of `slot`, if it is set.
     pub fn clear(&mut self, slot: u32) {
-        let Some(&Link { prev, next, bucket, .. }) = self.links.get(slot as usize) else { return };
-        if bucket == NONE {
+        let Some(&link) = self.links.get(slot as usize) else { return };
+        let Link { prev, next, deadline } = link;
+        if deadline == NEVER {
             return;
         }
         if next != NONE {
@@ -82,9 +98,10 @@ impl TimerWheel {
         if prev != NONE {
             self.links[prev as usize].next = next;
         } else {
-            self.heads[bucket as usize] = next;
+            let bucket = link.bucket();
+            self.heads[bucket] = next;
             if next == NONE {
-                self.occupied[bucket as usize / 64] &= !(1 << (bucket % 64));
+                self.occupied[bucket / 64] &= !(1 << (bucket % 64));
             }
         }
         self.links[slot as usize] = UNSET;

@@ -155,13 +155,16 @@ pub struct Worker {
     pub(crate) counts: Counts,
     /// State of the generator of nonces.
     pub(crate) random: u64,
-    /// Of each packet of a burst, the hashes of its prefixes.
+    /// Of each packet of a burst that was parsed, the hashes of its prefixes.
     pub(crate) hashes: Vec<PrefixHashes>,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
     prefetch: Prefetch,
-    burst: Vec<(Received, Parsed)>,
-    /// Of each packet of the burst.
+    /// Packets that were parsed elsewhere.
+    burst: Vec<Received>,
+    /// What was parsed, and where in the burst it is.
+    parsed: Vec<(usize, Parsed)>,
+    /// Of each that was parsed.
     wanted: Vec<Wanted>,
     pub(crate) addressed: Addressed,
 }
@@ -199,7 +202,8 @@ impl Worker {
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
             prefetch: config.prefetch,
-            burst: Vec::with_capacity(BURST_MAX),
+            burst: Vec::new(),
+            parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),
             addressed: Addressed::default(),
         }
@@ -249,12 +253,11 @@ impl Worker {
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
     pub fn poll(&mut self, now: Ticks, input: &mut Vec<Received>, output: &mut Vec<Outgoing>) {
         self.begin(now);
-        let mut received = input.drain(..);
-        // A part of which nothing could be parsed is not the end of the input.
-        while received.len() > 0 {
-            self.parse_burst(received.by_ref().take(BURST_MAX));
-            self.handle_burst(now, output);
+        for burst in input.chunks_mut(BURST_MAX) {
+            self.parse_burst(burst);
+            self.handle_burst(now, burst, output);
         }
+        input.clear();
         // The thread may sleep now: the control side must not wait for it.
         self.tables.end_burst();
     }
@@ -262,11 +265,14 @@ impl Worker {
     /// As [`Worker::poll`], for packets that a [`Dispatcher`](crate::dispatch::Dispatcher) has parsed.
     pub fn poll_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.begin(now);
+        let mut burst = std::mem::take(&mut self.burst);
         let mut parcels = input.drain(..);
         while parcels.len() > 0 {
-            self.stage_burst(parcels.by_ref().take(BURST_MAX));
-            self.handle_burst(now, output);
+            self.stage_burst(parcels.by_ref().take(BURST_MAX), &mut burst);
+            self.handle_burst(now, &mut burst, output);
+            burst.clear();
         }
+        self.burst = burst;
         self.tables.end_burst();
     }
 

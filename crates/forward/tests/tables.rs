@@ -40,8 +40,9 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
             for (i, found) in (at as u64 * 32..).zip(&found[..views.len()]) {
                 let Some(found) = found else { continue };
                 assert_eq!(found.depth, 2);
-                let group = reader.group(found.entry).expect("a group is there before its rule and after");
-                assert_eq!(group.nexthops[0].face, FaceId(1000 + i), "the route of another name");
+                let nexthops = reader.nexthops(found.entry);
+                let [nexthop] = nexthops[..] else { panic!("a group is there before its rule and after") };
+                assert_eq!(nexthop.face, FaceId(1000 + i), "the route of another name");
             }
             if sleeps {
                 reader.end_burst();

@@ -1,4 +1,4 @@
-//! Memory for tables: cache lines, zeroed, on pages of a chosen size.
+//! Memory for tables: cache lines, zeroed, on pages of a chosen size; and vectors on large pages.
 //!
 //! A table larger than the TLB covers pays a page walk for every random read. [Yuan §3.3.2] saw 31
 //! to 47 % less latency with pages of 2 MiB and 4 to 8 % less again with 1 GiB.
@@ -63,8 +63,10 @@ unsafe impl Send for Lines {}
 // SAFETY: as above.
 unsafe impl Sync for Lines {}
 
+/// A large page.
+const LARGE_BYTES: usize = 1 << 21;
 /// Tables below this lie on the heap: a mapping of their own would waste most of a page.
-const MAPPED_BYTES_MIN: usize = 1 << 21;
+const MAPPED_BYTES_MIN: usize = LARGE_BYTES;
 
 impl Lines {
     /// `lines` lines on pages of the size asked for.
@@ -138,6 +140,45 @@ impl Deref for Lines {
     }
 }
 
+/// An empty vector with room for so many, on large pages where the kernel has them to give. Memory
+/// is taken only as it is used.
+pub fn with_large_pages<T>(capacity: usize) -> Vec<T> {
+    let table = Vec::with_capacity(capacity);
+    advise(&table);
+    table
+}
+
+/// Makes room for `len` elements in all, on large pages.
+pub fn reserve<T>(table: &mut Vec<T>, len: usize) {
+    if table.capacity() < len {
+        table.reserve(len - table.len());
+        advise(table);
+    }
+}
+
+/// Asks for large pages wherever a whole one fits into the vector's memory.
+fn advise<T>(table: &Vec<T>) {
+    #[cfg(target_os = "linux")]
+    {
+        let first = table.as_ptr().cast::<u8>();
+        let before = first.align_offset(LARGE_BYTES);
+        let bytes = (table.capacity() * size_of::<T>()).saturating_sub(before) & !(LARGE_BYTES - 1);
+        if bytes > 0 {
+            // SAFETY: these pages are the vector's own, and this advice is about where they lie, not
+            // about what they hold.
+            let _ = unsafe {
+                rustix::mm::madvise(
+                    first.wrapping_add(before).cast_mut().cast(),
+                    bytes,
+                    rustix::mm::Advice::LinuxHugepage,
+                )
+            };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = table;
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -154,6 +195,17 @@ mod tests {
             assert_eq!(lines[count - 1].0[7].load(Ordering::Relaxed), 5);
             assert_eq!(&lines[0] as *const Line as usize % 64, 0);
         }
+    }
+
+    #[test]
+    fn vectors_on_large_pages_keep_what_they_hold() {
+        let mut table = with_large_pages::<u64>(1 << 20);
+        let first = table.as_ptr();
+        table.extend(0..1 << 20);
+        assert_eq!(table.as_ptr(), first);
+        reserve(&mut table, 2 << 20);
+        table.extend(1 << 20..2 << 20);
+        assert!(table.iter().copied().eq(0..2 << 20));
     }
 
     #[test]

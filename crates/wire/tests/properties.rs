@@ -240,6 +240,17 @@ proptest! {
         let mut further = cut.clone();
         let which = (0..names.len()).filter(|i| go_on[*i]);
         PrefixHashes::go_on_burst_to(deeper, &key, &refs, &mut further, which);
+        let mut whole = vec![PrefixHashes::default(); names.len()];
+        PrefixHashes::fill_burst_where(|i| i % 2 == 0, &key, &refs, &mut whole);
+        for (i, (name, whole)) in refs.iter().zip(&whole).enumerate() {
+            let whole = NameView::from_filled(*name, whole);
+            prop_assert_eq!(whole.name(), *name);
+            prop_assert_eq!(whole.last(), name.component(-1));
+            for depth in (0..=name.len()).filter(|depth| i % 2 == 0 || *depth == name.len()) {
+                prop_assert_eq!(whole.digest(depth), digest_name(&key, name.prefix(depth)));
+                prop_assert_eq!(whole.prefix(depth), name.prefix(depth));
+            }
+        }
         for (i, ((name, burst), cut)) in refs.iter().zip(&burst).zip(&cut).enumerate() {
             portable.fill_portable(&key, *name);
             let further = NameView::from_filled(*name, &further[i]);

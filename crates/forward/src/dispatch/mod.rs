@@ -35,10 +35,10 @@ use std::sync::Arc;
 
 use byname_wire::name::{COMPONENTS_MAX, component_type};
 use byname_wire::name_hash::digest_name;
-use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes, tagnet};
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::{Drop, Drops};
-use crate::pipeline::{Copies, Parsed, name_in, parse};
+use crate::pipeline::{Copies, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
 use token::TokenMark;
@@ -64,7 +64,7 @@ pub struct Parcel {
 impl Parcel {
     /// Parses what a port received.
     pub(crate) fn new(received: Received) -> Result<Self, Drop> {
-        let parsed = if tagnet::is_tagnet(&received.packet) { None } else { Some(parse(&received)?) };
+        let parsed = parse_unaddressed(&received)?;
         Ok(Parcel { received, parsed })
     }
 

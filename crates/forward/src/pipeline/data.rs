@@ -25,11 +25,11 @@ impl Worker {
         &mut self,
         now: Ticks,
         hashes: usize,
-        received: Received,
+        received: &mut Received,
         info: DataInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
         face.counters.in_data += u64::from(info.copies != Copies::Further);
         let local_fields = face.local_fields;
         let octets = name_in(&received.packet, info.name).value();
@@ -63,6 +63,13 @@ impl Worker {
             waiting.sort_unstable_by(|(a, s), (b, t)| a.cmp(b).then_with(|| s.as_slice().cmp(t.as_slice())));
             waiting.dedup();
         }
+        if self.table.admits() && !(local_fields && received.fields.no_cache) {
+            let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
+            self.table.admit(&name, received.packet.clone(), info.name, now + freshness, same_name);
+        } else if let Some(slot) = same_name {
+            self.table.remove(slot);
+        }
+        let mut left = waiting.len();
         for (to, pit_token) in waiting {
             let fields = LinkFields {
                 pit_token,
@@ -73,21 +80,15 @@ impl Worker {
             if let Some(face) = self.faces.get_mut(&to) {
                 face.counters.out_data += 1;
             }
-            output.push(Outgoing { face: to, fields, packet: received.packet.clone() });
-        }
-        if self.table.admits() && !(local_fields && received.fields.no_cache) {
-            let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
-            self.table.admit(&name, received.packet.clone(), info.name, now + freshness, same_name);
-        } else if let Some(slot) = same_name {
-            self.table.remove(slot);
+            left -= 1;
+            let packet = if left == 0 { received.packet.take() } else { received.packet.clone() };
+            output.push(Outgoing { face: to, fields, packet });
         }
     }
 
     fn find_satisfied(&self, packet: &Packet, name: NameRange, hashes: usize) -> SmallVec<[SlotId; 4]> {
         let name = NameView::from_filled(name_in(packet, name), &self.hashes[hashes]);
-        let mut satisfied = SmallVec::new();
-        self.table.find_satisfied(&name, packet, &mut satisfied);
-        satisfied
+        self.table.find_satisfied(&name, packet)
     }
 
     /// Whether Interests that came before and are not routed yet must be, before this one is satisfied:

@@ -17,7 +17,7 @@ use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, lower_ho
 use crate::pit_cs::{Found, InRecord, Kind, OutRecord, PitEntry, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
-use crate::tables::Nexthop;
+use crate::tables::{Nexthop, Nexthops};
 use crate::ticks::Ticks;
 use crate::worker::{LIFETIME_MAX, Worker};
 
@@ -71,11 +71,11 @@ impl Worker {
         &mut self,
         now: Ticks,
         hashes: usize,
-        mut received: Received,
+        received: &mut Received,
         mut info: InterestInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
         face.counters.in_interests += 1;
         let (scope, link_type, local_fields) = (face.scope, face.link_type, face.local_fields);
         if scope == Scope::NonLocal && name_in(&received.packet, info.name).value().starts_with(LOCALHOST) {
@@ -114,12 +114,12 @@ impl Worker {
             self.drops.count(Drop::Loop);
             if link_type == LinkType::PointToPoint {
                 let token = received.fields.pit_token;
-                self.send_nack(received.face, received.packet, NackReason::Duplicate, token, output);
+                self.send_nack(received.face, received.packet.take(), NackReason::Duplicate, token, output);
             }
             return;
         }
         if let (Some(data), false) = (found.data, pending.is_some_and(|p| is_waited_for(p, now))) {
-            return self.answer_from_store(data, &received, output);
+            return self.answer_from_store(data, received, output);
         }
         self.counts.cs_misses += 1;
 
@@ -143,12 +143,12 @@ impl Worker {
         let congestion_mark = received.fields.congestion_mark;
         let slot = match found.pending {
             Some(slot) => {
-                if !self.add_downstream(slot, record, received.packet, &info, hops_left, output) {
+                if !self.add_downstream(slot, record, received.packet.take(), &info, hops_left, output) {
                     return self.drops.count(Drop::TooManyDownstreams);
                 }
                 slot
             }
-            None => self.add_pending(hashes, record, received.packet, &info, hops_left, output),
+            None => self.add_pending(hashes, record, received.packet.take(), &info, hops_left, output),
         };
         self.table.set_unrouted(slot, true);
         self.misses.push(Miss { slot, hashes, ingress, expiry, congestion_mark, route });
@@ -177,7 +177,7 @@ impl Worker {
             Route::Entry(entry) => entry,
             Route::Fib => None,
             Route::Face(face) => {
-                let usable = self.usable(miss.slot, miss.ingress, [Nexthop { face, cost: 0 }].iter());
+                let usable = self.usable(miss.slot, miss.ingress, &[Nexthop { face, cost: 0 }]);
                 if !usable.is_empty() {
                     if let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() {
                         pit.directed = true;
@@ -192,8 +192,8 @@ impl Worker {
                 return;
             }
         };
-        let group = entry.and_then(|(entry, _)| self.tables.group(entry));
-        let nexthops = self.usable(miss.slot, miss.ingress, group.iter().flat_map(|g| g.nexthops.iter()));
+        let nexthops = entry.map(|(entry, _)| self.tables.nexthops(entry)).unwrap_or_default();
+        let nexthops = self.usable(miss.slot, miss.ingress, &nexthops);
         let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() else { return };
         pit.directed = false;
         pit.prefix_hash = entry.map_or(0, |(_, hash)| hash);
@@ -213,14 +213,9 @@ impl Worker {
     }
 
     /// Those of `nexthops` that the pending Interest may be sent to.
-    pub(crate) fn usable<'n>(
-        &self,
-        slot: SlotId,
-        ingress: FaceId,
-        nexthops: impl Iterator<Item = &'n Nexthop>,
-    ) -> SmallVec<[Nexthop; 8]> {
+    pub(crate) fn usable(&self, slot: SlotId, ingress: FaceId, nexthops: &[Nexthop]) -> Nexthops {
         let slot = self.table.slot(slot);
-        let Some(pit) = slot.pit() else { return SmallVec::new() };
+        let Some(pit) = slot.pit() else { return Nexthops::new() };
         let name = slot.name_octets();
         let from_local = || {
             let local = |r: &InRecord| self.faces.get(&r.face).is_some_and(|f| f.scope == Scope::Local);
@@ -230,6 +225,7 @@ impl Worker {
         let may_leave =
             pit.hops_left > 0 && !name.starts_with(LOCALHOST) && (!name.starts_with(LOCALHOP) || from_local());
         nexthops
+            .iter()
             .filter(|n| {
                 self.faces.get(&n.face).is_some_and(|face| {
                     (n.face != ingress || face.link_type == LinkType::AdHoc)
@@ -390,7 +386,7 @@ impl Worker {
             self.drop_pending(now, victim);
         }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);
-        let last = name.name().component(-1);
+        let last = name.last();
         let (hash, expiry) = (name.full_hash(), record.expiry);
         let strategy = self.strategies.only().unwrap_or_else(|| self.strategies.choose(&name));
         let entry = PitEntry {

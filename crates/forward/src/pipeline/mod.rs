@@ -10,7 +10,7 @@ pub(crate) use addressed::{Addressed, Reached};
 pub(crate) use interest::Miss;
 
 use byname_wire::interest::HopLimit;
-use byname_wire::{Data, DecodeError, Interest, NameRef};
+use byname_wire::{Data, DecodeError, Interest, NameRef, tagnet};
 
 use crate::counters::Drop;
 use crate::packet_pool::Packet;
@@ -81,8 +81,12 @@ pub(crate) enum Copies {
     Further,
 }
 
-/// Parses what a port received.
-pub(crate) fn parse(received: &Received) -> Result<Parsed, Drop> {
+/// Parses what a port received, unless it is addressed by tags or locator: then `None`.
+pub(crate) fn parse_unaddressed(received: &Received) -> Result<Option<Parsed>, Drop> {
+    if tagnet::is_tagnet(&received.packet) { Ok(None) } else { parse(received).map(Some) }
+}
+
+fn parse(received: &Received) -> Result<Parsed, Drop> {
     let octets: &[u8] = &received.packet;
     let reason = |error: DecodeError| match error {
         DecodeError::TooManyComponents => Drop::TooManyComponents,

@@ -16,11 +16,11 @@ impl Worker {
         &mut self,
         now: Ticks,
         hashes: usize,
-        received: Received,
+        received: &Received,
         info: InterestInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return };
+        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
         face.counters.in_nacks += 1;
         let point_to_point = face.link_type == LinkType::PointToPoint;
         // It may answer one of these, and what it tells the strategy comes after them.
@@ -46,8 +46,8 @@ impl Worker {
             Some(hinted) => self.match_forwarding_hint(&hinted).map(|(entry, _)| entry),
             None => self.tables.fib().longest_match(&name).map(|m| m.entry),
         };
-        let group = entry.and_then(|e| self.tables.group(e));
-        let nexthops = self.usable(slot, ingress, group.iter().flat_map(|g| g.nexthops.iter()));
+        let nexthops = entry.map(|entry| self.tables.nexthops(entry)).unwrap_or_default();
+        let nexthops = self.usable(slot, ingress, &nexthops);
         let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");
         let mut situation =
             Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };

@@ -9,12 +9,9 @@ impl PitCs {
         self.index.prefetch(hash);
     }
 
-    /// Offers the slots that a lookup of this hash will read.
-    pub fn each_candidate(&self, hash: u64, mut visit: impl FnMut(SlotId)) {
-        self.index.find(hash, |slot| {
-            visit(slot);
-            false
-        });
+    /// The first slot that a lookup of this hash will read, and most often the only one.
+    pub fn first_candidate(&self, hash: u64) -> Option<SlotId> {
+        self.index.find(hash, |_| true)
     }
 
     /// Asks the memory for a slot and its links.

@@ -47,7 +47,7 @@ impl PitCs {
                 slot
             }
             None => {
-                let slot = self.allocate(hash, packet, range, Kind::Free);
+                let slot = self.allocate(hash, packet, range);
                 self.index.insert(hash, slot);
                 slot
             }

@@ -103,9 +103,10 @@ pub struct CsEntry {
 }
 
 /// What a slot is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Kind {
     /// Nothing.
+    #[default]
     Free,
     /// A pending Interest; the slot's packet is the Interest.
     Pit(PitEntry),
@@ -114,7 +115,7 @@ pub enum Kind {
 }
 
 /// One place in the table: three cache lines, with room for one downstream and one upstream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Slot {
     /// Hash of the name.

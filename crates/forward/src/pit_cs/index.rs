@@ -4,6 +4,8 @@
 //! overflow bucket. Several slots may have one hash: the PIT entries of one name that differ in
 //! their selectors, and the Data of that name.
 
+use byname_lookup::{memory, prefetch};
+
 /// No bucket.
 const NONE: u32 = u32::MAX;
 const WAYS: usize = 7;
@@ -15,6 +17,16 @@ struct Bucket {
     slots: [u32; WAYS],
     used: u32,
     overflow: u32,
+}
+
+impl Bucket {
+    /// A bit for each pair with this tag. All are compared: how many there are differs from bucket to
+    /// bucket, and a loop that ends there is predicted wrongly more often than not.
+    #[inline(always)]
+    fn ways_of(&self, tag: u32) -> u32 {
+        let equal = self.tags.iter().enumerate().fold(0, |ways, (way, t)| ways | u32::from(*t == tag) << way);
+        equal & ((1 << self.used) - 1)
+    }
 }
 
 const EMPTY: Bucket = Bucket { tags: [0; WAYS], slots: [0; WAYS], used: 0, overflow: NONE };
@@ -32,12 +44,15 @@ impl Index {
     /// An index sized for `entries`.
     pub fn new(entries: usize) -> Self {
         let buckets = (entries.min(1 << 24) / 4).next_power_of_two().max(8);
-        Index { buckets: vec![EMPTY; buckets], overflow: Vec::new(), free: NONE, mask: buckets - 1 }
+        let mut index =
+            Index { buckets: memory::with_large_pages(buckets), overflow: Vec::new(), free: NONE, mask: buckets - 1 };
+        index.buckets.resize(buckets, EMPTY);
+        index
     }
 
     /// Asks the memory for the bucket of `hash`, to be there when it is looked up.
     pub fn prefetch(&self, hash: u64) {
-        byname_lookup::prefetch::read(&self.buckets[self.home(hash)]);
+        prefetch::read(&self.buckets[self.home(hash)]);
     }
 
     /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in 32 bits and
@@ -45,10 +60,13 @@ impl Index {
     pub fn find(&self, hash: u64, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {
-            for way in 0..bucket.used as usize {
-                if bucket.tags[way] == tag(hash) && wanted(bucket.slots[way]) {
-                    return Some(bucket.slots[way]);
+            let mut ways = bucket.ways_of(tag(hash));
+            while ways != 0 {
+                let slot = bucket.slots[ways.trailing_zeros() as usize];
+                if wanted(slot) {
+                    return Some(slot);
                 }
+                ways &= ways - 1;
             }
             bucket = self.overflow.get(bucket.overflow as usize)?;
         }

@@ -1,6 +1,6 @@
 //! Doubly linked lists of slots, the links of all lists in one array.
 
-use byname_lookup::prefetch;
+use byname_lookup::{memory, prefetch};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -63,6 +63,7 @@ impl List {
     pub fn push_front(&mut self, links: &mut Links, slot: u32) {
         let i = slot as usize;
         if links.links.len() <= i {
+            memory::reserve(&mut links.links, i + 1);
             links.links.resize(i + 1, (NONE, NONE));
         }
         links.links[i] = (NONE, self.front);

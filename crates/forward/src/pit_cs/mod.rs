@@ -18,6 +18,7 @@ mod list;
 mod prefix_index;
 mod shares;
 
+use byname_lookup::memory;
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
 use byname_wire::{Component, NameHashKey, NameView, PrefixHashes};
@@ -44,6 +45,9 @@ const PIT_BYTES_PER_ENTRY: usize = 1024;
 /// Nodes of the prefix index for each Data that the content store may hold. Siblings take one or
 /// two; names that are strangers to each other, one for each component.
 const NODES_PER_DATA: usize = 8;
+
+/// Slots for which address space is set aside at start; memory comes as they are used.
+const SLOTS_AHEAD_MAX: usize = 1 << 22;
 
 /// A slot's number.
 pub type SlotId = u32;
@@ -83,7 +87,9 @@ pub struct PitCs {
     pit_bytes: usize,
     /// In-records beyond the first of each entry; as many are allowed as entries are.
     more_in_records: usize,
-    /// Pending Interests with CanBePrefix, by components of their names.
+    /// Pending Interests with CanBePrefix.
+    can_be_prefix: usize,
+    /// The same by components of their names.
     can_be_prefix_at: Box<[u32]>,
     /// Where other threads see those of short names, if there are others.
     short_names: Option<ShortNames>,
@@ -103,11 +109,12 @@ impl PitCs {
     /// An empty table.
     pub fn new(config: &WorkerConfig, key: NameHashKey) -> Self {
         let packets = packets_to_expect(config.cs_packets_max, config.cs_bytes_max);
+        let entries = config.pit_entries_max.saturating_add(packets);
         PitCs {
             key,
-            slots: Vec::new(),
+            slots: memory::with_large_pages(entries.min(SLOTS_AHEAD_MAX)),
             free: Vec::new(),
-            index: Index::new(config.pit_entries_max.saturating_add(packets)),
+            index: Index::new(entries),
             links: Links::default(),
             shares: Shares::default(),
             replacement: Replacement::new(config.cs_policy, packets),
@@ -116,6 +123,7 @@ impl PitCs {
             pit_entries_max: config.pit_entries_max.max(1),
             pit_bytes: 0,
             more_in_records: 0,
+            can_be_prefix: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
             short_names: None,
             implicit_digests: 0,
@@ -244,18 +252,25 @@ impl PitCs {
         self.find_data_named(name, depth).filter(|&s| answers(s) && self.digest(s) == digest)
     }
 
-    /// The pending Interests that Data of this name answers.
-    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], found: &mut SmallVec<[SlotId; 4]>) {
+    /// Whether Data's prefixes are looked up, beside its whole name, as long as no Interest with
+    /// CanBePrefix comes.
+    pub fn wants_prefixes_of_data(&self) -> bool {
+        self.can_be_prefix != 0 || self.prefix_index.is_kept()
+    }
+
+    /// The pending Interests that Data of this name answers. Without [`PitCs::wants_prefixes_of_data`],
+    /// the name's prefixes need not have been hashed.
+    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8]) -> SmallVec<[SlotId; 4]> {
+        let mut found = SmallVec::new();
         let octets = name.name().value();
         self.each_pit(name.full_hash(), octets, |s, _| found.push(s));
-        for depth in 0..name.len() {
-            if self.can_be_prefix_at[depth] != 0 {
-                self.each_pit(name.hash(depth), name.prefix(depth).value(), |s, pit| {
-                    if pit.can_be_prefix {
-                        found.push(s);
-                    }
-                });
-            }
+        let depths = if self.can_be_prefix == 0 { 0 } else { name.len() };
+        for depth in (0..depths).filter(|depth| self.can_be_prefix_at[*depth] != 0) {
+            self.each_pit(name.hash(depth), name.prefix(depth).value(), |s, pit| {
+                if pit.can_be_prefix {
+                    found.push(s);
+                }
+            });
         }
         if self.implicit_digests != 0 {
             let digest = byname_wire::digest::sha256(&[data]);
@@ -263,6 +278,7 @@ impl PitCs {
             let full_name = name.name().to_name().join(component);
             self.each_pit(hash_name(&self.key, full_name.as_ref()), full_name.value(), |s, _| found.push(s));
         }
+        found
     }
 
     /// Whether another pending Interest finds no room.
@@ -305,11 +321,13 @@ impl PitCs {
     }
 
     /// Puts an Interest into the PIT.
+    #[inline]
     pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
-        self.count_pit(hash, &entry, true);
         self.pit_bytes += packet.memory_bytes();
         let owner = entry.owner();
-        let slot = self.allocate(hash, packet, name, Kind::Pit(entry));
+        let slot = self.allocate(hash, packet, name);
+        self.slots[slot as usize].kind = Kind::Pit(entry);
+        self.count_pit(slot, true);
         self.index.insert(hash, slot);
         self.shares.add(&mut self.links, owner, slot);
         slot
@@ -373,40 +391,45 @@ impl PitCs {
         byname_wire::digest::sha256(&[&self.slots[slot as usize].packet])
     }
 
-    fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange, kind: Kind) -> SlotId {
-        let new = Slot { hash, name_start: name.start, name_len: name.len, packet, kind };
-        if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = new;
-            return slot;
-        }
-        self.slots.push(new);
-        (self.slots.len() - 1) as SlotId
+    /// A free slot, for a packet whose kind the caller sets.
+    fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange) -> SlotId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let len = self.slots.len() + 1;
+            memory::reserve(&mut self.slots, len);
+            self.slots.push(Slot::default());
+            (len - 1) as SlotId
+        });
+        let s = &mut self.slots[slot as usize];
+        (s.hash, s.packet, s.name_start, s.name_len) = (hash, packet, name.start, name.len);
+        slot
     }
 
-    fn count_pit(&mut self, hash: u64, entry: &PitEntry, enters: bool) {
-        let change = |n: &mut u32| *n = if enters { *n + 1 } else { *n - 1 };
+    fn count_pit(&mut self, slot: SlotId, enters: bool) {
+        let slot = &self.slots[slot as usize];
+        let Some(entry) = slot.pit() else { unreachable!("the caller has a PIT entry") };
+        let one = if enters { 1 } else { usize::MAX };
         if entry.can_be_prefix {
             let depth = usize::from(entry.depth);
-            change(&mut self.can_be_prefix_at[depth]);
+            let at = &mut self.can_be_prefix_at[depth];
+            *at = if enters { *at + 1 } else { *at - 1 };
+            self.can_be_prefix = self.can_be_prefix.wrapping_add(one);
             match &self.short_names {
-                Some(shared) if enters => shared.enters(depth, hash),
-                Some(shared) => shared.leaves(depth, hash),
+                Some(shared) if enters => shared.enters(depth, slot.hash),
+                Some(shared) => shared.leaves(depth, slot.hash),
                 None => {}
             }
         }
-        let one = if enters { 1 } else { usize::MAX };
         self.implicit_digests = self.implicit_digests.wrapping_add(if entry.has_implicit_digest { one } else { 0 });
         self.pit_len = self.pit_len.wrapping_add(one);
     }
 
-    /// Undoes what a PIT entry has beside its slot and its place in the index.
+    /// Undoes what a PIT entry has beside its slot and its place in the index. The caller changes its kind.
     fn leave_pit(&mut self, slot: SlotId) {
-        let Kind::Pit(entry) = std::mem::replace(&mut self.slots[slot as usize].kind, Kind::Free) else {
-            unreachable!("the caller has a PIT entry");
-        };
-        self.count_pit(self.slots[slot as usize].hash, &entry, false);
+        self.count_pit(slot, false);
+        let s = &self.slots[slot as usize];
+        let Some(entry) = s.pit() else { unreachable!("it was counted as one") };
         self.more_in_records -= entry.in_records.len() - 1;
-        self.pit_bytes -= self.slots[slot as usize].packet.memory_bytes();
+        self.pit_bytes -= s.packet.memory_bytes();
         self.shares.remove(&mut self.links, entry.owner(), slot);
     }
 
@@ -422,7 +445,7 @@ fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
 
 /// The digest at the end of a full name, and the components before it.
 fn implicit_digest<'a>(name: &NameView<'a>) -> Option<(usize, &'a [u8])> {
-    let last = name.name().component(-1)?;
+    let last = name.last()?;
     (last.typ == component_type::IMPLICIT_SHA256_DIGEST).then(|| (name.len() - 1, last.value))
 }
 

@@ -119,8 +119,7 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
             None => assert_eq!(list.iter().filter(answers).count(), 0),
         }
         // What Data finds.
-        let mut satisfied = SmallVec::new();
-        t.find_satisfied(&view, &[], &mut satisfied);
+        let mut satisfied = t.find_satisfied(&view, &[]);
         satisfied.sort_unstable();
         let waits = |k: &&Known| match k.selectors {
             Some((can_be_prefix, _)) => k.name == name || can_be_prefix && k.name.as_ref().is_prefix_of(&name.as_ref()),

@@ -2,6 +2,7 @@
 //! nexthops that its entries name, the same for descriptors, and the trees.
 
 mod groups;
+mod lines;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,11 +12,14 @@ use byname_lookup::locator::Trees;
 use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::compact;
 use byname_lookup::tagset::TagsetFib;
-use byname_lookup::{EntryId, PrefixFib, prefetch};
+use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::{FaceId, TreeId};
+use smallvec::SmallVec;
 
 use crate::publish::{Epochs, Grace, Reader};
+use crate::sync::Mutex;
 use groups::Groups;
+use lines::Lines;
 
 /// Ids of groups are below this: what every FIB engine can name. Rules that forward alike share a
 /// group, so that even millions of rules need few.
@@ -59,6 +63,9 @@ impl NexthopGroup<TreeFace> {
 pub struct Tables {
     fib: ArcSwap<Holder<dyn PrefixFib>>,
     groups: Groups<Nexthop>,
+    /// What fits, of the same.
+    lines: Lines,
+    writing_group: Mutex<()>,
     tag_fib: ArcSwap<Holder<dyn TagsetFib>>,
     tag_groups: Groups<TreeFace>,
     trees: ArcSwap<Trees>,
@@ -74,6 +81,8 @@ impl Tables {
         Tables {
             fib: ArcSwap::from_pointee(Holder(fib)),
             groups: Groups::new(),
+            lines: Lines::new(),
+            writing_group: Mutex::new(()),
             tag_fib: ArcSwap::from_pointee(Holder(Arc::new(TagsetOracle::new()) as Arc<dyn TagsetFib>)),
             tag_groups: Groups::new(),
             trees: ArcSwap::default(),
@@ -97,11 +106,22 @@ impl Tables {
     /// # Panics
     /// If the id is not below [`GROUPS_MAX`].
     pub fn set_group(&self, entry: EntryId, group: Option<NexthopGroup>) {
+        let nexthops = group.as_ref().map(|group| group.nexthops.clone()).unwrap_or_default();
+        let _writing = self.writing_group.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         self.groups.set(entry, group);
+        self.lines.set(entry, &nexthops);
     }
     /// The group of an entry.
     pub fn group(&self, entry: EntryId) -> Option<Arc<NexthopGroup>> {
         self.groups.slot(entry)?.load_full()
+    }
+    /// As [`TablesReader::nexthops`], for groups that are large, or are being written.
+    #[cold]
+    fn group_nexthops(&self, entry: EntryId) -> Nexthops {
+        self.groups
+            .slot(entry)
+            .and_then(|slot| slot.load().as_deref().map(|g| g.nexthops[..].into()))
+            .unwrap_or_default()
     }
     /// Publishes a new query half for descriptors.
     pub fn replace_tag_fib(&self, tag_fib: Arc<dyn TagsetFib>) {
@@ -134,33 +154,23 @@ impl Tables {
     }
     /// Resident memory of both FIBs and their groups, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let names = self.fib.load().0.memory_bytes() + self.groups.memory_bytes();
+        let names = self.fib.load().0.memory_bytes() + self.groups.memory_bytes() + self.lines.memory_bytes();
         names + self.tag_fib.load().0.memory_bytes() + self.tag_groups.memory_bytes()
     }
 }
 
 /// A group that stays as it is while it is held, whatever the control side does.
-pub struct GroupRef<N = Nexthop>(arc_swap::Guard<Option<Arc<NexthopGroup<N>>>>);
+pub struct GroupRef(arc_swap::Guard<Option<Arc<NexthopGroup<TreeFace>>>>);
 
-impl<N> Deref for GroupRef<N> {
-    type Target = NexthopGroup<N>;
-    fn deref(&self) -> &NexthopGroup<N> {
+impl Deref for GroupRef {
+    type Target = NexthopGroup<TreeFace>;
+    fn deref(&self) -> &NexthopGroup<TreeFace> {
         self.0.as_deref().expect("made from a group only")
     }
 }
 
-/// What must have come before the address of the next is known.
-#[derive(Clone, Copy)]
-pub(crate) enum GroupStep {
-    Slot,
-    Group,
-    Nexthops,
-}
-
-impl GroupStep {
-    /// In their order.
-    pub const ALL: [GroupStep; 3] = [GroupStep::Slot, GroupStep::Group, GroupStep::Nexthops];
-}
+/// Nexthops, most often few.
+pub type Nexthops = SmallVec<[Nexthop; 8]>;
 
 /// The query half for descriptors, as it was when it was asked for.
 pub struct TagFibRef(arc_swap::Guard<Arc<Holder<dyn TagsetFib>>>);
@@ -211,33 +221,16 @@ impl TablesReader {
         &*self.fib.0
     }
 
-    /// The group of an entry that the FIB yielded in this burst.
+    /// The nexthops of an entry that the FIB yielded in this burst; none, if there is no such group.
     #[inline]
-    pub fn group(&self, entry: EntryId) -> Option<GroupRef> {
-        let group = self.tables.groups.slot(entry)?.load();
-        group.is_some().then_some(GroupRef(group))
+    pub fn nexthops(&self, entry: EntryId) -> Nexthops {
+        self.tables.lines.nexthops(entry).unwrap_or_else(|| self.tables.group_nexthops(entry))
     }
 
-    /// Asks the memory for what leads to the group of an entry, as far as `step`.
+    /// Asks the memory for the nexthops of an entry.
     #[inline]
-    pub(crate) fn prefetch_group(&self, step: GroupStep, entry: EntryId) {
-        match step {
-            GroupStep::Slot => {
-                if let Some(slot) = self.tables.groups.slot(entry) {
-                    prefetch::read(slot);
-                }
-            }
-            GroupStep::Group => {
-                if let Some(group) = self.group(entry) {
-                    prefetch::read(&*group);
-                }
-            }
-            GroupStep::Nexthops => {
-                if let Some(group) = self.group(entry) {
-                    prefetch::read_all(&*group.nexthops);
-                }
-            }
-        }
+    pub(crate) fn prefetch_nexthops(&self, entry: EntryId) {
+        self.tables.lines.prefetch(entry);
     }
 
     /// The descriptors' FIB. To be dropped before the burst ends: bursts without packets for it
@@ -250,7 +243,7 @@ impl TablesReader {
 
     /// The group of an entry that the descriptors' FIB yielded in this burst.
     #[inline]
-    pub fn tag_group(&self, entry: EntryId) -> Option<GroupRef<TreeFace>> {
+    pub fn tag_group(&self, entry: EntryId) -> Option<GroupRef> {
         let group = self.tables.tag_groups.slot(entry)?.load();
         group.is_some().then_some(GroupRef(group))
     }
@@ -285,14 +278,20 @@ mod tests {
             assert_eq!(tables.group(id), None);
             tables.set_group(id, None);
             tables.set_group(id, Some(group(256)));
-            let held = reader.group(id).expect("just set");
+            assert_eq!(reader.nexthops(id)[..], *group(256).nexthops);
             tables.set_group(id, Some(group(257)));
-            assert_eq!(*held, group(256));
+            assert_eq!(reader.nexthops(id)[..], *group(257).nexthops);
             assert_eq!(tables.group(id).as_deref(), Some(&group(257)));
+            for count in 0..6 {
+                let nexthops = (0..count).map(|i| Nexthop { face: FaceId(256 + i), cost: i }).collect::<Box<[_]>>();
+                tables.set_group(id, Some(NexthopGroup { nexthops: nexthops.clone() }));
+                assert_eq!(reader.nexthops(id)[..], *nexthops);
+            }
             tables.set_group(id, None);
-            assert!(reader.group(id).is_none());
+            assert!(reader.nexthops(id).is_empty());
         }
         assert_eq!(tables.group(EntryId(GROUPS_MAX)), None);
+        assert!(reader.nexthops(EntryId(GROUPS_MAX)).is_empty());
     }
 
     #[test]

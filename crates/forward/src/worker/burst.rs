@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 
 use crate::counters::Drop;
 use crate::dispatch::Parcel;
-use crate::pipeline::{Miss, Parsed, name_in};
+use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed};
+use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
-use crate::tables::GroupStep;
 use crate::ticks::Ticks;
 use crate::worker::Worker;
 
@@ -48,78 +48,87 @@ pub(super) struct Wanted {
     hash: u64,
     /// An Interest's.
     nonce: Option<u32>,
+    /// The slot that it will find, most likely: known from the second step on.
+    slot: Option<SlotId>,
 }
 
 impl Worker {
     /// Parses packets and hashes their names.
-    pub(super) fn parse_burst(&mut self, received: impl Iterator<Item = Received>) {
-        for received in received {
-            match Parcel::new(received) {
-                Ok(parcel) => self.stage(parcel),
+    pub(super) fn parse_burst(&mut self, burst: &mut [Received]) {
+        for (at, received) in burst.iter_mut().enumerate() {
+            match parse_unaddressed(received) {
+                Ok(Some(parsed)) => self.parsed.push((at, parsed)),
+                Ok(None) => self.stage_addressed(received.take()),
                 Err(reason) => self.drops.count(reason),
             }
         }
-        self.hash_burst();
+        self.hash_burst(burst);
     }
 
     /// Takes packets that were parsed elsewhere, and hashes their names.
-    pub(super) fn stage_burst(&mut self, parcels: impl Iterator<Item = Parcel>) {
-        parcels.for_each(|parcel| self.stage(parcel));
-        self.hash_burst();
+    pub(super) fn stage_burst(&mut self, parcels: impl Iterator<Item = Parcel>, burst: &mut Vec<Received>) {
+        for Parcel { received, parsed } in parcels {
+            match parsed {
+                Some(parsed) => {
+                    self.parsed.push((burst.len(), parsed));
+                    burst.push(received);
+                }
+                None => self.stage_addressed(received),
+            }
+        }
+        self.hash_burst(burst);
     }
 
-    fn stage(&mut self, parcel: Parcel) {
-        match parcel.parsed {
-            Some(parsed) => self.burst.push((parcel.received, parsed)),
-            None => {
-                if self.addressed.stage(parcel.received).is_err() {
-                    self.drops.count(Drop::Malformed);
-                }
-            }
+    fn stage_addressed(&mut self, received: Received) {
+        if self.addressed.stage(received).is_err() {
+            self.drops.count(Drop::Malformed);
         }
     }
 
-    fn hash_burst(&mut self) {
+    fn hash_burst(&mut self, burst: &[Received]) {
+        let parsed = &self.parsed;
+        let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
+        // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
+        let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
+        let prefixes_wanted = |i: usize| all_wanted || parsed[i].1.interest().is_some();
         let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
-            self.burst.iter().map(|(received, parsed)| name_in(&received.packet, parsed.name())).collect();
+            parsed.iter().map(|(at, parsed)| name_in(&burst[*at].packet, parsed.name())).collect();
         let hashes = &mut self.hashes[..names.len()];
-        PrefixHashes::fill_burst(&self.key, &names, hashes);
-        let wanted = names.iter().zip(&*hashes).zip(&self.burst).map(|((name, hashes), (_, parsed))| Wanted {
+        PrefixHashes::fill_burst_where(prefixes_wanted, &self.key, &names, hashes);
+        let wanted = names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: parsed.interest().and_then(|info| info.nonce),
+            slot: None,
         });
         self.wanted.clear();
         self.wanted.extend(wanted);
     }
 
     /// Takes the parsed packets through their pipelines, then those that missed through the FIB.
-    pub(super) fn handle_burst(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+    pub(super) fn handle_burst(&mut self, now: Ticks, burst: &mut [Received], output: &mut Vec<Outgoing>) {
         self.table.drop_unused(now);
-        let mut burst = std::mem::take(&mut self.burst);
         match self.prefetch {
             Prefetch::None => {}
             Prefetch::Cascade => (0..STEPS.len()).for_each(|turn| self.ask_in_turn(turn)),
             Prefetch::AllAtOnce => {
                 for step in STEPS {
-                    self.wanted.iter().for_each(|wanted| self.ask_for(step, wanted));
+                    (0..self.wanted.len()).for_each(|i| self.ask_for(step, i));
                 }
             }
         }
-        for (i, (received, parsed)) in burst.drain(..).enumerate() {
+        let mut all = std::mem::take(&mut self.parsed);
+        for (i, (at, parsed)) in all.drain(..).enumerate() {
             if self.prefetch == Prefetch::Cascade {
                 self.ask_in_turn(i + STEPS.len());
             }
-            if !self.faces.contains_key(&received.face) {
-                self.drops.count(Drop::UnknownFace);
-                continue;
-            }
+            let received = &mut burst[at];
             match parsed {
                 Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
                 Parsed::Data(info) => self.on_data(now, i, received, info, output),
                 Parsed::Nack(info) => self.on_nack(now, i, received, info, output),
             }
         }
-        self.burst = burst;
+        self.parsed = all;
         self.route_misses(now, output);
         if !self.addressed.is_empty() {
             self.forward_addressed(output);
@@ -127,30 +136,35 @@ impl Worker {
     }
 
     /// Asks for the first step of one packet, for the second of the one before it, and so on.
-    fn ask_in_turn(&self, turn: usize) {
+    fn ask_in_turn(&mut self, turn: usize) {
         for (late, step) in STEPS.into_iter().enumerate() {
-            if let Some(wanted) = turn.checked_sub(late).and_then(|i| self.wanted.get(i)) {
-                self.ask_for(step, wanted);
+            if let Some(i) = turn.checked_sub(late).filter(|i| *i < self.wanted.len()) {
+                self.ask_for(step, i);
             }
         }
     }
 
-    fn ask_for(&self, step: Step, wanted: &Wanted) {
-        match step {
-            Step::Buckets => {
+    fn ask_for(&mut self, step: Step, i: usize) {
+        let wanted = &mut self.wanted[i];
+        match (step, wanted.slot) {
+            (Step::Buckets, _) => {
                 self.table.prefetch_bucket(wanted.hash);
                 if let Some(nonce) = wanted.nonce {
                     self.dead_nonces.prefetch(wanted.hash, nonce);
                 }
             }
-            Step::Slots => self.table.each_candidate(wanted.hash, |slot| {
-                self.table.prefetch_slot(slot);
-                self.wheel.prefetch(slot);
-            }),
-            Step::Packets => self.table.each_candidate(wanted.hash, |slot| {
+            (Step::Slots, _) => {
+                wanted.slot = self.table.first_candidate(wanted.hash);
+                if let Some(slot) = wanted.slot {
+                    self.table.prefetch_slot(slot);
+                    self.wheel.prefetch(slot);
+                }
+            }
+            (Step::Packets, Some(slot)) => {
                 self.table.prefetch_packet(slot);
                 self.wheel.prefetch_neighbors(slot);
-            }),
+            }
+            (Step::Packets, None) => {}
         }
     }
 
@@ -172,9 +186,7 @@ impl Worker {
             miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
         }
         if self.prefetch != Prefetch::None {
-            for step in GroupStep::ALL {
-                misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_group(step, entry));
-            }
+            misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_nexthops(entry));
         }
     }
 }

@@ -9,7 +9,7 @@ mod octets;
 mod processor;
 mod siphash;
 
-use crate::name::{COMPONENTS_MAX, NameRef};
+use crate::name::{COMPONENTS_MAX, Component, NameRef};
 
 /// What names are hashed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,6 +131,27 @@ impl PrefixHashes {
         }
     }
 
+    /// As [`PrefixHashes::fill_burst`], but of names whose prefixes nobody wants, by their number, only
+    /// the digests of the whole are sure to be right: these come for a fraction of the work.
+    ///
+    /// # Panics
+    /// As [`PrefixHashes::fill_burst`].
+    pub fn fill_burst_where(
+        prefixes_wanted: impl Fn(usize) -> bool,
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+    ) {
+        assert_eq!(names.len(), out.len());
+        check_lengths(names);
+        match &key.0 {
+            Keyed::SipHash13(function) => function.fill_burst_where(prefixes_wanted, names, out),
+            Keyed::SipHash24(function) => function.fill_burst_where(prefixes_wanted, names, out),
+            // Finishing a prefix is not what costs here.
+            Keyed::Aes(function) => function.fill_burst(COMPONENTS_MAX, names, out),
+        }
+    }
+
     /// Goes on up to `depth_max` components where [`PrefixHashes::fill_burst_to`] stopped at fewer,
     /// with those names that `which` tells, by their places.
     ///
@@ -227,6 +248,11 @@ impl<'a> NameView<'a> {
     /// Whether this is `/`.
     pub fn is_empty(&self) -> bool {
         self.prefixes.len == 0
+    }
+    /// The last component; `None` for `/`.
+    pub fn last(&self) -> Option<Component<'a>> {
+        let start = usize::from(self.prefixes.end[self.len().checked_sub(1)?]);
+        NameRef::from_checked(&self.name.value()[start..]).components().next()
     }
     /// Digest of the first `depth` components; `depth <= len()`.
     pub fn digest(&self, depth: usize) -> Digest {

@@ -9,7 +9,7 @@
 //! Cost: `C` rounds for each eight octets, and `C + 2 D` for each eight prefixes.
 
 use super::{Digest, PrefixHashes, processor};
-use crate::name::{self, NameRef};
+use crate::name::{self, COMPONENTS_MAX, NameRef};
 
 pub(super) mod octets;
 
@@ -33,13 +33,40 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     }
 
     pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
-        let root = self.digest(&[]);
-        out.iter_mut().for_each(|out| out.begin(root, self.start.v));
+        self.begin_burst(out);
         self.go_on_burst(depth_max, names, out, 0..names.len());
+    }
+
+    /// Of names whose prefixes are not wanted, only the whole is finished.
+    pub(super) fn fill_burst_where(
+        &self,
+        prefixes_wanted: impl Fn(usize) -> bool,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+    ) {
+        self.begin_burst(out);
+        self.go_on_burst_where(prefixes_wanted, COMPONENTS_MAX, names, out, 0..names.len());
     }
 
     pub(super) fn go_on_burst(
         &self,
+        depth_max: usize,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+        which: impl Iterator<Item = usize>,
+    ) {
+        self.go_on_burst_where(|_| true, depth_max, names, out, which);
+    }
+
+    fn begin_burst(&self, out: &mut [PrefixHashes]) {
+        let root = self.digest(&[]);
+        out.iter_mut().for_each(|out| out.begin(root, self.start.v));
+    }
+
+    #[inline]
+    fn go_on_burst_where(
+        &self,
+        prefixes_wanted: impl Fn(usize) -> bool,
         depth_max: usize,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
@@ -51,13 +78,16 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
             let value = names[i].value();
             let (mut len, mut at) = (out[i].len, out[i].octets());
             let mut words = Words::<C>::behind(State { v: out[i].state }, value, at);
+            let all = prefixes_wanted(i);
             while at < value.len() && len < depth_max {
                 at = name::component_at(value, at).2;
                 len += 1;
                 out[i].end[len] = at as u16;
-                waiting.push(words.first(at), i, len);
-                if waiting.len == WAITING_MAX {
-                    waiting.finish::<C, D>(out);
+                if all || at == value.len() {
+                    waiting.push(words.first(at), i, len);
+                    if waiting.len == WAITING_MAX {
+                        waiting.finish::<C, D>(out);
+                    }
                 }
             }
             out[i].len = len;

@@ -1,0 +1,133 @@
+//! The nexthops of each group in a cache line of its own, for workers.
+//!
+//! The line is where the entry's id says: nothing leads from one line to another, and no count of
+//! shares is written to read it. What does not fit is read where all groups are kept (`groups`).
+//!
+//! A line is a sequence lock of which nobody waits: a reader that meets a line being written goes
+//! where all groups are kept as well.
+
+use std::sync::OnceLock;
+
+use byname_lookup::{EntryId, prefetch};
+use byname_wire::FaceId;
+
+use super::{GROUPS_MAX, Nexthop, Nexthops};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Nexthops that fit.
+const NEXTHOPS_MAX: usize = 3;
+/// Lines in a chunk: 64 KiB.
+const CHUNK: usize = 1024;
+/// Bits of a line's state below its version: of how many nexthops there are, plus one. Zero: look elsewhere.
+const COUNT_BITS: u32 = 8;
+
+#[repr(align(64))]
+struct Line {
+    state: AtomicU64,
+    /// Faces and costs.
+    nexthops: [[AtomicU64; 2]; NEXTHOPS_MAX],
+}
+
+impl Line {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Line { state: zero(), nexthops: std::array::from_fn(|_| [zero(), zero()]) }
+    }
+
+    /// One writer at a time.
+    fn write(&self, nexthops: &[Nexthop]) {
+        let version = self.state.load(Ordering::Relaxed) >> COUNT_BITS;
+        self.state.store((version + 1) << COUNT_BITS, Ordering::Relaxed);
+        // Who reads one of the new words sees the state above, or a later one.
+        fence(Ordering::Release);
+        if nexthops.len() > NEXTHOPS_MAX {
+            return;
+        }
+        for (nexthop, [face, cost]) in nexthops.iter().zip(&self.nexthops) {
+            face.store(nexthop.face.0, Ordering::Relaxed);
+            cost.store(nexthop.cost, Ordering::Relaxed);
+        }
+        self.state.store(((version + 2) << COUNT_BITS) | (nexthops.len() as u64 + 1), Ordering::Release);
+    }
+
+    #[inline]
+    fn read(&self) -> Option<Nexthops> {
+        let state = self.state.load(Ordering::Acquire);
+        let count = (state & ((1 << COUNT_BITS) - 1)).checked_sub(1)?;
+        let mut nexthops = Nexthops::new();
+        for [face, cost] in self.nexthops.iter().take(count as usize) {
+            nexthops.push(Nexthop { face: FaceId(face.load(Ordering::Relaxed)), cost: cost.load(Ordering::Relaxed) });
+        }
+        // With the fence in `write`: had a word been a later one, so is the state now.
+        fence(Ordering::Acquire);
+        (self.state.load(Ordering::Relaxed) == state).then_some(nexthops)
+    }
+}
+
+/// Lines by entry id. Chunks are made when first needed and never move.
+pub(super) struct Lines {
+    chunks: Box<[OnceLock<Box<[Line]>>]>,
+}
+
+impl Lines {
+    pub(super) fn new() -> Self {
+        Lines { chunks: (0..GROUPS_MAX as usize / CHUNK).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Writes the nexthops of an entry, which are where all groups are kept by now. One thread at a time.
+    pub(super) fn set(&self, entry: EntryId, nexthops: &[Nexthop]) {
+        let chunk = self.chunks[entry.0 as usize / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Line::new()).collect());
+        chunk[entry.0 as usize % CHUNK].write(nexthops);
+    }
+
+    /// The nexthops of an entry; `None`: look where all groups are kept.
+    #[inline]
+    pub(super) fn nexthops(&self, entry: EntryId) -> Option<Nexthops> {
+        self.line(entry)?.read()
+    }
+
+    /// Asks the memory for the line of an entry.
+    #[inline]
+    pub(super) fn prefetch(&self, entry: EntryId) {
+        if let Some(line) = self.line(entry) {
+            prefetch::read(line);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let chunks = self.chunks.iter().filter_map(OnceLock::get);
+        size_of_val(&*self.chunks) + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
+    }
+
+    #[inline]
+    fn line(&self, entry: EntryId) -> Option<&Line> {
+        Some(&self.chunks.get(entry.0 as usize / CHUNK)?.get()?[entry.0 as usize % CHUNK])
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Groups of one nexthop, of two and of more than fit: a reader sees one of them whole, or none.
+    #[test]
+    fn a_line_is_read_whole_or_not_at_all() {
+        loom::model(|| {
+            let nexthops = |n: u64, count: u64| -> Vec<Nexthop> {
+                (0..count).map(|i| Nexthop { face: FaceId(10 * n + i), cost: n }).collect()
+            };
+            let line = Arc::new(Line::new());
+            line.write(&nexthops(1, 1));
+            let reading = loom::thread::spawn({
+                let line = line.clone();
+                move || line.read()
+            });
+            line.write(&nexthops(2, 2));
+            line.write(&nexthops(3, 4));
+            let seen = reading.join().expect("the reader does not panic");
+            assert!(seen.is_none_or(|seen| *seen == nexthops(seen[0].cost, seen[0].cost)));
+            assert!(line.read().is_none());
+        });
+    }
+}

@@ -13,7 +13,7 @@ use std::time::Duration;
 use byname_forward::face_table::{FaceCounters, FaceMap, LinkType, Persistency, Scope};
 use byname_forward::{FaceId, Outgoing, Ticks};
 
-use crate::face::{FaceChange, FaceEvent, FaceStatus, UpdateFaceError};
+use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{Frame, LinkConfig, LinkService, MTU_MIN, ReassemblyBudget};
 use crate::port::PortContext;
 use crate::uri::FaceUri;
@@ -373,6 +373,26 @@ pub(crate) fn check_group_change(change: &FaceChange) -> Result<(), UpdateFaceEr
         return Err(UpdateFaceError::Unacceptable("a group does not acknowledge".into()));
     }
     Ok(())
+}
+
+/// The settings of a datagram face that management asks for; why it cannot be had otherwise.
+pub(crate) fn requested_link_config(
+    default: &LinkConfig,
+    request: &FaceRequest,
+    scope: Scope,
+    mtu_max: usize,
+) -> Result<LinkConfig, CreateFaceError> {
+    if request.persistency == Persistency::OnDemand {
+        return Err(CreateFaceError::Unacceptable("on-demand faces are made by their peers only".into()));
+    }
+    let change = FaceChange {
+        mtu: request.mtu,
+        flags: Some(request.flags),
+        base_congestion_marking_interval_ns: request.base_congestion_marking_interval_ns,
+        default_congestion_threshold_bytes: request.default_congestion_threshold_bytes,
+        ..FaceChange::default()
+    };
+    changed_link_config(default, &change, scope, mtu_max).map_err(CreateFaceError::Unacceptable)
 }
 
 /// The settings of a datagram face after a change; what is wrong with them otherwise.

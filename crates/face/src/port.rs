@@ -187,6 +187,7 @@ pub(crate) fn split_token(token: Token) -> (usize, u32) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use byname_forward::{LinkFields, Packet};
     use mio::Poll;
 
     use super::*;
@@ -231,6 +232,29 @@ pub(crate) mod tests {
                 let (_, key) = split_token(event.token());
                 port.ready(&mut self.cx(), key, readiness);
             }
+        }
+
+        /// Receives until `packets` have come, or none comes for 200 ms.
+        pub(crate) fn receive(&mut self, port: &mut dyn Port, packets: usize) -> Vec<Received> {
+            while self.received.len() < packets {
+                if !port.has_input() {
+                    self.wait(port, 200);
+                    if !port.has_input() {
+                        break;
+                    }
+                }
+                port.receive(&mut self.cx(), 64);
+            }
+            std::mem::take(&mut self.received)
+        }
+
+        /// Sends packets, each by itself.
+        pub(crate) fn send(&mut self, port: &mut dyn Port, face: FaceId, packets: &[Packet]) {
+            for packet in packets {
+                let outgoing = Outgoing { face, fields: LinkFields::default(), packet: packet.clone() };
+                port.transmit(&mut self.cx(), outgoing);
+            }
+            port.flush(&mut self.cx());
         }
     }
 

@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use byname_forward::face_table::{LinkType, Persistency};
+use byname_forward::face_table::{LinkType, Persistency, Scope};
 use byname_forward::{FaceId, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
@@ -28,7 +28,7 @@ use mio::unix::SourceFd;
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
-use crate::peers::{PeerFace, Peers, Sent, Transport, changed_link_config};
+use crate::peers::{PeerFace, Peers, Sent, Transport, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 pub use config::{EthernetConfig, GROUP, OpenError};
@@ -271,19 +271,7 @@ impl EthernetPort {
         if remote.is_group() || remote.is_zero() || remote == self.address {
             return Err(CreateFaceError::Unacceptable(format!("{remote} is no address of a peer on this link")));
         }
-        if request.persistency == Persistency::OnDemand {
-            return Err(CreateFaceError::Unacceptable("on-demand faces are made by their peers only".into()));
-        }
-        let change = FaceChange {
-            mtu: request.mtu,
-            flags: Some(request.flags),
-            base_congestion_marking_interval_ns: request.base_congestion_marking_interval_ns,
-            default_congestion_threshold_bytes: request.default_congestion_threshold_bytes,
-            ..FaceChange::default()
-        };
-        let scope = byname_forward::face_table::Scope::NonLocal;
-        let link = changed_link_config(&self.link_config(), &change, scope, self.mtu)
-            .map_err(CreateFaceError::Unacceptable)?;
+        let link = requested_link_config(&self.link_config(), request, Scope::NonLocal, self.mtu)?;
         let transport = self.transport(remote);
         let up = self.socket.is_some();
         let id = self.peers.insert(cx, transport, request.persistency, link, |face| face.up = up);

@@ -7,9 +7,9 @@ use byname_forward::face_table::{Persistency, Scope};
 
 use super::face::UdpTransport;
 use super::{DATAGRAM_BYTES_MAX, UdpConfig, route_to};
-use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus};
+use crate::face::{CreateFaceError, FaceRequest, FaceStatus};
 use crate::link::LinkConfig;
-use crate::peers::{Peers, changed_link_config};
+use crate::peers::{Peers, requested_link_config};
 use crate::port::PortContext;
 use crate::uri::FaceUri;
 
@@ -103,18 +103,8 @@ impl Faces {
         if !is_usable(&remote) {
             return Err(CreateFaceError::Unacceptable(format!("{remote} is no address of a peer")));
         }
-        if request.persistency == Persistency::OnDemand {
-            return Err(CreateFaceError::Unacceptable("on-demand faces are made by their peers only".into()));
-        }
-        let change = FaceChange {
-            mtu: request.mtu,
-            flags: Some(request.flags),
-            base_congestion_marking_interval_ns: request.base_congestion_marking_interval_ns,
-            default_congestion_threshold_bytes: request.default_congestion_threshold_bytes,
-            ..FaceChange::default()
-        };
-        let config = changed_link_config(&self.link_config(), &change, self.scope(&remote), DATAGRAM_BYTES_MAX)
-            .map_err(CreateFaceError::Unacceptable)?;
+        let scope = self.scope(&remote);
+        let config = requested_link_config(&self.link_config(), request, scope, DATAGRAM_BYTES_MAX)?;
         let local = match request.local {
             Some(FaceUri::Udp(local)) => local.ip(),
             _ if !self.local.ip().is_unspecified() => self.local.ip(),

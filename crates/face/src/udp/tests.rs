@@ -28,18 +28,8 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    /// Receives until `packets` have come, or none comes for 200 ms.
     fn receive(&mut self, packets: usize) -> Vec<byname_forward::Received> {
-        while self.bench.received.len() < packets {
-            if !self.port.has_input() {
-                self.bench.wait(&mut self.port, 200);
-                if !self.port.has_input() {
-                    break;
-                }
-            }
-            self.port.receive(&mut self.bench.cx(), 64);
-        }
-        std::mem::take(&mut self.bench.received)
+        self.bench.receive(&mut self.port, packets)
     }
 
     /// Takes in whatever waits.
@@ -51,11 +41,7 @@ impl Rig {
     }
 
     fn send(&mut self, face: FaceId, packets: &[Packet]) {
-        for packet in packets {
-            let outgoing = Outgoing { face, fields: LinkFields::default(), packet: packet.clone() };
-            self.port.transmit(&mut self.bench.cx(), outgoing);
-        }
-        self.port.flush(&mut self.bench.cx());
+        self.bench.send(&mut self.port, face, packets);
     }
 
     fn create(&mut self, remote: SocketAddr) -> FaceStatus {

@@ -173,11 +173,6 @@ impl PrefixHashes {
         }
     }
 
-    /// Components that were hashed.
-    pub fn depth(&self) -> usize {
-        self.len
-    }
-
     /// Nothing but the root is hashed.
     fn begin(&mut self, root: Digest, state: [u64; 4]) {
         self.digest[0] = root;

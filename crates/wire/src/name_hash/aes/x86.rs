@@ -199,6 +199,6 @@ fn fold(function: &AesHash, sum: __m128i) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "aes,avx")]
-pub(super) fn finish(function: &AesHash, sum: __m128i) -> Digest {
+fn finish(function: &AesHash, sum: __m128i) -> Digest {
     digest_of(number(four_rounds(sum, &function.finish)))
 }

@@ -5,9 +5,11 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m128i, __m512i, _mm_maskz_loadu_epi8, _mm_set_epi64x, _mm_setzero_si128, _mm512_aesenc_epi128,
-    _mm512_alignr_epi64, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_si128, _mm512_inserti32x4,
-    _mm512_loadu_si512, _mm512_maskz_compress_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
+    __m128i, __m512i, _bzhi_u64, _mm_broadcastw_epi16, _mm_loadl_epi64, _mm_maskz_loadu_epi8, _mm_set_epi64x,
+    _mm_setzero_si128, _mm_sub_epi16, _mm512_add_epi8, _mm512_aesenc_epi128, _mm512_alignr_epi64,
+    _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_si128, _mm512_cmplt_epu8_mask, _mm512_inserti32x4,
+    _mm512_loadu_si512, _mm512_maskz_compress_epi64, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8,
+    _mm512_permutexvar_epi8, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
 };
 
 use super::{AesHash, Behind, POSITIONS, octets_of_short, x86};
@@ -22,7 +24,7 @@ const GROUPS: usize = POSITIONS / LANES;
 const TOGETHER: usize = 4;
 
 /// As [`AesHash::fill_burst`].
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 pub(in crate::name_hash) fn fill_burst(
     function: &AesHash,
     depth_max: usize,
@@ -30,20 +32,23 @@ pub(in crate::name_hash) fn fill_burst(
     out: &mut [PrefixHashes],
 ) {
     let finish = function.finish.map(|key| broadcast(key));
-    let mut at = 0;
-    for (some, out) in names.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER)) {
-        (at..at + some.len()).for_each(|i| prefetch_later(names, i));
-        at += some.len();
-        let heads = heads(depth_max, some, out);
-        for ((name, out), head) in some.iter().zip(out).zip(heads) {
-            out.begin(function.root, [0; 4]);
-            fill(function, &finish, depth_max, (*name, head), out);
+    // A vector of ends waits until the last of them has reached the cache: in between, the next names are walked.
+    let mut walked = None;
+    for at in (0..names.len()).step_by(TOGETHER) {
+        let some = at..names.len().min(at + TOGETHER);
+        some.clone().for_each(|i| prefetch_later(names, i));
+        let heads = heads(depth_max, &names[some.clone()], &mut out[some.clone()]);
+        if let Some((some, heads)) = walked.replace((some, heads)) {
+            fill_some(function, &finish, depth_max, &names[some.clone()], heads, &mut out[some]);
         }
+    }
+    if let Some((some, heads)) = walked {
+        fill_some(function, &finish, depth_max, &names[some.clone()], heads, &mut out[some]);
     }
 }
 
 /// As [`AesHash::go_on_burst`].
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 pub(in crate::name_hash) fn go_on_burst(
     function: &AesHash,
     depth_max: usize,
@@ -123,6 +128,9 @@ fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [
             *components += 1;
             out.end[*components] = *octets as u16;
         }
+        // Of the last vector's lanes that no component fills, the blocks are empty.
+        let empty: &mut [u16; LANES - 1] = out.end[*components + 1..].first_chunk_mut().expect("of 129 ends");
+        *empty = [*octets as u16; LANES - 1];
     }
     heads
 }
@@ -171,8 +179,25 @@ fn heads_in_step(
     })
 }
 
+/// Hashes names whose heads were found.
 #[inline]
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
+fn fill_some(
+    function: &AesHash,
+    finish: &[__m512i; 4],
+    depth_max: usize,
+    names: &[NameRef<'_>],
+    heads: [Head; TOGETHER],
+    out: &mut [PrefixHashes],
+) {
+    for ((name, out), head) in names.iter().zip(out).zip(heads) {
+        out.begin(function.root, [0; 4]);
+        fill(function, finish, depth_max, (*name, head), out);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 fn fill(
     function: &AesHash,
     finish: &[__m512i; 4],
@@ -180,10 +205,7 @@ fn fill(
     (name, head): (NameRef<'_>, Head),
     out: &mut PrefixHashes,
 ) {
-    let value = name.value();
-    let Head { components: len, octets: at } = head;
-    // Of the last vector's lanes that no component fills, the blocks are empty.
-    out.end[len + 1..][..LANES - 1].fill(at as u16);
+    let (value, len) = (name.value(), head.components);
     let mut sum = _mm512_setzero_si512();
     for group in 0..len.div_ceil(LANES).min(GROUPS) {
         let blocks = blocks_of(value, out.end[LANES * group..].first_chunk().expect("of 129 ends"));
@@ -194,7 +216,7 @@ fn fill(
 
 /// Hashes four components, and puts down their digests. Returns the sums.
 #[inline]
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 fn put_group(
     function: &AesHash,
     finish: &[__m512i; 4],
@@ -212,7 +234,7 @@ fn put_group(
 
 /// Hashes what comes behind `head`, whose last sums are `sums`.
 #[inline]
-#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,bmi2,vaes")]
+#[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 fn end(
     function: &AesHash,
     depth_max: usize,
@@ -235,15 +257,40 @@ fn end(
 
 /// The blocks of the components that end at `ends[1..]`, the first of which begins at `ends[0]`.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl,bmi2")]
 fn blocks_of(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
-    let block = |i: usize| {
-        let (start, end) = (usize::from(ends[i]), usize::from(ends[i + 1]));
-        debug_assert!(start <= end && end <= value.len() && end - start <= 16);
-        // SAFETY: `heads` has found these octets within `value`.
-        block_of(unsafe { value.get_unchecked(start..end) })
+    let (start, end) = (usize::from(ends[0]), usize::from(ends[LANES]));
+    debug_assert!(start <= end && end <= value.len() && end - start <= 64);
+    // SAFETY: `heads` has found these octets within `value`; four ends are eight octets, the arrays 64.
+    let (octets, starts, ends, end_of, octet_of) = unsafe {
+        (
+            _mm512_maskz_loadu_epi8(_bzhi_u64(u64::MAX, (end - start) as u32), value.as_ptr().add(start).cast()),
+            _mm_loadl_epi64(ends.as_ptr().cast()),
+            _mm_loadl_epi64(ends.as_ptr().add(1).cast()),
+            _mm512_loadu_si512(END_OF.as_ptr().cast()),
+            _mm512_loadu_si512(OCTET_OF.as_ptr().cast()),
+        )
     };
-    together([block(0), block(1), block(2), block(3)])
+    let lengths = _mm512_castsi128_si512(_mm_sub_epi16(ends, starts));
+    let starts = _mm512_castsi128_si512(_mm_sub_epi16(starts, _mm_broadcastw_epi16(starts)));
+    let from = _mm512_add_epi8(_mm512_permutexvar_epi8(end_of, starts), octet_of);
+    let filled = _mm512_cmplt_epu8_mask(octet_of, _mm512_permutexvar_epi8(end_of, lengths));
+    _mm512_maskz_permutexvar_epi8(filled, from, octets)
+}
+
+/// For each octet of four blocks, where in a vector of ends its block's is: their lower halves are enough.
+const END_OF: [u8; 64] = octets_of_blocks(2, 0);
+/// For each octet of four blocks, its place in its block.
+const OCTET_OF: [u8; 64] = octets_of_blocks(0, 1);
+
+const fn octets_of_blocks(by_block: u8, by_octet: u8) -> [u8; 64] {
+    let mut of = [0; 64];
+    let mut i = 0;
+    while i < of.len() {
+        of[i] = i as u8 / 16 * by_block + i as u8 % 16 * by_octet;
+        i += 1;
+    }
+    of
 }
 
 /// At most 16 octets, and zeros.

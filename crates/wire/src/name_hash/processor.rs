@@ -15,7 +15,7 @@ use crate::name::NameRef;
 /// Names of a burst that are asked for ahead of the one being hashed.
 const AHEAD: usize = 6;
 
-/// Asks the memory for the first two cache lines of a later name: packets that another core or a
+/// Asks the memory for the first three cache lines of a later name: packets that another core or a
 /// network card wrote are in no near cache.
 #[inline(always)]
 pub(super) fn prefetch_later(names: &[NameRef<'_>], at: usize) {
@@ -28,6 +28,7 @@ pub(super) fn prefetch_later(names: &[NameRef<'_>], at: usize) {
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(octets.cast());
             _mm_prefetch::<_MM_HINT_T0>(octets.wrapping_add(64).cast());
+            _mm_prefetch::<_MM_HINT_T0>(octets.wrapping_add(128).cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -103,21 +103,40 @@ impl Place {
 }
 
 impl Shape {
-    /// The places of a name in the two arrays.
+    /// Of each of a name's two places, the line in its array and, below that, how far into the line: both
+    /// are fractions of 2^32.
     ///
     /// Digests are uniform already, so one folded product of all their bits with the seed is a
     /// fresh draw for each seed.
     #[inline(always)]
-    pub(super) fn places(&self, width: Width, name: Digest) -> [Place; 2] {
+    fn scaled(&self, name: Digest) -> [u64; 2] {
         let product = u128::from(name.hash ^ self.seed) * u128::from(name.check ^ self.seed.rotate_left(32));
         let mixed = (product >> 64) as u64 ^ product as u64;
-        let place = |half: u64, first: u32| {
-            let scaled = half * u64::from(self.lines);
+        [mixed >> 32, mixed & 0xffff_ffff].map(|half| half * u64::from(self.lines))
+    }
+
+    /// The places of a name in the two arrays.
+    pub(super) fn places(&self, width: Width, name: Digest) -> [Place; 2] {
+        let [a, b] = self.scaled(name);
+        let place = |scaled: u64, first: u32| {
             // What the reduction leaves over chooses the slot.
             let slot = ((scaled & 0xffff_ffff) * u64::from(width.per_line)) >> 32;
             Place { line: first + (scaled >> 32) as u32, slot: slot as u32 }
         };
-        [place(mixed >> 32, 0), place(mixed & 0xffff_ffff, self.lines)]
+        [place(a, 0), place(b, self.lines)]
+    }
+
+    /// The lines of a name's two places, and at which bit each value begins: what [`Shape::places`] gives,
+    /// and in fewer steps where no value [straddles](Width::straddles).
+    #[inline(always)]
+    pub(super) fn bits<const STRADDLE: bool>(&self, width: Width, name: Digest) -> [(u32, u32); 2] {
+        if STRADDLE {
+            return self.places(width, name).map(|place| (place.line, place.bit(width)));
+        }
+        let [a, b] = self.scaled(name);
+        // Slots are a power of two: the first bits of the rest are the bit in the line.
+        let bit = |scaled: u64| (scaled as u32 >> (32 - LINE_BITS.ilog2())) & !(width.bits - 1);
+        [((a >> 32) as u32, bit(a)), ((b >> 32) as u32 + self.lines, bit(b))]
     }
 
     /// Vertices of each of the two sides of the part's graph.
@@ -161,6 +180,10 @@ mod tests {
                 Digest { hash: i.wrapping_mul(0x9e37_79b9_7f4a_7c15), check: !i.wrapping_mul(0xbf58_476d_1ce4_e5b9) };
             let [a, b] = shape.places(width, name);
             assert!(a.line < 3 && (3..6).contains(&b.line));
+            for bits in [1, 4, 8, 32] {
+                let width = Width::new(bits);
+                assert_eq!(shape.bits::<false>(width, name), shape.bits::<true>(width, name));
+            }
             seen[a.vertex(width) as usize] += 1;
             seen[b.vertex(width) as usize] += 1;
         }

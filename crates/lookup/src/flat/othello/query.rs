@@ -14,8 +14,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Queries between two looks at the journal: reading as many values takes some tens of nanoseconds.
 const GROUP: usize = 8;
-/// Names whose lines are on their way while one is asked: as many as keep the memory busy.
-const AHEAD: usize = 32;
+/// Groups whose lines are on their way while one is asked: as many as keep the memory busy.
+const AHEAD: usize = 4;
 
 /// The values of the names whose digests begin alike.
 #[derive(Clone)]
@@ -62,13 +62,13 @@ struct Pair<'a> {
 impl Query {
     /// Asks the memory for the lines, too.
     #[inline(always)]
-    fn pair(&self, name: Digest) -> Pair<'_> {
+    fn pair<const STRADDLE: bool>(&self, name: Digest) -> Pair<'_> {
         let part = &self.parts[index(name, self.parts.len().trailing_zeros())];
-        let [a, b] = part.shape.places(self.width, name);
-        let lines = [part.line(a.line), part.line(b.line)];
+        let [(line_a, bit_a), (line_b, bit_b)] = part.shape.bits::<STRADDLE>(self.width, name);
+        let lines = [part.line(line_a), part.line(line_b)];
         prefetch::read(lines[0]);
         prefetch::read(lines[1]);
-        Pair { lines, bits: [a.bit(self.width), b.bit(self.width)] }
+        Pair { lines, bits: [bit_a, bit_b] }
     }
 
     #[inline(always)]
@@ -79,38 +79,50 @@ impl Query {
 
     /// The answer whatever the writer does meanwhile.
     #[cold]
-    fn settled(&self, name: Digest) -> EntryId {
-        let pair = self.pair(name);
-        self.journal.read(|read| self.combine::<true>(&pair, read))
+    fn settled(&self, pair: &Pair<'_>) -> EntryId {
+        self.journal.read(|read| self.combine::<true>(pair, read))
     }
 
-    /// While one name's lines are on their way, those before it are asked.
+    /// While some names' lines are on their way, those before them are asked.
     #[inline(always)]
     fn burst<const STRADDLE: bool>(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
         let nowhere = &self.parts[0].lines[0];
-        let mut pairs = [Pair { lines: [nowhere; 2], bits: [0; 2] }; AHEAD];
-        for (pair, name) in pairs.iter_mut().zip(names) {
-            *pair = self.pair(*name);
+        let mut ahead = [[Pair { lines: [nowhere; 2], bits: [0; 2] }; GROUP]; AHEAD];
+        let (groups, rest) = names.as_chunks::<GROUP>();
+        let (out, out_of_rest) = out.as_chunks_mut::<GROUP>();
+        for (pairs, names) in ahead.iter_mut().zip(groups) {
+            for (pair, name) in pairs.iter_mut().zip(names) {
+                *pair = self.pair::<STRADDLE>(*name);
+            }
         }
-        for (first, out) in (0..).step_by(GROUP).zip(out.chunks_mut(GROUP)) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let pairs = &mut ahead[i % AHEAD];
             let since = self.journal.moment();
-            for (i, found) in (first..).zip(&mut *out) {
-                let pair = &mut pairs[i % AHEAD];
+            for (found, pair) in out.iter_mut().zip(&*pairs) {
                 *found = Some(self.combine::<STRADDLE>(pair, |word| word.load(Ordering::Acquire)));
-                if let Some(later) = names.get(i + AHEAD) {
-                    *pair = self.pair(*later);
-                }
             }
             if !self.journal.undisturbed(since) {
-                names[first..].iter().zip(out).for_each(|(name, found)| *found = Some(self.settled(*name)));
+                *out = pairs.each_ref().map(|pair| Some(self.settled(pair)));
             }
+            if let Some(later) = groups.get(i + AHEAD) {
+                for (pair, name) in pairs.iter_mut().zip(later) {
+                    *pair = self.pair::<STRADDLE>(*name);
+                }
+            }
+        }
+        let pairs = &mut ahead[0];
+        for (pair, name) in pairs.iter_mut().zip(rest) {
+            *pair = self.pair::<STRADDLE>(*name);
+        }
+        for (found, pair) in out_of_rest.iter_mut().zip(pairs) {
+            *found = Some(self.settled(pair));
         }
     }
 }
 
 impl FlatFib for Query {
     fn entry(&self, name: Digest) -> Option<EntryId> {
-        Some(self.settled(name))
+        Some(self.settled(&self.pair::<true>(name)))
     }
 
     fn entry_burst(&self, names: &[Digest], out: &mut [Option<EntryId>]) {

@@ -65,29 +65,39 @@ pub(in crate::name_hash) fn digest_short_burst(function: &AesHash, octets: &[u8]
     let first = function.position.each_ref().map(|round| broadcast(round[0]));
     let mut last = function.finish_octets.map(|key| broadcast(key));
     last[0] = _mm512_xor_si512(last[0], broadcast(size as u128));
-    let mut names = octets.chunks(LANES * size);
-    for out in out.chunks_mut(VECTORS * LANES) {
-        let blocks = std::array::from_fn(|_| spread.blocks(names.next().unwrap_or_default()));
-        let sums = four_rounds_in_step(blocks, first);
-        for (out, sums) in out.chunks_mut(LANES).zip(four_rounds_in_step(sums, last)) {
-            let mut digests = [Digest::default(); LANES];
-            // SAFETY: four digests are 64 octets, all of them written.
-            unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), sums) };
-            match out.first_chunk_mut() {
-                Some(all) => *all = digests,
-                None => out.copy_from_slice(&digests[..out.len()]),
-            }
-        }
+    let (groups, rest) = out.as_chunks_mut::<{ VECTORS * LANES }>();
+    let mut names = octets.chunks_exact(VECTORS * LANES * size);
+    for (out, names) in groups.iter_mut().zip(&mut names) {
+        let blocks = std::array::from_fn(|vector| spread.blocks(&names[vector * LANES * size..][..LANES * size]));
+        *out = digests_in_step(blocks, first, last);
+    }
+    if !rest.is_empty() {
+        let mut names = names.remainder().chunks(LANES * size);
+        let blocks = std::array::from_fn(|_| spread.some_blocks(names.next().unwrap_or_default()));
+        rest.copy_from_slice(&digests_in_step(blocks, first, last)[..rest.len()]);
     }
 }
 
+#[inline]
+#[target_feature(enable = "avx512f,vaes")]
+fn digests_in_step(blocks: [__m512i; VECTORS], first: [__m512i; 4], last: [__m512i; 4]) -> [Digest; VECTORS * LANES] {
+    let sums = four_rounds_in_step(four_rounds_in_step(blocks, first), last);
+    let mut digests = [Digest::default(); VECTORS * LANES];
+    for (digests, sums) in digests.chunks_exact_mut(LANES).zip(sums) {
+        // SAFETY: four digests are 64 octets, all of them written.
+        unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), sums) };
+    }
+    digests
+}
+
 /// How names that lie side by side become a block each.
-#[derive(Clone, Copy)]
 struct Spread {
     /// Where each octet of the blocks is among those of four names.
     from: __m512i,
     /// Which octets of the blocks are names'; the others are zeros.
     filled: u64,
+    /// As many of the lowest bits as four names have octets.
+    octets: u64,
 }
 
 impl Spread {
@@ -96,17 +106,26 @@ impl Spread {
         let from: [u8; 64] = std::array::from_fn(|octet| (octet / 16 * size + octet % 16) as u8);
         let filled = (0..LANES).fold(0, |filled, lane| filled | ((1u64 << size) - 1) << (16 * lane));
         // SAFETY: all of an array is read.
-        Spread { from: unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }, filled }
+        let from = unsafe { _mm512_loadu_si512(from.as_ptr().cast()) };
+        Spread { from, filled, octets: u64::MAX >> (64 - LANES * size) }
+    }
+
+    /// The blocks of four names.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn blocks(&self, names: &[u8]) -> __m512i {
+        debug_assert_eq!(names.len() as u32, self.octets.count_ones());
+        // SAFETY: only the octets of the mask are read, and four names have that many.
+        let names = unsafe { _mm512_maskz_loadu_epi8(self.octets, names.as_ptr().cast()) };
+        _mm512_maskz_permutexvar_epi8(self.filled, self.from, names)
     }
 
     /// The blocks of at most four names; what is missing is zeros.
-    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    fn blocks(self, names: &[u8]) -> __m512i {
-        let some = u64::MAX.checked_shr(64 - names.len() as u32).unwrap_or(0);
-        // SAFETY: only the octets of the mask are read, and there are that many.
-        let names = unsafe { _mm512_maskz_loadu_epi8(some, names.as_ptr().cast()) };
-        _mm512_maskz_permutexvar_epi8(self.filled, self.from, names)
+    fn some_blocks(&self, names: &[u8]) -> __m512i {
+        let mut octets = [0; 64];
+        octets[..names.len()].copy_from_slice(names);
+        self.blocks(&octets[..self.octets.count_ones() as usize])
     }
 }
 

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod pcap;
 mod peers;
 pub mod port;
+mod socket_file;
 pub mod stream;
 pub mod udp;
 pub mod uri;

@@ -41,7 +41,7 @@ use codec::{Codec, Cutter, WebSocketCodec};
 use connection::{Connection, End, Phase, SpareBuffers, Turn};
 use socket::Listener;
 
-pub use socket::ListenError;
+pub use crate::socket_file::ListenError;
 
 /// Octets read at once.
 const READ_BYTES: usize = 64 << 10;

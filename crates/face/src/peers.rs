@@ -22,6 +22,8 @@ use crate::uri::FaceUri;
 pub const EVICT_IDLE: Duration = Duration::from_secs(10);
 /// Faces looked at to find one to evict.
 const EVICT_STEPS: usize = 16;
+/// Bytes that wait for one face while the system takes no more.
+const QUEUE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a face's frames go.
 pub(crate) trait Transport {
@@ -43,6 +45,17 @@ pub(crate) enum Sent {
     All,
     /// The system takes no more now.
     Blocked,
+}
+
+/// Whether frames can leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// At the end of the burst.
+    Open,
+    /// When the system takes more.
+    Blocked,
+    /// Not now.
+    Down,
 }
 
 /// One peer, or one group: its link service, and what is queued for it.
@@ -295,6 +308,52 @@ impl<T: Transport> Peers<T> {
         let room = self.on_demand_count < self.on_demand_faces_max || self.evict(cx);
         self.refused += u64::from(!room);
         room
+    }
+
+    /// Queues a packet for one of the faces; drops and counts it where it cannot leave, or where too
+    /// much waits already.
+    pub(crate) fn send(&mut self, now: Ticks, outgoing: Outgoing, output: Output) {
+        let id = outgoing.face;
+        let Some(face) = self.faces.get_mut(&id) else { return };
+        // What is queued only until the end of the burst is no congestion.
+        let congested = match output {
+            Output::Open => 0,
+            Output::Blocked if face.queue_bytes <= QUEUE_BYTES_MAX => face.queue_bytes,
+            Output::Blocked | Output::Down => {
+                face.link.counters.out_drops += 1;
+                return;
+            }
+        };
+        face.send(now, outgoing, congested);
+        if face.has_earlier_deadline() {
+            self.schedule(id);
+        }
+        self.mark_dirty(id);
+    }
+
+    /// No frame can leave any more: drops what is queued, and tells of the faces that outlive this. Those
+    /// that peers made may go when they are idle.
+    pub(crate) fn take_down(&mut self, cx: &mut PortContext<'_>) {
+        for face in self.faces.values_mut() {
+            face.up = false;
+            let frames = face.queue.len();
+            face.link.counters.out_drops += frames as u64;
+            face.dequeue(frames);
+        }
+        self.report_lasting(cx, FaceEvent::Down);
+    }
+
+    /// Frames can leave again.
+    pub(crate) fn take_up(&mut self, cx: &mut PortContext<'_>) {
+        self.faces.values_mut().for_each(|face| face.up = true);
+        self.report_lasting(cx, FaceEvent::Up);
+    }
+
+    fn report_lasting(&mut self, cx: &mut PortContext<'_>, event: fn(FaceStatus) -> FaceEvent) {
+        let lasting = self.faces.iter().filter(|(_, face)| face.persistency != Persistency::OnDemand);
+        for (id, face) in lasting {
+            cx.report(event(face.status(*id, cx.now(), self.idle_timeout)));
+        }
     }
 
     /// Sets the timer of a face to what is due first.

@@ -25,10 +25,10 @@ use byname_forward::{FaceId, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
 
-use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
-use crate::peers::{PeerFace, Peers, Sent, Transport, requested_link_config};
+use crate::peers::{Output, PeerFace, Peers, Sent, Transport, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 pub use config::{EthernetConfig, GROUP, OpenError};
@@ -40,8 +40,6 @@ use ring::{PacketSocket, Pushed};
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// When the system is asked again to send what it could not take.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
-/// Bytes that wait for one face while the ring is full.
-const QUEUE_BYTES_MAX: u64 = 1 << 20;
 const SOCKET_KEY: u32 = 0;
 
 /// A station, or the group.
@@ -211,13 +209,7 @@ impl EthernetPort {
         *self.drops.ring_full.get_mut() += socket.take_drops();
         self.blocked = false;
         self.retry_at = Some(cx.now() + RETRY_INTERVAL);
-        for (_, face) in self.peers.iter_mut() {
-            face.up = false;
-            let frames = face.queue.len();
-            face.link.counters.out_drops += frames as u64;
-            face.dequeue(frames);
-        }
-        self.report_all(cx, FaceEvent::Down);
+        self.peers.take_down(cx);
     }
 
     /// Opens the interface again, if it is there and up.
@@ -233,23 +225,12 @@ impl EthernetPort {
         let mtu = socket.mtu().min(self.config.mtu);
         (self.socket, self.mtu) = (Some(socket), mtu);
         for (_, face) in self.peers.iter_mut() {
-            face.up = true;
             let mut link = face.link.config().clone();
             link.mtu = link.mtu.map(|old| old.min(mtu));
             face.link.set_config(link);
         }
-        self.report_all(cx, FaceEvent::Up);
+        self.peers.take_up(cx);
         Ok(())
-    }
-
-    /// Reports all faces that outlive what happens; those that peers made may go when they are idle.
-    fn report_all(&mut self, cx: &mut PortContext<'_>, event: fn(FaceStatus) -> FaceEvent) {
-        let lasting = self.peers.iter_mut().filter(|(_, face)| face.persistency != Persistency::OnDemand);
-        for id in lasting.map(|(id, _)| id).collect::<Vec<_>>() {
-            if let Some(status) = self.status(cx.now(), id) {
-                cx.report(event(status));
-            }
-        }
     }
 
     /// Has the system send what is in the ring.
@@ -333,19 +314,12 @@ impl Port for EthernetPort {
     }
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let id = outgoing.face;
-        let Some(face) = self.peers.get_mut(id) else { return };
-        if self.socket.is_none() || (self.blocked && face.queue_bytes > QUEUE_BYTES_MAX) {
-            face.link.counters.out_drops += 1;
-            return;
-        }
-        // What is queued only until the end of the burst is no congestion.
-        let congested = if self.blocked { face.queue_bytes } else { 0 };
-        face.send(cx.now(), outgoing, congested);
-        if face.has_earlier_deadline() {
-            self.peers.schedule(id);
-        }
-        self.peers.mark_dirty(id);
+        let output = match &self.socket {
+            None => Output::Down,
+            Some(_) if self.blocked => Output::Blocked,
+            Some(_) => Output::Open,
+        };
+        self.peers.send(cx.now(), outgoing, output);
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {

@@ -7,8 +7,8 @@ use byname_wire::tlv;
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::LinkFlags;
 use crate::port::tests::Bench;
+use crate::{FaceEvent, LinkFlags};
 
 /// One end: a port and what a loop would have of it.
 struct End {

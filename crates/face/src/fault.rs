@@ -316,6 +316,9 @@ impl Port for FaultPort {
     fn has_input(&self) -> bool {
         self.inner.has_input()
     }
+    fn fall_asleep(&mut self, now: Ticks) {
+        self.inner.fall_asleep(now);
+    }
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         self.inside(cx, |port, cx| port.receive(cx, packets_max));
     }

@@ -8,6 +8,7 @@ pub mod fault;
 pub mod io_loop;
 pub mod link;
 pub mod mac_address;
+pub mod memif;
 pub mod memory;
 pub mod pcap;
 mod peers;

@@ -182,6 +182,9 @@ impl Port for CapturePort {
     fn has_input(&self) -> bool {
         self.inner.has_input()
     }
+    fn fall_asleep(&mut self, now: Ticks) {
+        self.inner.fall_asleep(now);
+    }
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         self.inside(cx, |port, cx| port.receive(cx, packets_max));
     }

@@ -57,6 +57,12 @@ pub trait Port: Send {
     /// a round, and before the loop sleeps.
     fn has_input(&self) -> bool;
 
+    /// The loop is about to sleep until a descriptor is ready: a port whose peer tells of input only where
+    /// it was asked to asks now. [`Port::has_input`] is asked once more after this.
+    fn fall_asleep(&mut self, now: Ticks) {
+        let _ = now;
+    }
+
     /// Delivers up to about `packets_max` packets with [`PortContext::deliver`].
     ///
     /// What remains is for the next round, so that no port keeps others waiting.

@@ -43,6 +43,13 @@ pub enum FaceUri {
     Ethernet(MacAddress),
     /// `dev://eth0`, the local end of a multicast or Ethernet face.
     Dev(String),
+    /// `memif:///run/byname/memif.sock?id=0`: an interface in shared memory, both ends.
+    Memif {
+        /// The control socket.
+        socket: PathBuf,
+        /// Number of the interface.
+        id: u32,
+    },
 }
 
 /// Why a string is not a canonical face URI.
@@ -105,6 +112,7 @@ impl std::str::FromStr for FaceUri {
                 return Err(fail("the name of an interface must follow '://'"));
             }
             "dev" => FaceUri::Dev(rest.to_owned()),
+            "memif" => memif(rest).map_err(fail)?,
             "udp" | "tcp" => return Err(fail("the scheme must say udp4, udp6, tcp4 or tcp6")),
             _ => return Err(fail("the scheme is unknown")),
         };
@@ -131,6 +139,7 @@ impl fmt::Display for FaceUri {
             FaceUri::Fd(fd) => write!(f, "fd://{fd}"),
             FaceUri::Ethernet(address) => write!(f, "ether://[{address}]"),
             FaceUri::Dev(name) => write!(f, "dev://{name}"),
+            FaceUri::Memif { socket, id } => write!(f, "memif://{}?id={id}", socket.display()),
         }
     }
 }
@@ -181,6 +190,15 @@ fn socket_addr_v6(text: &str) -> Result<SocketAddr, &'static str> {
 fn mac_address(text: &str) -> Result<MacAddress, &'static str> {
     let octets = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     octets.and_then(|o| o.parse().ok()).ok_or("a MAC address in brackets must follow '://'")
+}
+
+fn memif(text: &str) -> Result<FaceUri, &'static str> {
+    let (socket, id) = text.rsplit_once("?id=").ok_or("a number must follow '?id='")?;
+    if socket.len() < 2 || !socket.starts_with('/') {
+        return Err("an absolute path must follow '://'");
+    }
+    let id = id.parse().map_err(|_| "a number must follow '?id='")?;
+    Ok(FaceUri::Memif { socket: PathBuf::from(socket), id })
 }
 
 fn interface_index(name: &str) -> Option<u32> {
@@ -309,6 +327,8 @@ mod tests {
             "fd://7",
             "ether://[08:00:27:0a:00:ff]",
             "dev://eth0",
+            "memif:///run/byname/memif.sock?id=0",
+            "memif:///run/a?id=b.sock?id=4294967295",
         ] {
             let parsed: FaceUri = uri.parse().unwrap_or_else(|e| panic!("{uri}: {e}"));
             assert_eq!(parsed.to_string(), uri);
@@ -351,6 +371,13 @@ mod tests {
             "ether://[08:00:27:01:02]",
             "dev://",
             "dev://a/b",
+            "memif://",
+            "memif:///run/memif.sock",
+            "memif:///?id=0",
+            "memif://relative?id=0",
+            "memif:///run/memif.sock?id=",
+            "memif:///run/memif.sock?id=00",
+            "memif:///run/memif.sock?id=4294967296",
             "gopher://127.0.0.1:70",
         ] {
             assert!(uri.parse::<FaceUri>().is_err(), "{uri}");

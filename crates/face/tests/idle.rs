@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use byname_face::IoConfig;
+use byname_face::memif::{MemifConfig, MemifPort, Role};
+use byname_face::{FaceUri, IoConfig, Port};
 use common::*;
 
 /// CPU time of the router's threads so far, and how many there are.
@@ -23,7 +24,12 @@ fn router_time() -> (Duration, usize) {
 #[test]
 fn an_idle_router_uses_less_than_half_a_percent_of_a_core() {
     for workers in [0, 2] {
-        idle(Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {}), 1 + workers);
+        let folder = tempfile::tempdir().unwrap();
+        let memif = |role| -> Box<dyn Port> {
+            Box::new(MemifPort::open(MemifConfig::new(folder.path().join("memif.sock"), role)).unwrap())
+        };
+        let ports = vec![memif(Role::Server), memif(Role::Client)];
+        idle(Router::of(workers, 1024, IoConfig::default(), ports, |_| {}), 1 + workers);
     }
 }
 
@@ -31,6 +37,18 @@ fn idle(mut router: Router, threads: usize) {
     let (consumer, producer) = (socket(), socket());
     let to_producer = router.face(producer.local_addr().unwrap());
     router.route("/a", to_producer.id);
+    // An interface in shared memory, from the router to itself.
+    let faces = router.running.handle.faces();
+    let memif: Vec<_> = faces.iter().filter(|face| matches!(face.remote, FaceUri::Memif { .. })).collect();
+    assert!(memif.len() == 2 && memif.iter().all(|face| face.up), "{memif:?}");
+    router.route("/m", memif[0].id);
+    consumer.send_to(&interest("/m/b", 1), router.udp).unwrap();
+    let looped = || router.running.handle.faces().iter().any(|f| f.id == memif[1].id && f.counters.in_interests == 1);
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while !looped() {
+        assert!(std::time::Instant::now() < deadline, "an Interest crosses the memory");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     // Faces, a PIT entry and an on-demand timer are there while it idles.
     consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
     producer.recv(&mut [0; 9000]).unwrap();

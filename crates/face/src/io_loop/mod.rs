@@ -262,6 +262,9 @@ impl IoLoop {
     /// How long to sleep, having told wakers that we are about to; `None`: for ever.
     fn wait(&mut self) -> Option<Duration> {
         self.waker.fall_asleep();
+        for port in &mut self.ports {
+            port.fall_asleep(self.now);
+        }
         if self.has_input() || !self.commands.is_empty() {
             return Some(Duration::ZERO);
         }

@@ -16,6 +16,7 @@ mod reliability;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
@@ -118,18 +119,39 @@ impl LinkService {
     /// As [`LinkService::receive`], on a face that hears several peers: `endpoint` tells them
     /// apart, for each numbers its fragments by itself.
     pub fn receive_from(&mut self, now: Ticks, face: FaceId, endpoint: u64, frame: &[u8], out: &mut Vec<Received>) {
+        if let Some((fields, packet)) = self.open(now, (face, endpoint), frame, out) {
+            self.deliver(face, fields, Packet::copy_from(&frame[packet]), out);
+        }
+    }
+
+    /// As [`LinkService::receive`], of a frame in a buffer of its own, which becomes that of the network
+    /// packet: nothing is copied.
+    pub fn receive_owned(&mut self, now: Ticks, face: FaceId, frame: Packet, out: &mut Vec<Received>) {
+        if let Some((fields, packet)) = self.open(now, (face, 0), &frame, out) {
+            self.deliver(face, fields, frame.slice(packet), out);
+        }
+    }
+
+    /// Takes a frame from a peer: the fields of the network packet that is whole in it, and where it is.
+    /// What completes with a fragment is appended to `out`.
+    fn open(
+        &mut self,
+        now: Ticks,
+        from: (FaceId, u64),
+        frame: &[u8],
+        out: &mut Vec<Received>,
+    ) -> Option<(LinkFields, Range<usize>)> {
         self.counters.in_bytes += frame.len() as u64;
         if is_bare(frame) {
             if !is_network_packet(frame) {
                 self.counters.in_malformed += 1;
-                return;
+                return None;
             }
-            out.push(Received { face, fields: LinkFields::default(), packet: Packet::copy_from(frame) });
-            return;
+            return Some((LinkFields::default(), 0..frame.len()));
         }
         let Ok(lp) = LpPacket::decode(frame) else {
             self.counters.in_malformed += 1;
-            return;
+            return None;
         };
         if let Some(reliability) = &mut self.reliability {
             reliability.on_acks(now, &lp.acks);
@@ -137,17 +159,22 @@ impl LinkService {
                 && let Some(tx_sequence) = lp.tx_sequence
                 && !reliability.accept(now, tx_sequence, lp.sequence)
             {
-                return;
+                return None;
             }
         }
-        let Some(fragment) = lp.fragment else { return };
+        let fragment = lp.fragment?;
         if lp.frag_count > 1 || lp.frag_index > 0 {
-            self.receive_fragment(now, (face, endpoint), &lp, fragment, out);
-        } else if is_network_packet(fragment) {
-            self.deliver(face, self.received_fields(&lp), Packet::copy_from(fragment), out);
-        } else {
-            self.counters.in_malformed += 1;
+            self.receive_fragment(now, from, &lp, fragment, out);
+            return None;
         }
+        if !is_network_packet(fragment) {
+            self.counters.in_malformed += 1;
+            return None;
+        }
+        // The fragment is what the frame ends with.
+        let start = frame.len() - fragment.len();
+        debug_assert!(std::ptr::eq(fragment, &frame[start..]));
+        Some((self.received_fields(&lp), start..frame.len()))
     }
 
     /// Turns a network packet into frames, appended to `frames`; `queue_bytes` is what the port

@@ -1,0 +1,500 @@
+//! NDN over memif, the shared-memory packet interface of VPP, libmemif and DPDK's `net_memif`.
+//!
+//! A port is one interface, and has one face: to the program at its other end. The client connects
+//! to the server's control socket and brings memory with two rings of buffers; from then on a
+//! packet costs a copy and no system call ([`rings`]). Either side may go and come back: the face
+//! stays, what is to be sent meanwhile is dropped and counted, a client tries again each
+//! [`RETRY_INTERVAL`], a server waits.
+//!
+//! What passes in a buffer is one link packet without any header before it, as in NDN-DPDK and
+//! NDNgo ([`Framing`]), though the interface says that it is in Ethernet mode, as these do. The face's URI is ours:
+//! `memif:///run/byname/memif.sock?id=0`, at both ends.
+//!
+//! While the loop runs it looks at the ring, and the peer makes no system call to send. Before the
+//! loop sleeps ([`Port::fall_asleep`]) the port asks for interrupts. Some peers look at that flag
+//! too early, before others see their packet (libmemif and DPDK have no fence in between); so after
+//! packets have come, the ring is looked at once more a millisecond later.
+//!
+//! What the peer writes is a stranger's: see [`rings`] and [`shared`]. One that breaks the rules is
+//! disconnected, counted by kind, and heard again after [`RETRY_INTERVAL`]. What remains to it: an
+//! eventfd whose counter it fills, having made it block, between our look and our write would hold
+//! the packet thread until it reads it.
+
+pub mod breach;
+mod config;
+pub mod connection;
+pub mod handshake;
+pub mod message;
+pub mod rings;
+pub mod shared;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use byname_forward::face_table::{Persistency, Scope};
+use byname_forward::{FaceId, Outgoing, Packet, Ticks};
+use mio::Interest;
+use mio::unix::SourceFd;
+
+use crate::ethernet::GROUP;
+use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
+use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::link::{self, LinkConfig};
+use crate::mac_address::MacAddress;
+use crate::peers::{Output, Peers, Sent, Transport, requested_link_config};
+use crate::port::{Port, PortContext, Readiness};
+use crate::socket_file::ListenError;
+use crate::uri::FaceUri;
+use breach::{Breach, Breaches, Ended};
+pub use config::{Framing, MemifConfig};
+use connection::{Connection, Listener};
+pub use rings::Role;
+use rings::{Pushed, Rings};
+
+/// How often a client tries to connect, and how long one that broke the rules is not heard.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the peer may take until packets pass.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
+/// When the ring is looked at again after interrupts were asked for.
+const SECOND_LOOK: Duration = Duration::from_millis(1);
+/// When a full ring is tried again.
+const SEND_AGAIN: Duration = Duration::from_millis(1);
+/// Clients accepted in one round.
+const ACCEPTS_PER_ROUND: usize = 16;
+/// Who sends Ethernet frames here: the address that NDN-DPDK gives its interfaces.
+const STATION: MacAddress = MacAddress([0xf2, b'm', b'e', b'm', b'i', b'f']);
+
+const LISTENER_KEY: u32 = 0;
+const CONTROL_KEY: u32 = 1;
+const INTERRUPT_KEY: u32 = 2;
+
+/// The one peer of an interface.
+struct MemifTransport {
+    uri: FaceUri,
+}
+
+impl Transport for MemifTransport {
+    /// There is but one.
+    type Address = ();
+
+    fn address(&self) {}
+
+    fn remote(&self) -> FaceUri {
+        self.uri.clone()
+    }
+
+    fn local(&self) -> FaceUri {
+        self.uri.clone()
+    }
+}
+
+/// Counts of what came to nothing.
+#[derive(Debug, Default)]
+struct Drops {
+    breaches: Breaches,
+    /// Clients that came while another was there.
+    busy: u64,
+    not_ndn: u64,
+    /// Of connections that have ended.
+    too_long: u64,
+}
+
+/// An interface and its face.
+pub struct MemifPort {
+    config: MemifConfig,
+    /// Of servers.
+    listener: Option<Listener>,
+    connection: Option<Connection>,
+    /// Whether packets pass.
+    up: bool,
+    peers: Peers<MemifTransport>,
+    /// `None` once management has taken it away.
+    face: Option<FaceId>,
+    /// The peer's ring was full.
+    blocked: bool,
+    /// Interrupts are asked for.
+    asked: bool,
+    /// Packets have come since they were asked for last.
+    heard: bool,
+    /// When the ring is looked at once more.
+    look_at: Option<Ticks>,
+    /// When a client connects, or a server listens, again.
+    retry_at: Option<Ticks>,
+    /// When the peer must have finished connecting.
+    up_until: Option<Ticks>,
+    /// When a full ring is tried again.
+    send_at: Option<Ticks>,
+    drops: Drops,
+}
+
+impl MemifPort {
+    /// Listens, if it is a server. A client connects once it is started.
+    ///
+    /// # Errors
+    /// Somebody else listens on the socket, or the system refuses.
+    pub fn open(config: MemifConfig) -> Result<Self, ListenError> {
+        let listener = match config.role {
+            Role::Server => Some(Listener::bind(&config.socket)?),
+            Role::Client => None,
+        };
+        Ok(MemifPort {
+            config,
+            listener,
+            connection: None,
+            up: false,
+            peers: Peers::new(0, Duration::MAX),
+            face: None,
+            blocked: false,
+            asked: false,
+            heard: false,
+            look_at: None,
+            retry_at: None,
+            up_until: None,
+            send_at: None,
+            drops: Drops::default(),
+        })
+    }
+
+    /// Its URI, which is that of both ends of its face.
+    pub fn uri(&self) -> FaceUri {
+        FaceUri::Memif { socket: self.config.socket.clone(), id: self.config.id }
+    }
+
+    fn scope(&self) -> Scope {
+        if self.config.local { Scope::Local } else { Scope::NonLocal }
+    }
+
+    fn link_config(&self) -> LinkConfig {
+        let mut link = LinkConfig { mtu: Some(self.config.mtu), ..LinkConfig::default() };
+        link.flags.congestion_marking = self.config.congestion_marking;
+        link
+    }
+
+    fn add_face(&mut self, cx: &mut PortContext<'_>, persistency: Persistency, link: LinkConfig) -> FaceId {
+        let (uri, scope) = (self.uri(), self.scope());
+        let id = self.peers.insert(cx, MemifTransport { uri }, persistency, link, |face| {
+            (face.scope, face.up) = (scope, false);
+        });
+        self.face = Some(id);
+        id
+    }
+
+    /// Connects, or listens to clients again.
+    fn begin(&mut self, cx: &mut PortContext<'_>) {
+        self.retry_at = None;
+        if self.listener.is_some() {
+            self.accept(cx);
+            return;
+        }
+        match Connection::connect(&self.config.socket, self.config.terms()) {
+            Ok(connection) => self.adopt(cx, connection),
+            Err(error) => {
+                tracing::debug!(%error, socket = %self.config.socket.display(), "cannot connect yet");
+                self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+            }
+        }
+    }
+
+    /// Accepts clients that wait: the first if there is none, and sends others away.
+    fn accept(&mut self, cx: &mut PortContext<'_>) {
+        for _ in 0..ACCEPTS_PER_ROUND {
+            if self.retry_at.is_some() || self.face.is_none() {
+                return;
+            }
+            let Some(listener) = &self.listener else { return };
+            match listener.accept(self.config.terms()) {
+                Ok(None) => return,
+                Ok(Some(connection)) => {
+                    // Which may have gone, to come back as this one.
+                    self.advance(cx);
+                    if self.connection.is_some() {
+                        self.drops.busy += 1;
+                        connection.say_goodbye("there is a client already");
+                    } else {
+                        self.adopt(cx, connection);
+                    }
+                }
+                Err(Ended::System(error)) => {
+                    tracing::warn!(%error, socket = %self.config.socket.display(), "cannot accept a client");
+                    self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+                }
+                Err(_) => {}
+            }
+        }
+        // The listener tells of clients once: the rest is for the next round.
+        self.retry_at = Some(cx.now());
+    }
+
+    fn adopt(&mut self, cx: &mut PortContext<'_>, connection: Connection) {
+        let fd = connection.raw_fd();
+        self.connection = Some(connection);
+        self.up_until = Some(cx.now() + HANDSHAKE_TIME);
+        if let Err(error) = cx.register(&mut SourceFd(&fd), CONTROL_KEY, Interest::READABLE) {
+            self.end(cx, Ended::System(error));
+        }
+    }
+
+    /// Handles what the peer says on the control socket.
+    fn advance(&mut self, cx: &mut PortContext<'_>) {
+        let Some(connection) = &mut self.connection else { return };
+        let advanced = connection.advance();
+        if !self.up
+            && let Some(rings) = connection.rings_ref()
+        {
+            let interrupt = rings.interrupt().as_raw_fd();
+            if let Err(error) = cx.register(&mut SourceFd(&interrupt), INTERRUPT_KEY, Interest::READABLE) {
+                self.end(cx, Ended::System(error));
+                return;
+            }
+            tracing::info!(interface = %self.uri(), "the peer has connected");
+            (self.up, self.up_until) = (true, None);
+            (self.asked, self.heard, self.blocked) = (false, true, false);
+            self.peers.take_up(cx);
+        }
+        if let Err(ended) = advanced {
+            self.end(cx, ended);
+        }
+    }
+
+    /// The connection is over.
+    fn end(&mut self, cx: &mut PortContext<'_>, ended: Ended) {
+        let Some(connection) = self.connection.take() else { return };
+        (self.up_until, self.look_at, self.send_at) = (None, None, None);
+        if let Ended::Breach(breach) = &ended {
+            tracing::warn!(reason = %breach, interface = %self.uri(), "the peer breaks the rules of memif");
+            self.drops.breaches.count(breach);
+            connection.say_goodbye(&breach.to_string());
+        } else {
+            tracing::info!(reason = %ended, interface = %self.uri(), "the peer has disconnected");
+        }
+        // By name: the peer may have these open, too, so that closing them here would not end it.
+        let _ = cx.deregister(&mut SourceFd(&connection.raw_fd()));
+        if let Some(rings) = connection.rings_ref() {
+            self.drops.too_long += rings.too_long;
+            if self.up {
+                let interrupt = rings.interrupt().as_raw_fd();
+                let _ = cx.deregister(&mut SourceFd(&interrupt));
+            }
+        }
+        drop(connection);
+        if std::mem::take(&mut self.up) {
+            self.peers.take_down(cx);
+        }
+        // Another client of an honest one's server may wait already.
+        let wait =
+            if self.listener.is_some() && !matches!(ended, Ended::Breach(_)) { Duration::ZERO } else { RETRY_INTERVAL };
+        self.retry_at = Some(cx.now() + wait);
+    }
+}
+
+impl Port for MemifPort {
+    fn name(&self) -> &str {
+        "memif"
+    }
+
+    fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
+        if let Some(listener) = &self.listener {
+            cx.register(&mut SourceFd(&listener.raw_fd()), LISTENER_KEY, Interest::READABLE)?;
+        }
+        let link = self.link_config();
+        self.add_face(cx, Persistency::Permanent, link);
+        self.begin(cx);
+        Ok(())
+    }
+
+    fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, _readiness: Readiness) {
+        match key {
+            LISTENER_KEY => self.accept(cx),
+            CONTROL_KEY => self.advance(cx),
+            // The ring itself tells what has come.
+            _ => {}
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.up && self.connection.as_ref().and_then(Connection::rings_ref).is_some_and(Rings::has_input)
+    }
+
+    fn fall_asleep(&mut self, now: Ticks) {
+        let Some(rings) = self.connection.as_ref().and_then(Connection::rings_ref).filter(|_| self.up) else { return };
+        if !std::mem::replace(&mut self.asked, true) {
+            rings.ask_interrupts();
+        }
+        if std::mem::take(&mut self.heard) {
+            self.look_at = Some(now + SECOND_LOOK);
+        }
+    }
+
+    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
+        let MemifPort { config, connection, peers, face, asked, heard, drops, .. } = self;
+        let Some(rings) = connection.as_mut().and_then(Connection::rings) else { return };
+        if std::mem::take(asked) {
+            rings.stop_interrupts();
+        }
+        *heard = true;
+        let Some(id) = *face else { return };
+        let Some(face) = peers.get_mut(id) else { return };
+        face.heard = cx.now();
+        let received = rings.receive(packets_max, |frame| match link_packet(frame, config.framing) {
+            Some(frame) => face.link.receive_owned(cx.now(), id, frame, cx.received()),
+            None => drops.not_ndn += 1,
+        });
+        if face.has_earlier_deadline() {
+            peers.schedule(id);
+        }
+        if let Err(breach) = received {
+            self.end(cx, Ended::Breach(breach));
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
+        let output = match (self.up, self.blocked) {
+            (false, _) => Output::Down,
+            (true, true) => Output::Blocked,
+            (true, false) => Output::Open,
+        };
+        self.peers.send(cx.now(), outgoing, output);
+    }
+
+    fn flush(&mut self, cx: &mut PortContext<'_>) {
+        if !self.up || !self.peers.has_queued() {
+            return;
+        }
+        let framing = self.config.framing;
+        let Some(rings) = self.connection.as_mut().and_then(Connection::rings) else { return };
+        let mut broken = None;
+        let sent = self.peers.flush(|face| {
+            let mut done = 0;
+            for frame in &face.queue {
+                match push(rings, framing, frame.parts()) {
+                    Ok(Pushed::Done) => {}
+                    Ok(Pushed::Full) => break,
+                    Ok(Pushed::TooLong) => face.link.counters.out_drops += 1,
+                    Err(breach) => {
+                        broken = Some(breach);
+                        break;
+                    }
+                }
+                done += 1;
+            }
+            face.dequeue(done)
+        });
+        rings.send();
+        self.blocked = sent == Sent::Blocked;
+        // No interrupt tells that the peer has taken something out.
+        self.send_at = self.blocked.then(|| cx.now() + SEND_AGAIN);
+        if let Some(breach) = broken {
+            self.end(cx, Ended::Breach(breach));
+        }
+    }
+
+    fn has_output(&self) -> bool {
+        self.up && self.peers.has_queued()
+    }
+
+    fn next_deadline(&self) -> Option<Ticks> {
+        let due = [self.peers.next_deadline(), self.look_at, self.retry_at, self.up_until, self.send_at];
+        due.into_iter().flatten().min()
+    }
+
+    fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
+        self.peers.on_deadline(cx);
+        let now = cx.now();
+        let due = |at: &mut Option<Ticks>| at.take_if(|at| *at <= now).is_some();
+        // What these are for happens in each round.
+        due(&mut self.look_at);
+        due(&mut self.send_at);
+        if due(&mut self.up_until) {
+            self.end(cx, Ended::Breach(Breach::Slow));
+        }
+        if due(&mut self.retry_at) && self.face.is_some() {
+            self.begin(cx);
+        }
+    }
+
+    fn create_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        if request.remote != self.uri() || request.local.as_ref().is_some_and(|local| *local != request.remote) {
+            return None;
+        }
+        if let Some(status) = self.face.and_then(|id| self.status(cx.now(), id)) {
+            return Some(Err(CreateFaceError::Exists(Box::new(status))));
+        }
+        let link = match requested_link_config(&self.link_config(), request, self.scope(), self.config.mtu) {
+            Ok(link) => link,
+            Err(error) => return Some(Err(error)),
+        };
+        let id = self.add_face(cx, request.persistency, link);
+        self.begin(cx);
+        self.status(cx.now(), id).map(Ok)
+    }
+
+    fn update_face(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        id: FaceId,
+        change: &FaceChange,
+    ) -> Result<FaceStatus, UpdateFaceError> {
+        if change.persistency == Some(Persistency::OnDemand) {
+            return Err(UpdateFaceError::Unacceptable("an interface is of the configuration, and stays".into()));
+        }
+        self.peers.update(cx.now(), id, change, self.config.mtu)
+    }
+
+    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
+        if self.face != Some(face) {
+            return false;
+        }
+        self.face = None;
+        if let Some(connection) = &self.connection {
+            connection.say_goodbye("the face was destroyed");
+        }
+        self.end(cx, Ended::Told("management has destroyed the face".into()));
+        self.peers.remove(cx, face)
+    }
+
+    fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
+        self.peers.status(now, face)
+    }
+
+    fn channels(&self) -> Vec<String> {
+        self.listener.iter().map(|_| self.uri().to_string()).collect()
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        let now = self.connection.as_ref().and_then(Connection::rings_ref).map_or(0, |rings| rings.too_long);
+        let mut counts = self.drops.breaches.counts().to_vec();
+        counts.extend([
+            ("memif_busy", self.drops.busy),
+            ("memif_not_ndn", self.drops.not_ndn),
+            ("memif_too_long", self.drops.too_long + now),
+        ]);
+        counts
+    }
+}
+
+/// The link packet that came in a buffer.
+fn link_packet(frame: Packet, framing: Framing) -> Option<Packet> {
+    let packet = match framing {
+        Framing::Packets => frame,
+        Framing::Ethernet => {
+            let len = EthernetFrame::parse(&frame)?.payload.len();
+            frame.slice(HEADER_BYTES..HEADER_BYTES + len)
+        }
+    };
+    link::is_plausible(&packet).then_some(packet)
+}
+
+/// Puts a link packet, in two parts, into the transmit ring.
+fn push(rings: &mut Rings, framing: Framing, (link_header, payload): (&[u8], &[u8])) -> Result<Pushed, Breach> {
+    match framing {
+        Framing::Packets => rings.push([&[], link_header, payload]),
+        Framing::Ethernet => rings.push([&header(GROUP, STATION), link_header, payload]),
+    }
+}

@@ -1,0 +1,500 @@
+//! The two rings of an interface, and the frames in their buffers.
+//!
+//! A ring is a header (a cookie, flags, and two indices on cache lines of their own) and slots of 16
+//! octets, in number a power of two. A slot describes a buffer: its region, offset and length, and
+//! whether the frame goes on in the next slot. All buffers are the client's. To send, it fills
+//! buffers and moves `head`, and the server gives them back by `tail`. To receive, it lends empty
+//! ones by `head`, and the server fills them and moves `tail`. Indices count slots, modulo 2^16.
+//!
+//! The peer can write anywhere, at any time. So each index and each word of a slot is read once and
+//! checked then; of what can be known here, such as where our own buffers are, nothing is read; a
+//! frame is copied out, once, before anybody looks at it. A peer whose indices or slots make no
+//! sense has committed a [`Breach`], and is disconnected.
+//!
+//! A receiver that looks at its ring all the time says so in the ring's flags, and its peer makes no
+//! system call. One that is going to sleep takes that back, and is then woken by an eventfd.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::read_link;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use byname_forward::Packet;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use smallvec::SmallVec;
+
+use super::breach::Breach;
+use super::message::AddRing;
+use super::shared::{SharedMemory, store_before_load};
+
+/// Stands at the beginning of each ring.
+const COOKIE: u32 = 0x03E3_1F20;
+/// Where the words of a ring's header are.
+const COOKIE_AT: usize = 0;
+const FLAGS_AT: usize = 4;
+pub(super) const HEAD_AT: usize = 6;
+const TAIL_AT: usize = 64;
+/// Where its slots begin.
+const SLOTS_AT: usize = 128;
+const SLOT_BYTES: usize = 16;
+/// Flag of a ring: its receiver wants no interrupts.
+const NO_INTERRUPTS: u16 = 1;
+/// Flag of a slot: the frame goes on in the next.
+const NEXT: u16 = 1;
+
+/// Binary logarithm of fewest slots.
+pub const SLOTS_LOG2_MIN: u8 = 3;
+/// Binary logarithm of most slots, as in DPDK.
+pub const SLOTS_LOG2_MAX: u8 = 14;
+/// Longest frame that is received: the largest buffer of [`Packet`].
+pub const FRAME_BYTES_MAX: usize = 9216;
+/// What a link to an eventfd reads.
+const EVENTFD_LINK: &str = "anon_inode:[eventfd]";
+
+/// What became of a frame to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in the ring, and leaves with [`Rings::send`].
+    Done,
+    /// The peer has taken too little out.
+    Full,
+    /// All buffers of the ring together would not hold it.
+    TooLong,
+}
+
+/// Which end of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Listens, and uses the client's memory.
+    Server,
+    /// Connects, and brings the memory.
+    Client,
+}
+
+/// A slot, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    flags: u16,
+    region: u16,
+    bytes: u32,
+    offset: u32,
+}
+
+impl Slot {
+    fn load(memory: &SharedMemory, at: usize) -> Slot {
+        let first = memory.u64_at(at).load(Ordering::Relaxed).to_ne_bytes();
+        let second = memory.u64_at(at + 8).load(Ordering::Relaxed).to_ne_bytes();
+        let [f0, f1, r0, r1, b0, b1, b2, b3] = first;
+        let [o0, o1, o2, o3, ..] = second;
+        Slot {
+            flags: u16::from_ne_bytes([f0, f1]),
+            region: u16::from_ne_bytes([r0, r1]),
+            bytes: u32::from_ne_bytes([b0, b1, b2, b3]),
+            offset: u32::from_ne_bytes([o0, o1, o2, o3]),
+        }
+    }
+
+    fn store(self, memory: &SharedMemory, at: usize) {
+        let ([f0, f1], [r0, r1]) = (self.flags.to_ne_bytes(), self.region.to_ne_bytes());
+        let ([b0, b1, b2, b3], [o0, o1, o2, o3]) = (self.bytes.to_ne_bytes(), self.offset.to_ne_bytes());
+        memory.u64_at(at).store(u64::from_ne_bytes([f0, f1, r0, r1, b0, b1, b2, b3]), Ordering::Relaxed);
+        memory.u64_at(at + 8).store(u64::from_ne_bytes([o0, o1, o2, o3, 0, 0, 0, 0]), Ordering::Relaxed);
+    }
+}
+
+/// One ring.
+#[derive(Debug)]
+struct Ring {
+    region: usize,
+    /// Where it begins in its region.
+    base: usize,
+    slots: u16,
+    /// Where our buffers for it begin; of clients.
+    buffers: usize,
+    /// The next slot that we take or fill.
+    next: u16,
+    /// `next` as the peer knows it.
+    told: u16,
+    /// The peer's index, as it was read last.
+    peer: u16,
+    /// Wakes its receiver.
+    interrupt: OwnedFd,
+}
+
+impl Ring {
+    fn slot_at(&self, index: u16) -> usize {
+        self.base + SLOTS_AT + usize::from(index & (self.slots - 1)) * SLOT_BYTES
+    }
+
+    fn buffer_at(&self, index: u16, buffer_bytes: u32) -> u32 {
+        // A client's memory is shorter than 4 GiB.
+        self.buffers as u32 + u32::from(index & (self.slots - 1)) * buffer_bytes
+    }
+}
+
+pub(super) fn ring_bytes(slots: u16) -> usize {
+    SLOTS_AT + usize::from(slots) * SLOT_BYTES
+}
+
+/// Both rings of an interface that is connected.
+#[derive(Debug)]
+pub struct Rings {
+    role: Role,
+    regions: Vec<SharedMemory>,
+    receive: Ring,
+    transmit: Ring,
+    /// Length of our buffers; of clients.
+    buffer_bytes: u32,
+    /// Frames dropped for being longer than [`FRAME_BYTES_MAX`].
+    pub too_long: u64,
+}
+
+/// What a client tells the server of its rings.
+pub(super) struct Offer {
+    pub(super) memory: OwnedFd,
+    pub(super) bytes: u64,
+    pub(super) rings: [(AddRing, OwnedFd); 2],
+}
+
+impl Rings {
+    /// A client's: new memory with rings of `2^slots_log2` slots each, and a buffer of
+    /// `buffer_bytes` for each slot.
+    pub(super) fn create(slots_log2: u8, buffer_bytes: u32) -> io::Result<(Rings, Offer)> {
+        let slots = 1u16 << slots_log2;
+        let buffers = (2 * ring_bytes(slots)).next_multiple_of(4096);
+        let bytes = buffers + 2 * usize::from(slots) * buffer_bytes as usize;
+        if u32::try_from(bytes).is_err() {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "the buffers of a ring have 2 GiB or more"));
+        }
+        let (memory, fd) = SharedMemory::create(bytes)?;
+        let ring = |number: usize| -> io::Result<(Ring, OwnedFd)> {
+            let interrupt = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            let base = number * ring_bytes(slots);
+            memory.u32_at(base + COOKIE_AT).store(COOKIE, Ordering::Relaxed);
+            let shared = interrupt.try_clone()?;
+            let buffers = buffers + number * usize::from(slots) * buffer_bytes as usize;
+            Ok((Ring { region: 0, base, slots, buffers, next: 0, told: 0, peer: 0, interrupt }, shared))
+        };
+        let ((transmit, transmit_interrupt), (receive, receive_interrupt)) = (ring(0)?, ring(1)?);
+        let told = |ring: &Ring, from_client| AddRing {
+            from_client,
+            index: 0,
+            region: 0,
+            offset: ring.base as u32,
+            slots_log2,
+            private_header_bytes: 0,
+        };
+        let rings = [(told(&transmit, true), transmit_interrupt), (told(&receive, false), receive_interrupt)];
+        let regions = vec![memory];
+        let rings_here = Rings { role: Role::Client, regions, receive, transmit, buffer_bytes, too_long: 0 };
+        Ok((rings_here, Offer { memory: fd, bytes: bytes as u64, rings }))
+    }
+
+    /// A server's: in the memory, and at the places there, that the client has told.
+    pub(super) fn join(
+        regions: Vec<SharedMemory>,
+        from_client: (AddRing, OwnedFd),
+        to_client: (AddRing, OwnedFd),
+    ) -> Result<Rings, Breach> {
+        let (receive, transmit) = (joined(&regions, from_client)?, joined(&regions, to_client)?);
+        Ok(Rings { role: Role::Server, regions, receive, transmit, buffer_bytes: 0, too_long: 0 })
+    }
+
+    /// Begins: both ends have agreed. A client lends all its empty buffers only now, as some servers
+    /// clear the indices when they connect.
+    pub(super) fn begin(&mut self) {
+        self.stop_interrupts();
+        if self.role == Role::Client {
+            for index in 0..self.receive.slots {
+                self.lend(index);
+            }
+            self.head_of(&self.receive).store(self.receive.slots, Ordering::Release);
+        }
+    }
+
+    /// The descriptor that becomes readable when frames arrive, if they were asked to say so. It is
+    /// not read, for a peer could make that wait: watch it for edges.
+    pub fn interrupt(&self) -> &OwnedFd {
+        &self.receive.interrupt
+    }
+
+    /// Has the peer interrupt us when frames arrive. What came before may be without: look once more
+    /// after this.
+    pub fn ask_interrupts(&self) {
+        self.flags_of(&self.receive).store(0, Ordering::Relaxed);
+        store_before_load();
+    }
+
+    /// Has the peer not interrupt us: we look at the ring anyway.
+    pub fn stop_interrupts(&self) {
+        self.flags_of(&self.receive).store(NO_INTERRUPTS, Ordering::Relaxed);
+    }
+
+    /// Whether frames have arrived.
+    #[inline]
+    pub fn has_input(&self) -> bool {
+        self.receive.peer != self.receive.next || self.arrival_index(Ordering::Relaxed) != self.receive.next
+    }
+
+    /// Shows up to `frames_max` frames to `visit`, each in a buffer of its own.
+    ///
+    /// # Errors
+    /// The peer broke the rules. What was shown until then is as good as any.
+    pub fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(Packet)) -> Result<(), Breach> {
+        self.receive.peer = self.arrival_index(Ordering::Acquire);
+        let slots = self.receive.slots;
+        if self.receive.peer.wrapping_sub(self.receive.next) > slots {
+            return Err(Breach::Index);
+        }
+        let mut done = Ok(());
+        for _ in 0..frames_max {
+            if self.receive.peer == self.receive.next || done.is_err() {
+                break;
+            }
+            done = self.take_frame(&mut visit);
+        }
+        if self.receive.told != self.receive.next {
+            self.receive.told = self.receive.next;
+            let index = match self.role {
+                Role::Server => self.tail_of(&self.receive),
+                Role::Client => self.head_of(&self.receive),
+            };
+            let lent = if self.role == Role::Client { slots } else { 0 };
+            index.store(self.receive.next.wrapping_add(lent), Ordering::Release);
+        }
+        done
+    }
+
+    /// Copies a frame, in parts, into the transmit ring.
+    ///
+    /// # Errors
+    /// The peer broke the rules.
+    pub fn push(&mut self, parts: [&[u8]; 3]) -> Result<Pushed, Breach> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let mut free = self.free(1)?;
+        let (mut slots, mut copied) = (0, 0);
+        let first = self.transmit.next;
+        while copied < len {
+            if slots == free {
+                free = self.free(slots + 1)?;
+                if slots == free {
+                    let all = free == self.transmit.slots;
+                    return Ok(if all { Pushed::TooLong } else { Pushed::Full });
+                }
+            }
+            let index = first.wrapping_add(slots);
+            let at = self.transmit.slot_at(index);
+            let mut slot = match self.role {
+                Role::Client => {
+                    let offset = self.transmit.buffer_at(index, self.buffer_bytes);
+                    Slot { flags: 0, region: 0, bytes: self.buffer_bytes, offset }
+                }
+                Role::Server => Slot::load(&self.regions[self.transmit.region], at),
+            };
+            slot.bytes = slot.bytes.min((len - copied) as u32);
+            self.fill(slot, &parts, copied)?;
+            copied += slot.bytes as usize;
+            slot.flags = if copied < len { NEXT } else { 0 };
+            slot.store(&self.regions[self.transmit.region], at);
+            slots += 1;
+        }
+        self.transmit.next = first.wrapping_add(slots);
+        Ok(Pushed::Done)
+    }
+
+    /// Shows the peer what was pushed, and wakes it if it sleeps.
+    pub fn send(&mut self) {
+        if self.transmit.told == self.transmit.next {
+            return;
+        }
+        self.transmit.told = self.transmit.next;
+        let index = match self.role {
+            Role::Server => self.tail_of(&self.transmit),
+            Role::Client => self.head_of(&self.transmit),
+        };
+        index.store(self.transmit.next, Ordering::Release);
+        store_before_load();
+        if self.flags_of(&self.transmit).load(Ordering::Relaxed) & NO_INTERRUPTS == 0 {
+            wake(&self.transmit.interrupt);
+        }
+    }
+
+    /// Whether something was pushed that the peer has not been shown.
+    pub fn has_unsent(&self) -> bool {
+        self.transmit.told != self.transmit.next
+    }
+
+    /// Takes the frame that begins at the next slot, of which there is at least one.
+    fn take_frame(&mut self, visit: &mut impl FnMut(Packet)) -> Result<(), Breach> {
+        let available = self.receive.peer.wrapping_sub(self.receive.next);
+        let mut parts: SmallVec<[Slot; 8]> = SmallVec::new();
+        let mut len = 0usize;
+        loop {
+            if parts.len() == usize::from(available) {
+                return Err(Breach::Chain);
+            }
+            let index = self.receive.next.wrapping_add(parts.len() as u16);
+            let at = self.receive.slot_at(index);
+            let mut slot = Slot::load(&self.regions[self.receive.region], at);
+            match self.role {
+                // Of our own buffers we know where they are.
+                Role::Client if slot.bytes > self.buffer_bytes => return Err(Breach::Buffer),
+                Role::Client => {
+                    (slot.region, slot.offset) = (0, self.receive.buffer_at(index, self.buffer_bytes));
+                    self.lend(index);
+                }
+                // A client that sends long frames now and then may leave this in place for short ones.
+                Role::Server if slot.flags & NEXT != 0 => {
+                    Slot { flags: 0, ..slot }.store(&self.regions[self.receive.region], at);
+                }
+                Role::Server => {}
+            }
+            len = len.saturating_add(slot.bytes as usize);
+            parts.push(slot);
+            if slot.flags & NEXT == 0 {
+                break;
+            }
+        }
+        self.receive.next = self.receive.next.wrapping_add(parts.len() as u16);
+        self.prefetch_next();
+        if len > FRAME_BYTES_MAX {
+            self.too_long += 1;
+            return Ok(());
+        }
+        let mut whole = Some(());
+        let packet = Packet::build(len, |mut to| {
+            for slot in &parts {
+                let (part, rest) = to.split_at_mut(slot.bytes as usize);
+                let region = self.regions.get(usize::from(slot.region));
+                let copied = region.and_then(|region| region.read(slot.offset as usize, part));
+                whole = whole.and(copied);
+                to = rest;
+            }
+        });
+        whole.ok_or(Breach::Buffer)?;
+        visit(packet);
+        Ok(())
+    }
+
+    /// Asks the memory for the beginning of the next frame, while this one is copied.
+    fn prefetch_next(&self) {
+        if self.receive.next == self.receive.peer {
+            return;
+        }
+        let at = self.receive.slot_at(self.receive.next);
+        let slot = Slot::load(&self.regions[self.receive.region], at);
+        if let Some(region) = self.regions.get(usize::from(slot.region)) {
+            region.prefetch(slot.offset as usize);
+            region.prefetch((slot.offset as usize).saturating_add(64));
+        }
+    }
+
+    /// Describes one of our empty buffers in the receive ring.
+    fn lend(&self, index: u16) {
+        let offset = self.receive.buffer_at(index, self.buffer_bytes);
+        let slot = Slot { flags: 0, region: 0, bytes: self.buffer_bytes, offset };
+        slot.store(&self.regions[0], self.receive.slot_at(index));
+    }
+
+    /// Copies what follows the first `from` octets of a frame into a buffer, as far as it goes.
+    fn fill(&self, slot: Slot, parts: &[&[u8]; 3], from: usize) -> Result<(), Breach> {
+        let region = self.regions.get(usize::from(slot.region)).ok_or(Breach::Buffer)?;
+        let (mut at, mut room, mut skip) = (slot.offset as usize, slot.bytes as usize, from);
+        for part in parts {
+            let rest = &part[skip.min(part.len())..];
+            skip = skip.saturating_sub(part.len());
+            let piece = &rest[..rest.len().min(room)];
+            region.write(at, piece).ok_or(Breach::Buffer)?;
+            // `write` has found that this is within the region.
+            (at, room) = (at + piece.len(), room - piece.len());
+        }
+        Ok(())
+    }
+
+    /// Slots that can be filled; the peer's index is looked at where fewer than `wanted` are known.
+    fn free(&mut self, wanted: u16) -> Result<u16, Breach> {
+        let Ring { slots, next, .. } = self.transmit;
+        let free = |peer: u16| match self.role {
+            Role::Server => peer.wrapping_sub(next),
+            Role::Client => slots.wrapping_sub(next.wrapping_sub(peer)),
+        };
+        if free(self.transmit.peer) >= wanted {
+            return Ok(free(self.transmit.peer));
+        }
+        let index = match self.role {
+            Role::Server => self.head_of(&self.transmit),
+            Role::Client => self.tail_of(&self.transmit),
+        };
+        let peer = index.load(Ordering::Acquire);
+        // It can only have gone on, and no further than there are slots.
+        if free(peer) > slots || free(peer) < free(self.transmit.peer) {
+            return Err(Breach::Index);
+        }
+        let found = free(peer);
+        self.transmit.peer = peer;
+        Ok(found)
+    }
+
+    /// The index up to which slots hold frames for us.
+    #[inline]
+    fn arrival_index(&self, order: Ordering) -> u16 {
+        match self.role {
+            Role::Server => self.head_of(&self.receive).load(order),
+            Role::Client => self.tail_of(&self.receive).load(order),
+        }
+    }
+
+    fn head_of(&self, ring: &Ring) -> &AtomicU16 {
+        self.regions[ring.region].u16_at(ring.base + HEAD_AT)
+    }
+
+    fn tail_of(&self, ring: &Ring) -> &AtomicU16 {
+        self.regions[ring.region].u16_at(ring.base + TAIL_AT)
+    }
+
+    fn flags_of(&self, ring: &Ring) -> &AtomicU16 {
+        self.regions[ring.region].u16_at(ring.base + FLAGS_AT)
+    }
+}
+
+#[cfg(test)]
+impl Rings {
+    /// The memory of the first region, to lie in.
+    pub(super) fn memory(&self) -> &SharedMemory {
+        &self.regions[0]
+    }
+}
+
+/// A ring where the client has told that it is.
+fn joined(regions: &[SharedMemory], (told, interrupt): (AddRing, OwnedFd)) -> Result<Ring, Breach> {
+    let sound = (1..=SLOTS_LOG2_MAX).contains(&told.slots_log2) && told.private_header_bytes == 0;
+    let (region, base) = (usize::from(told.region), told.offset as usize);
+    let memory = regions.get(region).filter(|_| sound && base.is_multiple_of(8)).ok_or(Breach::Ring)?;
+    let slots = 1u16 << told.slots_log2;
+    if base + ring_bytes(slots) > memory.bytes() || memory.u32_at(base + COOKIE_AT).load(Ordering::Relaxed) != COOKIE {
+        return Err(Breach::Ring);
+    }
+    memory.u16_at(base + TAIL_AT).store(0, Ordering::Relaxed);
+    Ok(Ring { region, base, slots, buffers: 0, next: 0, told: 0, peer: 0, interrupt })
+}
+
+/// Whether a descriptor that a stranger has sent is an eventfd, as it must be: others could make a
+/// write wait.
+pub(super) fn is_eventfd(fd: &OwnedFd) -> bool {
+    read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).is_ok_and(|link| link == Path::new(EVENTFD_LINK))
+}
+
+/// Wakes the peer. Not where its eventfd has been counted full, as only it could have done: a
+/// write could then wait.
+fn wake(interrupt: &OwnedFd) {
+    let mut fds = [PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::OUT)];
+    let asked = rustix::event::poll(&mut fds, Some(&Timespec::default()));
+    if asked.is_ok() && fds[0].revents().contains(PollFlags::OUT) {
+        // One that fails is one that is full.
+        let _ = rustix::io::write(interrupt, &1u64.to_ne_bytes());
+    }
+}

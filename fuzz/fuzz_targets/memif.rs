@@ -1,0 +1,107 @@
+//! Two ends of memif: control messages as they come, and a shared memory in which somebody writes
+//! anything. Nobody panics; what is received is as long as a frame may be; messages that are
+//! decoded can be encoded.
+#![no_main]
+
+use std::os::fd::OwnedFd;
+
+use byname_face::memif::handshake::{Handshake, Step, Terms};
+use byname_face::memif::message::{MESSAGE_BYTES, Message};
+use byname_face::memif::rings::{FRAME_BYTES_MAX, Rings};
+use byname_face::memif::shared::SharedMemory;
+use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+const TERMS: Terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes: 256 };
+
+#[derive(Arbitrary, Debug)]
+enum Action {
+    /// Octets on a server's control socket, perhaps with a descriptor.
+    Say(Vec<u8>, bool),
+    /// The octets of a message, on both ends' sockets.
+    Tell {
+        is_server: bool,
+        typ: u16,
+        fields: [u8; 40],
+    },
+    /// Octets at a place of the memory.
+    Write(u16, Vec<u8>),
+    /// A frame, from one end to the other.
+    Push {
+        is_server: bool,
+        len: u16,
+    },
+    Receive {
+        is_server: bool,
+    },
+}
+
+/// Lets two ends agree; the client's memory can be written to by a third.
+fn agree() -> (Rings, Rings, SharedMemory) {
+    let mut client = Handshake::client(TERMS);
+    let (mut server, hello) = Handshake::server(TERMS);
+    let (mut memory, mut up) = (None, None);
+    let mut to_client = Some(hello);
+    while let Some(message) = to_client.take() {
+        match client.receive(message, None).expect("an honest server") {
+            Step::Up(rings, _) => return (*rings, up.expect("the server is up before"), memory.expect("a region")),
+            Step::Send(message, fd) => {
+                if let (Message::AddRegion { bytes, .. }, Some(fd)) = (&message, &fd) {
+                    memory = Some(SharedMemory::map(fd, *bytes).expect("sealed"));
+                }
+                match server.receive(message, fd).expect("an honest client") {
+                    Step::Send(message, _) => to_client = Some(message),
+                    Step::Up(rings, message) => (up, to_client) = (Some(*rings), message),
+                }
+            }
+        }
+    }
+    unreachable!("honest ends agree");
+}
+
+fuzz_target!(|octets: &[u8]| {
+    let mut input = Unstructured::new(octets);
+    let (client, server, memory) = agree();
+    let mut ends = [Some(client), Some(server)];
+    let (mut listening, _) = Handshake::server(TERMS);
+    let mut connecting = Handshake::client(TERMS);
+    while let Ok(action) = Action::arbitrary(&mut input) {
+        match action {
+            Action::Say(octets, with_fd) => {
+                let Ok(message) = Message::decode(&octets) else { continue };
+                Message::decode(&message.encode()).expect("encoded here");
+                let fd: Option<OwnedFd> = with_fd.then(|| std::fs::File::open("/dev/null").expect("there").into());
+                let _ = listening.receive(message, fd);
+            }
+            Action::Tell { is_server, typ, fields } => {
+                let mut octets = [0; MESSAGE_BYTES];
+                octets[..2].copy_from_slice(&(typ % 10).to_ne_bytes());
+                octets[2..42].copy_from_slice(&fields);
+                let Ok(message) = Message::decode(&octets) else { continue };
+                let end = if is_server { &mut listening } else { &mut connecting };
+                let _ = end.receive(message, None);
+            }
+            Action::Write(place, octets) => {
+                let _ = memory.write(usize::from(place) % memory.bytes(), &octets);
+            }
+            Action::Push { is_server, len } => {
+                let end = &mut ends[usize::from(is_server)];
+                let frame = vec![7; usize::from(len) % (2 * FRAME_BYTES_MAX)];
+                if let Some(rings) = end {
+                    let pushed = rings.push([&frame, &[1], &[]]);
+                    rings.send();
+                    if pushed.is_err() {
+                        *end = None;
+                    }
+                }
+            }
+            Action::Receive { is_server } => {
+                let end = &mut ends[usize::from(is_server)];
+                let each = |frame: byname_forward::Packet| assert!(frame.len() <= FRAME_BYTES_MAX);
+                if end.as_mut().is_some_and(|rings| rings.receive(16, each).is_err()) {
+                    *end = None;
+                }
+            }
+        }
+    }
+});

@@ -8,6 +8,7 @@ pub mod counters;
 mod dead_nonces;
 pub mod dispatch;
 pub mod face_table;
+pub mod hot;
 pub mod packet_pool;
 mod pipeline;
 mod pit_cs;

@@ -14,7 +14,7 @@ use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
 use crate::dead_nonces::DeadNonces;
-use crate::dispatch::{Parcel, Shard, TokenMaker};
+use crate::dispatch::{Joined, Parcel, Shard, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
 use crate::pipeline::{Addressed, Miss, Parsed, Reached};
 use crate::pit_cs::{PitCs, SlotId};
@@ -109,6 +109,12 @@ pub struct WorkerCounters {
     pub cs: CsInfo,
     pub strategy_choices: u64,
     pub measurements: u64,
+    /// Names whose Data all workers share ([`crate::hot`]).
+    pub hot_names: u64,
+    /// Interests that it was given for such names, wherever their home is.
+    pub spread_interests: u64,
+    /// Those of them that it answered; the others went home.
+    pub spread_hits: u64,
     /// Drops by reason, the reason in words fit for a metric label.
     pub drops: Vec<(&'static str, u64)>,
 }
@@ -124,6 +130,9 @@ impl WorkerCounters {
         // All have the same.
         self.strategy_choices = self.strategy_choices.max(other.strategy_choices);
         self.measurements += other.measurements;
+        self.hot_names = self.hot_names.max(other.hot_names);
+        self.spread_interests += other.spread_interests;
+        self.spread_hits += other.spread_hits;
         self.add_drops(&other.drops);
     }
 
@@ -166,6 +175,8 @@ pub struct Worker {
     parsed: Vec<(usize, Parsed)>,
     /// Of each that was parsed.
     wanted: Vec<Wanted>,
+    /// Interests that are for their home to answer.
+    strays: Vec<Parcel>,
     pub(crate) addressed: Addressed,
 }
 
@@ -178,6 +189,10 @@ pub(crate) struct Counts {
     pub unsatisfied: u64,
     pub cs_hits: u64,
     pub cs_misses: u64,
+    /// Interests for hot names that came because of them.
+    pub spread: u64,
+    /// Those that it answered.
+    pub spread_hits: u64,
 }
 
 impl Worker {
@@ -205,15 +220,19 @@ impl Worker {
             burst: Vec::new(),
             parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),
+            strays: Vec::new(),
             addressed: Addressed::default(),
         }
     }
 
     /// Makes it one of several. To be called before its first packet.
     pub fn join(&mut self, shard: Shard) {
-        if let Some((short_names, tokens)) = shard.0 {
+        if let Some(Joined { short_names, tokens, shared_store }) = shard.0 {
             self.table.share_short_names(short_names);
             self.tokens = Some(tokens);
+            if let Some(store) = shared_store {
+                self.table.share_through(store);
+            }
         }
     }
 
@@ -268,12 +287,19 @@ impl Worker {
         let mut burst = std::mem::take(&mut self.burst);
         let mut parcels = input.drain(..);
         while parcels.len() > 0 {
-            self.stage_burst(parcels.by_ref().take(BURST_MAX), &mut burst);
+            self.stage_burst(now, parcels.by_ref().take(BURST_MAX), &mut burst, output);
             self.handle_burst(now, &mut burst, output);
             burst.clear();
         }
         self.burst = burst;
         self.tables.end_burst();
+    }
+
+    /// The Interests of what it was given that are not for it, after all: to be given to
+    /// [`Dispatcher::dispatch_home`](crate::dispatch::Dispatcher::dispatch_home) after each
+    /// [`Worker::poll_parcels`].
+    pub fn strays(&mut self) -> std::vec::Drain<'_, Parcel> {
+        self.strays.drain(..)
     }
 
     fn begin(&mut self, now: Ticks) {
@@ -337,6 +363,9 @@ impl Worker {
             cs: self.cs_info(),
             strategy_choices: self.strategies.count() as u64,
             measurements: self.measurements.count() as u64,
+            hot_names: self.table.shared_len(),
+            spread_interests: self.counts.spread,
+            spread_hits: self.counts.spread_hits,
             drops: self.drops.all(),
         }
     }

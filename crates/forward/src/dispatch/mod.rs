@@ -23,24 +23,29 @@
 //! one burst with Data that it did not ask for is not yet pending when that Data is dispatched.
 //! Strategies measure, and the dead nonce list remembers, per worker.
 //!
+//! Interests for names that very many ask for may go elsewhere than home: see [`crate::hot`].
+//!
 //! Packets by tags and locators have no state that they could meet: they go to all workers in turn.
 //! Cost: a name is hashed here once, to N components, and all its prefixes by its worker, which has
 //! time for it where there are several. To hand these over would cost more: 18 octets a component
 //! through the caches of both.
 
 mod prefixes;
+mod spread;
 mod token;
 
 use std::sync::Arc;
 
 use byname_wire::name::{COMPONENTS_MAX, component_type};
-use byname_wire::name_hash::digest_name;
+use byname_wire::name_hash::{Digest, digest_name};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::{Drop, Drops};
+use crate::hot::SharedStore;
 use crate::pipeline::{Copies, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
+use spread::{Spread, Way};
 use token::TokenMark;
 
 pub(crate) use prefixes::ShortNames;
@@ -59,13 +64,15 @@ pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
 pub struct Parcel {
     pub(crate) received: Received,
     pub(crate) parsed: Option<Parsed>,
+    /// Digest of the name of an Interest that was given to any worker.
+    pub(crate) spread: Option<Digest>,
 }
 
 impl Parcel {
     /// Parses what a port received.
     pub(crate) fn new(received: Received) -> Result<Self, Drop> {
         let parsed = parse_unaddressed(&received)?;
-        Ok(Parcel { received, parsed })
+        Ok(Parcel { received, parsed, spread: None })
     }
 
     /// Whether the same packet went to its home, and this one may be lost.
@@ -76,7 +83,13 @@ impl Parcel {
 
 /// What a worker of several knows of the others, and nothing for one alone; see
 /// [`crate::Worker::join`].
-pub struct Shard(pub(crate) Option<(ShortNames, TokenMaker)>);
+pub struct Shard(pub(crate) Option<Joined>);
+
+pub(crate) struct Joined {
+    pub short_names: ShortNames,
+    pub tokens: TokenMaker,
+    pub shared_store: Option<Arc<SharedStore>>,
+}
 
 /// Finds the worker of each packet.
 pub struct Dispatcher {
@@ -90,6 +103,8 @@ pub struct Dispatcher {
     drops: Drops,
     /// Whose turn it is.
     next: usize,
+    /// Where hot names are spread.
+    spread: Option<Spread>,
 }
 
 impl Dispatcher {
@@ -109,7 +124,15 @@ impl Dispatcher {
             hashes: Box::default(),
             drops: Drops::default(),
             next: 0,
+            spread: None,
         }
+    }
+
+    /// From now on, Interests for hot names go to any worker ([`crate::hot`]); of which names, the
+    /// latest `window` Interests decide. To be called before workers join, and without effect where there
+    /// is one.
+    pub fn spread_hot_names(&mut self, window: u32) {
+        self.spread = (self.workers > 1).then(|| Spread::new(self.workers, window));
     }
 
     /// Workers that it dispatches to.
@@ -120,9 +143,10 @@ impl Dispatcher {
     /// What this worker is to join with.
     pub fn shard(&self, worker: usize) -> Shard {
         let several = self.workers > 1;
-        Shard(several.then(|| {
-            let short_names = ShortNames::new(Arc::clone(&self.pending), self.components);
-            (short_names, TokenMaker::new(self.mark, worker, self.components))
+        Shard(several.then(|| Joined {
+            short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
+            tokens: TokenMaker::new(self.mark, worker, self.components),
+            shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
         }))
     }
 
@@ -133,38 +157,74 @@ impl Dispatcher {
             Ok(parcel) => parcel,
             Err(reason) => return self.drops.count(reason),
         };
-        let Parcel { received, parsed } = &mut parcel;
+        let Parcel { received, parsed, spread } = &mut parcel;
         let Some(parsed) = parsed else {
             self.next = (self.next + 1) % self.workers;
-            return send(self.next, parcel);
+            return self.give(self.next, parcel, &mut send);
         };
         let token = self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers);
         let name = name_in(&received.packet, parsed.name());
         match parsed {
-            Parsed::Interest(_) => send(self.home(name), parcel),
-            Parsed::Nack(_) => send(token.map_or_else(|| self.home(name), |token| token.worker), parcel),
+            Parsed::Interest(info) => {
+                let worker = match &mut self.spread {
+                    None => self.home(name, None),
+                    Some(hot) => {
+                        let digest = digest_name(&self.key, name);
+                        let way = hot.way(digest);
+                        info.is_hot = matches!(way, Way::HomeHot);
+                        *spread = matches!(way, Way::Any(_)).then_some(digest);
+                        match way {
+                            Way::Any(worker) => worker,
+                            Way::Home | Way::HomeHot => self.home(name, Some(digest)),
+                        }
+                    }
+                };
+                self.give(worker, parcel, &mut send);
+            }
+            Parsed::Nack(_) => {
+                let worker = token.map_or_else(|| self.home(name, None), |token| token.worker);
+                self.give(worker, parcel, &mut send);
+            }
             Parsed::Data(info) if !self.pending.is_empty() => {
                 let (home, others) = self.homes(name);
                 if others == 0 {
-                    return send(home, parcel);
+                    return self.give(home, parcel, &mut send);
                 }
                 info.copies = Copies::First;
                 let copy = (received.face, received.fields.clone(), received.packet.clone());
                 let mut further = *info;
                 further.copies = Copies::Further;
-                send(home, parcel);
+                self.give(home, parcel, &mut send);
                 let (face, fields, packet) = copy;
                 for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
                     let received = Received { face, fields: fields.clone(), packet: packet.clone() };
-                    send(worker, Parcel { received, parsed: Some(Parsed::Data(further)) });
+                    let parcel = Parcel { received, parsed: Some(Parsed::Data(further)), spread: None };
+                    self.give(worker, parcel, &mut send);
                 }
             }
             Parsed::Data(_) => {
                 // A token of a shorter name says nothing about where others wait.
                 let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
-                send(worker.unwrap_or_else(|| self.home(name)), parcel);
+                let worker = worker.unwrap_or_else(|| self.home(name, None));
+                self.give(worker, parcel, &mut send);
             }
         }
+    }
+
+    /// Hands an Interest that a worker could not answer to `send` with the number of its home.
+    pub fn dispatch_home(&mut self, mut stray: Parcel, mut send: impl FnMut(usize, Parcel)) {
+        stray.spread = None;
+        let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
+        info.is_hot = true;
+        let home = self.home(name_in(&stray.received.packet, info.name), None);
+        self.give(home, stray, &mut send);
+    }
+
+    fn give(&mut self, worker: usize, parcel: Parcel, send: &mut impl FnMut(usize, Parcel)) {
+        if let Some(spread) = &mut self.spread {
+            spread.gave(worker);
+        }
+        send(worker, parcel);
     }
 
     /// What it dropped: packets that it could not parse.
@@ -172,12 +232,14 @@ impl Dispatcher {
         &self.drops
     }
 
-    fn home(&self, name: NameRef<'_>) -> usize {
+    /// Of the name, whose digest may be known.
+    fn home(&self, name: NameRef<'_>, whole: Option<Digest>) -> usize {
         if self.workers == 1 {
             return 0;
         }
-        let depth = deciding_depth(name, self.components);
-        self.worker_of(digest_name(&self.key, name.prefix(depth)).check)
+        let deciding = name.prefix(deciding_depth(name, self.components));
+        let known = whole.filter(|_| deciding.value().len() == name.value().len());
+        self.worker_of(known.unwrap_or_else(|| digest_name(&self.key, deciding)).check)
     }
 
     /// Data's home, and the set of the others that it may be waited for at.

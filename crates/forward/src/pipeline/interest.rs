@@ -65,6 +65,12 @@ impl Miss {
     }
 }
 
+/// What the face that an Interest came from decides.
+pub(super) struct Ingress {
+    link_type: LinkType,
+    local_fields: bool,
+}
+
 impl Worker {
     /// An Interest arrived.
     pub(crate) fn on_interest(
@@ -75,14 +81,8 @@ impl Worker {
         mut info: InterestInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
-        face.counters.in_interests += 1;
-        let (scope, link_type, local_fields) = (face.scope, face.link_type, face.local_fields);
-        if scope == Scope::NonLocal && name_in(&received.packet, info.name).value().starts_with(LOCALHOST) {
-            return self.drops.count(Drop::Scope);
-        }
+        let Some(Ingress { link_type, local_fields }) = self.accept_interest(received, &info) else { return };
         let hops_left = match info.hop_limit {
-            Some(limit) if limit.value == 0 => return self.drops.count(Drop::HopLimit),
             Some(limit) => {
                 lower_hop_limit(&mut received.packet, limit);
                 limit.value - 1
@@ -119,6 +119,9 @@ impl Worker {
             return;
         }
         if let (Some(data), false) = (found.data, pending.is_some_and(|p| is_waited_for(p, now))) {
+            if info.is_hot && self.table.slot(data).name_octets() == name.name().value() {
+                self.table.share(data, name.digest(name.len()));
+            }
             return self.answer_from_store(data, received, output);
         }
         self.counts.cs_misses += 1;
@@ -152,6 +155,25 @@ impl Worker {
         };
         self.table.set_unrouted(slot, true);
         self.misses.push(Miss { slot, hashes, ingress, expiry, congestion_mark, route });
+    }
+
+    /// Counts an Interest that arrived; of its face what decides what may become of it, unless it must
+    /// go no further.
+    pub(super) fn accept_interest(&mut self, received: &Received, info: &InterestInfo) -> Option<Ingress> {
+        let Some(face) = self.faces.get_mut(&received.face) else {
+            self.drops.count(Drop::UnknownFace);
+            return None;
+        };
+        face.counters.in_interests += 1;
+        if face.scope == Scope::NonLocal && name_in(&received.packet, info.name).value().starts_with(LOCALHOST) {
+            self.drops.count(Drop::Scope);
+            return None;
+        }
+        if info.hop_limit.is_some_and(|limit| limit.value == 0) {
+            self.drops.count(Drop::HopLimit);
+            return None;
+        }
+        Some(Ingress { link_type: face.link_type, local_fields: face.local_fields })
     }
 
     fn find(&self, packet: &Packet, info: &InterestInfo, hashes: usize, now: Ticks) -> Found {
@@ -313,6 +335,11 @@ impl Worker {
     fn answer_from_store(&mut self, data: SlotId, received: &Received, output: &mut Vec<Outgoing>) {
         let packet = self.table.slot(data).packet.clone();
         self.table.used(data);
+        self.send_stored(packet, received, output);
+    }
+
+    /// Answers an Interest with Data that was stored.
+    pub(super) fn send_stored(&mut self, packet: Packet, received: &Received, output: &mut Vec<Outgoing>) {
         self.counts.cs_hits += 1;
         if let Some(face) = self.faces.get_mut(&received.face) {
             face.counters.out_data += 1;
@@ -448,7 +475,8 @@ fn is_waited_for(pit: &PitEntry, now: Ticks) -> bool {
 fn rewrite(packet: &mut Packet, info: &mut InterestInfo, change: impl FnOnce(&Interest<'_>) -> Vec<u8>) {
     let interest = Interest::decode(packet).expect("it was parsed when it came");
     let changed = Packet::copy_from(&change(&interest));
-    *info = interest_info(&Interest::decode(&changed).expect("one element was added or left out"));
+    let interest = Interest::decode(&changed).expect("one element was added or left out");
+    *info = InterestInfo { is_hot: info.is_hot, ..interest_info(&interest) };
     *packet = changed;
 }
 

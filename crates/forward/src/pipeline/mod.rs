@@ -5,6 +5,7 @@ mod addressed;
 mod data;
 mod interest;
 mod nack;
+mod spread;
 
 pub(crate) use addressed::{Addressed, Reached};
 pub(crate) use interest::Miss;
@@ -60,6 +61,8 @@ pub(crate) struct InterestInfo {
     pub nonce: Option<u32>,
     pub lifetime_ms: u64,
     pub hop_limit: Option<HopLimit>,
+    /// Many ask for this name: cached Data of it is to be shared.
+    pub is_hot: bool,
 }
 
 /// Fields of Data that forwarding needs.
@@ -116,6 +119,7 @@ fn interest_info(interest: &Interest<'_>) -> InterestInfo {
         nonce: interest.nonce,
         lifetime_ms: interest.lifetime_or_default_ms(),
         hop_limit: interest.hop_limit,
+        is_hot: false,
     }
 }
 

@@ -1,10 +1,14 @@
 //! What is the content store's alone: which Data enters and leaves, and its limits.
 
+use std::sync::Arc;
+
+use byname_wire::name_hash::{Digest, digest_name};
 use byname_wire::{NameRef, NameView};
 
 use super::index::Index;
 use super::prefix_index::NodeId;
 use super::{CsEntry, Kind, NameRange, PitCs, Replacement, SlotId, packets_to_expect};
+use crate::hot::SharedStore;
 use crate::packet_pool::Packet;
 use crate::ticks::Ticks;
 use crate::worker::CsInfo;
@@ -34,7 +38,9 @@ impl PitCs {
         pending: Option<SlotId>,
     ) {
         debug_assert!(self.admits());
+        let mut was_shared = false;
         if let Some(old) = self.find_data_named(name, name.len()) {
+            was_shared = self.unshare(old);
             self.remove(old);
         }
         let hash = name.full_hash();
@@ -57,7 +63,10 @@ impl PitCs {
         } else {
             NodeId::NONE
         };
-        self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, node });
+        self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, is_shared: false, node });
+        if was_shared {
+            self.share(slot, name.digest(name.len()));
+        }
         self.replacement.insert(&mut self.links, slot, hash);
         self.evict();
     }
@@ -70,6 +79,42 @@ impl PitCs {
     /// Notes that the Data in `slot` answered an Interest.
     pub fn used(&mut self, slot: SlotId) {
         self.replacement.used(&mut self.links, slot);
+    }
+
+    /// Sees to it that Data of hot names is shared with other workers, and theirs with this one.
+    pub fn share_through(&mut self, store: Arc<SharedStore>) {
+        self.shared_store = Some(store);
+    }
+
+    /// Data of this name, from the content store of whichever worker.
+    pub fn shared_data(&self, name: Digest, octets: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
+        self.shared_store.as_ref().filter(|_| self.serve)?.get(name, octets, must_be_fresh, now)
+    }
+
+    /// Data that all workers share.
+    pub fn shared_len(&self) -> u64 {
+        self.shared_store.as_ref().map_or(0, |store| store.len())
+    }
+
+    /// Lets other workers see Data, whose name has this digest. To be called in the name's home.
+    pub fn share(&mut self, data: SlotId, name: Digest) {
+        let Some(store) = self.shared_store.as_ref().filter(|store| !store.contains(name)) else { return };
+        let slot = &mut self.slots[data as usize];
+        let range = NameRange { start: slot.name_start, len: slot.name_len };
+        if let Kind::Cs(cs) = &mut slot.kind {
+            cs.is_shared |= store.insert(name, &slot.packet, range, cs.fresh_until);
+        }
+    }
+
+    /// Takes Data from other workers' sight; whether they saw it.
+    pub(super) fn unshare(&mut self, data: SlotId) -> bool {
+        let slot = &mut self.slots[data as usize];
+        let Kind::Cs(cs) = &mut slot.kind else { return false };
+        if !std::mem::take(&mut cs.is_shared) {
+            return false;
+        }
+        let name = digest_name(&self.key, slot.name());
+        self.shared_store.as_ref().is_some_and(|store| store.remove(name))
     }
 
     /// Changes limits and switches of the content store.

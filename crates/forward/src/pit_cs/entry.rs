@@ -98,6 +98,8 @@ impl PitEntry {
 pub struct CsEntry {
     /// Until when it satisfies MustBeFresh.
     pub fresh_until: Ticks,
+    /// It was put where all workers see it.
+    pub(super) is_shared: bool,
     /// Its place in the prefix index.
     pub(super) node: NodeId,
 }

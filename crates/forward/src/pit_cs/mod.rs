@@ -18,6 +18,8 @@ mod list;
 mod prefix_index;
 mod shares;
 
+use std::sync::Arc;
+
 use byname_lookup::memory;
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
@@ -28,6 +30,7 @@ pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 
 use crate::dispatch::ShortNames;
+use crate::hot::SharedStore;
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
 use crate::ticks::Ticks;
 use crate::worker::{CsPolicy, Prefetch, WorkerConfig};
@@ -93,6 +96,8 @@ pub struct PitCs {
     can_be_prefix_at: Box<[u32]>,
     /// Where other threads see those of short names, if there are others.
     short_names: Option<ShortNames>,
+    /// Data that other workers see, if there are others.
+    shared_store: Option<Arc<SharedStore>>,
     /// Pending Interests for one Data by its digest.
     implicit_digests: usize,
     cs_bytes: usize,
@@ -126,6 +131,7 @@ impl PitCs {
             can_be_prefix: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
             short_names: None,
+            shared_store: None,
             implicit_digests: 0,
             cs_bytes: 0,
             cs_bytes_max: config.cs_bytes_max,
@@ -339,6 +345,7 @@ impl PitCs {
             Kind::Pit(_) => self.leave_pit(slot),
             Kind::Cs(cs) => {
                 let node = cs.node;
+                self.unshare(slot);
                 self.prefix_index.remove(node);
                 self.replacement.remove(&mut self.links, slot);
                 self.cs_bytes -= self.slots[slot as usize].packet.memory_bytes();

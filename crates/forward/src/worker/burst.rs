@@ -65,9 +65,23 @@ impl Worker {
         self.hash_burst(burst);
     }
 
-    /// Takes packets that were parsed elsewhere, and hashes their names.
-    pub(super) fn stage_burst(&mut self, parcels: impl Iterator<Item = Parcel>, burst: &mut Vec<Received>) {
-        for Parcel { received, parsed } in parcels {
+    /// Takes packets that were parsed elsewhere, and hashes their names. Interests for hot names are
+    /// answered at once, or set aside as strays.
+    pub(super) fn stage_burst(
+        &mut self,
+        now: Ticks,
+        parcels: impl Iterator<Item = Parcel>,
+        burst: &mut Vec<Received>,
+        output: &mut Vec<Outgoing>,
+    ) {
+        for parcel in parcels {
+            if let (Some(name), Some(Parsed::Interest(info))) = (parcel.spread, &parcel.parsed) {
+                if !self.on_spread(now, name, &parcel.received, info, output) {
+                    self.strays.push(parcel);
+                }
+                continue;
+            }
+            let Parcel { received, parsed, .. } = parcel;
             match parsed {
                 Some(parsed) => {
                     self.parsed.push((burst.len(), parsed));

@@ -4,10 +4,12 @@
 //! Every packet that enters or leaves a worker is checked (`ledger`): Data and Nacks go only where
 //! an Interest waits, every Interest is answered, refused or outlives its lifetime, counters tell
 //! the truth, limits hold, and the PIT is empty in the end. `model` compares one worker with a
-//! forwarder made of lists, `shards` several workers behind a dispatcher with one alone.
+//! forwarder made of lists, `shards` several workers behind a dispatcher with one alone, `hot` has them
+//! run at odds with each other under names that many ask for.
 
 mod apps;
 mod bursts;
+mod hot;
 mod ledger;
 mod model;
 mod network;

@@ -6,7 +6,7 @@ use byname_forward::dispatch::{Dispatcher, Parcel};
 use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
 use byname_forward::{LinkFields, Outgoing, Ticks};
 use byname_wire::data::DataBuilder;
-use byname_wire::interest::InterestBuilder;
+use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Interest, NackReason, Name, NameHashKey, PitToken};
 
@@ -22,17 +22,26 @@ struct Shards {
     /// Data that more than one worker was asked about, and all.
     copied: usize,
     data: usize,
+    /// Whether Interests for hot names go to any worker.
+    spreads: bool,
+    case: String,
 }
 
 impl Shards {
-    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize) -> Self {
-        let dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
+    /// With a window, names that many ask for in it are hot.
+    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize, window: Option<u32>) -> Self {
+        let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
+        if let Some(window) = window {
+            dispatcher.spread_hot_names(window);
+        }
         let join = |i| {
             let mut worker = worker(strategy, config.clone());
             worker.join(dispatcher.shard(i));
             worker
         };
-        Shards { workers: (0..count).map(join).collect(), dispatcher, copied: 0, data: 0 }
+        let workers = (0..count).map(join).collect();
+        let (spreads, case) = (window.is_some(), format!("{count} workers, {components} components, {window:?}"));
+        Shards { workers, dispatcher, copied: 0, data: 0, spreads, case }
     }
 
     fn poll(&mut self, now: Ticks, packet: &Packet) -> Vec<Outgoing> {
@@ -43,8 +52,17 @@ impl Shards {
         self.data += usize::from(packet.2[0] == 6);
         self.copied += usize::from(parcels.len() > 1);
         let mut output = Vec::new();
+        let mut strays = Vec::new();
         for (worker, parcel) in parcels {
             self.workers[worker].poll_parcels(now, &mut vec![parcel], &mut output);
+            strays.extend(self.workers[worker].strays());
+        }
+        for stray in strays {
+            let workers = &mut self.workers;
+            self.dispatcher.dispatch_home(stray, |worker, parcel| {
+                workers[worker].poll_parcels(now, &mut vec![parcel], &mut output);
+                assert_eq!(workers[worker].strays().len(), 0, "it is at home");
+            });
         }
         output
     }
@@ -121,18 +139,27 @@ fn sum(workers: &[Worker], of: impl Fn(&WorkerCounters) -> u64) -> u64 {
 
 /// Runs random exchanges through both; returns the share of Data that was copied.
 fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &WorkerConfig) -> f64 {
+    let shards = run_through(seed, strategy, Shards::new(strategy, config, count, components, None), config);
+    shards.copied as f64 / shards.data as f64
+}
+
+/// Runs random exchanges through these workers, and through one alone.
+fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerConfig) -> Shards {
     let mut random = Random(seed);
     let mut alone = worker(strategy, config.clone());
-    let mut shards = Shards::new(strategy, config, count, components);
     let (mut now, mut asked) = (Ticks::from_ms(1000), Vec::new());
     for step in 0..1500 {
         now = now + Duration::from_millis(random.below(8));
-        let packet = exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3));
+        let mut packet = exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3));
+        if shards.spreads && packet.1.nack.is_none() && packet.2[0] == 5 {
+            // What is answered by any worker may go in circles, which the home would see.
+            packet.2 = with_nonce(&Interest::decode(&packet.2).expect("an Interest"), step as u32);
+        }
         let mut output = Vec::new();
         alone.poll(now, &mut receive(std::slice::from_ref(&packet)), &mut output);
         shards.expire(now);
         let output_of_all = shards.poll(now, &packet);
-        let case = format!("{strategy}, {count} workers, {components} components, seed {seed}, step {step}");
+        let case = format!("{strategy}, {}, seed {seed}, step {step}", shards.case);
         assert_eq!(told(&output_of_all), told(&output), "{case}");
         let ours = alone.counters();
         let counts: [fn(&WorkerCounters) -> u64; 10] = [
@@ -154,7 +181,7 @@ fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &Work
             asked.push(Asked { face: sent.face.0, token: sent.fields.pit_token, packet: sent.packet.to_vec() });
         }
     }
-    shards.copied as f64 / shards.data as f64
+    shards
 }
 
 #[test]
@@ -179,6 +206,24 @@ fn where_no_name_is_too_short_the_content_store_answers_as_one_does() {
     for count in [2, 5] {
         for seed in 0..6 {
             run(seed, "best-route", count, 1, &WorkerConfig::default());
+        }
+    }
+}
+
+/// The same where nearly every name is hot, and where few are.
+#[test]
+fn with_hot_names_any_worker_answers_as_one_does() {
+    let config = WorkerConfig::default();
+    for strategy in ["best-route", "multicast"] {
+        for count in [2, 3, 5, 64] {
+            for (seed, window) in (0..6).zip([64, 256, 4096].into_iter().cycle()) {
+                let shards = Shards::new(strategy, &config, count, 1, Some(window));
+                let shards = run_through(seed, strategy, shards, &config);
+                let hits = sum(&shards.workers, |c| c.spread_hits);
+                assert!(window > 256 || hits > 50, "{hits} with {count} workers, window {window}");
+                let spread = sum(&shards.workers, |c| c.spread_interests);
+                assert!(spread < 2 * hits + 20, "{spread} of which {hits}");
+            }
         }
     }
 }

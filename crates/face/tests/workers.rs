@@ -91,6 +91,49 @@ fn consumers_at_once_lose_nothing_and_all_is_counted_once() {
 }
 
 #[test]
+fn hot_names_are_answered_once_by_whichever_worker() {
+    const CONSUMERS: u32 = 3;
+    const WINDOWS: u32 = 90;
+    const HOT: u32 = 8;
+    let mut router = router(3, 1024);
+    let producer = socket();
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    let producing = std::thread::spawn(move || produce(&producer, 1000));
+    let udp = router.udp;
+    let consume = |consumer: u32| {
+        let (socket, mut buffer) = (socket(), [0; 9000]);
+        for window in 0..WINDOWS {
+            // What is hot moves on; beside it, names that nobody else asks for.
+            let hot = (0..HOT).map(|n| format!("/a/hot/{}", window / 30 * 3 + n));
+            let names = hot.chain((0..HOT).map(|n| format!("/a/{consumer}/{window}/{n}")));
+            let mut asked: HashSet<_> = names.map(|uri| name(&uri)).collect();
+            for (n, name) in asked.iter().enumerate() {
+                let nonce = (consumer * WINDOWS + window) * 2 * HOT + n as u32;
+                socket.send_to(&InterestBuilder::new(name.clone(), nonce).encode(), udp).unwrap();
+            }
+            while !asked.is_empty() {
+                let len = socket.recv(&mut buffer).expect("every Interest is answered");
+                let data = Data::decode(&buffer[..len]).expect("Data without a link header");
+                assert!(asked.remove(&data.name.to_name()), "{} came twice", data.name);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..CONSUMERS).for_each(|consumer| drop(scope.spawn(move || consume(consumer)))));
+    let interests = u64::from(CONSUMERS * WINDOWS * 2 * HOT);
+    let counters = router.running.handle.counters();
+    assert_eq!((counters.faces.in_interests, counters.faces.out_data), (interests, interests));
+    // What a second consumer asks for after a while goes upstream again, and is answered again.
+    let drops = counters.drops.iter().filter(|(reason, count)| *reason != "unsolicited-data" && *count > 0);
+    assert_eq!(drops.count(), 0, "{:?}", counters.drops);
+    assert!(counters.hot_names >= u64::from(HOT), "{}", counters.hot_names);
+    assert!(counters.spread_hits > interests / 8, "{} of {}", counters.spread_hits, counters.spread_interests);
+    socket().send_to(&interest("/a/stop", 1), udp).unwrap();
+    producing.join().unwrap();
+    router.stop();
+}
+
+#[test]
 fn the_content_stores_are_one_to_management() {
     let mut router = router(3, 1024);
     let (consumer, producer) = (socket(), socket());

@@ -65,6 +65,8 @@ impl Drop for WakeAtEnd {
 pub(super) struct Ends {
     pub input: Consumer<Parcel>,
     pub output: Producer<Outgoing>,
+    /// Interests that are for another worker to answer.
+    pub strays: Producer<Parcel>,
     /// Each with the count of packets that come before it.
     pub jobs: Receiver<(u64, Job)>,
     pub asleep: Arc<Asleep>,
@@ -123,13 +125,15 @@ impl WorkerThread {
         let busy = due || !self.parcels.is_empty();
         if busy {
             self.worker.poll_parcels(now, &mut self.parcels, &mut self.outgoing);
-            for packet in self.outgoing.drain(..) {
-                if self.ends.output.push(packet).is_err() {
-                    self.ends.output_drops.0.fetch_add(1, Ordering::Relaxed);
-                }
+            // What a full ring does not take is dropped.
+            let sent = self.outgoing.drain(..).filter_map(|packet| self.ends.output.push(packet).err()).count();
+            let back = self.worker.strays().filter_map(|parcel| self.ends.strays.push(parcel).err()).count();
+            if sent + back > 0 {
+                self.ends.output_drops.0.fetch_add((sent + back) as u64, Ordering::Relaxed);
             }
         }
-        if self.ends.output.publish() || jobs_done {
+        let strays = self.ends.strays.publish();
+        if self.ends.output.publish() || strays || jobs_done {
             self.ends.io_waker.wake();
         }
         busy || jobs_done

@@ -2,7 +2,8 @@
 //!
 //! With workers of their own, the packet thread moves bytes, parses, and dispatches; a packet crosses
 //! two rings on its way. A full ring drops and counts, a further copy of Data from half of a ring on:
-//! the packet thread never waits. What a worker is told of faces and by management comes as jobs, in
+//! the packet thread never waits. Interests that a worker gives back come by a third ring, and go to
+//! another worker. What a worker is told of faces and by management comes as jobs, in
 //! order with the packets in its ring.
 
 use std::ops::Range;
@@ -78,7 +79,12 @@ pub struct RingStatus {
 /// The workers of a packet thread that runs.
 pub(super) enum Pool {
     Here(Box<Worker>),
-    Threads { dispatcher: Box<Dispatcher>, links: Vec<Link> },
+    Threads {
+        dispatcher: Box<Dispatcher>,
+        links: Vec<Link>,
+        /// What was given back.
+        strays: Vec<Parcel>,
+    },
 }
 
 /// What threads of workers are to know of the packet thread.
@@ -93,6 +99,7 @@ pub(super) struct Surroundings {
 pub(super) struct Link {
     input: Producer<Parcel>,
     output: Consumer<Outgoing>,
+    strays: Consumer<Parcel>,
     /// Each with the count of packets that come before it.
     jobs: Sender<(u64, Job)>,
     /// Goes after `jobs`: the thread is to see that there are no more.
@@ -112,12 +119,14 @@ impl Link {
     ) -> std::io::Result<Link> {
         let (input, parcels) = ring(ring_packets);
         let (outgoing, output) = ring(ring_packets);
+        let (given_back, strays) = ring(ring_packets);
         let (jobs, receiver) = unbounded();
         let output_drops = Arc::<OutputDrops>::default();
         let asleep = Arc::<Asleep>::default();
         let ends = Ends {
             input: parcels,
             output: outgoing,
+            strays: given_back,
             jobs: receiver,
             asleep: Arc::clone(&asleep),
             io_waker: surroundings.waker.clone(),
@@ -131,7 +140,7 @@ impl Link {
             worker.run();
         })?;
         let bell = Bell::new(asleep, thread.thread().clone());
-        Ok(Link { input, output, jobs, bell, input_drops: 0, output_drops, thread })
+        Ok(Link { input, output, strays, jobs, bell, input_drops: 0, output_drops, thread })
     }
 
     fn push(&mut self, parcel: Parcel) {
@@ -171,7 +180,7 @@ impl Pool {
                     Link::start((number, worker), processor, ring_packets, surroundings)
                 };
                 let links = workers.into_iter().enumerate().map(start).collect::<std::io::Result<_>>()?;
-                Ok((Pool::Threads { dispatcher, links }, processors.first().copied()))
+                Ok((Pool::Threads { dispatcher, links, strays: Vec::new() }, processors.first().copied()))
             }
         }
     }
@@ -196,7 +205,13 @@ impl Pool {
                 }
                 busy
             }
-            Pool::Threads { dispatcher, links } => {
+            Pool::Threads { dispatcher, links, strays } => {
+                for link in &mut *links {
+                    link.strays.pop_into(strays, OUTPUT_BURST);
+                }
+                for stray in strays.drain(..) {
+                    dispatcher.dispatch_home(stray, |worker, parcel| links[worker].push(parcel));
+                }
                 for received in received.drain(..) {
                     dispatcher.dispatch(received, |worker, parcel| links[worker].push(parcel));
                 }
@@ -217,7 +232,9 @@ impl Pool {
     pub fn has_output(&mut self) -> bool {
         match self {
             Pool::Here(_) => false,
-            Pool::Threads { links, .. } => links.iter_mut().any(|link| link.output.available() > 0),
+            Pool::Threads { links, .. } => {
+                links.iter_mut().any(|link| link.output.available() > 0 || link.strays.available() > 0)
+            }
         }
     }
 
@@ -265,7 +282,7 @@ impl Pool {
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         match self {
             Pool::Here(_) => Vec::new(),
-            Pool::Threads { dispatcher, links } => {
+            Pool::Threads { dispatcher, links, .. } => {
                 let mut drops = dispatcher.drops().all();
                 drops.push(("input-ring-full", links.iter().map(|link| link.input_drops).sum()));
                 let output_drops = links.iter().map(|link| link.output_drops.0.load(Ordering::Relaxed)).sum();

@@ -18,6 +18,9 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, LpPacket, Name, NameHashKey};
 
+/// So few that a name asked for a few times is hot.
+const HOT_WINDOW: u32 = 256;
+
 pub struct Router {
     pub running: Running,
     pub udp: SocketAddr,
@@ -56,7 +59,8 @@ impl Router {
         let workers = match workers {
             0 => worker().into(),
             count => {
-                let dispatcher = Box::new(Dispatcher::new(key, count, 0, 99));
+                let mut dispatcher = Box::new(Dispatcher::new(key, count, 0, 99));
+                dispatcher.spread_hot_names(HOT_WINDOW);
                 let join = |number| {
                     let mut worker = worker();
                     worker.join(dispatcher.shard(number));

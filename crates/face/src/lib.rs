@@ -7,7 +7,6 @@ pub mod face;
 pub mod fault;
 pub mod io_loop;
 pub mod link;
-pub mod mac_address;
 pub mod memif;
 pub mod memory;
 pub mod pcap;
@@ -19,6 +18,7 @@ pub mod udp;
 pub mod uri;
 pub mod waker;
 
+pub use byname_wire::mac_address;
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
 pub use io_loop::{
     ForwarderHandle, InternalFace, IoConfig, RingStatus, Running, StartError, WorkerStatus, Workers, start,

@@ -16,6 +16,7 @@ pub mod port;
 pub mod publish;
 pub mod ring;
 pub mod strategy;
+pub mod switch;
 mod sync;
 pub mod tables;
 pub mod ticks;

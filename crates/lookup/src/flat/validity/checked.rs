@@ -42,6 +42,12 @@ impl Check {
         Ok(EntryId(entry.0 << self.check_bits | self.sum(name)))
     }
 
+    /// A query half for names that are known, from one for what is stored: where the control half is
+    /// elsewhere.
+    pub fn query(self, fib: Arc<dyn FlatFib>) -> Arc<dyn FlatFib> {
+        Arc::new(CheckedFib { fib, check: self })
+    }
+
     /// Bits of the digest as no engine mixes them.
     #[inline(always)]
     fn sum(&self, name: Digest) -> u32 {
@@ -84,7 +90,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Control<Digest> for Checked<C> {
     type Query = dyn FlatFib;
 
     fn query(&self) -> Arc<Self::Query> {
-        Arc::new(CheckedFib { fib: self.engine.query(), check: self.check })
+        self.check.query(self.engine.query())
     }
 
     fn apply(&mut self, changes: &[Change<Digest>]) -> Result<Update<Self::Query>, BuildError> {
@@ -93,7 +99,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Control<Digest> for Checked<C> {
             Change::Remove(name) => Ok(Change::Remove(*name)),
         });
         let update = self.engine.apply(&stored.collect::<Result<Vec<_>, _>>()?)?;
-        Ok(wrapped(update, |fib| Arc::new(CheckedFib { fib, check: self.check })))
+        Ok(wrapped(update, |fib| self.check.query(fib)))
     }
 
     fn reclaim(&mut self) {

@@ -28,11 +28,16 @@ use crate::workload::graph;
 enum Way {
     /// By tags: to so many entries, or to the best.
     Entries(u32),
+    /// By tags, to so many entries before the engine's limit of steps was reached.
+    CutOff(u32),
     /// By locator.
     Hop(Next),
     /// It could not be parsed.
     Malformed,
 }
+
+/// Packets whose ways are checked, at most: what one is to the trie is 10,000 steps.
+const CHECKED_MAX: usize = 1 << 14;
 
 /// One router's tables.
 struct Router {
@@ -103,7 +108,7 @@ fn measure_one(
     rate_of_all(&mut readers, step / 2, handle);
     let rates: Vec<_> = (0..options.measuring.repetitions).map(|_| rate_of_all(&mut readers, step, handle)).collect();
     drawing.set_message("checking");
-    let Ways { pushed, matches, checked, first_wrong } = check(&packets, forest, router, options.burst);
+    let Ways { pushed, matches, cut_off, checked, first_wrong } = check(&packets, forest, router, options.burst);
     drawing.finish_and_clear();
     if let Some(error) = first_wrong {
         return Err(error.context(format!("{} packets of {} went astray", checked.wrong, checked.checked)));
@@ -131,6 +136,7 @@ fn measure_one(
         gbit_per_s: packets_per_s * bytes_per_packet * 8.0 / 1e9,
         by_locator: by_locator as f64 / packets.len() as f64,
         matches_per_push: matches as f64 / pushed.max(1) as f64,
+        cut_off: cut_off as f64 / checked.checked as f64,
         checked: checked.checked,
         wrong: checked.wrong,
     })
@@ -200,18 +206,22 @@ impl Router {
             ControlFlow::Continue(())
         };
         self.fib.all_subsets_burst(&asked.queries(), &mut visit, &mut walks[..asked.places.len()]);
-        for (place, matches) in asked.places.iter().zip(matches) {
-            ways[*place] = Way::Entries(matches);
+        for ((place, matches), walk) in asked.places.iter().zip(matches).zip(walks) {
+            ways[*place] = way(matches, walk);
         }
     }
 
     fn find_largest(&self, asked: &Asked, ways: &mut [Way]) {
         let mut out = [(None, Walk::default()); BURST_MAX];
         self.fib.largest_subset_burst(&asked.queries(), &mut |_, _| true, &mut out[..asked.places.len()]);
-        for (place, (entry, _)) in asked.places.iter().zip(out) {
-            ways[*place] = Way::Entries(entry.is_some().into());
+        for (place, (entry, walk)) in asked.places.iter().zip(out) {
+            ways[*place] = way(entry.is_some().into(), walk);
         }
     }
+}
+
+fn way(matches: u32, walk: Walk) -> Way {
+    if walk.cut_off { Way::CutOff(matches) } else { Way::Entries(matches) }
 }
 
 impl Asked {
@@ -225,29 +235,30 @@ impl Asked {
 struct Ways {
     pushed: u64,
     matches: u64,
+    cut_off: u64,
     checked: Checked,
     /// What the first packet that went astray did.
     first_wrong: Option<anyhow::Error>,
 }
 
-/// Compares each packet's way with what it was made for.
+/// Compares packets' ways with what they were made for: of all bursts, or as many from end to end.
 fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> Ways {
-    let mut found = Vec::new();
     let mut reader = Reader { packets, burst, at: 0 };
-    while found.len() < packets.len() {
-        found.extend(reader.handle(router));
-    }
     let mut ways = Ways::default();
-    for (i, (way, kind)) in found.iter().zip(&packets.kinds).enumerate() {
-        let alone = router.handle(std::iter::once(packets.octets(i)))[0];
-        ways.checked.checked += 1;
-        if let Err(error) = check_one(forest, *kind, *way, alone) {
-            ways.checked.wrong += 1;
-            ways.first_wrong.get_or_insert(error.context(format!("packet {i}")));
-        }
-        if let (Kind::Push, Way::Entries(matches)) = (*kind, *way) {
-            ways.pushed += 1;
-            ways.matches += u64::from(matches);
+    for at in (0..packets.len()).step_by(burst * packets.len().div_ceil(CHECKED_MAX)) {
+        reader.at = at;
+        for (i, way) in (at..).zip(reader.handle(router)) {
+            let (alone, kind) = (router.handle(std::iter::once(packets.octets(i)))[0], packets.kinds[i]);
+            ways.checked.checked += 1;
+            if let Err(error) = check_one(forest, kind, way, alone) {
+                ways.checked.wrong += 1;
+                ways.first_wrong.get_or_insert(error.context(format!("packet {i}")));
+            }
+            ways.cut_off += u64::from(matches!(way, Way::CutOff(_)));
+            if let (Kind::Push, Way::Entries(matches) | Way::CutOff(matches)) = (kind, way) {
+                ways.pushed += 1;
+                ways.matches += u64::from(matches);
+            }
         }
     }
     ways
@@ -259,6 +270,7 @@ fn check_one(forest: &Forest, kind: Kind, way: Way, alone: Way) -> anyhow::Resul
     ensure!(way == alone, "it went {way:?} in a burst and {alone:?} alone");
     match (kind, way) {
         (Kind::Push, Way::Entries(1..)) | (Kind::Pull, Way::Entries(1)) => {}
+        (Kind::Push | Kind::Pull, Way::CutOff(_)) => {}
         (Kind::Node(node), Way::Hop(Next::Deliver)) if node as usize == tree.root() => {}
         (Kind::Node(node), Way::Hop(Next::Forward(face))) => {
             let path = tree.path(tree.root(), node as usize).context("every node is on the tree")?;

@@ -69,6 +69,7 @@ fn print(record: &Record) {
     row("Gbit/s", format!("{:.2}", record.gbit_per_s));
     row("packets by locator, %", format!("{:.1}", 100.0 * record.by_locator));
     row("matches of a pushed packet", format!("{:.2}", record.matches_per_push));
+    row("packets cut off, %", format!("{:.2}", 100.0 * record.cut_off));
     row("packets checked", record.checked.to_string());
     row("  wrong", record.wrong.to_string());
     print!("{table}");

@@ -42,6 +42,8 @@ pub struct Record {
     pub by_locator: f64,
     /// Descriptors that a pushed packet matched, on average; zero if none was pushed.
     pub matches_per_push: f64,
+    /// Share of packets for which the engine's limit of steps was reached.
+    pub cut_off: f64,
     /// Packets whose ways were checked, and those that went wrong.
     pub checked: u64,
     pub wrong: u64,

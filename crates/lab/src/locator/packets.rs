@@ -76,6 +76,15 @@ fn prefetch_later<T>(packets: &[T], at: usize, burst: usize) {
     later.iter().step_by(64 / size_of::<T>()).for_each(prefetch::read);
 }
 
+/// Asks for the table of a node that a burst comes to soon, as a router has its own at hand. The burst
+/// was asked for before.
+#[inline]
+fn prefetch_table<T>(tables: &[Table], packets: &[T], at: usize, burst: usize, table_of: impl Fn(&T) -> u32) {
+    if let Some(packet) = packets.get(at + BURSTS_AHEAD / 2 * burst) {
+        prefetch::read_all(&tables[table_of(packet) as usize]);
+    }
+}
+
 /// Takes decisions burst by burst, again and again.
 pub struct Reader<'a> {
     tables: &'a [Table],
@@ -97,6 +106,7 @@ impl<'a> Reader<'a> {
     pub fn forward(&mut self) -> &[Port] {
         let range = self.next();
         prefetch_later(self.packets, range.start, self.burst);
+        prefetch_table(self.tables, self.packets, range.start, self.burst, |packet| packet.table);
         for (packet, out) in self.packets[range.clone()].iter().zip(&mut self.out) {
             *out = self.tables[packet.table as usize].forward(packet.label);
         }
@@ -108,6 +118,7 @@ impl<'a> Reader<'a> {
     pub fn decode_and_forward(&mut self) -> &[Port] {
         let range = self.next();
         prefetch_later(self.encoded, range.start, self.burst);
+        prefetch_table(self.tables, self.encoded, range.start, self.burst, |packet| packet.table);
         for (packet, out) in self.encoded[range.clone()].iter().zip(&mut self.out) {
             let table = &self.tables[packet.table as usize];
             *out = packet.label().map_or(Port::NOWHERE, |label| table.forward(label));

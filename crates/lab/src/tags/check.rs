@@ -19,6 +19,9 @@ use crate::timing::Checked;
 const SAMPLE: usize = 2048;
 /// Entries that these find, after which no more packets are asked for.
 const ENTRIES_MAX: usize = 1 << 22;
+/// Steps that these take, after which no more packets are asked for: of hostile ones each may take the
+/// engine's limit.
+const STEPS_MAX: u64 = 1 << 27;
 
 /// A bit for each packet.
 type Set = [u64; SAMPLE / 64];
@@ -56,6 +59,8 @@ struct Answers {
 struct Found {
     all: Option<Vec<EntryId>>,
     largest: Option<Option<EntryId>>,
+    /// Of both searches.
+    steps: u64,
 }
 
 /// What is right for one packet.
@@ -77,13 +82,15 @@ impl Sample {
             tags: Vec::new(),
             answers,
         };
-        let mut entries = 0;
+        let (mut entries, mut steps) = (0, 0);
         for query in (0..packets.len()).step_by(stride).map(|packet| packets.query(packet)) {
             sample.push(&query);
             for (engine, answers) in engines.iter().zip(&mut sample.answers) {
-                entries += answers.add(Found::by(engine.fib, &query));
+                let found = Found::by(engine.fib, &query);
+                steps += found.steps;
+                entries += answers.add(found);
             }
-            if entries > ENTRIES_MAX {
+            if entries > ENTRIES_MAX || steps > STEPS_MAX {
                 break;
             }
         }
@@ -176,7 +183,11 @@ impl Found {
             ControlFlow::Continue(())
         });
         let (entry, of_largest) = fib.largest_subset(query, &mut |_| true);
-        Found { all: (!walk.cut_off).then_some(all), largest: (!of_largest.cut_off).then_some(entry) }
+        Found {
+            all: (!walk.cut_off).then_some(all),
+            largest: (!of_largest.cut_off).then_some(entry),
+            steps: u64::from(walk.steps) + u64::from(of_largest.steps),
+        }
     }
 }
 

@@ -9,4 +9,5 @@ pub mod readvertise;
 pub mod rib;
 pub mod security;
 pub mod service;
+pub mod switch;
 pub mod tags;

@@ -88,7 +88,7 @@ fn group<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Er
     })
 }
 
-fn ring<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+pub(super) fn ring<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     match value::bytes(deserializer)? {
         bytes @ 65_536..=0x4000_0000 => Ok(bytes),
         bytes => Err(D::Error::custom(format!("a ring of {bytes} octets; write \"64 KiB\" to \"1 GiB\""))),

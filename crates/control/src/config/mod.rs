@@ -9,6 +9,7 @@ mod experiment;
 mod faces;
 mod initial;
 mod rights;
+mod switch;
 mod tags;
 mod value;
 mod workers;
@@ -33,6 +34,7 @@ pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
+pub use switch::{ControllerAddress, PortName, SwitchConfig, SwitchHost, SwitchLink, SwitchNetwork};
 pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
 pub use workers::Workers;
 

@@ -1,0 +1,101 @@
+//! Frames at all ports of a switch while plans and tables change, and what a controller and its switches
+//! tell each other: what can be decoded is encoded as it was; frames leave by other ports than they came
+//! in by, as they were but for their tag; and what is sent to hosts has none.
+#![no_main]
+
+use byname_control::switch::message::{ToController, ToSwitch};
+use byname_control::switch::session::{Hello, Secret, Session, read_frame};
+use byname_forward::Ticks;
+use byname_forward::switch::frame::{Arrived, Frame};
+use byname_forward::switch::{Plan, Role, Switch, check};
+use byname_lookup::flat::othello::{Options, Othello};
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::NameHashKey;
+use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+const KEY: NameHashKey = NameHashKey::new([1, 2]);
+const PORTS: usize = 4;
+
+#[derive(Arbitrary, Debug)]
+enum Action {
+    Message(Vec<u8>),
+    Plan { epoch: u8, hop_limit: u8, roles: [u8; PORTS] },
+    /// A host whose address ends so, and its port.
+    Host(u8, u8),
+    /// From and to hosts, tagged or not.
+    Frame { port: u8, to: u8, from: u8, tag: Option<(u8, u8)>, payload: Vec<u8>, vlan: bool },
+    Octets { port: u8, octets: Vec<u8> },
+    Later(u16),
+}
+
+fn check_message(octets: &[u8]) {
+    if let Some(message) = ToSwitch::decode(octets) {
+        assert_eq!(message.encode(), octets);
+    }
+    if let Some(message) = ToController::decode(octets) {
+        assert_eq!(message.encode(), octets);
+    }
+    if let Some(hello) = Hello::decode(octets) {
+        assert_eq!(hello.encode(), octets);
+    }
+    // Nobody without the secret makes a welcome.
+    assert!(Session::welcomed(&Secret::new(b"secret"), b"hello", octets).is_err());
+    let _ = read_frame(&mut &octets[..]);
+}
+
+fn forward(switch: &mut Switch, now: Ticks, port: usize, octets: &[u8], vlan: bool) {
+    let roles = switch.roles().to_vec();
+    let arrived = Arrived { octets, vlan: vlan.then_some([0x81, 0, 0, 7]) };
+    let frame = Frame::parse(arrived);
+    switch.forward(now, port, &[arrived], &mut |to, header, rest| {
+        let frame = frame.expect("what leaves was a frame");
+        assert_ne!(to, port);
+        assert_ne!(roles[port], Role::Closed);
+        assert_eq!(rest, frame.rest);
+        assert_eq!(header[..12], octets[..12]);
+        let is_tagged = header[12..].starts_with(&[0x88, 0xb5]);
+        assert_eq!(is_tagged, matches!(roles[to], Role::Trunk { .. }));
+        Ok(())
+    });
+}
+
+fuzz_target!(|octets: &[u8]| {
+    let mut input = Unstructured::new(octets);
+    let mut switch = Switch::new(PORTS);
+    let options = Options { entry_bits: check().bits(), ..Options::default() };
+    let mut control = Othello::new(options).expect("a little memory");
+    let mut now = Ticks(0);
+    while let Ok(action) = Action::arbitrary(&mut input) {
+        match action {
+            Action::Message(octets) => check_message(&octets),
+            Action::Plan { epoch, hop_limit, roles } => {
+                let role = |role| match role % 4 {
+                    0 => Role::Closed,
+                    1 => Role::Host,
+                    of_trunk => Role::Trunk { floods: of_trunk == 3 },
+                };
+                switch.set_plan(Plan { epoch, hop_limit, roles: roles.map(role).to_vec() });
+            }
+            Action::Host(number, port) => {
+                let digest = KEY.digest_octets(&[2, 0, 0, 0, 0, number]);
+                let stored = check().stored(digest, EntryId(port.into())).expect("eight bits");
+                control.apply(&[Change::Set(digest, stored)]).expect("few names");
+                switch.set_table(KEY, control.query());
+                switch.retry_held(now, &mut |_, _, _| Ok(()));
+            }
+            Action::Frame { port, to, from, tag, payload, vlan } => {
+                let destination = if to == 255 { [255; 6] } else { [2, 0, 0, 0, 0, to] };
+                let tag = tag.map(|(epoch, hops)| vec![0x88, 0xb5, epoch, hops]).unwrap_or_default();
+                let octets = [&destination[..], &[2, 0, 0, 0, 0, from], &tag, &[8, 0], &payload].concat();
+                forward(&mut switch, now, usize::from(port) % PORTS, &octets, vlan);
+            }
+            Action::Octets { port, octets } => forward(&mut switch, now, usize::from(port) % PORTS, &octets, false),
+            Action::Later(ms) => {
+                now = now + std::time::Duration::from_millis(ms.into());
+                switch.retry_held(now, &mut |_, _, _| Ok(()));
+            }
+        }
+        assert!(switch.take_reports().count() <= 1);
+    }
+});

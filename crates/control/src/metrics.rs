@@ -124,6 +124,7 @@ impl Collector for Snapshot {
         to.gauge("cs_bytes", "Memory of the content store's packets", worker.cs.bytes)?;
         to.counter("cs_hits", "Interests that the content store answered", worker.cs.hits)?;
         to.counter("cs_misses", "Interests that the content store did not answer", worker.cs.misses)?;
+        to.gauge("hot_names", "Names whose Data all workers share, as very many ask for it", worker.hot_names)?;
         to.gauge("measurements", "Prefixes with measurements", worker.measurements)?;
         to.gauge("strategy_choices", "Prefixes with a strategy of their own", worker.strategy_choices)?;
         to.gauge("routes", "Routes in the RIB", self.routes)?;
@@ -174,12 +175,16 @@ const WORKER_GAUGES: [WorkerCount; 2] = [
     ("worker_cs_packets", "Data packets in a worker's content store", |c| c.cs.packets),
 ];
 
-const WORKER_COUNTS: [WorkerCount; 5] = [
+const WORKER_COUNTS: [WorkerCount; 7] = [
     ("worker_in_interests", "Interests that came to a worker", |c| c.faces.in_interests),
     ("worker_in_data", "Data that came to a worker", |c| c.faces.in_data),
     ("worker_cs_hits", "Interests that a worker's content store answered", |c| c.cs.hits),
     ("worker_satisfied_interests", "Interests in a worker that Data answered", |c| c.satisfied_interests),
     ("worker_unsatisfied_interests", "Interests in a worker that nothing answered", |c| c.unsatisfied_interests),
+    ("worker_spread_interests", "Interests for hot names given to a worker that need not be their home", |c| {
+        c.spread_interests
+    }),
+    ("worker_spread_hits", "Of these, answered by the content store that workers share", |c| c.spread_hits),
 ];
 
 impl Snapshot {
@@ -358,7 +363,13 @@ mod tests {
     }
 
     fn snapshot(faces: u64) -> Snapshot {
-        let mut worker = WorkerCounters { satisfied_interests: 7, pit_entries: 5, ..Default::default() };
+        let mut worker = WorkerCounters {
+            satisfied_interests: 7,
+            pit_entries: 5,
+            hot_names: 6,
+            spread_hits: 14,
+            ..Default::default()
+        };
         worker.drops = vec![("pit_full", 2)];
         let rings = RingStatus { input_depth: 9, output_drops: 8, ..RingStatus::default() };
         let workers = vec![WorkerStatus { counters: worker.clone(), rings: Some(rings) }; 2];
@@ -385,6 +396,8 @@ mod tests {
             "byname_routes 11",
             "byname_fib_entries 12",
             "byname_descriptors 13",
+            "byname_hot_names 6",
+            "byname_worker_spread_hits_total{worker=\"1\"} 14",
             "byname_worker_pit_entries{worker=\"1\"} 5",
             "byname_worker_satisfied_interests_total{worker=\"1\"} 7",
             "byname_worker_ring_depth{worker=\"0\",direction=\"in\"} 9",

@@ -34,6 +34,7 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         in_locator_packets: s.n_in_locator_packets.unwrap_or(0),
         out_tag_packets: s.n_out_tag_packets.unwrap_or(0),
         out_locator_packets: s.n_out_locator_packets.unwrap_or(0),
+        hot_names: s.n_hot_names.unwrap_or(0),
         workers: s.workers.into_iter().map(worker).collect(),
     })
 }
@@ -51,6 +52,8 @@ fn worker(s: tlv::WorkerStatus) -> Worker {
         input_drops: s.input_drops,
         output_depth: s.output_depth,
         output_drops: s.output_drops,
+        spread_interests: s.n_spread_interests.unwrap_or(0),
+        spread_hits: s.n_spread_hits.unwrap_or(0),
     }
 }
 

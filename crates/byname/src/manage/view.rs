@@ -32,6 +32,7 @@ pub struct General {
     pub in_locator_packets: u64,
     pub out_tag_packets: u64,
     pub out_locator_packets: u64,
+    pub hot_names: u64,
     pub workers: Vec<Worker>,
 }
 
@@ -50,6 +51,8 @@ pub struct Worker {
     pub input_drops: Option<u64>,
     pub output_depth: Option<u64>,
     pub output_drops: Option<u64>,
+    pub spread_interests: u64,
+    pub spread_hits: u64,
 }
 
 impl General {

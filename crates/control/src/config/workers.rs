@@ -3,6 +3,7 @@
 use byname_face::Workers as Threads;
 use byname_forward::Worker;
 use byname_forward::dispatch::{Dispatcher, WORKERS_MAX, part_of};
+use byname_forward::hot::WINDOW;
 use byname_forward::worker::WorkerConfig;
 use byname_wire::NameHashKey;
 use serde::Deserialize;
@@ -19,6 +20,8 @@ pub struct Workers {
     pub count: usize,
     /// Components of a name that decide which worker has it; 0: all.
     pub dispatch_components: usize,
+    /// Whether any worker may answer Interests for names that very many ask for.
+    pub heavy_hitters: bool,
     /// Packets that wait on the way to a worker, and on the way back.
     #[serde(deserialize_with = "value::at_least_1")]
     pub ring_packets: usize,
@@ -28,7 +31,7 @@ pub struct Workers {
 
 impl Default for Workers {
     fn default() -> Self {
-        Workers { count: 0, dispatch_components: 2, ring_packets: 4096, pin: true }
+        Workers { count: 0, dispatch_components: 2, heavy_hitters: false, ring_packets: 4096, pin: true }
     }
 }
 
@@ -57,11 +60,14 @@ impl Config {
     /// The workers that it asks for, each as `make` makes it, which hash names with `key`. `mark` tells
     /// their PIT tokens from others'.
     pub fn workers(&self, key: NameHashKey, mark: u32, mut make: impl FnMut(usize) -> Worker) -> Threads {
-        let Workers { count, dispatch_components, ring_packets, pin } = self.workers;
+        let Workers { count, dispatch_components, heavy_hitters, ring_packets, pin } = self.workers;
         if count == 0 {
             return make(0).into();
         }
-        let dispatcher = Box::new(Dispatcher::new(key, count, dispatch_components, mark));
+        let mut dispatcher = Box::new(Dispatcher::new(key, count, dispatch_components, mark));
+        if heavy_hitters {
+            dispatcher.spread_hot_names(WINDOW);
+        }
         let join = |number| {
             let mut worker = make(number);
             worker.join(dispatcher.shard(number));

@@ -229,6 +229,7 @@ impl Management {
             n_out_tag_packets: Some(counters.faces.out_tag_packets),
             n_out_locator_packets: Some(counters.faces.out_locator_packets),
             workers: self.forwarder.workers().iter().map(worker_status).collect(),
+            n_hot_names: Some(counters.hot_names),
         }
     }
 }
@@ -247,6 +248,8 @@ fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
         input_drops: rings.map(|rings| rings.input_drops),
         output_depth: rings.map(|rings| rings.output_depth),
         output_drops: rings.map(|rings| rings.output_drops),
+        n_spread_interests: Some(counters.spread_interests),
+        n_spread_hits: Some(counters.spread_hits),
     }
 }
 

@@ -38,7 +38,7 @@ element! {
         n_satisfied_interests: Option<u64> = types::N_SATISFIED_INTERESTS,
         /// Interests that expired. Absent in old forwarders.
         n_unsatisfied_interests: Option<u64> = types::N_UNSATISFIED_INTERESTS,
-        /// Descriptors that are known. Absent in other forwarders, as are the next four.
+        /// Descriptors that are known. Absent in other forwarders, as are all that follow.
         n_descriptors: Option<u64> = types::N_DESCRIPTORS,
         /// Tag-addressed packets received.
         n_in_tag_packets: Option<u64> = types::N_IN_TAG_PACKETS,
@@ -48,8 +48,10 @@ element! {
         n_out_tag_packets: Option<u64> = types::N_OUT_TAG_PACKETS,
         /// Locator-addressed packets sent.
         n_out_locator_packets: Option<u64> = types::N_OUT_LOCATOR_PACKETS,
-        /// Each worker. Absent in other forwarders.
+        /// Each worker.
         workers: Vec<WorkerStatus> = types::WORKER_STATUS,
+        /// Names whose Data all workers share.
+        n_hot_names: Option<u64> = types::N_HOT_NAMES,
     }
 }
 
@@ -102,5 +104,9 @@ element! {
         output_depth: Option<u64> = types::OUTPUT_DEPTH,
         /// Packets that found no room there.
         output_drops: Option<u64> = types::OUTPUT_DROPS,
+        /// Interests for hot names that it was given for any worker to answer.
+        n_spread_interests: Option<u64> = types::N_SPREAD_INTERESTS,
+        /// Those of them that it answered.
+        n_spread_hits: Option<u64> = types::N_SPREAD_HITS,
     }
 }

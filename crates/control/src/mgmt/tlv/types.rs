@@ -68,6 +68,9 @@ pub const INPUT_DEPTH: u64 = 236;
 pub const INPUT_DROPS: u64 = 238;
 pub const OUTPUT_DEPTH: u64 = 240;
 pub const OUTPUT_DROPS: u64 = 242;
+pub const N_HOT_NAMES: u64 = 244;
+pub const N_SPREAD_INTERESTS: u64 = 246;
+pub const N_SPREAD_HITS: u64 = 248;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -23,12 +23,12 @@
 //! content store. Where that is replaced, evicted or erased there, it leaves here, and as one of so
 //! many Interests for a hot name goes home all the same, the home knows that it is in use.
 //!
-//! Differs from [Hasegawa]: the slides share PIT entries under locks of one word, as an Interest that
-//! the shared store does not answer stays where it came; here it goes on to its home, PIT entries are
-//! one worker's as all others are, and the only word that two workers contend for is the version of a
-//! place in the shared store. That costs a stray two more rings. Only what is cached is spread: names
-//! that nobody may cache stay with their home, however popular. A looping Interest for a hot name may
-//! be answered where its home would refuse it.
+//! Differs from [Hasegawa, "Algorithms of NIC and PIT"]: the slides share PIT entries under locks of
+//! one word, as an Interest that the shared store does not answer stays where it came; here it goes on
+//! to its home, PIT entries are one worker's as all others are, and the only word that two workers
+//! contend for is the version of a place in the shared store. That costs a stray two more rings. Only
+//! what is cached is spread: names that nobody may cache stay with their home, however popular. A
+//! looping Interest for a hot name may be answered where its home would refuse it.
 //!
 //! An Interest costs the dispatcher a hash of its whole name and a cache line of the sketch more.
 

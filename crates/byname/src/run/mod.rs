@@ -117,6 +117,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         udp: bound.udp,
         multicast: bound.multicast,
         ethernet: bound.ethernet,
+        memif: bound.memif,
         tcp: bound.tcp,
         websocket: bound.websocket,
         unix: bound.unix,

@@ -9,6 +9,7 @@ use byname_control::config::Config;
 use byname_face::ethernet::{EthernetConfig, EthernetPort};
 use byname_face::fault::FaultPort;
 use byname_face::link::LinkConfig;
+use byname_face::memif::MemifPort;
 use byname_face::pcap::{Capture, CapturePort};
 use byname_face::stream::{ListenError, StreamConfig, StreamPort};
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
@@ -36,6 +37,8 @@ pub struct Bound {
     pub unix: Option<PathBuf>,
     /// Ethernet interfaces, with their addresses.
     pub ethernet: Vec<String>,
+    /// Interfaces in shared memory.
+    pub memif: Vec<String>,
     /// What could not be had, and was not fatal.
     pub notes: Vec<String>,
 }
@@ -61,6 +64,7 @@ pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Boun
     bind_multicast(config, &mut bound);
     bind_tcp(config, &mut bound)?;
     open_ethernet(config, &mut bound)?;
+    open_memif(config, &mut bound)?;
     let network = bound.ports.split_off(own);
     bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
     bind_websocket(config, &mut bound)?;
@@ -183,6 +187,16 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
         };
         let port = EthernetPort::open(settings).context("see [[faces.ethernet]] in the configuration")?;
         bound.ethernet.push(format!("{} ({})", ethernet.interface, port.address()));
+        bound.ports.push(Box::new(port));
+    }
+    Ok(())
+}
+
+fn open_memif(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    for memif in &config.faces.memif {
+        let port = MemifPort::open(memif.port(config.faces.congestion_marking))
+            .context("see [[faces.memif]] in the configuration")?;
+        bound.memif.push(port.uri().to_string());
         bound.ports.push(Box::new(port));
     }
     Ok(())

@@ -19,6 +19,8 @@ pub struct StartUp {
     pub multicast: Vec<SocketAddr>,
     /// Ethernet interfaces.
     pub ethernet: Vec<String>,
+    /// Interfaces in shared memory.
+    pub memif: Vec<String>,
     /// TCP addresses.
     pub tcp: Vec<SocketAddr>,
     /// WebSocket addresses.
@@ -57,6 +59,9 @@ impl StartUp {
         }
         if !self.ethernet.is_empty() {
             row("Ethernet", self.ethernet.join(", "));
+        }
+        if !self.memif.is_empty() {
+            row("memif", self.memif.join(", "));
         }
         row("TCP", list(&self.tcp));
         row("WebSocket", list(&self.websocket));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::{Ethernet, value};
+use super::{Ethernet, Memif, value};
 
 /// `[faces]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -28,6 +28,8 @@ pub struct Faces {
     pub websocket: WebSocket,
     /// Ethernet interfaces.
     pub ethernet: Vec<Ethernet>,
+    /// Interfaces in shared memory.
+    pub memif: Vec<Memif>,
 }
 
 impl Default for Faces {
@@ -40,6 +42,7 @@ impl Default for Faces {
             unix: Unix::default(),
             websocket: WebSocket::default(),
             ethernet: Vec::new(),
+            memif: Vec::new(),
         }
     }
 }

@@ -119,7 +119,7 @@ pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceU
     let uri =
         text.parse().map_err(|e| D::Error::custom(format!("{e}; write for example \"udp4://192.0.2.1:6363\"")))?;
     match uri {
-        FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) => Ok(uri),
+        FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) | FaceUri::Memif { .. } => Ok(uri),
         _ => Err(D::Error::custom(format!(
             "\"{text}\" cannot be connected to; write for example \"udp4://192.0.2.1:6363\" or \"tcp6://[2001:db8::1]:6363\""
         ))),

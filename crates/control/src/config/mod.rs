@@ -8,6 +8,7 @@ mod ethernet;
 mod experiment;
 mod faces;
 mod initial;
+mod memif;
 mod rights;
 mod switch;
 mod tags;
@@ -33,6 +34,7 @@ pub use ethernet::Ethernet;
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
+pub use memif::{Memif, MemifFraming, MemifRole};
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
 pub use switch::{ControllerAddress, PortName, SwitchConfig, SwitchHost, SwitchLink, SwitchNetwork};
 pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
@@ -354,6 +356,7 @@ impl Config {
         let unix = self.faces.unix.listen;
         let any = unix || self.faces.udp.listen || self.faces.tcp.listen || self.faces.websocket.listen;
         let any = any || self.faces.ethernet.iter().any(|ethernet| ethernet.listen || ethernet.multicast);
+        let any = any || !self.faces.memif.is_empty();
         if !any && self.initial_faces.is_empty() {
             return Err("no transport listens and there is no [[face]]: \
                         nobody could reach this router; set `listen = true` under [faces.unix]"
@@ -375,6 +378,16 @@ impl Config {
         interfaces.sort_unstable();
         if let Some(twice) = interfaces.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("{} has two [[faces.ethernet]]: leave one out", twice[0]));
+        }
+        let memif = self.faces.memif.iter();
+        let mut sockets: Vec<_> = memif.map(|m| (&m.socket, (m.role == MemifRole::Client).then_some(m.id))).collect();
+        sockets.sort_unstable();
+        if let Some(twice) = sockets.windows(2).find(|pair| pair[0] == pair[1]) {
+            let socket = twice[0].0.display();
+            return Err(match twice[0].1 {
+                None => format!("two [[faces.memif]] listen on {socket}: give each server a `socket` of its own"),
+                Some(id) => format!("two [[faces.memif]] are client {id} of {socket}: give each its own `id`"),
+            });
         }
         self.check_tags()?;
         let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);

@@ -34,18 +34,38 @@ fn every_setting_is_documented() {
     }
 }
 
+/// What the default file says of a kind of faces that may be there several times, without its `#`.
+fn documented(header: &str) -> String {
+    let lines = default_toml().lines().skip_while(|line| *line != format!("#   {header}"));
+    lines.map_while(|line| line.strip_prefix("#   ")).flat_map(|line| [line, "\n"]).collect()
+}
+
 #[test]
 fn every_setting_of_an_interface_is_documented_with_its_default() {
-    let lines = default_toml().lines().skip_while(|line| *line != "#   [[faces.ethernet]]");
-    let documented: String = lines.map_while(|line| line.strip_prefix("#   ")).flat_map(|line| [line, "\n"]).collect();
-    let shortest = "[[faces.ethernet]]\ninterface = \"eth0\"\n";
-    let interfaces = |text: &str| parse(text).expect(text).faces.ethernet;
-    assert_eq!(interfaces(&documented), interfaces(shortest));
-    let error = parse(&format!("{shortest}zzzzzzzzzzzzzzz = 1\n")).expect_err("an unknown word");
-    let (_, known) = error.problem.split_once("known are ").expect("what is known");
-    for key in known.split(", ") {
-        assert!(documented.contains(&format!("\n{key} = ")), "{key} is not documented");
+    let kinds =
+        [("[[faces.ethernet]]", "interface = \"eth0\""), ("[[faces.memif]]", "socket = \"/run/byname/memif.sock\"")];
+    for (header, needed) in kinds {
+        let (documented, shortest) = (documented(header), format!("{header}\n{needed}\n"));
+        let faces = |text: &str| parse(text).expect(text).faces;
+        assert_eq!(faces(&documented), faces(&shortest));
+        let error = parse(&format!("{shortest}zzzzzzzzzzzzzzz = 1\n")).expect_err("an unknown word");
+        let (_, known) = error.problem.split_once("known are ").expect("what is known");
+        for key in known.split(", ") {
+            assert!(documented.contains(&format!("\n{key} = ")), "{key} is not documented");
+        }
     }
+}
+
+#[test]
+fn an_interface_in_shared_memory_is_as_it_was_configured() {
+    let text = "[[faces.memif]]\nsocket = \"/a\"\nrole = \"client\"\nid = 7\nframing = \"ethernet\"\n\
+                secret = \"psst\"\nring = 64\nbuffer = \"4 KiB\"\nmtu = 1400\nlocal = true\n";
+    let port = parse(text).expect("good").faces.memif[0].port(false);
+    assert_eq!((port.role, port.framing), (byname_face::memif::Role::Client, byname_face::memif::Framing::Ethernet));
+    assert_eq!((port.id, port.slots_log2, port.buffer_bytes, port.mtu), (7, 6, 4096, 1400));
+    assert_eq!((&port.secret[..6], port.local, port.congestion_marking), (&b"psst\0\0"[..], true, false));
+    // One socket has many clients, of different interfaces.
+    parse(&format!("{text}{}", text.replace("id = 7", "id = 8"))).expect("good");
 }
 
 #[test]
@@ -159,6 +179,31 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "[[faces.ethernet]]\ninterface = \"eth0\"\n[[faces.ethernet]]\ninterface = \"eth0\"\n",
         "byname.toml: eth0 has two [[faces.ethernet]]: leave one out",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"memif.sock\"\n",
+        "byname.toml:2:10: \"memif.sock\" is no absolute path of up to 107 octets; \
+         write for example \"/run/byname/memif.sock\"",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nrole = \"master\"\n",
+        "byname.toml:3:8: unknown word `master` in [[faces.memif]]; known are server, client",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nring = 1000\n",
+        "byname.toml:3:8: a ring of 1000 slots; write a power of two, 8 to 16384",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nbuffer = 100\n",
+        "byname.toml:3:10: buffers of 100 octets; write a multiple of 64, \"64 B\" to \"64 KiB\"",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nsecret = \"a secret of 25 octets....\"\n",
+        "byname.toml:3:10: a secret of 25 octets; memif has room for 24",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\n[[faces.memif]]\nsocket = \"/a\"\nid = 1\n",
+        "byname.toml: two [[faces.memif]] listen on /a: give each server a `socket` of its own",
     ),
     (
         "[[face]]\nremote = \"ether://[02:00:00:00:00:01]\"\nlocal = \"eth0\"\n",

@@ -1,0 +1,141 @@
+//! `[[faces.memif]]`: interfaces in memory that the router shares with a program.
+
+use std::path::PathBuf;
+
+use byname_face::memif::message::SECRET_BYTES;
+use byname_face::memif::rings::{SLOTS_LOG2_MAX, SLOTS_LOG2_MIN};
+use byname_face::memif::{Framing, MemifConfig, Role};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::value;
+
+/// `[[faces.memif]]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memif {
+    /// The control socket.
+    #[serde(deserialize_with = "socket")]
+    pub socket: PathBuf,
+    /// Which end the router is.
+    #[serde(default)]
+    pub role: MemifRole,
+    /// Number of the interface.
+    #[serde(default)]
+    pub id: u32,
+    /// What passes.
+    #[serde(default)]
+    pub framing: MemifFraming,
+    /// A text that both ends must know; empty: none.
+    #[serde(default, deserialize_with = "secret")]
+    pub secret: String,
+    /// Slots in each ring.
+    #[serde(default = "ring", deserialize_with = "slots")]
+    pub ring: u16,
+    /// Octets of each buffer.
+    #[serde(default = "buffer", deserialize_with = "buffer_bytes")]
+    pub buffer: u32,
+    /// Largest link packet to send.
+    #[serde(default = "mtu", deserialize_with = "value::mtu")]
+    pub mtu: u64,
+    /// Whether the peer is an application of this host.
+    #[serde(default)]
+    pub local: bool,
+}
+
+/// Which end of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemifRole {
+    /// Listens.
+    #[default]
+    Server,
+    /// Connects.
+    Client,
+}
+
+/// What passes on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemifFraming {
+    /// Link packets.
+    #[default]
+    Packets,
+    /// Ethernet frames that hold them.
+    Ethernet,
+}
+
+impl Memif {
+    /// Settings of the port.
+    pub fn port(&self, congestion_marking: bool) -> MemifConfig {
+        let role = match self.role {
+            MemifRole::Server => Role::Server,
+            MemifRole::Client => Role::Client,
+        };
+        let mut secret = [0; SECRET_BYTES];
+        secret[..self.secret.len()].copy_from_slice(self.secret.as_bytes());
+        MemifConfig {
+            id: self.id,
+            framing: match self.framing {
+                MemifFraming::Packets => Framing::Packets,
+                MemifFraming::Ethernet => Framing::Ethernet,
+            },
+            secret,
+            slots_log2: self.ring.ilog2() as u8,
+            buffer_bytes: self.buffer,
+            mtu: usize::try_from(self.mtu).unwrap_or(usize::MAX),
+            local: self.local,
+            congestion_marking,
+            ..MemifConfig::new(&self.socket, role)
+        }
+    }
+}
+
+fn ring() -> u16 {
+    1024
+}
+
+fn buffer() -> u32 {
+    2048
+}
+
+fn mtu() -> u64 {
+    8800
+}
+
+fn socket<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    // What the system has room for in an address.
+    if !path.is_absolute() || path.as_os_str().len() > 107 {
+        let path = path.display();
+        return Err(D::Error::custom(format!(
+            "\"{path}\" is no absolute path of up to 107 octets; write for example \"/run/byname/memif.sock\""
+        )));
+    }
+    Ok(path)
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let secret = String::deserialize(deserializer)?;
+    match secret.len() {
+        0..=SECRET_BYTES => Ok(secret),
+        len => Err(D::Error::custom(format!("a secret of {len} octets; memif has room for {SECRET_BYTES}"))),
+    }
+}
+
+fn slots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let slots = u64::deserialize(deserializer)?;
+    let range = 1 << SLOTS_LOG2_MIN..=1 << SLOTS_LOG2_MAX;
+    u16::try_from(slots).ok().filter(|_| slots.is_power_of_two() && range.contains(&slots)).ok_or_else(|| {
+        D::Error::custom(format!("a ring of {slots} slots; write a power of two, {} to {}", range.start(), range.end()))
+    })
+}
+
+fn buffer_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match value::bytes(deserializer)? {
+        bytes @ 64..=65_536 if bytes.is_multiple_of(64) => Ok(bytes as u32),
+        bytes => {
+            Err(D::Error::custom(format!("buffers of {bytes} octets; write a multiple of 64, \"64 B\" to \"64 KiB\"")))
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! One face of the generator: frames in bursts over UDP, a Unix stream or Ethernet.
+//! One face of the generator: frames in bursts over UDP, a Unix stream, Ethernet or shared memory.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -9,6 +9,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::ethernet::Station;
+use super::memif::MemifEnd;
 
 /// Octets of one send with GSO, and of one receive buffer.
 const SEGMENTS_BYTES_MAX: usize = 65_507;
@@ -22,6 +23,8 @@ pub enum Endpoint {
     Unix(Box<Unix>),
     /// Ethernet frames.
     Ethernet(Box<Station>),
+    /// Shared memory.
+    Memif(Box<MemifEnd>),
 }
 
 /// UDP with GSO and GRO.
@@ -73,6 +76,7 @@ impl Endpoint {
             Endpoint::Udp(udp) => udp.push(frame)?,
             Endpoint::Unix(unix) => unix.out.extend_from_slice(frame),
             Endpoint::Ethernet(station) => station.push(frame)?,
+            Endpoint::Memif(end) => end.push(frame)?,
         }
         Ok(())
     }
@@ -83,6 +87,7 @@ impl Endpoint {
             Endpoint::Udp(udp) => udp.flush()?,
             Endpoint::Unix(unix) => unix.flush()?,
             Endpoint::Ethernet(station) => station.flush()?,
+            Endpoint::Memif(end) => end.flush(),
         }
         Ok(())
     }
@@ -93,6 +98,7 @@ impl Endpoint {
             Endpoint::Udp(udp) => Ok(udp.receive(&mut each)?),
             Endpoint::Unix(unix) => unix.receive(&mut each),
             Endpoint::Ethernet(station) => Ok(station.receive(&mut each)),
+            Endpoint::Memif(end) => end.receive(&mut each),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! keeps a window of Interests for distinct names outstanding, answers those that reach its
 //! producer side, and times each exchange. UDP is sent with GSO and received with GRO, or one
 //! datagram at a time with `--plain`; a Unix stream gets one write a burst. Ethernet frames go over
-//! two virtual cables that the experiment lays, between packet sockets with rings.
+//! two virtual cables that the experiment lays, between packet sockets with rings. Packets in shared
+//! memory pass two interfaces of memif, whose sockets the forwarder listens on.
 //!
 //! The same generator through a plain reflector (receive, send) on the forwarder's core is the
 //! floor of what the sockets cost.
@@ -12,6 +13,7 @@
 mod endpoint;
 mod ethernet;
 mod generator;
+mod memif;
 mod packets;
 mod reflector;
 
@@ -41,6 +43,9 @@ enum Port {
     /// Ethernet frames to the forwarder's interfaces byname0 (consumer) and byname1 (producer), which
     /// are made before it starts.
     PacketMmap,
+    /// Shared memory: the forwarder is the server of two [[faces.memif]], with the `socket`
+    /// /tmp/byname-lab-memif0.sock for the consumer and /tmp/byname-lab-memif1.sock for the producer.
+    Memif,
 }
 
 /// Which names.
@@ -170,6 +175,10 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
             ethernet::start_reflector()?;
             stations()?
         }
+        Port::Memif => {
+            memif::start_reflector()?;
+            memif_ends()?
+        }
     };
     Ok(Some(Generator::new(consumer, producer, Names::new("/ndn/bench", 0)?, options.payload)))
 }
@@ -178,6 +187,12 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
 fn stations() -> anyhow::Result<(Endpoint, Endpoint)> {
     let station = |end: usize| Station::new(OURS[end], THEIRS[end]).map(|s| Endpoint::Ethernet(Box::new(s)));
     Ok((station(0)?, station(1)?))
+}
+
+/// Consumer and producer at their ends of the interfaces.
+fn memif_ends() -> anyhow::Result<(Endpoint, Endpoint)> {
+    let end = |socket| memif::MemifEnd::connect(socket).map(|end| Endpoint::Memif(Box::new(end)));
+    Ok((end(memif::SOCKETS[0])?, end(memif::SOCKETS[1])?))
 }
 
 /// Consumer and producer, with a route to the producer.
@@ -202,6 +217,12 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             let producer = ethernet::interface(OURS[1])?.address;
             let local = format!("dev://{}", THEIRS[1]);
             let face = management.face(&format!("ether://[{producer}]"), Some(&local))?;
+            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            ends
+        }
+        Port::Memif => {
+            let ends = memif_ends()?;
+            let face = management.face(&format!("memif://{}?id=0", memif::SOCKETS[1]), None)?;
             management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
             ends
         }

@@ -1,0 +1,128 @@
+//! The generator's ends of two interfaces in shared memory, and the reflector between them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use byname_face::memif::connection::{Connection, Listener};
+use byname_face::memif::rings::{Pushed, Rings};
+use byname_face::memif::{MemifConfig, Role};
+
+/// Frames taken from a ring at once.
+const BURST: usize = 64;
+/// How long the other end may take to agree.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Looks at an empty ring before one at the control socket.
+const LOOKS_PER_ADVANCE: u32 = 1 << 20;
+
+/// The sockets that the forwarder listens on, consumer's first.
+pub const SOCKETS: [&str; 2] = ["/tmp/byname-lab-memif0.sock", "/tmp/byname-lab-memif1.sock"];
+
+/// One end of an interface that is up.
+pub struct MemifEnd {
+    connection: Connection,
+    empty_looks: u32,
+}
+
+impl MemifEnd {
+    /// Connects to the forwarder's socket.
+    pub fn connect(socket: &str) -> anyhow::Result<Self> {
+        let terms = MemifConfig::new(socket, Role::Client).terms();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Connection::connect(Path::new(socket), terms.clone()) {
+                Ok(connection) => return MemifEnd::agree(connection),
+                Err(error) => ensure!(
+                    Instant::now() < deadline,
+                    "no forwarder listens on {socket} ({error}): give it [[faces.memif]] with this `socket`"
+                ),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn agree(mut connection: Connection) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        while connection.rings().is_none() {
+            connection.advance().context("the other end of an interface does not agree")?;
+            ensure!(Instant::now() < deadline, "the other end of an interface does not answer");
+            std::thread::yield_now();
+        }
+        Ok(MemifEnd { connection, empty_looks: 0 })
+    }
+
+    fn rings(&mut self) -> &mut Rings {
+        self.connection.rings().expect("there once both ends have agreed")
+    }
+
+    /// Queues a frame.
+    pub fn push(&mut self, frame: &[u8]) -> anyhow::Result<()> {
+        loop {
+            match self.rings().push([frame, &[], &[]])? {
+                Pushed::Done => return Ok(()),
+                Pushed::TooLong => bail!("{} octets are more than a ring takes: lower --payload", frame.len()),
+                Pushed::Full => {
+                    self.flush();
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&mut self) {
+        self.rings().send();
+    }
+
+    /// Hands over the frames that have arrived; returns how many.
+    pub fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> anyhow::Result<usize> {
+        let mut frames = 0;
+        self.rings().receive(BURST, |frame| {
+            each(&frame);
+            frames += 1;
+        })?;
+        self.empty_looks = if frames == 0 { self.empty_looks + 1 } else { 0 };
+        if self.empty_looks == LOOKS_PER_ADVANCE {
+            self.empty_looks = 0;
+            self.connection.advance()?;
+        }
+        Ok(frames)
+    }
+}
+
+/// Starts a reflector in the forwarder's place, on core 0: what arrives at one of its interfaces
+/// leaves at the other. It runs until the program ends.
+pub fn start_reflector() -> anyhow::Result<()> {
+    let listeners = SOCKETS.map(|socket| Listener::bind(Path::new(socket)));
+    std::thread::Builder::new().name("reflector".into()).spawn(move || -> anyhow::Result<()> {
+        core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
+        let mut ends = Vec::new();
+        for listener in listeners {
+            let listener = listener?;
+            let connection = loop {
+                if let Some(connection) = listener.accept(MemifConfig::new("", Role::Server).terms())? {
+                    break connection;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            ends.push(MemifEnd::agree(connection)?);
+        }
+        let [consumer, producer] = &mut ends[..] else { bail!("there are two sockets") };
+        loop {
+            reflect(consumer, producer)?;
+            reflect(producer, consumer)?;
+        }
+    })?;
+    Ok(())
+}
+
+fn reflect(from: &mut MemifEnd, to: &mut MemifEnd) -> anyhow::Result<()> {
+    let mut pushed = Ok(());
+    from.receive(&mut |frame| {
+        if pushed.is_ok() {
+            pushed = to.push(frame);
+        }
+    })?;
+    to.flush();
+    pushed
+}

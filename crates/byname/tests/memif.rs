@@ -1,0 +1,165 @@
+//! Routers joined by shared memory alone, and a router with DPDK's driver at the other end.
+//! Applications use the routers' Unix sockets.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Router, write_sample};
+
+fn router(socket: &Path, settings: &str) -> Router {
+    Router::start_with(&format!("[[faces.memif]]\nsocket = \"{}\"\n{settings}\n", socket.display()))
+}
+
+/// The face of the interface.
+fn face(router: &Router) -> serde_json::Value {
+    let faces = router.json("face list --scheme memif");
+    let [face] = &faces.as_array().expect("a list")[..] else { panic!("one face: {faces}") };
+    face.clone()
+}
+
+fn route(router: &Router, prefix: &str) {
+    router.ok(&format!("route add {prefix} {}", face(router)["face_id"]));
+}
+
+/// Whether pings pass within a few seconds.
+fn passes(router: &Router, prefix: &str) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if router.run(&format!("ping {prefix} -c 1 --timeout 500")).code == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn packets_cross_and_either_router_may_start_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let west = || {
+        let west = router(&socket, "role = \"server\"\nsecret = \"psst\"");
+        route(&west, "/demo");
+        west
+    };
+    let east = || router(&socket, "role = \"client\"\nsecret = \"psst\"");
+    // The client first: it waits for the server.
+    let first_east = east();
+    let first_west = west();
+    let server = first_east.serve("ping-server /demo", "/demo/ping", b"");
+    assert!(passes(&first_west, "/demo"));
+    let text = first_west.ok("ping /demo -c 20 -i 5");
+    assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
+
+    // Packets longer than a buffer, many at a time.
+    let sample = write_sample(&first_east.path("sample"), 800_000);
+    let put = format!("put /demo/file {} --segment-size 7800", first_east.path("sample").display());
+    let _file = first_east.serve(&put, "/demo/file", b"");
+    let copy = first_west.path("copy");
+    first_west.ok(&format!("get /demo/file -o {}", copy.display()));
+    assert!(std::fs::read(copy).expect("a file") == sample, "the file came whole");
+
+    drop(first_west);
+    let second_west = west();
+    assert!(passes(&second_west, "/demo"), "after the server started again");
+    drop((server, first_east));
+    assert_ne!(second_west.run("ping /demo -c 1 --timeout 200").code, 0);
+    let second_east = east();
+    let _server = second_east.serve("ping-server /demo", "/demo/ping", b"");
+    assert!(passes(&second_west, "/demo"), "after the client started again");
+    let told = second_west.ok("status");
+    assert!(!told.contains("memif_peer"), "{told}");
+}
+
+#[test]
+fn a_socket_in_use_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let _first = router(&socket, "");
+    let config = folder.path().join("byname.toml");
+    let text = format!(
+        "[faces.unix]\npath = \"{}\"\n[faces.udp]\nport = 0\n[faces.tcp]\nport = 0\n[faces.websocket]\nport = 0\n\
+         [metrics]\nenabled = false\n[[faces.memif]]\nsocket = \"{}\"\n",
+        folder.path().join("nfd.sock").display(),
+        socket.display()
+    );
+    std::fs::write(&config, text).expect("written");
+    let done = Command::new(env!("CARGO_BIN_EXE_byname")).args(["run", "--config"]).arg(&config).output();
+    let done = done.expect("it starts");
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && told.contains("[[faces.memif]]") && told.contains("is held by byname"), "{told}");
+}
+
+/// A process that ends with the test.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// DPDK's test program, which sends back what it receives on its driver for memif; `None`, saying so,
+/// where there is none.
+fn testpmd(folder: &Path, device: &str) -> Option<Ending> {
+    let log = std::fs::File::create(folder.join("testpmd.log")).expect("a file");
+    let prefix = folder.file_name().expect("a name").to_string_lossy().replace('.', "");
+    let command = Command::new("dpdk-testpmd")
+        .args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "-l", "0,1", "--file-prefix", &prefix])
+        .args(["--vdev", device, "--", "--forward-mode=io", "--port-topology=loop", "--auto-start"])
+        .args(["--total-num-mbufs=4096", "--stats-period=1"])
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone().expect("second handle"))
+        .stderr(log)
+        .spawn();
+    match command {
+        Ok(child) => Some(Ending(child)),
+        Err(error) => {
+            eprintln!("skipped: dpdk-testpmd cannot be run here ({error}); on Debian: apt install dpdk");
+            None
+        }
+    }
+}
+
+/// What was sent to the interface has come back from it.
+fn echoes(router: &Router) {
+    route(router, "/echo");
+    let counts = || {
+        let face = face(router);
+        let count = |key: &str| face[key].as_u64().expect("a count");
+        (count("out_interests"), count("in_interests"))
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while counts().1 == 0 {
+        assert!(Instant::now() < deadline, "the peer sends nothing back: {}", face(router));
+        router.run("ping /echo -c 1 --timeout 100");
+    }
+    let before = counts();
+    router.run("ping /echo -c 50 -i 2 --timeout 100");
+    let after = counts();
+    assert_eq!((after.0 - before.0, after.1 - before.1), (50, 50), "{}", face(router));
+    let told = router.ok("status");
+    assert!(!told.contains("memif_"), "{told}");
+}
+
+#[test]
+fn dpdk_s_driver_is_a_client() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let router = router(&socket, "id = 3");
+    let device = format!("net_memif0,role=client,id=3,socket={},socket-abstract=no", socket.display());
+    let Some(_testpmd) = testpmd(folder.path(), &device) else { return };
+    echoes(&router);
+}
+
+#[test]
+fn dpdk_s_driver_is_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let device = format!("net_memif0,role=server,id=0,socket={},socket-abstract=no", socket.display());
+    let Some(_testpmd) = testpmd(folder.path(), &device) else { return };
+    echoes(&router(&socket, "role = \"client\""));
+}

@@ -16,7 +16,7 @@ const CONGESTION_MARKING: u64 = 4;
 /// Smaller frames hold no fragment header and payload worth sending, as in NFD.
 const MTU_MIN: u64 = 64;
 /// Schemes of URIs that a face can be created to.
-const SCHEMES: [&str; 6] = ["udp4", "udp6", "tcp4", "tcp6", "ws", "ether"];
+const SCHEMES: [&str; 7] = ["udp4", "udp6", "tcp4", "tcp6", "ws", "ether", "memif"];
 
 pub(super) fn scope_number(scope: Scope) -> u64 {
     u64::from(scope == Scope::Local)

@@ -282,6 +282,7 @@ fn each_mistake_has_its_code() {
         ("udp4://192.0.2.1", 406),
         ("ether://[01:00:5e:00:17:aa]", 406),
         ("unix:///run/nfd/nfd.sock", 406),
+        ("memif:///run/byname/memif.sock?id=0", 406),
         ("udp4://192.0.2.1:6363", 406),
     ] {
         assert_eq!(code(&mut router, "faces/create", &to(uri)), expected, "{uri}; no port here makes faces");

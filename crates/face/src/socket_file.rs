@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ pub enum ListenError {
 
 /// A socket file, removed when we stop listening, unless another has taken its place.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -70,6 +71,15 @@ pub(crate) fn claim<T>(
     let file = SocketFile::of(path).map_err(fail)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fail)?;
     Ok((bound, file))
+}
+
+/// Listens at `path` for streams, with these permissions: makes its folder before, and removes a file that
+/// nobody answers on.
+///
+/// # Errors
+/// Somebody listens there, something else is there, or the system refuses.
+pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+    claim(path, SocketType::STREAM, mode, || UnixListener::bind(path))
 }
 
 impl SocketFile {

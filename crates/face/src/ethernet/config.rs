@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::ring::RingConfig;
+use super::ring::{Frames, RingConfig};
 use crate::mac_address::MacAddress;
 
 /// The group of NDN stations, as NFD has it.
@@ -61,7 +61,7 @@ impl EthernetConfig {
     /// Settings of the port's socket.
     pub fn ring(&self) -> RingConfig {
         RingConfig {
-            group: self.group,
+            frames: Frames::Ndn { group: self.group },
             promiscuous: self.promiscuous,
             qdisc_bypass: self.qdisc_bypass,
             receive_bytes: self.receive_ring_bytes,

@@ -1,9 +1,11 @@
 //! Interfaces by name.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
 use nix::net::if_::InterfaceFlags;
 
+use super::config::OpenError;
+use super::ring::{PacketSocket, RingConfig};
 use crate::mac_address::MacAddress;
 
 /// An interface as the system knows it.
@@ -17,6 +19,8 @@ pub struct Interface {
     pub address: MacAddress,
     /// Whether it was switched on.
     pub up: bool,
+    /// Whether there is somebody at the other end, as far as the device can tell.
+    pub carrier: bool,
 }
 
 /// What is to be found under a name.
@@ -38,15 +42,34 @@ impl Interface {
             let Some(link) = entry.address.as_ref().and_then(|a| a.as_link_addr()) else { continue };
             let (Some(octets), Ok(index)) = (link.addr(), u32::try_from(link.ifindex())) else { continue };
             if link.hatype() == libc::ARPHRD_ETHER && link.halen() == octets.len() {
-                let up = entry.flags.contains(InterfaceFlags::IFF_UP);
                 return Ok(Found::Ethernet(Interface {
                     name: name.to_owned(),
                     index,
                     address: MacAddress(octets),
-                    up,
+                    up: entry.flags.contains(InterfaceFlags::IFF_UP),
+                    carrier: entry.flags.contains(InterfaceFlags::IFF_RUNNING),
                 }));
             }
         }
         Ok(found)
+    }
+
+    /// Opens a socket on the Ethernet interface of this name, up or down: to learn now whether this
+    /// process may.
+    ///
+    /// # Errors
+    /// There is no such interface, or the process may not use it.
+    pub fn open(name: &str, ring: &RingConfig) -> Result<(Interface, PacketSocket), OpenError> {
+        let system = |error: io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => OpenError::NotPermitted(name.to_owned()),
+            _ => OpenError::System { interface: name.to_owned(), error },
+        };
+        let found = match Interface::find(name).map_err(system)? {
+            Found::Ethernet(found) => found,
+            Found::Other => return Err(OpenError::NotEthernet(name.to_owned())),
+            Found::Nothing => return Err(OpenError::NoInterface(name.to_owned())),
+        };
+        let socket = PacketSocket::open(&found, ring).map_err(system)?;
+        Ok((found, socket))
     }
 }

@@ -12,6 +12,7 @@
 mod config;
 pub mod frame;
 pub mod interface;
+mod offload;
 pub mod ring;
 #[cfg(test)]
 mod tests;
@@ -114,18 +115,7 @@ impl EthernetPort {
     /// # Errors
     /// There is no such interface, or the process may not use it.
     pub fn open(config: EthernetConfig) -> Result<Self, OpenError> {
-        let interface = config.interface.clone();
-        let system = |error: io::Error| match error.kind() {
-            ErrorKind::PermissionDenied => OpenError::NotPermitted(interface.clone()),
-            _ => OpenError::System { interface: interface.clone(), error },
-        };
-        let found = match Interface::find(&config.interface).map_err(system)? {
-            Found::Ethernet(found) => found,
-            Found::Other => return Err(OpenError::NotEthernet(interface)),
-            Found::Nothing => return Err(OpenError::NoInterface(interface)),
-        };
-        // Even where it is down: to learn now whether this process may.
-        let socket = PacketSocket::open(&found, &config.ring()).map_err(system)?;
+        let (found, socket) = Interface::open(&config.interface, &config.ring())?;
         Ok(EthernetPort {
             address: found.address,
             mtu: socket.mtu().min(config.mtu),
@@ -301,13 +291,15 @@ impl Port for EthernetPort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let Some(mut socket) = self.socket.take() else { return };
         let mut last = None;
-        socket.receive(packets_max, |arrival| {
-            if arrival.cut {
-                self.drops.malformed += 1;
-            } else if arrival.elsewhere {
-                self.drops.not_ours += 1;
-            } else {
-                self.take(cx, arrival.octets, &mut last);
+        socket.receive(packets_max, |arrivals| {
+            for arrival in arrivals {
+                if arrival.cut {
+                    self.drops.malformed += 1;
+                } else if arrival.elsewhere {
+                    self.drops.not_ours += 1;
+                } else {
+                    self.take(cx, arrival.octets, &mut last);
+                }
             }
         });
         self.socket = Some(socket);

@@ -5,6 +5,10 @@
 //! call to receive and one to send. TPACKET_V3 would pack frames of all lengths into blocks, but
 //! hands a block over only when it is full or a millisecond has passed, which a forwarder's peers
 //! would wait for at each hop.
+//!
+//! A socket for all frames has them as they would be on a wire, whatever senders on this host leave to
+//! their network card: a header of virtio's before each (`PACKET_VNET_HDR`) tells of checksums that are
+//! not computed yet, which are completed here, and of frames that are still to be cut into several.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,10 +19,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, tpacket_req, tpacket2_hdr};
 use memmap2::{MmapOptions, MmapRaw};
+use smallvec::SmallVec;
 use socket2::{Domain, SockFilter, Socket, Type};
 
 use super::frame::{ETHER_TYPE, HEADER_BYTES};
 use super::interface::Interface;
+use super::offload::{VIRTIO_HEADER_BYTES, finish};
 use crate::mac_address::MacAddress;
 
 /// Slots are cut from blocks of this size, which the kernel has in one piece each.
@@ -31,11 +37,32 @@ const TRANSMIT_OFFSET: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::
 const RECEIVE_OFFSET: usize =
     (TRANSMIT_OFFSET + size_of::<libc::sockaddr_ll>() + 16).next_multiple_of(libc::TPACKET_ALIGNMENT);
 
+/// EtherTypes of VLANs, whose tag comes on top of what an interface's MTU counts.
+const VLAN_ETHER_TYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+const VLAN_TAG_BYTES: usize = 4;
+
+/// Which frames a socket takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frames {
+    /// Those of NDN, to the interface's address and to a group.
+    Ndn {
+        /// The group.
+        group: Option<MacAddress>,
+    },
+    /// All that the interface hears.
+    All,
+}
+
+/// Where a frame that was received begins at the earliest.
+const RECEIVE_FRAME_MIN: usize = TRANSMIT_OFFSET + size_of::<libc::sockaddr_ll>() + VIRTIO_HEADER_BYTES;
+/// Frames shown at once without memory from the heap.
+const ARRIVALS: usize = 64;
+
 /// Settings of a socket.
 #[derive(Debug, Clone)]
 pub struct RingConfig {
-    /// Frames to it are taken, too.
-    pub group: Option<MacAddress>,
+    /// Which frames it takes.
+    pub frames: Frames,
     /// Puts the interface into promiscuous mode.
     pub promiscuous: bool,
     /// Frames pass the queueing discipline by.
@@ -54,6 +81,11 @@ pub struct Arrival<'a> {
     pub cut: bool,
     /// It was for another station, or in a VLAN that is not this interface's.
     pub elsewhere: bool,
+    /// The tag of a VLAN, which the system takes out of the frame.
+    pub vlan: Option<[u8; VLAN_TAG_BYTES]>,
+    /// It stands for several: the sender leaves it to its network card to cut it, or this host's card has
+    /// joined what it received. Told of sockets for all frames only.
+    pub offloaded: bool,
 }
 
 /// What became of a frame to send.
@@ -87,6 +119,8 @@ pub struct PacketSocket {
     slot_bytes: usize,
     receive: Ring,
     transmit: Ring,
+    /// Octets of virtio's header before each frame.
+    virtio_bytes: usize,
     /// Longest payload of a frame, in octets.
     mtu: usize,
     /// Frames in the ring that the kernel was not told of.
@@ -94,14 +128,16 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket on an interface. It takes frames of NDN to the interface's address and to the
-    /// group, and the kernel drops all others before they reach the ring.
+    /// Opens a socket on an interface. The kernel drops frames that it does not take before they reach
+    /// the ring.
     pub fn open(interface: &Interface, config: &RingConfig) -> io::Result<Self> {
         // Of protocol 0 it receives nothing until it is bound, when all else is in place.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         socket.set_nonblocking(true)?;
         let mtu = mtu(&socket, &interface.name)?;
-        let slot_bytes = (RECEIVE_OFFSET + mtu).next_power_of_two().clamp(SLOT_BYTES_MIN, SLOT_BYTES_MAX);
+        let virtio_bytes = if config.frames == Frames::All { VIRTIO_HEADER_BYTES } else { 0 };
+        let overhead = RECEIVE_OFFSET + virtio_bytes;
+        let slot_bytes = (overhead + mtu).next_power_of_two().clamp(SLOT_BYTES_MIN, SLOT_BYTES_MAX);
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as c_int))?;
         // A frame that cannot be sent is skipped; else it would hold up those behind it.
         set(&socket, libc::PACKET_LOSS, &1)?;
@@ -109,6 +145,9 @@ impl PacketSocket {
         // Frames of other sockets here are not for us; unknown before Linux 4.20, where the bound
         // protocol does it.
         let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1);
+        if virtio_bytes > 0 {
+            set(&socket, libc::PACKET_VNET_HDR, &1)?;
+        }
         let rings = [(libc::PACKET_RX_RING, config.receive_bytes), (libc::PACKET_TX_RING, config.transmit_bytes)];
         let mut slots = [0; 2];
         for ((option, bytes), slots) in rings.into_iter().zip(&mut slots) {
@@ -125,10 +164,15 @@ impl PacketSocket {
         // What waits in the ring counts against this, too.
         let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBufForce, &config.transmit_bytes);
         let map = MmapOptions::new().len((slots[0] + slots[1]) * slot_bytes).map_raw(&socket)?;
-        socket.attach_filter(&filter(interface.address, config.group.unwrap_or(interface.address)))?;
-        bind(&socket, interface.index)?;
-        if let Some(group) = config.group {
-            join(&socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
+        match config.frames {
+            Frames::Ndn { group } => {
+                socket.attach_filter(&filter(interface.address, group.unwrap_or(interface.address)))?;
+                bind(&socket, interface.index, ETHER_TYPE)?;
+                if let Some(group) = group {
+                    join(&socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
+                }
+            }
+            Frames::All => bind(&socket, interface.index, libc::ETH_P_ALL as u16)?,
         }
         if config.promiscuous {
             join(&socket, interface.index, libc::PACKET_MR_PROMISC, interface.address)?;
@@ -139,7 +183,8 @@ impl PacketSocket {
             slot_bytes,
             receive: Ring { offset: 0, slots: slots[0], next: 0 },
             transmit: Ring { offset: slots[0] * slot_bytes, slots: slots[1], next: 0 },
-            mtu: mtu.min(slot_bytes - RECEIVE_OFFSET),
+            virtio_bytes,
+            mtu: mtu.min(slot_bytes - overhead),
             unsent: false,
         })
     }
@@ -164,26 +209,46 @@ impl PacketSocket {
         self.status(&self.receive).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
-    /// Shows up to `frames_max` frames to `visit`.
-    pub fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(Arrival<'_>)) {
-        for _ in 0..frames_max {
-            if !self.has_input() {
-                return;
-            }
+    /// Shows up to `frames_max` frames to `visit`, all at once.
+    pub fn receive(&mut self, frames_max: usize, visit: impl FnOnce(&[Arrival<'_>])) {
+        let mut arrivals = SmallVec::<[Arrival<'_>; ARRIVALS]>::new();
+        let (first, mut taken) = (self.receive.next, 0);
+        // No slot twice, however many are asked for.
+        while taken < frames_max.min(self.receive.slots) && self.has_input() {
             let slot = self.slot(&self.receive);
             // SAFETY: the slot is `slot_bytes` long (see `slot`) and begins with this header and this
             // address; any octets are such. Its status says that the kernel has given it over, and until that is
-            // changed below, which `&mut self` leaves to us alone, nobody writes to the slot.
-            let (header, from, octets) = unsafe {
+            // changed below, which `&mut self` leaves to us alone, nobody else reads or writes the slot.
+            let (header, from) = unsafe {
                 let from = slot.add(TRANSMIT_OFFSET).cast::<libc::sockaddr_ll>().read();
-                let octets = std::slice::from_raw_parts(slot.cast_const(), self.slot_bytes);
-                (slot.cast::<tpacket2_hdr>().read(), from, octets)
+                (slot.cast::<tpacket2_hdr>().read(), from)
             };
-            let start = usize::from(header.tp_mac);
-            let octets = octets.get(start..start.saturating_add(header.tp_snaplen as usize)).unwrap_or_default();
+            self.receive.advance();
+            taken += 1;
+            if from.sll_pkttype == libc::PACKET_OUTGOING {
+                continue;
+            }
+            let (start, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
+            let start = start.clamp(RECEIVE_FRAME_MIN, self.slot_bytes);
+            let len = len.min(self.slot_bytes - start);
+            // SAFETY: as above; the range begins behind header, address and virtio's header, and ends with
+            // the slot. No other slice of it is made: no slot is met twice.
+            let octets = unsafe { std::slice::from_raw_parts_mut(slot.add(start), len) };
+            let mut offloaded = false;
+            if self.virtio_bytes > 0 {
+                // SAFETY: as above; these octets end where those of the frame begin.
+                let virtio =
+                    unsafe { slot.add(start - VIRTIO_HEADER_BYTES).cast::<[u8; VIRTIO_HEADER_BYTES]>().read() };
+                offloaded = finish(octets, virtio);
+            }
+            let cut = header.tp_snaplen < header.tp_len;
             // The tag of a VLAN is gone by now; this is what is left of it.
             let elsewhere = from.sll_pkttype >= libc::PACKET_OTHERHOST;
-            visit(Arrival { octets, cut: header.tp_snaplen < header.tp_len, elsewhere });
+            arrivals.push(Arrival { octets, cut, elsewhere, vlan: vlan_tag(&header), offloaded });
+        }
+        visit(&arrivals);
+        self.receive.next = first;
+        for _ in 0..taken {
             self.status(&self.receive).store(TP_STATUS_KERNEL, Ordering::Release);
             self.receive.advance();
         }
@@ -195,10 +260,13 @@ impl PacketSocket {
         self.status(&self.transmit).load(Ordering::Acquire) & waits == TP_STATUS_AVAILABLE
     }
 
-    /// Puts a frame into the transmit ring, in parts: a header and two pieces of payload.
-    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: (&[u8], &[u8])) -> Pushed {
-        let len = payload.0.len() + payload.1.len();
-        if len > self.mtu {
+    /// Puts a frame into the transmit ring, in parts: its first octets, at least the addresses, and two
+    /// pieces of what follows.
+    pub fn push(&mut self, header: &[u8], payload: (&[u8], &[u8])) -> Pushed {
+        let parts = [header, payload.0, payload.1];
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let is_of_vlan = header.get(12..14).is_some_and(|typ| VLAN_ETHER_TYPES.iter().any(|vlan| vlan == typ));
+        if len > HEADER_BYTES + self.mtu + if is_of_vlan { VLAN_TAG_BYTES } else { 0 } {
             return Pushed::TooLong;
         }
         if !self.has_room() {
@@ -213,11 +281,16 @@ impl PacketSocket {
             let frame_len = slot.add(offset_of!(tpacket2_hdr, tp_len)).cast::<u32>();
             (&mut *frame_len, std::slice::from_raw_parts_mut(frame, self.slot_bytes - TRANSMIT_OFFSET))
         };
-        *frame_len = (HEADER_BYTES + len) as u32;
-        // In bounds: a slot holds `mtu` octets behind an offset that is not below this one.
-        frame[..HEADER_BYTES].copy_from_slice(header);
-        frame[HEADER_BYTES..][..payload.0.len()].copy_from_slice(payload.0);
-        frame[HEADER_BYTES + payload.0.len()..][..payload.1.len()].copy_from_slice(payload.1);
+        *frame_len = (self.virtio_bytes + len) as u32;
+        // In bounds: a slot holds `mtu` octets behind an offset that is above this one by a header's.
+        let (virtio, mut rest) = frame.split_at_mut(self.virtio_bytes);
+        // Nothing is left to the card.
+        virtio.fill(0);
+        for part in parts {
+            let (to, behind) = rest.split_at_mut(part.len());
+            to.copy_from_slice(part);
+            rest = behind;
+        }
         self.status(&self.transmit).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.transmit.advance();
         self.unsent = true;
@@ -279,6 +352,14 @@ impl PacketSocket {
     }
 }
 
+/// The tag of a VLAN that the kernel has taken out of a frame.
+fn vlan_tag(header: &tpacket2_hdr) -> Option<[u8; VLAN_TAG_BYTES]> {
+    let is = |flag| header.tp_status & flag != 0;
+    let typ = if is(libc::TP_STATUS_VLAN_TPID_VALID) { header.tp_vlan_tpid.to_be_bytes() } else { VLAN_ETHER_TYPES[0] };
+    let [high, low] = header.tp_vlan_tci.to_be_bytes();
+    is(libc::TP_STATUS_VLAN_VALID).then_some([typ[0], typ[1], high, low])
+}
+
 /// Sets an option of packet sockets, whose value is a `T`.
 fn set<T: Copy>(socket: &Socket, option: c_int, value: &T) -> io::Result<()> {
     // SAFETY: the pointer is to `size_of::<T>()` octets that live here; the kernel reads them only.
@@ -302,11 +383,11 @@ fn join(socket: &Socket, index: u32, kind: c_int, address: MacAddress) -> io::Re
     set(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Binds a socket to the interface, and to NDN's EtherType.
-fn bind(socket: &Socket, index: u32) -> io::Result<()> {
+/// Binds a socket to the interface, and to an EtherType.
+fn bind(socket: &Socket, index: u32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: ETHER_TYPE.to_be(),
+        sll_protocol: ether_type.to_be(),
         sll_ifindex: index as c_int,
         sll_hatype: 0,
         sll_pkttype: 0,

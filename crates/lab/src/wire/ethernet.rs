@@ -85,8 +85,8 @@ impl Station {
     /// Hands over the payloads of the frames that have arrived; returns how many.
     pub fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> usize {
         let mut frames = 0;
-        self.socket.receive(BURST, |arrival| {
-            if let Some(frame) = EthernetFrame::parse(arrival.octets) {
+        self.socket.receive(BURST, |arrivals| {
+            for frame in arrivals.iter().filter_map(|arrival| EthernetFrame::parse(arrival.octets)) {
                 each(frame.payload);
                 frames += 1;
             }
@@ -120,10 +120,9 @@ pub fn start_reflector() -> anyhow::Result<()> {
 
 fn reflect(from: &mut Station, to: &mut Station) -> anyhow::Result<()> {
     let mut pushed = Ok(());
-    from.socket.receive(BURST, |arrival| {
-        if let (Some(payload), Ok(())) = (arrival.octets.get(HEADER_BYTES..), &pushed) {
-            pushed = to.push(payload);
-        }
+    from.socket.receive(BURST, |arrivals| {
+        let mut payloads = arrivals.iter().filter_map(|arrival| arrival.octets.get(HEADER_BYTES..));
+        pushed = payloads.try_for_each(|payload| to.push(payload));
     });
     pushed?;
     to.flush()

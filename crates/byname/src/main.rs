@@ -14,6 +14,7 @@ mod fetch;
 mod manage;
 mod nfdc_words;
 mod run;
+mod switch;
 mod tools;
 mod trees;
 
@@ -50,7 +51,11 @@ Tools:
   poke            Serve one packet from standard input
   get             Fetch a file in segments; goes on where it was interrupted
   put             Publish a file in segments
-  demo            Show applications that speak by tags and locators, on three routers";
+  demo            Show applications by tags and locators, and hosts on switches, on three of each
+
+Ethernet by flat names:
+  switch             Forward frames by their destination's address, as a controller says
+  switch-controller  Tell the switches of a network where hosts are";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,8 +118,12 @@ enum Command {
     Get(get::GetArgs),
     /// Publish a file in segments
     Put(put::PutArgs),
-    /// Show applications that speak by tags and locators, on three routers
+    /// Show applications by tags and locators, and hosts on switches, on three of each
     Demo(demo::DemoArgs),
+    /// Forward Ethernet frames by their destination's address, as a controller says
+    Switch(switch::SwitchArgs),
+    /// Tell the switches of a network where hosts are
+    SwitchController(switch::ControllerArgs),
 }
 
 /// How commands reach the forwarder.
@@ -156,6 +165,8 @@ fn main() -> ExitCode {
         Command::Get(args) => get::run(args, &connection),
         Command::Put(args) => put::run(args, &connection),
         Command::Demo(args) => demo::run(args),
+        Command::Switch(args) => switch::run(args),
+        Command::SwitchController(args) => switch::run_controller(args),
     };
     match result {
         Ok(code) => code.into(),

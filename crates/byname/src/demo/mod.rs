@@ -1,9 +1,10 @@
 //! `byname demo`: what the paper's applications do [TagNet §2.1], over three routers that are
-//! processes of their own.
+//! processes of their own; and three switches [Concise §3.1], with hosts that move.
 
 mod network;
 mod pull;
 mod push;
+mod switch;
 
 use std::time::{Duration, Instant};
 
@@ -30,14 +31,18 @@ enum Demo {
     Pull,
     /// News goes to all who want to hear of one of its tags
     Push,
+    /// Hosts in network namespaces on three Ethernet switches; they move, and ping and iperf3 go on. Needs
+    /// to be root
+    Switch,
 }
 
 /// Starts the routers and runs a demonstration on them.
 pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
-    let network = Network::start(&["geneva", "lugano", "zurich"])?;
+    let routers = || Network::start(&["geneva", "lugano", "zurich"]);
     match args.demo {
-        Demo::Pull => pull::run(&network)?,
-        Demo::Push => push::run(&network)?,
+        Demo::Pull => pull::run(&routers()?)?,
+        Demo::Push => push::run(&routers()?)?,
+        Demo::Switch => switch::run()?,
     }
     Ok(crate::exit::OK)
 }

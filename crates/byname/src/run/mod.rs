@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use anyhow::Context;
-use byname_control::config::{Authorization, Config, ConfiguredPlace, InitialFace, Reach, RightSigner, default_toml};
+use byname_control::config::{
+    Authorization, Config, ConfiguredPlace, InitialFace, Log, Reach, RightSigner, default_toml,
+};
 use byname_control::fib_writer::{FibEngine, TagFibEngine};
 use byname_control::metrics::{MetricsServer, Snapshot};
 use byname_control::mgmt::tlv::{origin, route_flags};
@@ -73,7 +75,7 @@ pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
 /// `byname run`: returns when a signal has ended it.
 pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     let config = load(args.config.as_deref())?;
-    start_log(&config)?;
+    start_log(&config.log)?;
     let authorizer = rights(&config)?;
     let refusals = authorizer.refusals();
     // Before anything listens: whoever sees it up may already want it to end.
@@ -159,10 +161,11 @@ fn places(config: &Config) -> anyhow::Result<Vec<ConfiguredPlace>> {
     Ok(config.places().map_err(|error| exit::Failure::new(exit::USAGE, format!("[tags] {error}")))?)
 }
 
-fn start_log(config: &Config) -> anyhow::Result<()> {
+/// Writes the log to standard error, as much as the configuration says, or `RUST_LOG`.
+pub fn start_log(log: &Log) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter).context("the variable RUST_LOG")?,
-        _ => EnvFilter::try_new(config.log.filter()).context("[log] modules")?,
+        _ => EnvFilter::try_new(log.filter()).context("[log] modules")?,
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -287,7 +290,7 @@ fn count(n: usize, what: &str) -> String {
 }
 
 /// The packet thread, watched.
-struct Watched {
+pub struct Watched {
     ended: mpsc::Receiver<Event>,
     first: Event,
 }
@@ -299,7 +302,7 @@ enum Event {
 
 impl Watched {
     /// Waits for the packet thread, which was told to end.
-    fn join(self) -> anyhow::Result<()> {
+    pub fn join(self) -> anyhow::Result<()> {
         let failed = || anyhow::anyhow!("the packet thread has failed; the log says where");
         let asked = matches!(self.first, Event::Signal);
         let mut event = self.first;
@@ -315,7 +318,7 @@ impl Watched {
 
 /// Waits until a signal comes or the packet thread ends by itself. A second signal ends the
 /// process at once.
-fn wait_for_end(mut signals: Signals, packets: std::thread::JoinHandle<()>) -> Watched {
+pub fn wait_for_end(mut signals: Signals, packets: std::thread::JoinHandle<()>) -> Watched {
     let (events, ended) = mpsc::channel();
     let signal_events = events.clone();
     std::thread::spawn(move || {

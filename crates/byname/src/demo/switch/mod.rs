@@ -1,0 +1,123 @@
+//! Hosts on three switches: they are learned, they move while traffic runs, and the controller may go.
+
+mod fabric;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use fabric::{Fabric, Host};
+
+/// How long traffic runs, and when the host moves.
+const TRAFFIC_SECONDS: u64 = 6;
+const MOVE_AFTER: Duration = Duration::from_millis(1500);
+
+/// Runs the demonstration.
+pub fn run() -> anyhow::Result<()> {
+    require("ip", "iproute2")?;
+    require("ping", "iputils-ping")?;
+    let mut fabric = Fabric::start()?;
+    println!("Three switches in a ring, each a process, and their controller: s1 - s2 - s3 - s1.");
+    let mut hosts = [fabric.host("ann", 1)?, fabric.host("bob", 2)?, fabric.host("eve", 3)?];
+    for (host, port) in hosts.iter_mut().zip(["s1-h1", "s2-h1", "s3-h1"]) {
+        fabric.plug(host, port)?;
+        println!("  {} ({}) is at port {port}", host.name, host.address);
+    }
+    let [ann, mut bob, eve] = hosts;
+    println!("\nNobody has told the controller of hosts: it learns them from their first frames.");
+    for (from, to) in [(&ann, &bob), (&bob, &eve), (&eve, &ann)] {
+        ping(from, to)?;
+    }
+    println!("\nbob moves from s2 to s3 while ann pings him, and while he is sent a file's worth of TCP.");
+    let pings = background(&ann, &format!("ping -i 0.05 -c 80 -W 1 {}", bob.address))?;
+    std::thread::sleep(MOVE_AFTER);
+    fabric.plug(&mut bob, "s3-h2")?;
+    println!("  ping   {}", summary(&finish(pings)?)?);
+    match require("iperf3", "iperf3") {
+        Ok(()) => traffic(&fabric, &ann, &mut bob)?,
+        Err(missing) => println!("  skipped: {missing}"),
+    }
+    println!("\nThe controller is killed: switches go on with what they have.");
+    fabric.kill_controller()?;
+    ping(&ann, &bob)?;
+    ping(&bob, &eve)?;
+    println!("It starts again, and has written down where hosts were.");
+    fabric.start_controller()?;
+    fabric.wait_for_plans()?;
+    for (from, to) in [(&bob, &ann), (&eve, &bob)] {
+        ping(from, to)?;
+    }
+    println!("\nWhat the switches have moved, and what they have dropped:");
+    for switch in ["s1", "s2", "s3"] {
+        print!("{}", fabric.show(switch, &[])?);
+    }
+    Ok(())
+}
+
+/// A program that must be there.
+fn require(program: &str, package: &str) -> anyhow::Result<()> {
+    let found = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    found.map(drop).with_context(|| format!("there is no program {program}; `apt install {package}` brings it"))
+}
+
+/// Five pings that must all be answered, but for the first: a host that nobody has heard yet may be
+/// learned a moment too late.
+fn ping(from: &Host, to: &Host) -> anyhow::Result<()> {
+    from.namespace.run(&format!("ping -c 3 -i 0.2 -W 2 {}", to.address)).map(drop).or_else(|error| {
+        // The answer's way may have been learned by the questions.
+        from.namespace.run(&format!("ping -c 1 -W 2 {}", to.address)).map(drop).map_err(|_| error)
+    })?;
+    let told = from.namespace.run(&format!("ping -c 5 -i 0.05 -W 2 {}", to.address))?;
+    let told = summary(&told)?;
+    println!("  {} -> {}   {told}", from.name, to.name);
+    if !told.contains(" 0% packet loss") { bail!("frames are lost") } else { Ok(()) }
+}
+
+/// The line of ping that counts.
+fn summary(told: &str) -> anyhow::Result<String> {
+    let counts = told.lines().find(|line| line.contains("packets transmitted")).context("ping counts nothing")?;
+    let times = told.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = ")).unwrap_or("");
+    Ok(format!("{}; {times}", counts.split(", time").next().unwrap_or(counts)))
+}
+
+/// TCP to a host that moves meanwhile: the connection survives.
+fn traffic(fabric: &Fabric, from: &Host, to: &mut Host) -> anyhow::Result<()> {
+    let server = background(to, "iperf3 --server --one-off")?;
+    // Until it listens.
+    std::thread::sleep(Duration::from_millis(300));
+    let client =
+        background(from, &format!("iperf3 --client {} --time {TRAFFIC_SECONDS} --interval 0.2 --json", to.address))?;
+    std::thread::sleep(MOVE_AFTER);
+    fabric.plug(to, "s2-h2")?;
+    let told = finish(client)?;
+    finish(server)?;
+    let told: Value = serde_json::from_str(&told).context("what iperf3 says")?;
+    if let Some(error) = told["error"].as_str() {
+        bail!("iperf3: {error}");
+    }
+    let rate = told["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3 measures nothing")?;
+    let intervals = told["intervals"].as_array().into_iter().flatten();
+    let rates: Vec<_> = intervals.filter_map(|interval| interval["sum"]["bits_per_second"].as_f64()).collect();
+    let silent = rates.iter().filter(|rate| **rate == 0.0).count();
+    let last = rates.last().copied().unwrap_or(0.0);
+    println!(
+        "  iperf3 {:.0} Mbit/s over {TRAFFIC_SECONDS} s, silent for about {:.1} s of it; bob is at s2-h2 now",
+        rate / 1e6,
+        silent as f64 * 0.2
+    );
+    if last > 0.0 { Ok(()) } else { bail!("the connection did not survive the move: {rates:?}") }
+}
+
+fn background(host: &Host, line: &str) -> anyhow::Result<Child> {
+    let mut command = host.namespace.command(line);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().with_context(|| format!("cannot run {line}"))
+}
+
+/// What a command has printed when it ends.
+fn finish(process: Child) -> anyhow::Result<String> {
+    let done = process.wait_with_output()?;
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}

@@ -1,0 +1,167 @@
+//! What a switch tells about itself, over a Unix socket: one line of JSON for each who connects.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context;
+use byname_control::config::SwitchConfig;
+use byname_face::socket_file::{self, SocketFile};
+use byname_face::switch::{SwitchHandle, SwitchPortStatus};
+use byname_forward::switch::Role;
+use serde_json::{Map, Value, json};
+
+use crate::exit;
+use crate::manage::text::{self, Items};
+
+/// Whoever may read the socket's folder may ask: there is nothing to change here.
+const SOCKET_FILE_MODE: u32 = 0o666;
+/// Somebody who asks and does not read is given up.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How the agent fares.
+#[derive(Clone, Default)]
+pub struct AgentState(Arc<Mutex<(bool, String)>>);
+
+impl AgentState {
+    /// Whether there is a controller, and if not, why.
+    pub fn set(&self, connected: bool, trouble: String) {
+        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = (connected, trouble);
+    }
+
+    fn get(&self) -> (bool, String) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+fn path(config: &SwitchConfig) -> PathBuf {
+    config.folder.join(&config.status)
+}
+
+/// Answers whoever connects, until the process ends. The file goes with what is returned.
+pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> anyhow::Result<Option<SocketFile>> {
+    if config.status.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let (listener, file) = socket_file::listen(&path(config), SOCKET_FILE_MODE)?;
+    let (name, controller) = (config.name.clone(), config.controller.to_string());
+    let answer = move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else {
+                // Out of descriptors: there will be some again.
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            let Some(ports) = handle.status() else { return };
+            let (connected, trouble) = agent.get();
+            let status = json!({
+                "name": name,
+                "controller": { "address": controller, "connected": connected, "trouble": trouble },
+                "ports": ports.iter().map(port_json).collect::<Vec<_>>(),
+            });
+            let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT)).and_then(|()| writeln!(stream, "{status}"));
+        }
+    };
+    std::thread::Builder::new().name("byname-status".into()).spawn(answer).context("cannot answer --status")?;
+    Ok(Some(file))
+}
+
+fn port_json(port: &SwitchPortStatus) -> Value {
+    let role = match port.role {
+        Role::Closed => "closed",
+        Role::Host => "host",
+        Role::Trunk { floods: true } => "trunk",
+        Role::Trunk { floods: false } => "trunk, not flooded",
+    };
+    let counters = &port.counters;
+    let drops: Map<_, _> =
+        counters.drops.iter().map(|(reason, count)| (reason.name().to_owned(), count.into())).collect();
+    json!({
+        "interface": port.interface,
+        "role": role,
+        "up": port.up,
+        "mtu": port.mtu,
+        "frames_in": counters.frames_in,
+        "octets_in": counters.octets_in,
+        "frames_out": counters.frames_out,
+        "octets_out": counters.octets_out,
+        "reports_suppressed": counters.reports_suppressed,
+        "drops": drops,
+    })
+}
+
+/// Asks a running switch, and prints what it says.
+pub fn show(config: &SwitchConfig, as_json: bool) -> anyhow::Result<u8> {
+    if config.status.as_os_str().is_empty() {
+        let told = format!("the file has no `status`: add `status = \"/run/byname/{}.sock\"`", config.name);
+        return Err(exit::Failure::new(exit::USAGE, told).into());
+    }
+    let path = path(config);
+    let mut stream = UnixStream::connect(&path).map_err(|error| {
+        exit::Failure::new(exit::NO_FORWARDER, format!("no switch answers at {}: {error}", path.display()))
+    })?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    let mut line = String::new();
+    stream.read_to_string(&mut line).with_context(|| format!("the switch at {}", path.display()))?;
+    let text = if as_json { line } else { render(&serde_json::from_str(&line)?) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(exit::OK)
+}
+
+/// For people: a line for the switch, and one for each port.
+fn render(status: &Value) -> String {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let controller = &status["controller"];
+    let trouble = match controller["connected"].as_bool() {
+        Some(true) => "connected".to_owned(),
+        _ => format!("not connected: {}", shown(&controller["trouble"])),
+    };
+    let port = |port: &Value| -> Items {
+        let drops = port["drops"].as_object().into_iter().flatten();
+        let drops: Vec<_> = drops.map(|(reason, count)| format!("{reason}={count}")).collect();
+        let mut items = vec![
+            ("port", shown(&port["interface"])),
+            ("role", shown(&port["role"])),
+            ("state", if port["up"] == true { "up" } else { "down" }.to_owned()),
+            ("in", shown(&port["frames_in"])),
+            ("out", shown(&port["frames_out"])),
+        ];
+        if !drops.is_empty() {
+            items.push(("dropped", format!("{{{}}}", drops.join(" "))));
+        }
+        items
+    };
+    let ports: Vec<_> = status["ports"].as_array().into_iter().flatten().map(port).collect();
+    format!(
+        "switch {}, controller {} ({trouble})\n{}",
+        shown(&status["name"]),
+        shown(&controller["address"]),
+        text::indented(&text::columns(&ports))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_is_shown_to_people() {
+        let port = json!({
+            "interface": "eth1", "role": "host", "up": true, "frames_in": 12, "frames_out": 3,
+            "drops": { "unknown_destination": 2 },
+        });
+        let status = json!({
+            "name": "s1",
+            "controller": { "address": "unix:///c", "connected": false, "trouble": "the peer is silent" },
+            "ports": [port],
+        });
+        assert_eq!(
+            render(&status),
+            "switch s1, controller unix:///c (not connected: the peer is silent)\n  \
+             port=eth1 role=host state=up in=12 out=3 dropped={unknown_destination=2}\n"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byname_face::memif::{MemifConfig, MemifPort, Role};
 use byname_face::{FaceUri, IoConfig, Port};
@@ -38,17 +38,16 @@ fn idle(mut router: Router, threads: usize) {
     let to_producer = router.face(producer.local_addr().unwrap());
     router.route("/a", to_producer.id);
     // An interface in shared memory, from the router to itself.
-    let faces = router.running.handle.faces();
-    let memif: Vec<_> = faces.iter().filter(|face| matches!(face.remote, FaceUri::Memif { .. })).collect();
-    assert!(memif.len() == 2 && memif.iter().all(|face| face.up), "{memif:?}");
-    router.route("/m", memif[0].id);
+    let faces = |router: &Router| router.running.handle.faces();
+    let memif: Vec<_> =
+        faces(&router).into_iter().filter(|face| matches!(face.remote, FaceUri::Memif { .. })).collect();
+    assert_eq!(memif.len(), 2);
+    let memif = [memif[0].id, memif[1].id];
+    wait_until("both ends have agreed", || faces(&router).iter().filter(|f| memif.contains(&f.id)).all(|face| face.up));
+    router.route("/m", memif[0]);
     consumer.send_to(&interest("/m/b", 1), router.udp).unwrap();
-    let looped = || router.running.handle.faces().iter().any(|f| f.id == memif[1].id && f.counters.in_interests == 1);
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while !looped() {
-        assert!(std::time::Instant::now() < deadline, "an Interest crosses the memory");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let has_crossed = || faces(&router).iter().any(|f| f.id == memif[1] && f.counters.in_interests == 1);
+    wait_until("an Interest crosses the memory", has_crossed);
     // Faces, a PIT entry and an on-demand timer are there while it idles.
     consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
     producer.recv(&mut [0; 9000]).unwrap();
@@ -59,4 +58,12 @@ fn idle(mut router: Router, threads: usize) {
     assert!(used < Duration::from_millis(20), "{used:?} in 4 s");
     assert_eq!(before.1, threads);
     router.stop();
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -250,23 +250,14 @@ fn filtered(setup: &Setup<'_>, names: Vec<(Digest, EntryId)>) -> anyhow::Result<
     Ok(Box::new(Filtered::new(engine, names.into_iter().map(|(name, _)| name), FILTER_ODDS)))
 }
 
+/// How line's tables are made: not soon full, for then each name of a batch would be looked up first.
 fn line_options(setup: &Setup<'_>) -> line::Options {
-    line::Options {
-        entry_bits: setup.action_bits,
-        names_max: setup.names_max,
-        pages: setup.pages,
-        ..Default::default()
-    }
+    line::Options { entry_bits: setup.action_bits, pages: setup.pages, ..Default::default() }
 }
 
-/// How Othello's tables are made.
+/// How Othello's tables are made: not soon full, as line's.
 pub fn othello_options(setup: &Setup<'_>) -> othello::Options {
-    othello::Options {
-        entry_bits: setup.action_bits,
-        names_max: setup.names_max,
-        pages: setup.pages,
-        ..Default::default()
-    }
+    othello::Options { entry_bits: setup.action_bits, pages: setup.pages, ..Default::default() }
 }
 
 /// Every engine.

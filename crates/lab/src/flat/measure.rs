@@ -178,8 +178,7 @@ impl<'a> Run<'a> {
             names: &self.names,
             hasher: &self.hasher,
             // Changes add some, and delete them again.
-            // Twice what there will be more: a table about to be full looks each name of a batch up first.
-            names_max: usize::try_from(names + 2 * updates::fresh(names))?,
+            names_max: usize::try_from(names + updates::fresh(names))?,
             action_bits: self.options.action_bits,
             pages: self.options.pages.into(),
         })

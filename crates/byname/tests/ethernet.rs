@@ -4,9 +4,8 @@
 mod common;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use common::{Router, write_sample};
+use common::Router;
 use nix::sched::{CloneFlags, unshare};
 
 const GROUP: &str = "ether://[01:00:5e:00:17:aa]";
@@ -49,17 +48,6 @@ fn group(router: &Router, interface: &str) -> u64 {
     faces[0]["face_id"].as_u64().unwrap_or_else(|| panic!("no face to the group: {faces}"))
 }
 
-/// Whether pings pass within a few seconds.
-fn passes(router: &Router, prefix: &str) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if router.run(&format!("ping {prefix} -c 1 --timeout 500")).code == 0 {
-            return true;
-        }
-    }
-    false
-}
-
 #[test]
 fn interests_and_data_cross_three_routers() {
     if !cables() {
@@ -72,13 +60,7 @@ fn interests_and_data_cross_three_routers() {
     let text = west.ok("ping /demo -c 20 -i 5");
     assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
 
-    // Packets longer than frames, many at a time.
-    let sample = write_sample(&east.path("sample"), 800_000);
-    let put = format!("put /demo/file {} --segment-size 7800", east.path("sample").display());
-    let _file = east.serve(&put, "/demo/file", b"");
-    let copy = west.path("copy");
-    west.ok(&format!("get /demo/file -o {}", copy.display()));
-    assert!(std::fs::read(copy).expect("a file") == sample, "the file came whole");
+    let _file = west.fetches_whole(&east);
 
     // Whoever was heard has a face, and no more than one.
     let faces = middle.json("face list --scheme ether");
@@ -119,15 +101,15 @@ fn a_router_that_starts_again_and_a_link_that_fails_are_survived() {
     };
     let _server = east.serve("ping-server /demo", "/demo/ping", b"");
     let first = middle();
-    assert!(passes(&west, "/demo"));
+    assert!(west.reaches("/demo"));
     drop(first);
     assert_ne!(west.run("ping /demo -c 1 --timeout 200").code, 0);
     let _second = middle();
-    assert!(passes(&west, "/demo"), "after the router in the middle");
+    assert!(west.reaches("/demo"), "after the router in the middle");
     assert!(ip("link set middle-e down"));
     assert_ne!(west.run("ping /demo -c 1 --timeout 200").code, 0);
     assert!(ip("link set middle-e up"));
-    assert!(passes(&west, "/demo"), "after the link");
+    assert!(west.reaches("/demo"), "after the link");
 }
 
 #[test]

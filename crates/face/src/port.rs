@@ -194,9 +194,18 @@ pub(crate) fn split_token(token: Token) -> (usize, u32) {
 #[cfg(test)]
 pub(crate) mod tests {
     use byname_forward::{LinkFields, Packet};
+    use byname_wire::tlv;
     use mio::Poll;
 
     use super::*;
+
+    /// An element of this type and so many octets in all, its value full of `seed`.
+    pub(crate) fn packet(typ: u8, len: usize, seed: u8) -> Packet {
+        let mut wire = Vec::new();
+        tlv::push_tlv(&mut wire, u64::from(typ), &vec![seed; len - if len < 255 { 2 } else { 4 }]);
+        assert_eq!(wire.len(), len);
+        Packet::copy_from(&wire)
+    }
 
     /// What a port sees of a loop, for tests in virtual time.
     pub(crate) struct Bench {

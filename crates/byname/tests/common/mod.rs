@@ -107,6 +107,29 @@ impl Router {
         serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("byname {line}: {error} in {stdout}"))
     }
 
+    /// Whether pings pass within a few seconds.
+    pub fn reaches(&self, prefix: &str) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if self.run(&format!("ping {prefix} -c 1 --timeout 500")).code == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Fetches a file that `producer` serves below `/demo`, in packets longer than frames and buffers, many at
+    /// a time; it must come whole. The server of it ends with what is returned.
+    pub fn fetches_whole(&self, producer: &Router) -> Server {
+        let (original, copy) = (producer.path("sample"), self.path("copy"));
+        let sample = write_sample(&original, 800_000);
+        let put = format!("put /demo/file {} --segment-size 7800", original.display());
+        let server = producer.serve(&put, "/demo/file", b"");
+        self.ok(&format!("get /demo/file -o {}", copy.display()));
+        assert!(std::fs::read(copy).expect("a file") == sample, "the file came whole");
+        server
+    }
+
     /// Starts a command that serves, and waits until `prefix` is registered.
     pub fn serve(&self, line: &str, prefix: &str, input: &[u8]) -> Server {
         self.serve_over(&self.transport(), line, prefix, input)

@@ -3,11 +3,10 @@
 use std::process::Command;
 
 use byname_forward::Packet;
-use byname_wire::tlv;
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::port::tests::Bench;
+use crate::port::tests::{Bench, packet};
 use crate::{FaceEvent, LinkFlags};
 
 /// One end: a port and what a loop would have of it.
@@ -42,13 +41,6 @@ fn end(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End {
     let mut port = EthernetPort::open(config).expect("the interface is there");
     port.start(&mut bench.cx()).expect("starts");
     End { port, bench }
-}
-
-fn packet(typ: u8, len: usize, seed: u8) -> Packet {
-    let mut wire = Vec::new();
-    tlv::push_tlv(&mut wire, u64::from(typ), &vec![seed; len - if len < 255 { 2 } else { 4 }]);
-    assert_eq!(wire.len(), len);
-    Packet::copy_from(&wire)
 }
 
 impl End {

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use byname_forward::Received;
-use byname_wire::tlv;
 use tempfile::TempDir;
 
 use super::handshake::Terms;
 use super::rings::{HEAD_AT, ring_bytes};
 use super::*;
 use crate::face::{FaceEvent, LinkCounters};
-use crate::port::tests::Bench;
+use crate::port::tests::{Bench, packet};
 
 /// One end: a port and what a loop would have of it.
 struct End {
@@ -32,13 +31,6 @@ fn folder() -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("run/memif.sock");
     (folder, socket)
-}
-
-fn packet(typ: u8, len: usize, seed: u8) -> Packet {
-    let mut wire = Vec::new();
-    tlv::push_tlv(&mut wire, u64::from(typ), &vec![seed; len - if len < 255 { 2 } else { 4 }]);
-    assert_eq!(wire.len(), len);
-    Packet::copy_from(&wire)
 }
 
 impl End {

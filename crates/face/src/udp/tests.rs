@@ -4,11 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{LinkFields, Packet};
-use byname_wire::tlv;
 
 use super::*;
 use crate::face::{FaceEvent, LinkFlags};
-use crate::port::tests::Bench;
+use crate::port::tests::{Bench, packet};
 
 struct Rig {
     bench: Bench,
@@ -71,14 +70,6 @@ impl Rig {
         let created = events.iter().filter(|(_, e)| matches!(e, FaceEvent::Created(_))).count();
         (created, events.len() - created)
     }
-}
-
-fn packet(typ: u8, len: usize, seed: u8) -> Packet {
-    let mut wire = Vec::new();
-    let value = vec![seed; len - if len < 255 { 2 } else { 4 }];
-    tlv::push_tlv(&mut wire, u64::from(typ), &value);
-    assert_eq!(wire.len(), len);
-    Packet::copy_from(&wire)
 }
 
 fn peer() -> UdpSocket {

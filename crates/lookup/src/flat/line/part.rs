@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use byname_wire::Digest;
+use smallvec::SmallVec;
 
 use super::cell::{self, Header};
 use super::changes;
@@ -35,6 +36,11 @@ pub(super) struct PartWriter {
     limit: usize,
 }
 
+/// Ranks that a cell bumps for a new name before it is solved anew, which takes as long as several
+/// further changes: with each the odds that the name has no dual halve.
+const RANKS_BUMPED_MAX: usize = 2;
+/// Names of these ranks, but for rare cells.
+const BUMPED_INLINE: usize = 8;
 /// Names above what a part was made for, in percent, before it is made anew.
 const OVERLOAD: usize = 2;
 
@@ -228,7 +234,7 @@ impl PartWriter {
         fits.then(|| self.groups.push(group, rank, name))
     }
 
-    /// Adds a name to a cell that must bump another for it, or be solved anew, or both.
+    /// Adds a name to a cell that must bump others for it, or be solved anew, or both.
     fn crowd_out(
         &mut self,
         solver: &mut Solver,
@@ -265,8 +271,9 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Adds a name to a full cell, which bumps those of its highest rank: half of the time that leaves a
-    /// dual for it. `None`: not so, and nothing has changed.
+    /// Adds a name to a cell that has no dual left for it, and bumps those of its highest rank: half of the
+    /// time that leaves one. If not, the next rank goes, too, before all is solved anew. `None`: none was
+    /// left, and nothing has changed.
     fn bump_highest(
         &mut self,
         solver: &Solver,
@@ -276,30 +283,32 @@ impl PartWriter {
     ) -> Option<[u64; 8]> {
         let shape = solver.shape();
         let Found { level, cell, group, rank, header } = *found;
-        if !self.groups.is_full(group) {
-            return None;
-        }
         let mut words = self.cell_words(shape, cell);
-        let threshold = self.groups.highest_rank(group).max(rank);
-        while let Some(at) = self.groups.of_rank(group, threshold).last() {
-            let name = self.groups.name(group, at);
-            self.prefetch_found(shape, level + 1, name);
-            bumped.push(Named { name, entry: solver.value(&words, name, header.seed) });
-            self.groups.remove(group, at);
-        }
-        if rank == threshold {
-            bumped.push(named);
-        } else if let Some(at) = self.add(solver, found, named.name) {
-            self.give_entry(solver, &mut words, found, at, named);
-        } else {
-            // Their duals are where they were, behind those of the others.
-            for Named { name, .. } in bumped.drain(..).rev() {
-                self.groups.push(group, threshold, name);
+        let mut ranks = SmallVec::<[u8; BUMPED_INLINE]>::new();
+        for _ in 0..RANKS_BUMPED_MAX {
+            let threshold = self.groups.highest_rank(group).max(rank);
+            while let Some(at) = self.groups.of_rank(group, threshold).last() {
+                let name = self.groups.name(group, at);
+                self.prefetch_found(shape, level + 1, name);
+                bumped.push(Named { name, entry: solver.value(&words, name, header.seed) });
+                ranks.push(threshold);
+                self.groups.remove(group, at);
             }
-            return None;
+            if rank == threshold {
+                bumped.push(named);
+            } else if let Some(at) = self.add(solver, found, named.name) {
+                self.give_entry(solver, &mut words, found, at, named);
+            } else {
+                continue;
+            }
+            Header { threshold, ..header }.put(shape, &mut words);
+            return Some(words);
         }
-        Header { threshold, ..header }.put(shape, &mut words);
-        Some(words)
+        // Their duals are where they were, behind those of the others.
+        for (Named { name, .. }, rank) in bumped.drain(..).zip(ranks).rev() {
+            self.groups.push(group, rank, name);
+        }
+        None
     }
 
     /// Forgets a name. Readers see nothing of it: its answer is arbitrary from now on.

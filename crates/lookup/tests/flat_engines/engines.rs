@@ -25,14 +25,18 @@ pub struct Kind {
 
 /// All of them, and each with what forces it to do what it seldom does.
 pub const ALL: &[Kind] = &[
-    othello("othello", 8, |names, entries| build_othello(8, 1 << 15, names, entries)),
+    othello("othello", 8, |names, entries| build_othello(8, othello::Options::default(), names, entries)),
+    othello("othello, portable, parts of 500", 8, |names, entries| {
+        let instructions = Instructions::Portable;
+        build_othello(8, othello::Options { part_names: 500, instructions, ..Default::default() }, names, entries)
+    }),
     // Parts so small that every few additions close a cycle, or split a part.
-    othello("othello, parts of 8", 8, |names, entries| build_othello(8, 8, names, entries)),
+    othello("othello, parts of 8", 8, |names, entries| build_othello(8, parts_of(8), names, entries)),
     // Values that lie in two words.
-    othello("othello, 5 bits, parts of 300", 5, |names, entries| build_othello(5, 300, names, entries)),
-    othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, 1, names, entries)),
-    othello("othello, 27 bits, parts of 60", 27, |names, entries| build_othello(27, 60, names, entries)),
-    othello("othello, 32 bits", 32, |names, entries| build_othello(32, 1 << 15, names, entries)),
+    othello("othello, 5 bits, parts of 300", 5, |names, entries| build_othello(5, parts_of(300), names, entries)),
+    othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, parts_of(1), names, entries)),
+    othello("othello, 27 bits, parts of 60", 27, |names, entries| build_othello(27, parts_of(60), names, entries)),
+    othello("othello, 32 bits", 32, |names, entries| build_othello(32, othello::Options::default(), names, entries)),
     line("line", 8, |names, entries| build_line(8, line::Options::default(), names, entries)),
     // Every few additions make a part anew, or split one.
     line("line, parts of 40", 8, |names, entries| {
@@ -66,8 +70,12 @@ const fn othello(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[Ent
     Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(2), build }
 }
 
-fn build_othello(entry_bits: u32, part_names: usize, names: &[Digest], entries: &[EntryId]) -> Engine {
-    let options = othello::Options { entry_bits, part_names, names_max: NAMES_MAX, ..othello::Options::default() };
+fn parts_of(part_names: usize) -> othello::Options {
+    othello::Options { part_names, ..othello::Options::default() }
+}
+
+fn build_othello(entry_bits: u32, options: othello::Options, names: &[Digest], entries: &[EntryId]) -> Engine {
+    let options = othello::Options { entry_bits, names_max: NAMES_MAX, ..options };
     Box::new(Othello::construct(options, names, entries).expect("room for these names"))
 }
 

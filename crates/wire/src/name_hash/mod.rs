@@ -55,6 +55,7 @@ impl NameHashKey {
 
 /// The 128-bit keyed hash of a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
 pub struct Digest {
     /// The first half: what tables find places with.
     pub hash: u64,

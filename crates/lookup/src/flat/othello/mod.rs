@@ -40,6 +40,7 @@ mod graph;
 mod journal;
 mod network;
 mod place;
+mod processor;
 mod query;
 mod replica;
 mod table;
@@ -55,6 +56,7 @@ use self::graph::EDGES_MAX;
 use self::place::Width;
 use super::FlatFib;
 use crate::entry::EntryId;
+pub use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
@@ -81,11 +83,19 @@ pub struct Options {
     pub part_names: usize,
     /// Pages of query halves that are built in bulk.
     pub pages: Pages,
+    /// What queries are computed with, if this processor has it: less is for tests.
+    pub instructions: Instructions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { entry_bits: 8, names_max: u32::MAX as usize, part_names: 1 << 15, pages: Pages::default() }
+        Options {
+            entry_bits: 8,
+            names_max: u32::MAX as usize,
+            part_names: 1 << 15,
+            pages: Pages::default(),
+            instructions: Instructions::detect(),
+        }
     }
 }
 

@@ -103,7 +103,8 @@ impl Network {
             undo: Undo::default(),
         };
         let made = network.build_all(names, entries, bits)?;
-        network.tables = made.into_iter().map(|parts| Table::new(width, parts, &network.directory)).collect();
+        let (instructions, directory) = (network.options.instructions, &network.directory);
+        network.tables = made.into_iter().map(|parts| Table::new(width, instructions, parts, directory)).collect();
         Ok(network)
     }
 
@@ -173,7 +174,7 @@ impl Network {
             self.builder.resume(graph);
             parts.push(blocks.part(&mut self.builder, graph, &entries, self.width)?);
         }
-        self.tables.push(Table::new(self.width, parts, &self.directory));
+        self.tables.push(Table::new(self.width, self.options.instructions, parts, &self.directory));
         Ok(self.tables.len() - 1)
     }
 

@@ -5,7 +5,8 @@
 
 use byname_wire::Digest;
 
-const LINE_BITS: u32 = 512;
+/// Bits of a cache line.
+pub(super) const LINE_BITS: u32 = 512;
 /// Bits of the widest value.
 pub(super) const BITS_MAX: u32 = 32;
 

@@ -6,6 +6,7 @@ use byname_wire::Digest;
 
 use super::journal::Journal;
 use super::place::{Shape, Width};
+use super::processor::Processor;
 use crate::entry::EntryId;
 use crate::flat::{BURST_MAX, FlatFib};
 use crate::memory::{Line, Lines};
@@ -13,9 +14,9 @@ use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Queries between two looks at the journal: reading as many values takes some tens of nanoseconds.
-const GROUP: usize = 8;
-/// Groups whose lines are on their way while one is asked: as many as keep the memory busy.
-const AHEAD: usize = 4;
+pub(super) const GROUP: usize = 8;
+/// Groups whose lines are on their way while as many are asked: enough to keep the memory busy.
+const AHEAD: usize = 8;
 
 /// The values of the names whose digests begin alike.
 #[derive(Clone)]
@@ -50,25 +51,65 @@ pub(super) struct Query {
     pub(super) width: Width,
     /// By the first bits of a digest; their number is a power of two.
     pub(super) parts: Box<[Part]>,
+    /// What entries are computed with: no more than this processor has.
+    pub(super) processor: Processor,
 }
 
 /// The two values of a name: their lines, and where they begin.
 #[derive(Clone, Copy)]
-struct Pair<'a> {
+pub(super) struct Pair<'a> {
     lines: [&'a Line; 2],
     bits: [u32; 2],
 }
 
+/// How the values of eight names at a time are found, and combined when their lines have come.
+pub(super) trait Eight {
+    /// Where the values of eight names lie.
+    type Places<'a>: Copy;
+
+    /// Of no names yet.
+    fn nowhere<'a>(&self, query: &'a Query) -> Self::Places<'a>;
+    /// Finds them.
+    fn find<'a>(&self, query: &'a Query, names: &[Digest; GROUP], places: &mut Self::Places<'a>);
+    /// Asks the memory for the lines.
+    fn prefetch(&self, places: &Self::Places<'_>);
+    /// Of values that are read by acquire loads.
+    fn entries(&self, query: &Query, places: &Self::Places<'_>) -> [u32; GROUP];
+}
+
+/// One by one, in plain arithmetic; `STRADDLE` unless no value [straddles](Width::straddles).
+pub(super) struct Portable<const STRADDLE: bool>;
+
+impl<const STRADDLE: bool> Eight for Portable<STRADDLE> {
+    type Places<'a> = [Pair<'a>; GROUP];
+
+    #[inline(always)]
+    fn nowhere<'a>(&self, query: &'a Query) -> [Pair<'a>; GROUP] {
+        [Pair { lines: [&query.parts[0].lines[0]; 2], bits: [0; 2] }; GROUP]
+    }
+
+    #[inline(always)]
+    fn find<'a>(&self, query: &'a Query, names: &[Digest; GROUP], places: &mut [Pair<'a>; GROUP]) {
+        places.iter_mut().zip(names).for_each(|(pair, name)| *pair = query.pair::<STRADDLE>(*name));
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, places: &[Pair<'_>; GROUP]) {
+        places.iter().flat_map(|pair| pair.lines).for_each(prefetch::read);
+    }
+
+    #[inline(always)]
+    fn entries(&self, query: &Query, places: &[Pair<'_>; GROUP]) -> [u32; GROUP] {
+        places.each_ref().map(|pair| query.combine::<STRADDLE>(pair, |word| word.load(Ordering::Acquire)).0)
+    }
+}
+
 impl Query {
-    /// Asks the memory for the lines, too.
     #[inline(always)]
     fn pair<const STRADDLE: bool>(&self, name: Digest) -> Pair<'_> {
         let part = &self.parts[index(name, self.parts.len().trailing_zeros())];
         let [(line_a, bit_a), (line_b, bit_b)] = part.shape.bits::<STRADDLE>(self.width, name);
-        let lines = [part.line(line_a), part.line(line_b)];
-        prefetch::read(lines[0]);
-        prefetch::read(lines[1]);
-        Pair { lines, bits: [bit_a, bit_b] }
+        Pair { lines: [part.line(line_a), part.line(line_b)], bits: [bit_a, bit_b] }
     }
 
     #[inline(always)]
@@ -83,39 +124,34 @@ impl Query {
         self.journal.read(|read| self.combine::<true>(pair, read))
     }
 
+    /// Finds the first groups before it asks for lines of any, so that several are computed at once.
+    #[inline(always)]
+    fn ask_ahead<'a, E: Eight>(&'a self, names: &[[Digest; GROUP]], eight: &E, places: &mut [E::Places<'a>; AHEAD]) {
+        places.iter_mut().zip(names).for_each(|(places, names)| eight.find(self, names, places));
+        places.iter().zip(names).for_each(|(places, _)| eight.prefetch(places));
+    }
+
     /// While some names' lines are on their way, those before them are asked.
     #[inline(always)]
-    fn burst<const STRADDLE: bool>(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
-        let nowhere = &self.parts[0].lines[0];
-        let mut ahead = [[Pair { lines: [nowhere; 2], bits: [0; 2] }; GROUP]; AHEAD];
+    pub(super) fn burst<E: Eight>(&self, names: &[Digest], out: &mut [Option<EntryId>], eight: &E) {
         let (groups, rest) = names.as_chunks::<GROUP>();
         let (out, out_of_rest) = out.as_chunks_mut::<GROUP>();
-        for (pairs, names) in ahead.iter_mut().zip(groups) {
-            for (pair, name) in pairs.iter_mut().zip(names) {
-                *pair = self.pair::<STRADDLE>(*name);
+        let mut places = [[eight.nowhere(self); AHEAD]; 2];
+        self.ask_ahead(groups, eight, &mut places[0]);
+        for (i, (out, names)) in out.chunks_mut(AHEAD).zip(groups.chunks(AHEAD)).enumerate() {
+            if let Some(later) = groups.get((i + 1) * AHEAD..) {
+                self.ask_ahead(later, eight, &mut places[(i + 1) % 2]);
             }
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            let pairs = &mut ahead[i % AHEAD];
-            let since = self.journal.moment();
-            for (found, pair) in out.iter_mut().zip(&*pairs) {
-                *found = Some(self.combine::<STRADDLE>(pair, |word| word.load(Ordering::Acquire)));
-            }
-            if !self.journal.undisturbed(since) {
-                *out = pairs.each_ref().map(|pair| Some(self.settled(pair)));
-            }
-            if let Some(later) = groups.get(i + AHEAD) {
-                for (pair, name) in pairs.iter_mut().zip(later) {
-                    *pair = self.pair::<STRADDLE>(*name);
+            for ((out, names), places) in out.iter_mut().zip(names).zip(&places[i % 2]) {
+                let since = self.journal.moment();
+                *out = eight.entries(self, places).map(|entry| Some(EntryId(entry)));
+                if !self.journal.undisturbed(since) {
+                    *out = names.map(|name| Some(self.settled(&self.pair::<true>(name))));
                 }
             }
         }
-        let pairs = &mut ahead[0];
-        for (pair, name) in pairs.iter_mut().zip(rest) {
-            *pair = self.pair::<STRADDLE>(*name);
-        }
-        for (found, pair) in out_of_rest.iter_mut().zip(pairs) {
-            *found = Some(self.settled(pair));
+        for (found, name) in out_of_rest.iter_mut().zip(rest) {
+            *found = Some(self.settled(&self.pair::<true>(*name)));
         }
     }
 }
@@ -128,10 +164,7 @@ impl FlatFib for Query {
     fn entry_burst(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        match self.width.straddles() {
-            true => self.burst::<true>(names, out),
-            false => self.burst::<false>(names, out),
-        }
+        self.processor.burst(self, names, out);
     }
 
     fn lines_read(&self, _name: Digest) -> Option<usize> {
@@ -143,7 +176,8 @@ impl FlatFib for Query {
         blocks.sort_unstable_by_key(|lines| Arc::as_ptr(lines));
         blocks.dedup_by_key(|lines| Arc::as_ptr(lines));
         let lines = blocks.iter().map(|lines| lines.len() * size_of::<Line>()).sum::<usize>();
-        size_of::<Self>() + size_of_val(&*self.parts) + self.journal.memory_bytes() + lines
+        let parts = size_of_val(&*self.parts) + self.processor.memory_bytes();
+        size_of::<Self>() + parts + self.journal.memory_bytes() + lines
     }
 }
 

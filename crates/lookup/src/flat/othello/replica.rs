@@ -12,6 +12,7 @@ use super::query::Part;
 use super::table::{Blocks, Table};
 use crate::flat::FlatFib;
 use crate::flat::message::{Block, Flip, Follower, Receiver, Refusal};
+use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::sync::Ordering;
 use crate::update::Update;
@@ -145,7 +146,7 @@ impl Follower for Followed {
                 table.publish(&directory);
                 table
             }
-            table => table.insert(Table::new(width, made, &directory)),
+            table => table.insert(Table::new(width, Instructions::detect(), made, &directory)),
         };
         Ok(Update::Replace(table.query().clone()))
     }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::graph::{Builder, Graph};
 use super::journal::Journal;
 use super::place::{Place, Shape, Width};
+use super::processor::Processor;
 use super::query::{Part, Query};
 use crate::flat::message::{Block, Record};
+use crate::instructions::Instructions;
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 
@@ -17,6 +19,7 @@ const BLOCK_LINES: usize = 1 << 17;
 /// The values of one switch.
 pub(super) struct Table {
     width: Width,
+    instructions: Instructions,
     journal: Arc<Journal>,
     /// By number.
     parts: Vec<Part>,
@@ -31,10 +34,10 @@ pub(super) struct Table {
 
 impl Table {
     /// A table of these parts, all of which the directory names.
-    pub(super) fn new(width: Width, parts: Vec<Part>, directory: &[u32]) -> Self {
+    pub(super) fn new(width: Width, instructions: Instructions, parts: Vec<Part>, directory: &[u32]) -> Self {
         let journal = Arc::new(Journal::new());
-        let query = Arc::new(query(&journal, width, &parts, directory));
-        Table { width, journal, parts, query, is_stale: false, words: Vec::new(), record: None }
+        let query = Arc::new(query(&journal, width, instructions, &parts, directory));
+        Table { width, instructions, journal, parts, query, is_stale: false, words: Vec::new(), record: None }
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
@@ -159,7 +162,7 @@ impl Table {
     /// Makes a query half if readers need another; whether they do.
     pub(super) fn publish(&mut self, directory: &[u32]) -> bool {
         if self.is_stale {
-            self.query = Arc::new(query(&self.journal, self.width, &self.parts, directory));
+            self.query = Arc::new(query(&self.journal, self.width, self.instructions, &self.parts, directory));
         }
         std::mem::take(&mut self.is_stale)
     }
@@ -169,9 +172,10 @@ impl Table {
     }
 }
 
-fn query(journal: &Arc<Journal>, width: Width, parts: &[Part], directory: &[u32]) -> Query {
-    let parts = directory.iter().map(|&part| parts[part as usize].clone()).collect();
-    Query { journal: journal.clone(), width, parts }
+fn query(journal: &Arc<Journal>, width: Width, instructions: Instructions, parts: &[Part], directory: &[u32]) -> Query {
+    let parts: Box<[_]> = directory.iter().map(|&part| parts[part as usize].clone()).collect();
+    let processor = Processor::with(instructions, width, &parts);
+    Query { journal: journal.clone(), width, parts, processor }
 }
 
 /// Memory for parts that are built one after another.

@@ -39,6 +39,7 @@ pub struct Asked<'a> {
 
 /// Packets spread over all of them, and what engines found for each.
 pub struct Sample {
+    /// Those that are compared.
     packets: Set,
     by_bit: Vec<Set>,
     /// Where packets carry them.
@@ -84,10 +85,10 @@ impl Sample {
         };
         let (mut entries, mut steps) = (0, 0);
         for query in (0..packets.len()).step_by(stride).map(|packet| packets.query(packet)) {
-            sample.push(&query);
-            for (engine, answers) in engines.iter().zip(&mut sample.answers) {
-                let found = Found::by(engine.fib, &query);
-                steps += found.steps;
+            let found: Vec<_> = engines.iter().map(|engine| Found::by(engine.fib, &query)).collect();
+            steps += found.iter().map(|found| found.steps).sum::<u64>();
+            sample.push(&query, found.iter().any(Found::can_be_told));
+            for (answers, found) in sample.answers.iter_mut().zip(found) {
                 entries += answers.add(found);
             }
             if entries > ENTRIES_MAX || steps > STEPS_MAX {
@@ -97,9 +98,10 @@ impl Sample {
         sample
     }
 
-    fn push(&mut self, query: &TagQuery<'_>) {
+    /// Adds a packet, which is compared with descriptors only if there is something to be told.
+    fn push(&mut self, query: &TagQuery<'_>, can_be_told: bool) {
         let (word, bit) = (self.tags.len() / 64, 1 << (self.tags.len() % 64));
-        self.packets[word] |= bit;
+        self.packets[word] |= if can_be_told { bit } else { 0 };
         query.filter.ones().for_each(|one| self.by_bit[usize::from(one)][word] |= bit);
         self.tags.push(query.tags.map(<[_]>::to_vec));
     }
@@ -131,7 +133,8 @@ impl Sample {
 
 /// Compares samples with all descriptors: of each, what was found out of each engine.
 pub fn check(mut samples: Vec<Sample>, population: &Population) -> Vec<Vec<Checked>> {
-    for (descriptor, entry) in population.iter() {
+    let has_any = samples.iter().any(|sample| sample.packets.iter().any(|word| *word != 0));
+    for (descriptor, entry) in population.iter().take_while(|_| has_any) {
         let filter = descriptor.filter();
         samples.iter_mut().for_each(|sample| sample.compare(&descriptor, filter, entry));
     }
@@ -188,6 +191,11 @@ impl Found {
             largest: (!of_largest.cut_off).then_some(entry),
             steps: u64::from(walk.steps) + u64::from(of_largest.steps),
         }
+    }
+
+    /// Whether it can be told to be right or wrong: a search came to its end.
+    fn can_be_told(&self) -> bool {
+        self.all.is_some() || self.largest.is_some()
     }
 }
 

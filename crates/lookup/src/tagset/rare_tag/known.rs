@@ -93,7 +93,8 @@ impl Known {
     }
 
     /// Finds the known tags that a filter holds, and puts them into `found`, ascending. Returns the
-    /// steps taken, one for each column of tags tried, and whether these were too few.
+    /// steps taken, one for each column of tags tried and for each tag found, and whether these were too few:
+    /// then none is left to walk with, and nothing is found.
     #[inline(always)]
     pub(super) fn held<L: Lanes>(
         &self,
@@ -191,25 +192,26 @@ impl Search<'_> {
     fn all<L: Lanes>(&mut self, buckets: &[u64]) -> bool {
         for (count, block) in buckets.iter().map(|word| unpack(*word)) {
             let block = self.chunks.block(block);
-            let columns = count.div_ceil(COLUMN_MAX).min(self.steps_max - self.steps);
-            self.steps += columns;
-            let tried = count.min(columns * COLUMN_MAX);
-            for from in (0..tried).step_by(COLUMN_MAX) {
-                let mut held = L::held(Column::of(block, from, (tried - from).min(COLUMN_MAX)), self.parts);
+            for from in (0..count).step_by(COLUMN_MAX) {
+                let mut held = L::held(Column::of(block, from, (count - from).min(COLUMN_MAX)), self.parts);
+                self.steps += 1 + held.count_ones() as usize;
+                if self.steps > self.steps_max {
+                    return true;
+                }
                 while held != 0 {
                     self.found.push(TagDigest(block.half(count + from + held.trailing_zeros() as usize)));
                     held &= held - 1;
                 }
-            }
-            if tried < count {
-                return true;
             }
         }
         false
     }
 
     fn end(self, is_cut_off: bool) -> (usize, bool) {
-        self.found.sort_unstable();
-        (self.steps, is_cut_off)
+        match is_cut_off {
+            true => self.found.clear(),
+            false => self.found.sort_unstable(),
+        }
+        (self.steps.min(self.steps_max), is_cut_off)
     }
 }

@@ -30,8 +30,8 @@
 //! all the same, and a table made at once (`load`) knows all counts from the beginning.
 //!
 //! **Limits.** A step is a tag looked up, among those of the directory or of a wide node, an element of a
-//! column, a row, or up to sixteen tags tried: of a packet for a wide node, or known ones for a filter. No
-//! packet takes more than [`Options::steps_max`]. What a stranger can do: the tables' hash is keyed, so he
+//! column, a row, a known tag that a filter holds, or up to sixteen tags tried: of a packet for a wide node, or
+//! known ones for a filter. No packet takes more than [`Options::steps_max`]. What a stranger can do: the tables' hash is keyed, so he
 //! cannot crowd a line. Descriptors that share a tag are in its node only if it was their rarest, so
 //! that a node is large only where each of few tags is in at least as many descriptors. He can make
 //! tags that share their first three positions, and the bucket of known tags long that packets with
@@ -99,7 +99,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             descriptors_max: 1 << 28,
-            steps_max: 1 << 16,
+            steps_max: 1 << 14,
             pages: Pages::default(),
             members_max: 16,
             instructions: Instructions::detect(),

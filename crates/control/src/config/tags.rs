@@ -44,7 +44,7 @@ impl Default for Tags {
         Tags {
             descriptors_max: 16_000_000,
             descriptors_per_face_max: 65_536,
-            steps_max: 65_536,
+            steps_max: 16_384,
             graph: PathBuf::new(),
             node: String::new(),
             trees: Vec::new(),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod baselines;
+mod cables;
 mod experiments;
 mod flat;
 mod forward;

@@ -25,10 +25,11 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::cables::{self, Cables, OURS, THEIRS};
 use crate::peer::{Management, Peer, PeerOptions};
 use crate::record::Recorder;
 use endpoint::Endpoint;
-use ethernet::{Cables, OURS, Station, THEIRS};
+use ethernet::Station;
 use generator::{Exchanges, Generator};
 use packets::Names;
 
@@ -214,7 +215,7 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
         }
         Port::PacketMmap => {
             let ends = stations()?;
-            let producer = ethernet::interface(OURS[1])?.address;
+            let producer = cables::interface(OURS[1])?.address;
             let local = format!("dev://{}", THEIRS[1]);
             let face = management.face(&format!("ether://[{producer}]"), Some(&local))?;
             management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;

@@ -20,6 +20,7 @@ mod progress;
 mod record;
 mod routes;
 mod size;
+mod switch;
 mod tags;
 mod timing;
 mod wire;
@@ -54,6 +55,8 @@ enum Experiment {
     Mixed(mixed::Options),
     /// Subset match of tag sets on one engine, or on several in turn.
     Tags(tags::Options),
+    /// Ethernet frames through a flat switch: in memory, or on virtual cables.
+    Switch(switch::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Locator(options) => locator::run(&options),
         Experiment::Mixed(options) => mixed::run(&options),
         Experiment::Tags(options) => tags::run(&options),
+        Experiment::Switch(options) => switch::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

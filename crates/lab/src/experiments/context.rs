@@ -13,6 +13,7 @@ use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
 use crate::record::Recorder;
+use crate::switch;
 use crate::tags;
 use crate::workload::{NameChoice, TagKind};
 
@@ -22,6 +23,9 @@ const MEMORY_SHARE: f64 = 0.9;
 const QUICK_DRAWS: u64 = 100_000;
 /// The same of packets with tags.
 const QUICK_TAG_DRAWS: u64 = 10_000;
+
+/// Memory that frames lie in.
+const QUICK_FRAME_BYTES: u64 = 16 << 20;
 
 /// One run of one experiment.
 pub struct Context<'a> {
@@ -139,6 +143,16 @@ impl<'a> Context<'a> {
         options.measuring.seconds = self.seconds();
         if self.quick() {
             options.draws = QUICK_TAG_DRAWS;
+        }
+        options
+    }
+
+    /// What `byname-lab switch` does by itself with so many names, hashed by the fastest function.
+    pub fn switch(&self, on: switch::Place, names: Vec<u64>) -> switch::Options {
+        let mut options = switch::Options { on, names, hash: prefix::Hash::Aes, ..Default::default() };
+        options.measuring.seconds = self.seconds();
+        if self.quick() {
+            (options.draws, options.frame_memory) = (QUICK_DRAWS, QUICK_FRAME_BYTES);
         }
         options
     }

@@ -15,6 +15,7 @@ mod concise_messages;
 mod concise_names;
 mod concise_setsep;
 mod concise_sharing;
+mod concise_switch;
 mod concise_table1;
 mod concise_update_speed;
 mod concise_updates;
@@ -30,7 +31,7 @@ mod so_load_factor;
 mod so_memory;
 mod so_prefetch;
 mod so_start_depth;
-mod table;
+pub mod table;
 mod tagnet_compression;
 mod tagnet_extra_tags;
 mod tagnet_hostile;
@@ -89,6 +90,8 @@ const ALL: &[&Experiment] = &[
     &concise_setsep::EXPERIMENT,
     &concise_sharing::EXPERIMENT,
     &concise_validity::EXPERIMENT,
+    &concise_switch::FIGURE_9,
+    &concise_switch::FIGURE_11,
     &learned_index::EXPERIMENT,
     &tagnet_labels::EXPERIMENT,
     &tagnet_match_rate::EXPERIMENT,

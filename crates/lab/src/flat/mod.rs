@@ -10,7 +10,7 @@
 //!
 //! Memory is what the kernel says is resident, half by half, as in the prefix lab.
 
-mod baselines;
+pub mod baselines;
 mod build;
 mod check;
 mod delay;

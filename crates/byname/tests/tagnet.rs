@@ -9,23 +9,33 @@ fn byname(args: &[&str]) -> (i32, String, String) {
     (status.code().expect("no signal"), text(stdout), text(stderr))
 }
 
+/// Runs a demonstration, once for each number of threads that may forward.
+fn demo(name: &str, check: impl Fn(&str)) {
+    for workers in ["0", "1", "2"] {
+        let (code, told, errors) = byname(&["demo", name, "--workers", workers]);
+        assert!(code == 0 && errors.is_empty(), "{workers} workers: {told}{errors}");
+        assert!(told.lines().last().is_some_and(|line| line.ends_with(" Data came by name, none missing.")), "{told}");
+        check(&told);
+    }
+}
+
 #[test]
 fn a_player_pulls_a_song_by_tags_and_then_by_locator() {
-    let (code, told, errors) = byname(&["demo", "pull"]);
-    assert_eq!(code, 0, "{told}{errors}");
-    assert!(told.contains("The player has the song, 256000 octets, as it is at the server."), "{told}");
+    demo("pull", |told| {
+        assert!(told.contains("The player has the song, 256000 octets, as it is at the server."), "{told}");
+    });
 }
 
 #[test]
 fn news_is_pushed_to_those_who_asked_for_it() {
-    let (code, told, errors) = byname(&["demo", "push"]);
-    assert_eq!(code, 0, "{told}{errors}");
-    let lines = |line: &str| told.lines().filter(|told| *told == line).count();
-    for name in ["Clara", "Robert"] {
-        assert_eq!(lines(&format!("  {name} hears: Beethoven's ninth, tonight at eight")), 1, "{told}");
-    }
-    assert!(told.ends_with("  Robert hears: and the tenth, tomorrow\n") && !told.contains("Billie hears:"), "{told}");
-    assert_eq!(lines("  Clara hears: and the tenth, tomorrow"), 0, "{told}");
+    demo("push", |told| {
+        let lines = |line: &str| told.lines().filter(|told| *told == line).count();
+        for name in ["Clara", "Robert"] {
+            assert_eq!(lines(&format!("  {name} hears: Beethoven's ninth, tonight at eight")), 1, "{told}");
+        }
+        assert_eq!(lines("  Robert hears: and the tenth, tomorrow"), 1, "{told}");
+        assert!(!told.contains("Billie hears:") && lines("  Clara hears: and the tenth, tomorrow") == 0, "{told}");
+    });
 }
 
 #[test]

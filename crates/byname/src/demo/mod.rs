@@ -1,6 +1,7 @@
 //! `byname demo`: what the paper's applications do [TagNet §2.1], over three routers that are
 //! processes of their own; and three switches [Concise §3.1], with hosts that move.
 
+mod named;
 mod network;
 mod pull;
 mod push;
@@ -27,21 +28,35 @@ pub struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 enum Demo {
-    /// A music player asks for a song by tags, and fetches the rest by locator
-    Pull,
-    /// News goes to all who want to hear of one of its tags
-    Push,
+    /// A music player asks for a song by tags, and fetches the rest by locator; other Data is fetched by
+    /// name beside it
+    Pull(RouterArgs),
+    /// News goes to all who want to hear of one of its tags; other Data is fetched by name beside it
+    Push(RouterArgs),
     /// Hosts in network namespaces on three Ethernet switches; they move, and ping and iperf3 go on. Needs
     /// to be root
     Switch,
 }
 
+#[derive(Debug, Args)]
+struct RouterArgs {
+    /// Threads that forward, of each router; 0: the one that moves packets does all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    workers: u16,
+}
+
 /// Starts the routers and runs a demonstration on them.
 pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
-    let routers = || Network::start(&["geneva", "lugano", "zurich"]);
+    let routers = |args: RouterArgs| Network::start(&["geneva", "lugano", "zurich"], args.workers);
     match args.demo {
-        Demo::Pull => pull::run(&routers()?)?,
-        Demo::Push => push::run(&routers()?)?,
+        Demo::Pull(args) => {
+            let network = routers(args)?;
+            named::beside(&network, || pull::run(&network))?;
+        }
+        Demo::Push(args) => {
+            let network = routers(args)?;
+            named::beside(&network, || push::run(&network))?;
+        }
         Demo::Switch => switch::run()?,
     }
     Ok(crate::exit::OK)

@@ -8,27 +8,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use byname_control::mgmt::tlv::ControlParameters;
+use byname_wire::Name;
+
 use super::PATIENCE;
 use crate::client::application::Application;
+use crate::client::management::command;
 use crate::client::{Client, Transport};
+use crate::manage::face::create_for_route;
 
 /// Routers that run; they end with this.
 pub struct Network {
     folder: PathBuf,
+    /// Threads that forward, of each.
+    workers: u16,
     routers: Vec<Router>,
 }
 
 struct Router {
     name: &'static str,
+    /// Where others reach it by UDP.
+    port: u16,
     process: Child,
 }
 
 impl Network {
     /// Starts a router for each name, each linked to the one before.
-    pub fn start(names: &[&'static str]) -> anyhow::Result<Self> {
+    pub fn start(names: &[&'static str], workers: u16) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("byname-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let mut network = Network { folder, routers: Vec::new() };
+        let mut network = Network { folder, workers, routers: Vec::new() };
         let edges: String = names.windows(2).fold(String::new(), |text, pair| text + &pair.join(" ") + "\n");
         std::fs::write(network.folder.join("network.txt"), edges)?;
         // All at once, so that no port is given out twice.
@@ -38,6 +47,9 @@ impl Network {
         let ports = ports.collect::<std::io::Result<Vec<u16>>>()?;
         drop(sockets);
         println!("Three routers, each a process, with UDP between them: {}", names.join(" - "));
+        if workers > 0 {
+            println!("In each {workers} threads forward, beside the one that moves packets.");
+        }
         for (i, name) in names.iter().enumerate() {
             network.start_router(i, name, names, &ports)?;
         }
@@ -46,7 +58,30 @@ impl Network {
 
     /// An application at a router.
     pub fn application(&self, router: &str) -> anyhow::Result<Application> {
-        Ok(Application::new(Client::connect(&[Transport::Unix(self.socket(router))])?))
+        Ok(Application::new(self.client(router)?))
+    }
+
+    /// The same, for one that speaks by names.
+    pub fn client(&self, router: &str) -> anyhow::Result<Client> {
+        Ok(Client::connect(&[Transport::Unix(self.socket(router))])?)
+    }
+
+    /// The first router and the last.
+    pub fn ends(&self) -> (&'static str, &'static str) {
+        let [first, .., last] = &self.routers[..] else { unreachable!("three routers were started") };
+        (first.name, last.name)
+    }
+
+    /// Has every router send Interests under a prefix to the next, on the face that is there.
+    pub fn route_to_last(&self, prefix: &Name) -> anyhow::Result<()> {
+        for pair in self.routers.windows(2) {
+            let mut client = self.client(pair[0].name)?;
+            let uri = format!("udp4://127.0.0.1:{}", pair[1].port);
+            let face_id = Some(create_for_route(&mut client, &uri, false)?);
+            let parameters = ControlParameters { name: Some(prefix.clone()), face_id, ..ControlParameters::default() };
+            command(&mut client, "rib", "register", &parameters)?;
+        }
+        Ok(())
     }
 
     fn socket(&self, router: &str) -> PathBuf {
@@ -57,9 +92,9 @@ impl Network {
         let socket = self.socket(name);
         let mut config = format!(
             "[faces.udp]\nport = {}\nipv6 = false\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n\
-             [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n\
+             [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n[workers]\ncount = {}\n\
              [tags]\ngraph = \"network.txt\"\nnode = {name:?}\n[[tags.tree]]\nid = 1\nroot = {:?}\n",
-            ports[i], socket, names[0],
+            ports[i], socket, self.workers, names[0],
         );
         for neighbor in [i.checked_sub(1), Some(i + 1).filter(|&next| next < names.len())].into_iter().flatten() {
             let (node, port) = (names[neighbor], ports[neighbor]);
@@ -74,7 +109,7 @@ impl Network {
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start a router")?;
-        self.routers.push(Router { name, process });
+        self.routers.push(Router { name, port: ports[i], process });
         let end = Instant::now() + PATIENCE;
         while Client::connect(&[Transport::Unix(socket.clone())]).is_err() {
             let ended = self.routers.last_mut().and_then(|router| router.process.try_wait().ok().flatten());

@@ -31,7 +31,13 @@ fn cables() -> bool {
 }
 
 fn router(interfaces: &[&str]) -> Router {
-    let config = interfaces.iter().map(|name| format!("[[faces.ethernet]]\ninterface = \"{name}\"\n"));
+    router_of("packet-mmap", interfaces)
+}
+
+/// A router whose frames come by a port of this kind.
+fn router_of(port: &str, interfaces: &[&str]) -> Router {
+    let config =
+        interfaces.iter().map(|name| format!("[[faces.ethernet]]\ninterface = \"{name}\"\nport = \"{port}\"\n"));
     Router::start_with(&config.collect::<String>())
 }
 
@@ -50,10 +56,27 @@ fn group(router: &Router, interface: &str) -> u64 {
 
 #[test]
 fn interests_and_data_cross_three_routers() {
+    assert_crossing(["packet-mmap"; 3]);
+}
+
+#[test]
+fn interests_and_data_cross_three_routers_by_xdp() {
+    assert_crossing(["xdp"; 3]);
+}
+
+#[test]
+fn routers_with_ports_of_different_kinds_understand_each_other() {
+    assert_crossing(["packet-mmap", "xdp", "packet-mmap"]);
+}
+
+/// Interests and Data cross three routers with such ports.
+fn assert_crossing(ports: [&str; 3]) {
     if !cables() {
         return;
     }
-    let (west, middle, east) = (router(&["west"]), router(&["middle-w", "middle-e"]), router(&["east"]));
+    let west = router_of(ports[0], &["west"]);
+    let middle = router_of(ports[1], &["middle-w", "middle-e"]);
+    let east = router_of(ports[2], &["east"]);
     route(&west, "/demo", 2, "west");
     route(&middle, "/demo", 4, "middle-e");
     let _server = east.serve("ping-server /demo", "/demo/ping", b"");
@@ -119,10 +142,11 @@ fn what_cannot_be_opened_says_what_to_do() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("byname.toml");
-    let failing = |program: &[&str], interface: &str| {
+    let failing = |program: &[&str], interface: &str, port: &str| {
         let socket = folder.path().join("nfd.sock");
         let text = format!(
-            "[faces.unix]\npath = \"{}\"\n[[faces.ethernet]]\ninterface = \"{interface}\"\n[metrics]\nenabled = false\n",
+            "[faces.unix]\npath = \"{}\"\n[[faces.ethernet]]\ninterface = \"{interface}\"\nport = \"{port}\"\n\
+             [metrics]\nenabled = false\n",
             socket.display()
         );
         std::fs::write(&config, text).expect("written");
@@ -132,8 +156,14 @@ fn what_cannot_be_opened_says_what_to_do() {
         assert!(!done.status.success());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let told = failing(&[], "none");
+    let told = failing(&[], "none", "packet-mmap");
     assert!(told.contains("there is no network interface none; `ip link` lists them"), "{told}");
-    let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west");
+    let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west", "packet-mmap");
     assert!(told.contains("CAP_NET_RAW") && told.contains("setcap cap_net_raw+ep"), "{told}");
+    let told = failing(
+        &["setpriv", "--bounding-set", "-net_admin,-sys_admin", "--inh-caps", "-net_admin,-sys_admin"],
+        "west",
+        "xdp",
+    );
+    assert!(told.contains("CAP_BPF") && told.contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{told}");
 }

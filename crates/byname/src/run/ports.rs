@@ -5,7 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
-use byname_control::config::Config;
+use byname_control::config::{self, Config};
+use byname_face::ethernet::ring::PacketSocket;
+use byname_face::ethernet::socket::FrameSocket;
+use byname_face::ethernet::xdp::XdpSocket;
 use byname_face::ethernet::{EthernetConfig, EthernetPort};
 use byname_face::fault::FaultPort;
 use byname_face::link::LinkConfig;
@@ -181,14 +184,28 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             congestion_marking: config.faces.congestion_marking,
             promiscuous: ethernet.promiscuous,
             qdisc_bypass: ethernet.qdisc_bypass,
+            xdp_mode: ethernet.xdp_mode.of_port(),
             receive_ring_bytes: ethernet.receive_ring,
             transmit_ring_bytes: ethernet.transmit_ring,
             ..EthernetConfig::new(&ethernet.interface)
         };
-        let port = EthernetPort::open(settings).context("see [[faces.ethernet]] in the configuration")?;
-        bound.ethernet.push(format!("{} ({})", ethernet.interface, port.address()));
-        bound.ports.push(Box::new(port));
+        match ethernet.port {
+            config::EthernetPort::PacketMmap => add_ethernet::<PacketSocket>(settings, "", bound)?,
+            config::EthernetPort::Xdp => add_ethernet::<XdpSocket>(settings, ", xdp", bound)?,
+        }
     }
+    Ok(())
+}
+
+fn add_ethernet<S: FrameSocket + 'static>(
+    settings: EthernetConfig,
+    remark: &str,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
+    let interface = settings.interface.clone();
+    let port = EthernetPort::<S>::open(settings).context("see [[faces.ethernet]] in the configuration")?;
+    bound.ethernet.push(format!("{interface} ({}{remark})", port.address()));
+    bound.ports.push(Box::new(port));
     Ok(())
 }
 

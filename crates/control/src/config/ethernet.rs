@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use byname_face::ethernet::GROUP;
+use byname_face::ethernet::{GROUP, xdp};
 use byname_face::mac_address::MacAddress;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -16,6 +16,12 @@ pub struct Ethernet {
     /// Its name.
     #[serde(deserialize_with = "interface")]
     pub interface: String,
+    /// What moves its frames.
+    #[serde(default)]
+    pub port: EthernetPort,
+    /// How frames come to sockets of AF_XDP.
+    #[serde(default)]
+    pub xdp_mode: XdpMode,
     /// Whether to take packets of stations that have no face.
     #[serde(default = "yes")]
     pub listen: bool,
@@ -46,6 +52,44 @@ pub struct Ethernet {
     /// Memory of the transmit ring.
     #[serde(default = "transmit_ring", deserialize_with = "ring")]
     pub transmit_ring: usize,
+}
+
+/// What moves the frames of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EthernetPort {
+    /// Packet sockets with rings.
+    #[default]
+    PacketMmap,
+    /// Sockets of AF_XDP.
+    Xdp,
+}
+
+/// How frames come to sockets of AF_XDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum XdpMode {
+    /// The first of the others that can be had.
+    #[default]
+    Auto,
+    /// From and to the card, without a copy.
+    ZeroCopy,
+    /// From the driver, with a copy.
+    Copy,
+    /// From behind the driver.
+    Generic,
+}
+
+impl XdpMode {
+    /// As the port has it.
+    pub fn of_port(self) -> xdp::Mode {
+        match self {
+            XdpMode::Auto => xdp::Mode::Auto,
+            XdpMode::ZeroCopy => xdp::Mode::ZeroCopy,
+            XdpMode::Copy => xdp::Mode::Copy,
+            XdpMode::Generic => xdp::Mode::Generic,
+        }
+    }
 }
 
 fn yes() -> bool {

@@ -30,7 +30,7 @@ use serde::Deserialize;
 use crate::fib_writer::FibEngineKind;
 
 pub use error::ConfigError;
-pub use ethernet::Ethernet;
+pub use ethernet::{Ethernet, EthernetPort, XdpMode};
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};

@@ -1,11 +1,12 @@
 //! Settings of an Ethernet port, and why they may not do.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::ring::{Frames, RingConfig};
+use super::xdp;
 use crate::mac_address::MacAddress;
 
 /// The group of NDN stations, as NFD has it.
@@ -31,8 +32,11 @@ pub struct EthernetConfig {
     pub congestion_marking: bool,
     /// Puts the interface into promiscuous mode, for devices that do not filter groups right.
     pub promiscuous: bool,
-    /// Frames go to the driver past the queueing discipline, and past captures of other programs.
+    /// Frames go to the driver past the queueing discipline, and past captures of other programs; those of
+    /// AF_XDP always do.
     pub qdisc_bypass: bool,
+    /// How frames come to sockets of AF_XDP.
+    pub xdp_mode: xdp::Mode,
     /// Memory of the receive ring, in bytes.
     pub receive_ring_bytes: usize,
     /// Memory of the transmit ring, in bytes.
@@ -53,12 +57,13 @@ impl EthernetConfig {
             congestion_marking: true,
             promiscuous: false,
             qdisc_bypass: false,
+            xdp_mode: xdp::Mode::default(),
             receive_ring_bytes: 8 << 20,
             transmit_ring_bytes: 4 << 20,
         }
     }
 
-    /// Settings of the port's socket.
+    /// Settings of a packet socket.
     pub fn ring(&self) -> RingConfig {
         RingConfig {
             frames: Frames::Ndn { group: self.group },
@@ -86,7 +91,7 @@ pub enum OpenError {
     )]
     NotPermitted(String),
     /// The system refuses otherwise.
-    #[error("cannot open a packet socket on {interface}: {error}")]
+    #[error("cannot use {interface} frame by frame: {error}")]
     System {
         /// The interface.
         interface: String,
@@ -94,4 +99,29 @@ pub enum OpenError {
         #[source]
         error: io::Error,
     },
+    /// There is no socket of AF_XDP.
+    #[error("cannot use XDP on {interface}: {reason}")]
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// Why.
+        #[source]
+        reason: xdp::XdpError,
+    },
+}
+
+impl OpenError {
+    /// Whether somebody has what was asked for, who may leave it.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, OpenError::Xdp { reason: xdp::XdpError::Taken, .. })
+    }
+
+    /// What the system said.
+    pub fn of_system(interface: &str, error: io::Error) -> Self {
+        let interface = interface.to_owned();
+        match error.kind() {
+            ErrorKind::PermissionDenied => OpenError::NotPermitted(interface),
+            _ => OpenError::System { interface, error },
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! Interfaces by name.
 
-use std::io::{self, ErrorKind};
+use std::io;
 
 use nix::net::if_::InterfaceFlags;
 
 use super::config::OpenError;
-use super::ring::{PacketSocket, RingConfig};
 use crate::mac_address::MacAddress;
 
 /// An interface as the system knows it.
@@ -54,22 +53,15 @@ impl Interface {
         Ok(found)
     }
 
-    /// Opens a socket on the Ethernet interface of this name, up or down: to learn now whether this
-    /// process may.
+    /// The Ethernet interface of this name, up or down.
     ///
     /// # Errors
-    /// There is no such interface, or the process may not use it.
-    pub fn open(name: &str, ring: &RingConfig) -> Result<(Interface, PacketSocket), OpenError> {
-        let system = |error: io::Error| match error.kind() {
-            ErrorKind::PermissionDenied => OpenError::NotPermitted(name.to_owned()),
-            _ => OpenError::System { interface: name.to_owned(), error },
-        };
-        let found = match Interface::find(name).map_err(system)? {
-            Found::Ethernet(found) => found,
-            Found::Other => return Err(OpenError::NotEthernet(name.to_owned())),
-            Found::Nothing => return Err(OpenError::NoInterface(name.to_owned())),
-        };
-        let socket = PacketSocket::open(&found, ring).map_err(system)?;
-        Ok((found, socket))
+    /// There is no such interface.
+    pub fn ethernet(name: &str) -> Result<Interface, OpenError> {
+        match Interface::find(name).map_err(|error| OpenError::of_system(name, error))? {
+            Found::Ethernet(found) => Ok(found),
+            Found::Other => Err(OpenError::NotEthernet(name.to_owned())),
+            Found::Nothing => Err(OpenError::NoInterface(name.to_owned())),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`).
+//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`, [`ring`]) or by
+//! sockets of AF_XDP ([`xdp`]).
 //!
 //! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
 //! single stations that management makes, and, on demand, faces to stations that were heard, in
@@ -14,8 +15,10 @@ pub mod frame;
 pub mod interface;
 mod offload;
 pub mod ring;
+pub mod socket;
 #[cfg(test)]
 mod tests;
+pub mod xdp;
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -34,8 +37,8 @@ use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 pub use config::{EthernetConfig, GROUP, OpenError};
 use frame::EthernetFrame;
-use interface::{Found, Interface};
-use ring::{PacketSocket, Pushed};
+use interface::Interface;
+use socket::{FrameSocket, Pushed};
 
 /// How often an interface that is down or gone is looked for.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -67,7 +70,7 @@ impl Transport for EthernetTransport {
 
 impl PeerFace<EthernetTransport> {
     /// Moves what is queued into the ring, as far as there is room.
-    fn send_queued(&mut self, socket: &mut PacketSocket, source: MacAddress) -> Sent {
+    fn send_queued(&mut self, socket: &mut impl FrameSocket, source: MacAddress) -> Sent {
         let header = frame::header(self.transport.remote, source);
         let mut done = 0;
         for frame in &self.queue {
@@ -93,12 +96,12 @@ struct Drops {
 }
 
 /// An interface and the faces on it.
-pub struct EthernetPort {
+pub struct EthernetPort<S> {
     config: EthernetConfig,
     /// Of the interface; changes where another takes its name.
     address: MacAddress,
     /// `None` while the interface is down or gone.
-    socket: Option<PacketSocket>,
+    socket: Option<S>,
     /// Longest payload of a frame, in octets.
     mtu: usize,
     peers: Peers<EthernetTransport>,
@@ -109,13 +112,15 @@ pub struct EthernetPort {
     drops: Drops,
 }
 
-impl EthernetPort {
+impl<S: FrameSocket> EthernetPort<S> {
     /// Opens the interface. One that is down is waited for.
     ///
     /// # Errors
     /// There is no such interface, or the process may not use it.
     pub fn open(config: EthernetConfig) -> Result<Self, OpenError> {
-        let (found, socket) = Interface::open(&config.interface, &config.ring())?;
+        let found = Interface::ethernet(&config.interface)?;
+        // Down or not: to learn now whether this process may.
+        let socket = S::wait_for(&found, &config)?;
         Ok(EthernetPort {
             address: found.address,
             mtu: socket.mtu().min(config.mtu),
@@ -203,13 +208,14 @@ impl EthernetPort {
     }
 
     /// Opens the interface again, if it is there and up.
-    fn recover(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
-        let interface = match Interface::find(&self.config.interface)? {
-            Found::Ethernet(interface) if interface.up => interface,
-            _ => return Err(ErrorKind::NetworkDown.into()),
-        };
-        let socket = PacketSocket::open(&interface, &self.config.ring())?;
-        cx.register(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE)?;
+    fn recover(&mut self, cx: &mut PortContext<'_>) -> Result<(), OpenError> {
+        let interface = Interface::ethernet(&self.config.interface)?;
+        let failed = |error| OpenError::of_system(&interface.name, error);
+        if !interface.up {
+            return Err(failed(ErrorKind::NetworkDown.into()));
+        }
+        let socket = S::for_port(&interface, &self.config)?;
+        register(cx, &socket).map_err(failed)?;
         tracing::info!(interface = interface.name, "the interface is up");
         self.address = interface.address;
         let mtu = socket.mtu().min(self.config.mtu);
@@ -250,14 +256,14 @@ impl EthernetPort {
     }
 }
 
-impl Port for EthernetPort {
+impl<S: FrameSocket> Port for EthernetPort<S> {
     fn name(&self) -> &str {
         "ethernet"
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
         match &self.socket {
-            Some(socket) => cx.register(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE)?,
+            Some(socket) => register(cx, socket)?,
             None => self.retry_at = Some(cx.now() + RETRY_INTERVAL),
         }
         if let Some(group) = self.config.group {
@@ -280,12 +286,12 @@ impl Port for EthernetPort {
         }
         if readiness.writable && self.blocked {
             self.blocked = false;
-            let _ = cx.reregister(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, Interest::READABLE);
+            let _ = cx.reregister(&mut SourceFd(&socket.descriptors()[0]), SOCKET_KEY, Interest::READABLE);
         }
     }
 
     fn has_input(&self) -> bool {
-        self.socket.as_ref().is_some_and(PacketSocket::has_input)
+        self.socket.as_ref().is_some_and(S::has_input)
     }
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
@@ -320,7 +326,7 @@ impl Port for EthernetPort {
             let address = self.address;
             let sent = self.peers.flush(|face| face.send_queued(socket, address));
             self.send(cx);
-            let Some(socket) = &self.socket else { return };
+            let Some(socket) = &mut self.socket else { return };
             if sent == Sent::All {
                 return;
             }
@@ -328,7 +334,7 @@ impl Port for EthernetPort {
                 self.blocked = true;
                 // Only now: on a socket registered for output each frame that leaves is an event.
                 let both = Interest::READABLE | Interest::WRITABLE;
-                if let Err(error) = cx.reregister(&mut SourceFd(&socket.raw_fd()), SOCKET_KEY, both) {
+                if let Err(error) = cx.reregister(&mut SourceFd(&socket.descriptors()[0]), SOCKET_KEY, both) {
                     self.fail(cx, &error);
                 }
             }
@@ -336,7 +342,7 @@ impl Port for EthernetPort {
     }
 
     fn has_output(&self) -> bool {
-        self.peers.has_queued() || self.socket.as_ref().is_some_and(PacketSocket::has_unsent)
+        self.peers.has_queued() || self.socket.as_ref().is_some_and(S::has_unsent)
     }
 
     fn next_deadline(&self) -> Option<Ticks> {
@@ -406,7 +412,7 @@ impl Port for EthernetPort {
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
         let Drops { malformed, not_ours, not_ndn, ring_full } = &self.drops;
-        ring_full.set(ring_full.get() + self.socket.as_ref().map_or(0, PacketSocket::take_drops));
+        ring_full.set(ring_full.get() + self.socket.as_ref().map_or(0, S::take_drops));
         vec![
             ("ethernet_malformed", *malformed),
             ("ethernet_not_ours", *not_ours),
@@ -415,4 +421,10 @@ impl Port for EthernetPort {
             ("ethernet_ring_full", ring_full.get()),
         ]
     }
+}
+
+/// Has the loop hear of a socket's frames and errors.
+fn register(cx: &PortContext<'_>, socket: &impl FrameSocket) -> io::Result<()> {
+    let descriptors = socket.descriptors();
+    descriptors.iter().try_for_each(|fd| cx.register(&mut SourceFd(fd), SOCKET_KEY, Interest::READABLE))
 }

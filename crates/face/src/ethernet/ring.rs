@@ -14,17 +14,19 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, tpacket_req, tpacket2_hdr};
 use memmap2::{MmapOptions, MmapRaw};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use socket2::{Domain, SockFilter, Socket, Type};
 
+use super::config::{EthernetConfig, OpenError};
 use super::frame::{ETHER_TYPE, HEADER_BYTES};
 use super::interface::Interface;
 use super::offload::{VIRTIO_HEADER_BYTES, finish};
+use super::socket::{Arrival, Descriptors, FrameSocket, Pushed, VLAN_TAG_BYTES};
 use crate::mac_address::MacAddress;
 
 /// Slots are cut from blocks of this size, which the kernel has in one piece each.
@@ -39,7 +41,6 @@ const RECEIVE_OFFSET: usize =
 
 /// EtherTypes of VLANs, whose tag comes on top of what an interface's MTU counts.
 const VLAN_ETHER_TYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-const VLAN_TAG_BYTES: usize = 4;
 
 /// Which frames a socket takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,32 +72,6 @@ pub struct RingConfig {
     pub receive_bytes: usize,
     /// Memory of the transmit ring, in bytes.
     pub transmit_bytes: usize,
-}
-
-/// A frame as it arrived.
-pub struct Arrival<'a> {
-    /// All of it, or what fits into a slot.
-    pub octets: &'a [u8],
-    /// It was longer than a slot.
-    pub cut: bool,
-    /// It was for another station, or in a VLAN that is not this interface's.
-    pub elsewhere: bool,
-    /// The tag of a VLAN, which the system takes out of the frame.
-    pub vlan: Option<[u8; VLAN_TAG_BYTES]>,
-    /// It stands for several: the sender leaves it to its network card to cut it, or this host's card has
-    /// joined what it received. Told of sockets for all frames only.
-    pub offloaded: bool,
-}
-
-/// What became of a frame to send.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Pushed {
-    /// It is in the ring.
-    Done,
-    /// The ring is full.
-    Full,
-    /// It is longer than the interface takes.
-    TooLong,
 }
 
 /// One ring: where its slots are in the memory shared with the kernel, and whose turn is next.
@@ -189,28 +164,47 @@ impl PacketSocket {
         })
     }
 
-    /// Its descriptor, for registration.
-    pub fn raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    /// The slot of a ring whose turn it is: `slot_bytes` octets of the mapping.
+    fn slot(&self, ring: &Ring) -> *mut u8 {
+        let at = ring.offset + ring.next * self.slot_bytes;
+        debug_assert!(at + self.slot_bytes <= self.map.len());
+        // SAFETY: the mapping has all slots of both rings, one ring after the other, and `next` is
+        // below the number of the ring's; so this stays within it.
+        unsafe { self.map.as_mut_ptr().add(at) }
     }
 
-    /// Longest payload of a frame, in octets.
-    pub fn mtu(&self) -> usize {
+    /// The status of the slot whose turn it is.
+    fn status(&self, ring: &Ring) -> &AtomicU32 {
+        let status = self.slot(ring).wrapping_add(offset_of!(tpacket2_hdr, tp_status));
+        // SAFETY: slots are aligned to `SLOT_BYTES_MIN`, the mapping to pages, and the status is the
+        // first word of a slot, aligned therefore. It lives as long as the mapping, which `self` owns; the kernel
+        // and we read and write it as one word, and nobody by other means while this is borrowed.
+        unsafe { AtomicU32::from_ptr(status.cast()) }
+    }
+}
+
+impl FrameSocket for PacketSocket {
+    fn for_port(interface: &Interface, config: &EthernetConfig) -> Result<Self, OpenError> {
+        PacketSocket::open(interface, &config.ring()).map_err(|error| OpenError::of_system(&interface.name, error))
+    }
+
+    fn descriptors(&self) -> Descriptors {
+        smallvec![self.socket.as_raw_fd()]
+    }
+
+    fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// The error that made its descriptor ready, if one did.
-    pub fn take_error(&self) -> Option<io::Error> {
+    fn take_error(&self) -> Option<io::Error> {
         self.socket.take_error().unwrap_or_else(Some)
     }
 
-    /// Whether a frame waits in the receive ring.
-    pub fn has_input(&self) -> bool {
+    fn has_input(&self) -> bool {
         self.status(&self.receive).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
-    /// Shows up to `frames_max` frames to `visit`, all at once.
-    pub fn receive(&mut self, frames_max: usize, visit: impl FnOnce(&[Arrival<'_>])) {
+    fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(&[Arrival<'_>])) {
         let mut arrivals = SmallVec::<[Arrival<'_>; ARRIVALS]>::new();
         let (first, mut taken) = (self.receive.next, 0);
         // No slot twice, however many are asked for.
@@ -254,15 +248,12 @@ impl PacketSocket {
         }
     }
 
-    /// Whether the transmit ring has a free slot.
-    pub fn has_room(&self) -> bool {
+    fn has_room(&mut self) -> bool {
         let waits = TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
         self.status(&self.transmit).load(Ordering::Acquire) & waits == TP_STATUS_AVAILABLE
     }
 
-    /// Puts a frame into the transmit ring, in parts: its first octets, at least the addresses, and two
-    /// pieces of what follows.
-    pub fn push(&mut self, header: &[u8], payload: (&[u8], &[u8])) -> Pushed {
+    fn push(&mut self, header: &[u8], payload: (&[u8], &[u8])) -> Pushed {
         let parts = [header, payload.0, payload.1];
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let is_of_vlan = header.get(12..14).is_some_and(|typ| VLAN_ETHER_TYPES.iter().any(|vlan| vlan == typ));
@@ -297,14 +288,11 @@ impl PacketSocket {
         Pushed::Done
     }
 
-    /// Whether frames are in the ring that [`PacketSocket::send`] is to tell the kernel of.
-    pub fn has_unsent(&self) -> bool {
+    fn has_unsent(&self) -> bool {
         self.unsent
     }
 
-    /// Has the kernel send what is in the transmit ring; false where it could not send all of it,
-    /// and is to be told again.
-    pub fn send(&mut self) -> io::Result<bool> {
+    fn send(&mut self) -> io::Result<bool> {
         if !self.unsent {
             return Ok(true);
         }
@@ -316,14 +304,13 @@ impl PacketSocket {
         Ok(!self.unsent)
     }
 
-    /// Frames dropped since this was called last because the receive ring was full.
-    pub fn take_drops(&self) -> u64 {
+    fn take_drops(&self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of_val(&statistics) as libc::socklen_t;
         // SAFETY: both pointers are to what `len` says, and to `len` itself, which live here.
         let done = unsafe {
             libc::getsockopt(
-                self.raw_fd(),
+                self.socket.as_raw_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_STATISTICS,
                 (&raw mut statistics).cast(),
@@ -331,24 +318,6 @@ impl PacketSocket {
             )
         };
         if done == 0 { u64::from(statistics.tp_drops) } else { 0 }
-    }
-
-    /// The slot of a ring whose turn it is: `slot_bytes` octets of the mapping.
-    fn slot(&self, ring: &Ring) -> *mut u8 {
-        let at = ring.offset + ring.next * self.slot_bytes;
-        debug_assert!(at + self.slot_bytes <= self.map.len());
-        // SAFETY: the mapping has all slots of both rings, one ring after the other, and `next` is
-        // below the number of the ring's; so this stays within it.
-        unsafe { self.map.as_mut_ptr().add(at) }
-    }
-
-    /// The status of the slot whose turn it is.
-    fn status(&self, ring: &Ring) -> &AtomicU32 {
-        let status = self.slot(ring).wrapping_add(offset_of!(tpacket2_hdr, tp_status));
-        // SAFETY: slots are aligned to `SLOT_BYTES_MIN`, the mapping to pages, and the status is the
-        // first word of a slot, aligned therefore. It lives as long as the mapping, which `self` owns; the kernel
-        // and we read and write it as one word, and nobody by other means while this is borrowed.
-        unsafe { AtomicU32::from_ptr(status.cast()) }
     }
 }
 
@@ -375,7 +344,8 @@ fn set<T: Copy>(socket: &Socket, option: c_int, value: &T) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn join(socket: &Socket, index: u32, kind: c_int, address: MacAddress) -> io::Result<()> {
+/// Has a socket's interface hear a group, or all frames, as long as the socket lives.
+pub(super) fn join(socket: &Socket, index: u32, kind: c_int, address: MacAddress) -> io::Result<()> {
     let mut octets = [0; 8];
     octets[..6].copy_from_slice(&address.0);
     let request =
@@ -384,7 +354,7 @@ fn join(socket: &Socket, index: u32, kind: c_int, address: MacAddress) -> io::Re
 }
 
 /// Binds a socket to the interface, and to an EtherType.
-fn bind(socket: &Socket, index: u32, ether_type: u16) -> io::Result<()> {
+pub(super) fn bind(socket: &Socket, index: u32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: ether_type.to_be(),
@@ -401,8 +371,8 @@ fn bind(socket: &Socket, index: u32, ether_type: u16) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The interface's MTU: octets of payload in a frame.
-fn mtu(socket: &Socket, interface: &str) -> io::Result<usize> {
+/// A request to the kernel about an interface of this name.
+pub(super) fn interface_request(interface: &str) -> io::Result<libc::ifreq> {
     let mut request =
         libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 } };
     if interface.len() >= libc::IFNAMSIZ {
@@ -411,6 +381,12 @@ fn mtu(socket: &Socket, interface: &str) -> io::Result<usize> {
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
         *to = from as libc::c_char;
     }
+    Ok(request)
+}
+
+/// The interface's MTU: octets of payload in a frame.
+pub(super) fn mtu(socket: &Socket, interface: &str) -> io::Result<usize> {
+    let mut request = interface_request(interface)?;
     // SAFETY: the request lives here, has a name that ends with a zero, and is what this call takes
     // and fills in.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };

@@ -1,17 +1,44 @@
 //! Ports at the two ends of a virtual cable, in a network namespace of each test's own.
 
+use std::any::TypeId;
 use std::process::Command;
 
 use byname_forward::Packet;
 use nix::sched::{CloneFlags, unshare};
 
+use super::ring::PacketSocket;
+use super::xdp::{Mode, XdpSocket};
 use super::*;
 use crate::port::tests::{Bench, packet};
 use crate::{FaceEvent, LinkFlags};
 
+/// Has every kind of socket pass these tests.
+macro_rules! of_every_socket {
+    ($($test:ident,)*) => {
+        mod packet_sockets {
+            $(#[test] fn $test() { super::$test::<super::PacketSocket>() })*
+        }
+        mod xdp {
+            $(#[test] fn $test() { super::$test::<super::XdpSocket>() })*
+        }
+    };
+}
+
+of_every_socket! {
+    stations_meet_in_the_group_and_answer_each_other,
+    long_packets_cross_in_fragments,
+    hostile_frames_are_dropped_and_counted,
+    what_a_full_ring_loses_is_told,
+    more_than_the_transmit_ring_holds_is_sent_all_the_same,
+    an_interface_goes_down_and_away_and_comes_back,
+    a_station_that_sends_again_under_another_address_takes_no_more_than_its_share,
+    faces_are_asked_for_within_reason,
+    what_cannot_be_opened_says_what_to_do,
+}
+
 /// One end: a port and what a loop would have of it.
-struct End {
-    port: EthernetPort,
+struct End<S> {
+    port: EthernetPort<S>,
     bench: Bench,
 }
 
@@ -34,7 +61,7 @@ fn cable() -> bool {
     made
 }
 
-fn end(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End {
+fn end<S: FrameSocket>(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End<S> {
     let mut config = EthernetConfig::new(interface);
     adjust(&mut config);
     let mut bench = Bench::new();
@@ -43,7 +70,7 @@ fn end(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End {
     End { port, bench }
 }
 
-impl End {
+impl<S: FrameSocket> End<S> {
     fn receive(&mut self, packets: usize) -> Vec<byname_forward::Received> {
         self.bench.receive(&mut self.port, packets)
     }
@@ -91,12 +118,11 @@ impl End {
     }
 }
 
-#[test]
-fn stations_meet_in_the_group_and_answer_each_other() {
+fn stations_meet_in_the_group_and_answer_each_other<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |_| {}));
     let Some((_, FaceEvent::Created(group))) = a.bench.events.pop() else { panic!("no face to the group") };
     assert_eq!(group.remote.to_string(), "ether://[01:00:5e:00:17:aa]");
     assert_eq!(group.local.to_string(), "dev://near");
@@ -124,12 +150,11 @@ fn stations_meet_in_the_group_and_answer_each_other() {
     assert!(matches!(b.bench.events.pop(), Some((_, FaceEvent::Destroyed(gone))) if gone.id == face.id));
 }
 
-#[test]
-fn long_packets_cross_in_fragments() {
+fn long_packets_cross_in_fragments<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |_| {}));
     let to_b = a.request(b.port.address(), |_| {}).expect("for this port").expect("a face").id;
     let sent: Vec<_> = (0..200).map(|n| packet(6, 8000, n)).collect();
     for (to, of) in [(to_b, &sent[..]), (a.group(), &sent[..10])] {
@@ -140,12 +165,11 @@ fn long_packets_cross_in_fragments() {
     assert_eq!((b.drops(), a.link(to_b).out_drops), (vec![], 0));
 }
 
-#[test]
-fn hostile_frames_are_dropped_and_counted() {
+fn hostile_frames_are_dropped_and_counted<S: FrameSocket + 'static>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |_| {}));
     let (here, there) = (b.port.address(), a.port.address());
     let good = frame::header(here, there);
     let of_type = |high: u8, low: u8| {
@@ -166,10 +190,16 @@ fn hostile_frames_are_dropped_and_counted() {
     a.inject(frame::header(here, GROUP), &packet(5, 60, 1));
     let received = b.receive(1);
     assert!(received.is_empty(), "{received:?} {:?} {:?}", b.drops(), b.bench.events);
-    assert_eq!(b.drops(), [("ethernet_not_ours", 3), ("ethernet_not_ndn", 2)]);
+    // XDP leaves frames with a tag to the kernel.
+    let sees_tags = TypeId::of::<S>() == TypeId::of::<PacketSocket>();
+    assert_eq!(b.drops(), [("ethernet_not_ours", if sees_tags { 3 } else { 2 }), ("ethernet_not_ndn", 2)]);
     assert_eq!(b.bench.events.len(), 1, "only the group has a face");
     // Priority without a VLAN is for us; so is what fills a short frame up.
-    a.inject(of_type(0x81, 0), &[&[0xe0, 0, 0x86, 0x24][..], &packet(5, 20, 1), &[0; 30]].concat());
+    if sees_tags {
+        a.inject(of_type(0x81, 0), &[&[0xe0, 0, 0x86, 0x24][..], &packet(5, 20, 1), &[0; 30]].concat());
+    } else {
+        a.inject(good, &[&packet(5, 20, 1)[..], &[0; 30]].concat());
+    }
     let received = b.receive(1);
     assert_eq!(&*received[0].packet, &*packet(5, 20, 1));
     let face = received[0].face;
@@ -181,29 +211,27 @@ fn hostile_frames_are_dropped_and_counted() {
     assert_eq!(b.link(face).in_malformed, 3);
 }
 
-#[test]
-fn what_a_full_ring_loses_is_told() {
+fn what_a_full_ring_loses_is_told<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |c| c.receive_ring_bytes = 1));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |c| c.receive_ring_bytes = 1));
     let group = a.group();
     for _ in 0..10 {
         a.send(group, &vec![packet(5, 60, 1); 10]);
     }
     let received = b.receive(100).len();
-    assert!((16..64).contains(&received), "{received} of 100");
+    assert!((16..=64).contains(&received), "{received} of 100");
     let lost = 100 - received as u64;
     assert_eq!(b.drops(), [("ethernet_ring_full", lost)]);
     assert_eq!(b.drops(), [("ethernet_ring_full", lost)], "asked again");
 }
 
-#[test]
-fn more_than_the_transmit_ring_holds_is_sent_all_the_same() {
+fn more_than_the_transmit_ring_holds_is_sent_all_the_same<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |c| c.transmit_ring_bytes = 1), end("far", |_| {}));
+    let (mut a, mut b) = (end::<S>("near", |c| c.transmit_ring_bytes = 1), end::<S>("far", |_| {}));
     let sent: Vec<_> = (0..1000u32).map(|n| packet(6, 300 + n as usize, n as u8)).collect();
     a.send(a.group(), &sent);
     while a.port.has_output() {
@@ -214,12 +242,11 @@ fn more_than_the_transmit_ring_holds_is_sent_all_the_same() {
     assert!(received.iter().map(|r| &*r.packet).eq(sent.iter().map(|p| &**p)), "{} came", received.len());
 }
 
-#[test]
-fn an_interface_goes_down_and_away_and_comes_back() {
+fn an_interface_goes_down_and_away_and_comes_back<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |_| {}));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |_| {}));
     let (to_b, group) = (a.request(b.port.address(), |_| {}).expect("for this port").expect("a face").id, a.group());
     for (down, up) in [
         ("link set near down", &["link set near up"][..]),
@@ -241,6 +268,7 @@ fn an_interface_goes_down_and_away_and_comes_back() {
         assert_eq!(a.bench.events.len(), 2);
         assert!(a.bench.events.iter().all(|(_, e)| matches!(e, FaceEvent::Up(s) if s.up)));
         // The other end was away, too.
+        drop(b);
         b = end("far", |_| {});
         a.send(group, &[packet(5, 60, 7)]);
         assert_eq!(b.receive(1).len(), 1);
@@ -249,12 +277,11 @@ fn an_interface_goes_down_and_away_and_comes_back() {
     }
 }
 
-#[test]
-fn a_station_that_sends_again_under_another_address_takes_no_more_than_its_share() {
+fn a_station_that_sends_again_under_another_address_takes_no_more_than_its_share<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let (mut a, mut b) = (end("near", |_| {}), end("far", |c| c.on_demand_faces_max = 3));
+    let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |c| c.on_demand_faces_max = 3));
     let here = b.port.address();
     for n in 0..100 {
         a.inject(frame::header(here, MacAddress([2, 0, 0, 0, 1, n])), &packet(5, 60, n));
@@ -266,14 +293,13 @@ fn a_station_that_sends_again_under_another_address_takes_no_more_than_its_share
     assert_eq!(b.receive(1).len(), 1, "one that was idle made room");
 }
 
-#[test]
-fn faces_are_asked_for_within_reason() {
+fn faces_are_asked_for_within_reason<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let mut a = end("near", |_| {});
+    let mut a = end::<S>("near", |_| {});
     let (own, peer) = (a.port.address(), MacAddress([2, 0, 0, 0, 0, 9]));
-    let refused = |a: &mut End, remote, adjust: fn(&mut FaceRequest)| {
+    let refused = |a: &mut End<S>, remote, adjust: fn(&mut FaceRequest)| {
         matches!(a.request(remote, adjust), Some(Err(CreateFaceError::Unacceptable(_))))
     };
     assert!(refused(&mut a, own, |_| {}));
@@ -296,15 +322,100 @@ fn faces_are_asked_for_within_reason() {
     assert!(a.port.peers.is_empty());
 }
 
-#[test]
-fn what_cannot_be_opened_says_what_to_do() {
+fn what_cannot_be_opened_says_what_to_do<S: FrameSocket>() {
     if !cable() {
         return;
     }
-    let error = |name: &str| EthernetPort::open(EthernetConfig::new(name)).err().expect("none such").to_string();
+    let error = |name: &str| EthernetPort::<S>::open(EthernetConfig::new(name)).err().expect("none such").to_string();
     assert_eq!(error("none"), "there is no network interface none; `ip link` lists them");
     assert_eq!(error("lo"), "lo is no Ethernet interface; `ip link` shows which are (link/ether)");
-    let down = ip("link set near down").then(|| end("near", |_| {})).expect("down");
+    let down = ip("link set near down").then(|| end::<S>("near", |_| {})).expect("down");
     assert!(!down.port.status(Ticks(0), down.group()).expect("a face").up);
     assert_eq!(down.port.next_deadline(), Some(Ticks(0) + RETRY_INTERVAL));
+}
+
+/// Packets go both ways between ports whose frames come by XDP as these settings say.
+fn assert_exchange(adjust: impl Fn(&mut EthernetConfig)) {
+    let (mut a, mut b) = (end::<XdpSocket>("near", &adjust), end::<XdpSocket>("far", &adjust));
+    let sent: Vec<_> = (0..100).map(|n| packet(6, 1500, n)).collect();
+    a.send(a.group(), &sent);
+    let received = b.receive(sent.len());
+    assert!(received.iter().map(|r| &*r.packet).eq(sent.iter().map(|p| &**p)), "{} came", received.len());
+    b.send(b.group(), &[packet(5, 60, 1)]);
+    assert_eq!(a.receive(1).len(), 1);
+}
+
+#[test]
+fn xdp_runs_in_drivers_and_behind_them() {
+    if !cable() {
+        return;
+    }
+    for mode in [Mode::Auto, Mode::Copy, Mode::Generic] {
+        assert_exchange(|config| config.xdp_mode = mode);
+    }
+}
+
+#[test]
+fn xdp_takes_the_frames_of_all_queues() {
+    if !cable() {
+        return;
+    }
+    let queues = "numtxqueues 4 numrxqueues 4";
+    assert!(ip("link del near") && ip(&format!("link add near {queues} type veth peer name far {queues}")));
+    assert!(ip("link set near up") && ip("link set far up"));
+    let (mut a, mut b) = (end::<PacketSocket>("near", |_| {}), end::<XdpSocket>("far", |_| {}));
+    assert_eq!(b.port.socket.as_ref().expect("up").descriptors().len(), 5, "with the one that watches");
+    let group = a.group();
+    for n in 0..100 {
+        a.send(group, &[packet(5, 60, n)]);
+    }
+    assert_eq!(b.receive(100).len(), 100);
+    drop(b);
+    assert_exchange(|_| {});
+}
+
+#[test]
+fn xdp_leaves_other_frames_to_the_kernel() {
+    if !cable() {
+        return;
+    }
+    let b = end::<XdpSocket>("far", |_| {});
+    assert!(ip("addr add 192.0.2.1/24 dev near") && ip("addr add 192.0.2.2/24 dev far"));
+    // Both ends are of one host: a datagram crosses the cable where its sender is tied to one of them.
+    let receiver = std::net::UdpSocket::bind("192.0.2.2:9").expect("bound");
+    receiver.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("set");
+    let sender = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("a socket");
+    sender.bind_device(Some(b"near")).expect("bound");
+    let there: std::net::SocketAddr = "192.0.2.2:9".parse().expect("an address");
+    let settings = ["all", "far", "near"].map(|name| format!("/proc/sys/net/ipv4/conf/{name}"));
+    for folder in &settings {
+        std::fs::write(format!("{folder}/accept_local"), "1").expect("written");
+        std::fs::write(format!("{folder}/rp_filter"), "0").expect("written");
+    }
+    assert!(ip(&format!("neigh add 192.0.2.2 lladdr {} dev near", b.port.address())));
+    sender.send_to(b"hello", &there.into()).expect("sent");
+    let mut buffer = [0; 10];
+    assert_eq!(receiver.recv(&mut buffer).expect("it came"), 5);
+    assert_eq!(b.drops(), []);
+}
+
+#[test]
+fn what_xdp_cannot_do_says_what_to_do() {
+    if !cable() {
+        return;
+    }
+    let error = |adjust: fn(&mut EthernetConfig)| {
+        let mut config = EthernetConfig::new("near");
+        adjust(&mut config);
+        EthernetPort::<XdpSocket>::open(config).err().expect("it cannot").to_string()
+    };
+    let told = error(|config| config.xdp_mode = Mode::ZeroCopy);
+    assert!(told.starts_with("cannot use XDP on near: ") && told.contains("xdp_mode = \"auto\""), "{told}");
+    let first = end::<XdpSocket>("near", |_| {});
+    let told = error(|_| {});
+    assert!(told.contains("another program") && told.contains("xdp off"), "{told}");
+    drop(first);
+    assert!(ip("link set near mtu 9000"));
+    let told = error(|_| {});
+    assert!(told.contains("its MTU is 9000") && told.contains("mtu 3826"), "{told}");
 }

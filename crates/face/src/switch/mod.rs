@@ -25,6 +25,7 @@ use mio::{Events, Poll, Token};
 use smallvec::SmallVec;
 
 use crate::ethernet::ring::PacketSocket;
+use crate::ethernet::socket::FrameSocket;
 use crate::waker::LoopWaker;
 pub use port::{SwitchPort, SwitchPortConfig};
 

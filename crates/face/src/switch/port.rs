@@ -8,7 +8,8 @@ use mio::{Interest, Registry, Token};
 
 use crate::ethernet::OpenError;
 use crate::ethernet::interface::{Found, Interface};
-use crate::ethernet::ring::{Frames, PacketSocket, Pushed, RingConfig};
+use crate::ethernet::ring::{Frames, PacketSocket, RingConfig};
+use crate::ethernet::socket::{FrameSocket, Pushed};
 
 /// Settings of a port.
 #[derive(Debug, Clone)]
@@ -48,9 +49,9 @@ impl SwitchPort {
     /// # Errors
     /// There is no such interface, or the process may not use it.
     pub fn open(config: SwitchPortConfig) -> Result<Self, OpenError> {
-        let (found, socket) = Interface::open(&config.interface, &config.ring())?;
-        // A port begins down: the first check brings it up, and registers it.
-        drop(socket);
+        let found = Interface::ethernet(&config.interface)?;
+        // Only to learn whether this process may: a port begins down, and the first check brings it up.
+        PacketSocket::open(&found, &config.ring()).map_err(|error| OpenError::of_system(&found.name, error))?;
         Ok(SwitchPort { config, socket: None, index: found.index, carrier: false })
     }
 
@@ -99,7 +100,7 @@ impl SwitchPort {
 
     fn reopen(&mut self, interface: &Interface, registry: &Registry, token: Token) -> io::Result<()> {
         let socket = PacketSocket::open(interface, &self.config.ring())?;
-        registry.register(&mut SourceFd(&socket.raw_fd()), token, Interest::READABLE)?;
+        registry.register(&mut SourceFd(&socket.descriptors()[0]), token, Interest::READABLE)?;
         (self.socket, self.index) = (Some(socket), interface.index);
         Ok(())
     }

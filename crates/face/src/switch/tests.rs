@@ -13,7 +13,8 @@ use nix::sched::{CloneFlags, unshare};
 use super::*;
 use crate::ethernet::OpenError;
 use crate::ethernet::interface::Interface;
-use crate::ethernet::ring::{Frames, Pushed, RingConfig};
+use crate::ethernet::ring::{Frames, RingConfig};
+use crate::ethernet::socket::Pushed;
 
 const KEY: NameHashKey = NameHashKey::new([5, 6]);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,7 +66,10 @@ impl Bench {
             receive_bytes: 0,
             transmit_bytes: 0,
         };
-        let stations = ["a", "b"].map(|name| Interface::open(name, &ring).expect("the interface is there").1);
+        let stations = ["a", "b"].map(|name| {
+            let interface = Interface::ethernet(name).expect("the interface is there");
+            PacketSocket::open(&interface, &ring).expect("a socket")
+        });
         let bench = Bench { handle, events, thread: Some(thread), stations };
         for port in 0..2 {
             assert_eq!(bench.event(), SwitchEvent::Link { port, up: true });

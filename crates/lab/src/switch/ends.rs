@@ -4,7 +4,8 @@ use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use byname_face::ethernet::ring::{PacketSocket, Pushed};
+use byname_face::ethernet::ring::PacketSocket;
+use byname_face::ethernet::socket::{FrameSocket, Pushed};
 use byname_forward::switch::frame::{Arrived, Frame, TAG_BYTES, TAG_ETHER_TYPE};
 use hdrhistogram::Histogram;
 

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use byname_face::ethernet::frame::HEADER_BYTES;
-use byname_face::ethernet::ring::{Frames, PacketSocket, Pushed, RingConfig};
+use byname_face::ethernet::ring::{Frames, PacketSocket, RingConfig};
+use byname_face::ethernet::socket::{FrameSocket, Pushed};
 use byname_face::switch::{SwitchEvent, SwitchHandle, SwitchPort, SwitchPortConfig, start};
 use byname_forward::switch::{Plan, Role};
 use byname_wire::NameHashKey;

@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 
+use byname_face::ethernet::ring::PacketSocket;
+use byname_face::ethernet::xdp::XdpSocket;
 use byname_wire::tlv::element_len;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -21,8 +23,10 @@ pub enum Endpoint {
     Udp(Box<Udp>),
     /// A Unix stream.
     Unix(Box<Unix>),
-    /// Ethernet frames.
-    Ethernet(Box<Station>),
+    /// Ethernet frames by packet sockets.
+    PacketMmap(Box<Station<PacketSocket>>),
+    /// Ethernet frames by AF_XDP.
+    Xdp(Box<Station<XdpSocket>>),
     /// Shared memory.
     Memif(Box<MemifEnd>),
 }
@@ -75,7 +79,8 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => udp.push(frame)?,
             Endpoint::Unix(unix) => unix.out.extend_from_slice(frame),
-            Endpoint::Ethernet(station) => station.push(frame)?,
+            Endpoint::PacketMmap(station) => station.push(frame)?,
+            Endpoint::Xdp(station) => station.push(frame)?,
             Endpoint::Memif(end) => end.push(frame)?,
         }
         Ok(())
@@ -86,7 +91,8 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => udp.flush()?,
             Endpoint::Unix(unix) => unix.flush()?,
-            Endpoint::Ethernet(station) => station.flush()?,
+            Endpoint::PacketMmap(station) => station.flush()?,
+            Endpoint::Xdp(station) => station.flush()?,
             Endpoint::Memif(end) => end.flush(),
         }
         Ok(())
@@ -97,7 +103,8 @@ impl Endpoint {
         match self {
             Endpoint::Udp(udp) => Ok(udp.receive(&mut each)?),
             Endpoint::Unix(unix) => unix.receive(&mut each),
-            Endpoint::Ethernet(station) => Ok(station.receive(&mut each)),
+            Endpoint::PacketMmap(station) => Ok(station.receive(&mut each)),
+            Endpoint::Xdp(station) => Ok(station.receive(&mut each)),
             Endpoint::Memif(end) => end.receive(&mut each),
         }
     }

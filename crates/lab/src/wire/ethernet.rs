@@ -1,9 +1,9 @@
 //! Stations of the generator on virtual cables, and the reflector between them.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use byname_face::ethernet::EthernetConfig;
 use byname_face::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
-use byname_face::ethernet::ring::{PacketSocket, Pushed};
+use byname_face::ethernet::socket::{FrameSocket, Pushed};
 
 use crate::cables::{OURS, THEIRS, interface};
 
@@ -11,17 +11,17 @@ use crate::cables::{OURS, THEIRS, interface};
 const BURST: usize = 64;
 
 /// A socket with rings at one end of a cable.
-pub struct Station {
-    socket: PacketSocket,
+pub struct Station<S> {
+    socket: S,
     header: [u8; HEADER_BYTES],
 }
 
-impl Station {
+impl<S: FrameSocket> Station<S> {
     /// At `here`, towards the station at `there`.
     pub fn new(here: &str, there: &str) -> anyhow::Result<Self> {
         let (here, there) = (interface(here)?, interface(there)?);
         let config = EthernetConfig { group: None, ..EthernetConfig::new(&here.name) };
-        let socket = PacketSocket::open(&here, &config.ring()).context("cannot open a packet socket")?;
+        let socket = S::wait_for(&here, &config)?;
         Ok(Station { socket, header: header(there.address, here.address) })
     }
 
@@ -57,9 +57,9 @@ impl Station {
 
 /// Starts a reflector in the forwarder's place, on core 0: what arrives at one of its ends leaves
 /// at the other. It runs until the program ends.
-pub fn start_reflector() -> anyhow::Result<()> {
-    let mut consumer = Station::new(THEIRS[0], OURS[0])?;
-    let mut producer = Station::new(THEIRS[1], OURS[1])?;
+pub fn start_reflector<S: FrameSocket + 'static>() -> anyhow::Result<()> {
+    let mut consumer = Station::<S>::new(THEIRS[0], OURS[0])?;
+    let mut producer = Station::<S>::new(THEIRS[1], OURS[1])?;
     std::thread::Builder::new().name("reflector".into()).spawn(move || -> anyhow::Result<()> {
         core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
         loop {
@@ -70,7 +70,7 @@ pub fn start_reflector() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn reflect(from: &mut Station, to: &mut Station) -> anyhow::Result<()> {
+fn reflect<S: FrameSocket>(from: &mut Station<S>, to: &mut Station<S>) -> anyhow::Result<()> {
     let mut pushed = Ok(());
     from.socket.receive(BURST, |arrivals| {
         let mut payloads = arrivals.iter().filter_map(|arrival| arrival.octets.get(HEADER_BYTES..));

@@ -4,7 +4,8 @@
 //! keeps a window of Interests for distinct names outstanding, answers those that reach its
 //! producer side, and times each exchange. UDP is sent with GSO and received with GRO, or one
 //! datagram at a time with `--plain`; a Unix stream gets one write a burst. Ethernet frames go over
-//! two virtual cables that the experiment lays, between packet sockets with rings. Packets in shared
+//! two virtual cables that the experiment lays, between packet sockets with rings, or between sockets of
+//! AF_XDP. Packets in shared
 //! memory pass two interfaces of memif, whose sockets the forwarder listens on.
 //!
 //! The same generator through a plain reflector (receive, send) on the forwarder's core is the
@@ -21,6 +22,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use byname_face::ethernet::ring::PacketSocket;
+use byname_face::ethernet::socket::FrameSocket;
+use byname_face::ethernet::xdp::XdpSocket;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -44,6 +48,8 @@ enum Port {
     /// Ethernet frames to the forwarder's interfaces byname0 (consumer) and byname1 (producer), which
     /// are made before it starts.
     PacketMmap,
+    /// The same by AF_XDP, where the forwarder's [[faces.ethernet]] have `port = "xdp"`.
+    Xdp,
     /// Shared memory: the forwarder is the server of two [[faces.memif]], with the `socket`
     /// /tmp/byname-lab-memif0.sock for the consumer and /tmp/byname-lab-memif1.sock for the producer.
     Memif,
@@ -131,7 +137,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         "{:<12} {:>10} {:>5} {:>7} {:>12} {:>12} {:>9} {:>9} {:>7} {:>8}",
         "forwarder", "port", "mode", "window", "exchanges/s", "per CPU-s", "p50 us", "p99 us", "lost", "RSS MB"
     );
-    let _cables = (options.port == Port::PacketMmap).then(Cables::lay).transpose()?;
+    let _cables = matches!(options.port, Port::PacketMmap | Port::Xdp).then(Cables::lay).transpose()?;
     let peer = Peer::start(&options.peer)?;
     let mut generator = connect(options)?;
     for &mode in &options.mode {
@@ -173,8 +179,12 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
         }
         Port::Unix => return Ok(None),
         Port::PacketMmap => {
-            ethernet::start_reflector()?;
-            stations()?
+            ethernet::start_reflector::<PacketSocket>()?;
+            stations()?.map(Endpoint::PacketMmap).into()
+        }
+        Port::Xdp => {
+            ethernet::start_reflector::<XdpSocket>()?;
+            stations()?.map(Endpoint::Xdp).into()
         }
         Port::Memif => {
             memif::start_reflector()?;
@@ -185,9 +195,9 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
 }
 
 /// Consumer and producer at their ends of the cables.
-fn stations() -> anyhow::Result<(Endpoint, Endpoint)> {
-    let station = |end: usize| Station::new(OURS[end], THEIRS[end]).map(|s| Endpoint::Ethernet(Box::new(s)));
-    Ok((station(0)?, station(1)?))
+fn stations<S: FrameSocket>() -> anyhow::Result<[Box<Station<S>>; 2]> {
+    let station = |end: usize| Station::new(OURS[end], THEIRS[end]).map(Box::new);
+    Ok([station(0)?, station(1)?])
 }
 
 /// Consumer and producer at their ends of the interfaces.
@@ -213,8 +223,11 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             let consumer = Endpoint::unix(Management::connect(&options.peer.socket)?.into_stream())?;
             (consumer, Endpoint::unix(management.into_stream())?)
         }
-        Port::PacketMmap => {
-            let ends = stations()?;
+        Port::PacketMmap | Port::Xdp => {
+            let ends = match options.port {
+                Port::Xdp => stations()?.map(Endpoint::Xdp).into(),
+                _ => stations()?.map(Endpoint::PacketMmap).into(),
+            };
             let producer = cables::interface(OURS[1])?.address;
             let local = format!("dev://{}", THEIRS[1]);
             let face = management.face(&format!("ether://[{producer}]"), Some(&local))?;

@@ -86,11 +86,20 @@ impl NameShape {
         if value.len() > PACKET_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
+        const DIGEST_FIRST: u64 = component_type::IMPLICIT_SHA256_DIGEST as u64;
+        const DIGEST_LAST: u64 = component_type::PARAMETERS_SHA256_DIGEST as u64;
         let mut shape = NameShape { components: 0, parameter_digests: 0 };
-        let mut reader = tlv::Reader::new(value);
-        while let Some(tlv) = reader.next_tlv()? {
-            const DIGEST_FIRST: u64 = component_type::IMPLICIT_SHA256_DIGEST as u64;
-            const DIGEST_LAST: u64 = component_type::PARAMETERS_SHA256_DIGEST as u64;
+        let mut rest = value;
+        loop {
+            // Nearly all components have one octet of type and one of length, and are no digests.
+            while let [3..=252, len @ 0..=252, after @ ..] = rest {
+                let Some(after) = after.get(usize::from(*len)..) else { return Err(DecodeError::Truncated) };
+                rest = after;
+                shape.components += 1;
+            }
+            let mut reader = tlv::Reader::new(rest);
+            let Some(tlv) = reader.next_tlv()? else { break };
+            rest = reader.rest();
             if let DIGEST_FIRST..=DIGEST_LAST = tlv.typ {
                 if tlv.value.len() != 32 {
                     return Err(DecodeError::BadValue(tlv.typ));

@@ -4,48 +4,190 @@
 //! very buffer that the port received into [So §2.5]. Buffers come in a few size classes; each
 //! thread keeps a bounded stock of free ones, so that the path of a packet neither locks nor
 //! allocates.
+//!
+//! A buffer counts parts, not packets, and each packet holds some of its parts (weighted reference
+//! counting [Bevan, "Distributed garbage collection using reference counting", 1987]). Cloning
+//! halves a packet's parts and writes nothing that threads share; one that holds all parts is
+//! alone, which a load tells. What is left is one locked instruction for each packet that is
+//! dropped while others share its buffer. A locked instruction waits until all stores before it
+//! have reached the cache, and here that is where tables beyond the caches are written.
+#![allow(unsafe_code)]
 
-use std::cell::RefCell;
+use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::ptr::NonNull;
 
 use byname_lookup::prefetch;
 
-/// Capacities of buffers, in octets. The last holds the largest packet and its link header.
-const CLASS_BYTES: [usize; 6] = [256, 640, 1280, 2304, 4608, 9216];
+use crate::sync::{AtomicU64, Ordering, alloc, fence};
+
+/// Memory of a buffer of each class, in octets: whole cache lines. The last holds the largest packet
+/// and its link header.
+const CLASS_BYTES: [usize; 6] = [256, 640, 1280, 2304, 4608, 9280];
 /// Memory that a packet takes, at least.
 pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
-/// Free buffers that a thread keeps in each class.
-const FREE_MAX: usize = 1024;
+/// Octets in the largest packet.
+const OCTETS_MAX: usize = 9216;
+/// Free buffers that a thread keeps in each class. A model's buffers end with it.
+const FREE_MAX: usize = if cfg!(loom) { 0 } else { 1024 };
 
-/// Its counts of shares stand before the octets, in the same stretch of memory.
-type Buffer = Arc<[u8]>;
+/// Buffers are asked for ahead by so many packets.
+const AHEAD: usize = 8;
 
-thread_local! {
-    static FREE: RefCell<[Vec<Buffer>; CLASS_BYTES.len()]> = const { RefCell::new([const { Vec::new() }; CLASS_BYTES.len()]) };
+/// Parts of a buffer that a packet begins with.
+const PARTS: u64 = 1 << 15;
+
+/// What stands before a buffer's octets, in its first cache line.
+#[repr(C, align(16))]
+struct Header {
+    /// Parts that packets hold.
+    parts: AtomicU64,
+}
+
+const HEADER_BYTES: usize = size_of::<Header>();
+const _: () = assert!(cfg!(loom) || HEADER_BYTES == 16);
+const _: () = assert!(OCTETS_MAX <= octets_of(CLASS_BYTES.len() - 1));
+
+/// Room for octets in a buffer.
+const fn octets_of(class: usize) -> usize {
+    // Whatever a model's header takes.
+    CLASS_BYTES[class] - 16
 }
 
 fn class_of(len: usize) -> Option<usize> {
-    CLASS_BYTES.iter().position(|&c| len <= c)
+    (0..CLASS_BYTES.len()).find(|class| len <= octets_of(*class))
+}
+
+/// A buffer that nobody holds, or whose holders count their parts.
+#[derive(Clone, Copy)]
+struct Buffer(NonNull<Header>);
+
+impl Buffer {
+    fn layout(class: usize) -> Layout {
+        let layout = Layout::from_size_align(HEADER_BYTES + octets_of(class), 64);
+        layout.expect("classes are small")
+    }
+
+    /// A new one of zeros.
+    #[cold]
+    fn allocate(class: usize) -> Buffer {
+        let layout = Self::layout(class);
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(header) = NonNull::new(memory.cast::<Header>()) else { std::alloc::handle_alloc_error(layout) };
+        // SAFETY: the memory is ours, and a header fits, aligned, at its start.
+        unsafe { header.write(Header { parts: AtomicU64::new(0) }) };
+        Buffer(header)
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Nobody holds or keeps the buffer, which is of this class.
+    #[cold]
+    unsafe fn free(self, class: usize) {
+        // SAFETY: the caller says so; it was made with this layout.
+        unsafe {
+            self.0.drop_in_place();
+            alloc::dealloc(self.0.as_ptr().cast(), Self::layout(class));
+        }
+    }
+
+    /// Asks the memory for the header and `len` octets, to be written.
+    #[inline]
+    fn prefetch(self, len: usize) {
+        // SAFETY: so much is the buffer's own, and is not looked at.
+        prefetch::write_all(unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), HEADER_BYTES + len) });
+    }
+
+    fn octets(self) -> NonNull<u8> {
+        // SAFETY: octets follow the header in the same memory.
+        unsafe { self.0.cast::<u8>().add(HEADER_BYTES) }
+    }
+}
+
+/// Free buffers of one thread, by class.
+struct Stock([Vec<Buffer>; CLASS_BYTES.len()]);
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        for (class, buffers) in self.0.iter_mut().enumerate() {
+            // SAFETY: what is in the stock is of its class, and in nobody's hands.
+            buffers.drain(..).for_each(|buffer| unsafe { buffer.free(class) });
+        }
+    }
+}
+
+thread_local! {
+    static FREE: RefCell<Stock> = const { RefCell::new(Stock([const { Vec::new() }; CLASS_BYTES.len()])) };
 }
 
 /// A packet: read-only while shared.
-#[derive(Clone)]
+// Two words, which compilers keep in registers: a structure of narrower fields is written field by
+// field and then moved as a whole, for which a processor waits until all stores before have reached
+// the cache.
 pub struct Packet {
     /// `None`: there are no octets.
     buffer: Option<Buffer>,
-    start: u32,
-    end: u32,
+    stretch: Cell<Stretch>,
 }
+
+const _: () = assert!(size_of::<Packet>() == 16);
+
+/// Which octets of a buffer a packet has, and what else is known of it: from the lowest bit up, 16 of
+/// the first octet, 16 of the end, 16 of the parts that are this packet's, and the buffer's class.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Stretch(u64);
+
+impl Stretch {
+    /// Of a packet's first octets, with all parts of its buffer.
+    const fn whole(class: usize, len: usize) -> Stretch {
+        Stretch(((class as u64) << 48) | (PARTS << 32) | ((len as u64) << 16))
+    }
+
+    fn start(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    fn end(self) -> usize {
+        ((self.0 >> 16) & 0xffff) as usize
+    }
+
+    fn parts(self) -> u64 {
+        (self.0 >> 32) & 0xffff
+    }
+
+    fn class(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    fn with_octets(self, range: Range<usize>) -> Stretch {
+        Stretch(((self.0 >> 32) << 32) | ((range.end as u64) << 16) | range.start as u64)
+    }
+
+    fn with_parts(self, parts: u64) -> Stretch {
+        Stretch((self.0 & !(0xffff << 32)) | (parts << 32))
+    }
+}
+
+// SAFETY: a packet reaches its buffer's octets by reading alone, unless it holds all parts, when no
+// other packet of that buffer is left, in whichever thread. What others did with theirs happened
+// before: they gave up their parts by a release, and to see them gone is an acquire.
+unsafe impl Send for Packet {}
 
 impl Packet {
     /// No packet: no octets, and no buffer.
-    pub(crate) const EMPTY: Packet = Packet { buffer: None, start: 0, end: 0 };
+    pub(crate) const fn empty() -> Packet {
+        Packet { buffer: None, stretch: Cell::new(Stretch(0)) }
+    }
 
     /// A packet holding a copy of `octets`.
     ///
     /// # Panics
     /// If there are more than the largest buffer holds (9,216).
+    #[inline]
     pub fn copy_from(octets: &[u8]) -> Packet {
         Packet::build(octets.len(), |buffer| buffer.copy_from_slice(octets))
     }
@@ -54,21 +196,31 @@ impl Packet {
     ///
     /// # Panics
     /// If `len` is above 9,216.
+    #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Packet {
-        let class = class_of(len).expect("caller keeps packets within 9,216 octets");
-        let mut buffer = FREE
-            .with_borrow_mut(|free| free[class].pop())
-            .unwrap_or_else(|| std::iter::repeat_n(0, CLASS_BYTES[class]).collect());
-        let octets = Arc::get_mut(&mut buffer).expect("buffers in stock are not shared");
-        fill(&mut octets[..len]);
-        Packet { buffer: Some(buffer), start: 0, end: len as u32 }
+        let class = class_of(len).filter(|_| len <= OCTETS_MAX).expect("caller keeps packets within 9,216 octets");
+        let buffer = FREE.with_borrow_mut(|free| {
+            let free = &mut free.0[class];
+            if let Some(soon) = free.len().checked_sub(AHEAD) {
+                free[soon].prefetch(len);
+            }
+            free.pop()
+        });
+        let buffer = buffer.unwrap_or_else(|| Buffer::allocate(class));
+        // SAFETY: the buffer is valid, and in nobody else's hands: no packet holds it, and it has left
+        // the stock.
+        unsafe { buffer.0.as_ref() }.parts.store(PARTS, Ordering::Relaxed);
+        // SAFETY: so many octets lie in the buffer, are zeros at least, and nobody else reaches them. If
+        // `fill` panics, the buffer is lost.
+        fill(unsafe { std::slice::from_raw_parts_mut(buffer.octets().as_ptr(), len) });
+        Packet { buffer: Some(buffer), stretch: Cell::new(Stretch::whole(class, len)) }
     }
 
     /// The same buffer, narrowed to `range` of this packet.
-    pub fn slice(mut self, range: Range<usize>) -> Packet {
+    pub fn slice(self, range: Range<usize>) -> Packet {
         assert!(range.start <= range.end && range.end <= self.len());
-        self.end = self.start + range.end as u32;
-        self.start += range.start as u32;
+        let stretch = self.stretch.get();
+        self.stretch.set(stretch.with_octets(stretch.start() + range.start..stretch.start() + range.end));
         self
     }
 
@@ -78,60 +230,135 @@ impl Packet {
     }
 
     /// The octets, if nobody else holds this packet's buffer.
+    #[inline]
     pub fn unshared_mut(&mut self) -> Option<&mut [u8]> {
-        let range = self.start as usize..self.end as usize;
-        Some(&mut Arc::get_mut(self.buffer.as_mut()?)?[range])
+        let buffer = self.buffer.filter(|_| self.is_alone())?;
+        // SAFETY: `start..end` lies in the buffer, whose octets were zeros at least; and this packet,
+        // which is borrowed mutably, is the only one that reaches them.
+        Some(unsafe {
+            let Range { start, end } = self.range();
+            std::slice::from_raw_parts_mut(buffer.octets().add(start).as_ptr(), end - start)
+        })
     }
 
     /// Memory that this packet's buffer takes, in bytes.
+    #[inline]
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.as_ref().map_or(0, |b| b.len())
+        if self.buffer.is_some() { CLASS_BYTES[self.stretch.get().class()] } else { 0 }
     }
 
-    /// Asks the memory for the first `len` octets, and for the count of shares.
+    /// Asks the memory for the first `len` octets, and for the count of parts.
+    #[inline]
     pub(crate) fn prefetch(&self, len: usize) {
-        if let Some(buffer) = &self.buffer {
-            let end = buffer.len().min(self.start as usize + len);
-            prefetch::read_all(&buffer[..end]);
+        if let Some(buffer) = self.buffer {
+            let end = octets_of(self.stretch.get().class()).min(self.range().start + len).max(1);
+            // SAFETY: so many octets lie in the buffer, and are not looked at. The first of them is in
+            // the line of the header.
+            prefetch::read_all(unsafe { std::slice::from_raw_parts(buffer.octets().as_ptr(), end) });
         }
+    }
+
+    /// Whether no other packet has this one's buffer.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        // SAFETY: the buffer is valid as long as a packet holds a part of it.
+        let parts = |buffer: Buffer| unsafe { buffer.0.as_ref() }.parts.load(Ordering::Acquire);
+        self.buffer.is_none_or(|buffer| parts(buffer) == self.stretch.get().parts())
+    }
+
+    /// Which octets of its buffer it has.
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        let stretch = self.stretch.get();
+        stretch.start()..stretch.end()
     }
 }
 
 /// No packet.
 impl Default for Packet {
     fn default() -> Self {
-        Packet::EMPTY
+        Packet::empty()
+    }
+}
+
+/// Shares the buffer.
+impl Clone for Packet {
+    #[inline]
+    fn clone(&self) -> Packet {
+        let stretch = self.stretch.get();
+        let given = match stretch.parts() {
+            1 => self.more_parts(),
+            parts => {
+                self.stretch.set(stretch.with_parts(parts - parts / 2));
+                parts / 2
+            }
+        };
+        Packet { buffer: self.buffer, stretch: Cell::new(stretch.with_parts(given)) }
+    }
+}
+
+impl Packet {
+    /// Parts for a clone, where this packet has none to spare.
+    #[cold]
+    fn more_parts(&self) -> u64 {
+        if let Some(buffer) = self.buffer {
+            // SAFETY: this packet holds a part. Relaxed: whoever takes parts away does so later, from
+            // this thread or from one that the clone was handed to.
+            unsafe { buffer.0.as_ref() }.parts.fetch_add(PARTS, Ordering::Relaxed);
+        }
+        PARTS
     }
 }
 
 impl Deref for Packet {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
-        match &self.buffer {
-            Some(buffer) => &buffer[self.start as usize..self.end as usize],
-            None => &[],
+        let Some(buffer) = self.buffer else { return &[] };
+        // SAFETY: `start..end` lies in the buffer, whose octets were zeros at least, and which stays
+        // as long as this packet; nobody writes to it while there is another packet of it, nor
+        // through this one while it is borrowed.
+        unsafe {
+            let Range { start, end } = self.range();
+            std::slice::from_raw_parts(buffer.octets().add(start).as_ptr(), end - start)
         }
     }
 }
 
 impl Drop for Packet {
+    #[inline]
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
-        // Two threads that drop the last two shares at once both see a share left, and the buffer
-        // goes back to the allocator instead of the stock: harmless. A share that is alone stays so;
-        // what others did with theirs has happened before when `build` takes it from the stock.
-        if Arc::strong_count(&buffer) != 1 {
-            return;
-        }
-        let class = class_of(buffer.len()).expect("capacities are those of the classes");
-        // `try_with`: a packet may outlive its thread's stock at thread exit.
-        let _ = FREE.try_with(|free| {
-            if let Ok(mut free) = free.try_borrow_mut()
-                && free[class].len() < FREE_MAX
-            {
-                free[class].push(buffer);
+        let own = self.stretch.get().parts();
+        // SAFETY: this packet's parts keep the buffer until they are taken away.
+        let parts = unsafe { &buffer.0.as_ref().parts };
+        // All parts: nobody else can take any away, or clone. Else one locked instruction, after which
+        // the buffer is not ours to look at unless these were the last.
+        if parts.load(Ordering::Acquire) != own {
+            if parts.fetch_sub(own, Ordering::Release) != own {
+                return;
             }
-        });
+            fence(Ordering::Acquire);
+        }
+        keep(buffer, self.stretch.get().class());
+    }
+}
+
+/// Puts a buffer that nobody holds into this thread's stock, or frees it.
+#[inline]
+fn keep(buffer: Buffer, class: usize) {
+    // `try_with`: a packet may outlive its thread's stock at thread exit.
+    let kept = FREE.try_with(|free| {
+        let mut free = free.borrow_mut();
+        let has_room = free.0[class].len() < FREE_MAX;
+        if has_room {
+            free.0[class].push(buffer);
+        }
+        has_room
+    });
+    if !kept.unwrap_or(false) {
+        // SAFETY: nobody holds it, and it is not kept.
+        unsafe { buffer.free(class) };
     }
 }
 
@@ -141,7 +368,7 @@ impl std::fmt::Debug for Packet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -162,5 +389,92 @@ mod tests {
         drop(share);
         packet.unshared_mut().expect("the only share")[0] = b'x';
         assert_eq!(&*packet, b"xbcdef");
+    }
+
+    #[test]
+    fn a_packet_is_cloned_more_often_than_it_has_parts() {
+        let mut packet = Packet::copy_from(b"abcdef");
+        let mut clones: Vec<Packet> = (0..100_000).map(|_| packet.clone()).collect();
+        // The last has the fewest parts, and clones of clones have fewer still.
+        let last = clones.pop().expect("there are many");
+        clones.extend((0..100).scan(last, |last, _| {
+            *last = last.clone();
+            Some(last.clone())
+        }));
+        assert!(clones.iter().all(|clone| clone[..] == *b"abcdef"));
+        while let Some(clone) = clones.pop() {
+            assert!(packet.unshared_mut().is_none());
+            drop(clone);
+        }
+        assert!(packet.unshared_mut().is_some());
+    }
+
+    #[test]
+    fn every_size_has_a_buffer_and_a_stretch_of_a_stretch_is_right() {
+        for len in [0, 1, 240, 241, 624, 1264, 2288, 2289, 4592, 4593, 9216] {
+            let octets: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let packet = Packet::copy_from(&octets);
+            assert_eq!(*packet, *octets);
+            assert!(packet.memory_bytes() >= len + HEADER_BYTES);
+            let stretch = packet.slice(len / 4..len - len / 4);
+            let inner = len / 4..len - len / 4 - len / 8;
+            assert_eq!(*stretch.slice(len / 8..inner.len()), octets[inner][len / 8..]);
+        }
+        assert!(std::panic::catch_unwind(|| Packet::build(9217, |_| ())).is_err());
+        assert_eq!((Packet::empty().len(), Packet::empty().clone().memory_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn shares_are_dropped_in_many_threads() {
+        for round in 0..200_u32 {
+            let packet = Packet::copy_from(&round.to_le_bytes());
+            std::thread::scope(|scope| {
+                for clones in 1..4 {
+                    let share = packet.clone();
+                    scope.spawn(move || {
+                        let more: Vec<Packet> = (0..clones).map(|_| share.clone()).collect();
+                        assert!(more.iter().all(|more| **more == round.to_le_bytes()));
+                    });
+                }
+                drop(packet);
+            });
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::sync::UnsafeCell;
+    use std::sync::Arc;
+
+    /// Stands for a buffer's octets: loom sees who reads them, and who writes.
+    struct Octets(UnsafeCell<()>);
+
+    // SAFETY: loom checks each access; that is what the model is for.
+    unsafe impl Sync for Octets {}
+
+    /// Three packets of one buffer, the last of which is written to when it is alone, and all dropped,
+    /// each in a thread of its own: loom would tell a buffer that is lost, or freed twice.
+    #[test]
+    fn a_packet_that_is_alone_has_seen_the_others_go() {
+        loom::model(|| {
+            let octets = Arc::new(Octets(UnsafeCell::new(())));
+            let mut packet = Packet::copy_from(b"octets");
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let (share, octets) = (packet.clone(), octets.clone());
+                    loom::thread::spawn(move || {
+                        octets.0.with(|_| assert_eq!(*share, *b"octets"));
+                        drop(share);
+                    })
+                })
+                .collect();
+            if let Some(first) = packet.unshared_mut() {
+                octets.0.with_mut(|_| first[0] = b'O');
+            }
+            drop(packet);
+            others.into_iter().for_each(|other| other.join().expect("it does not panic"));
+        });
     }
 }

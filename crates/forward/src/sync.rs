@@ -3,6 +3,7 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
+    alloc,
     cell::UnsafeCell,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
@@ -10,6 +11,7 @@ pub(crate) use loom::{
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
+    alloc,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,

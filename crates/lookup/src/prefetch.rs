@@ -26,6 +26,30 @@ pub fn read_all<T: ?Sized>(place: &T) {
     }
 }
 
+/// Asks for all cache lines that `place` lies on, to be written soon. Into the first level: what is
+/// written next are a few lines, not a burst's.
+#[inline(always)]
+pub fn write_all<T: ?Sized>(place: &T) {
+    let first = std::ptr::from_ref(place).cast::<u8>();
+    let Some(last) = size_of_val(place).checked_sub(1) else { return };
+    for offset in (0..last).step_by(LINE).chain([last]) {
+        write_at(first.wrapping_add(offset));
+    }
+}
+
+/// As [`read_at`], for a line that will be written.
+#[inline(always)]
+fn write_at(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as for `read_at`; a processor that does not know the hint takes it for another.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Asks for the cache line at any address: nothing is read there that the program could see.
 #[inline(always)]
 fn read_at(place: *const u8) {

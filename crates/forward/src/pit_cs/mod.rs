@@ -354,7 +354,7 @@ impl PitCs {
         }
         self.index.remove(self.slots[slot as usize].hash, slot);
         let s = &mut self.slots[slot as usize];
-        s.packet = Packet::EMPTY;
+        s.packet = Packet::empty();
         s.kind = Kind::Free;
         self.free.push(slot);
     }

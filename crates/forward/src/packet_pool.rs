@@ -33,7 +33,7 @@ const OCTETS_MAX: usize = 9216;
 const FREE_MAX: usize = if cfg!(loom) { 0 } else { 1024 };
 
 /// Buffers are asked for ahead by so many packets.
-const AHEAD: usize = 8;
+const AHEAD: usize = 32;
 
 /// Parts of a buffer that a packet begins with.
 const PARTS: u64 = 1 << 15;

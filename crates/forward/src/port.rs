@@ -8,7 +8,7 @@ use byname_wire::{FaceId, NackReason, PitToken};
 use crate::packet_pool::Packet;
 
 /// Fields of the link header that concern forwarding.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LinkFields {
     /// Downstream's token on Interests; echoed on Data and Nacks.
     pub pit_token: PitToken,
@@ -28,6 +28,29 @@ pub struct LinkFields {
     pub prefix_announcement: Option<Packet>,
 }
 
+impl LinkFields {
+    /// No fields.
+    const fn none() -> LinkFields {
+        LinkFields {
+            pit_token: PitToken::NONE,
+            nack: None,
+            next_hop_face_id: None,
+            incoming_face_id: None,
+            no_cache: false,
+            congestion_mark: 0,
+            non_discovery: false,
+            prefix_announcement: None,
+        }
+    }
+}
+
+/// No fields.
+impl Default for LinkFields {
+    fn default() -> Self {
+        LinkFields::none()
+    }
+}
+
 /// A whole network packet as a port received it, without its link header.
 #[derive(Debug)]
 pub struct Received {
@@ -40,6 +63,16 @@ pub struct Received {
 }
 
 impl Received {
+    /// Appends a packet without octets, to be filled in where it lies. A packet that is written
+    /// elsewhere, field by field, and then moved as a whole makes a processor wait until all that was
+    /// written before has reached the cache.
+    #[inline]
+    pub fn append(input: &mut Vec<Received>) -> &mut Received {
+        // A constant, so that nothing is written elsewhere first.
+        input.push(const { Received { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
+        input.last_mut().expect("one was pushed")
+    }
+
     /// This packet; what stays in its place is empty.
     pub(crate) fn take(&mut self) -> Received {
         Received { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
@@ -55,4 +88,13 @@ pub struct Outgoing {
     pub fields: LinkFields,
     /// The bare packet.
     pub packet: Packet,
+}
+
+impl Outgoing {
+    /// Appends a packet without octets, to be filled in where it lies, as [`Received::append`].
+    #[inline]
+    pub fn append(output: &mut Vec<Outgoing>) -> &mut Outgoing {
+        output.push(const { Outgoing { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
+        output.last_mut().expect("one was pushed")
+    }
 }

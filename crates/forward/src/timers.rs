@@ -63,12 +63,18 @@ impl TimerWheel {
 
     /// Sets the timer of `slot`, in place of what was set before.
     pub fn set(&mut self, slot: u32, deadline: Ticks) {
+        self.clear(slot);
+        self.start(slot, deadline);
+    }
+
+    /// Sets the timer of `slot`, which is not set. Waits for none of the memory that it writes.
+    pub fn start(&mut self, slot: u32, deadline: Ticks) {
         let i = slot as usize;
         if self.links.len() <= i {
             memory::reserve(&mut self.links, i + 1);
             self.links.resize(i + 1, UNSET);
         }
-        self.clear(slot);
+        debug_assert_eq!(self.links[i].deadline, NEVER);
         // What should have been due before the first bucket is due in it, as soon as anything is.
         let first = Ticks(self.current << BUCKET_SHIFT);
         let mut link = Link { prev: NONE, next: NONE, deadline: deadline.clamp(first, Ticks(NEVER.0 - 1)) };

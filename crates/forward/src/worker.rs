@@ -20,7 +20,7 @@ use crate::pipeline::{Addressed, Miss, Parsed, Reached};
 use crate::pit_cs::{PitCs, SlotId};
 use crate::port::{Outgoing, Received};
 use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
-use crate::tables::{Tables, TablesReader};
+use crate::tables::{Nexthop, Tables, TablesReader};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
 use burst::Wanted;
@@ -168,6 +168,10 @@ pub struct Worker {
     pub(crate) hashes: Vec<PrefixHashes>,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
+    /// Of one Data, the pending Interests that it answers.
+    pub(crate) satisfied: Vec<SlotId>,
+    /// Of one Interest, where it may be sent.
+    pub(crate) nexthops: Vec<Nexthop>,
     prefetch: Prefetch,
     /// Packets that were parsed elsewhere.
     burst: Vec<Received>,
@@ -216,6 +220,8 @@ impl Worker {
             hashes: vec![PrefixHashes::default(); BURST_MAX],
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
+            satisfied: Vec::new(),
+            nexthops: Vec::new(),
             prefetch: config.prefetch,
             burst: Vec::new(),
             parsed: Vec::with_capacity(BURST_MAX),

@@ -29,6 +29,7 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
     let names: Vec<Name> = (0..NAMES).map(name).collect();
     let mut prefixes = vec![PrefixHashes::default(); 32];
     let mut found = vec![None; 32];
+    let mut nexthops = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         for (at, names) in names.chunks(32).enumerate() {
             let views: Vec<_> =
@@ -40,7 +41,7 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
             for (i, found) in (at as u64 * 32..).zip(&found[..views.len()]) {
                 let Some(found) = found else { continue };
                 assert_eq!(found.depth, 2);
-                let nexthops = reader.nexthops(found.entry);
+                reader.nexthops(found.entry, &mut nexthops);
                 let [nexthop] = nexthops[..] else { panic!("a group is there before its rule and after") };
                 assert_eq!(nexthop.face, FaceId(1000 + i), "the route of another name");
             }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use byname_wire::{FaceId, NameView, PitToken};
-use smallvec::SmallVec;
+use byname_wire::NameView;
 
 use crate::counters::Drop;
 use crate::dead_nonces;
@@ -11,7 +10,7 @@ use crate::face_table::{LinkType, Scope};
 use crate::packet_pool::Packet;
 use crate::pipeline::{Copies, DataInfo, LOCALHOST, name_in};
 use crate::pit_cs::{NameRange, SlotId};
-use crate::port::{LinkFields, Outgoing, Received};
+use crate::port::{Outgoing, Received};
 use crate::strategy::Situation;
 use crate::ticks::Ticks;
 use crate::worker::Worker;
@@ -36,12 +35,12 @@ impl Worker {
         if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
             return self.drops.count(Drop::Scope);
         }
-        let mut satisfied = self.find_satisfied(&received.packet, info.name, hashes);
-        if !self.misses.is_empty() && satisfied.iter().any(|&slot| self.concerns_misses(slot)) {
+        self.find_satisfied(&received.packet, info.name, hashes);
+        if !self.misses.is_empty() && (0..self.satisfied.len()).any(|i| self.concerns_misses(self.satisfied[i])) {
             self.route_misses(now, output);
-            satisfied = self.find_satisfied(&received.packet, info.name, hashes);
+            self.find_satisfied(&received.packet, info.name, hashes);
         }
-        if satisfied.is_empty() {
+        if self.satisfied.is_empty() {
             if info.copies == Copies::Lone {
                 self.drops.count(Drop::UnsolicitedData);
             }
@@ -49,46 +48,37 @@ impl Worker {
         }
 
         let freshness = Duration::from_millis(info.freshness_ms);
-        let mut waiting = SmallVec::<[(FaceId, PitToken); 4]>::new();
+        // All who wait are behind this one.
+        let first = output.len();
         let mut same_name = None;
-        for slot in satisfied {
-            self.satisfy(now, slot, received.face, freshness, &mut waiting);
+        for i in 0..self.satisfied.len() {
+            let slot = self.satisfied[i];
+            self.satisfy(now, slot, received, freshness, first, output);
             if same_name.is_none() && self.table.slot(slot).name_octets() == octets {
                 same_name = Some(slot);
             } else {
                 self.table.remove(slot);
             }
         }
-        if waiting.len() > SEARCHED_MAX {
-            waiting.sort_unstable_by(|(a, s), (b, t)| a.cmp(b).then_with(|| s.as_slice().cmp(t.as_slice())));
-            waiting.dedup();
+        if output.len() - first > SEARCHED_MAX {
+            dedup_downstreams(output, first);
         }
         if self.table.admits() && !(local_fields && received.fields.no_cache) {
-            let name = NameView::from_filled(name_in(&received.packet, info.name), &self.hashes[hashes]);
-            self.table.admit(&name, received.packet.clone(), info.name, now + freshness, same_name);
+            let packet = received.packet.take();
+            self.table.admit(&self.hashes[hashes], packet, info.name, now + freshness, same_name);
         } else if let Some(slot) = same_name {
             self.table.remove(slot);
         }
-        let mut left = waiting.len();
-        for (to, pit_token) in waiting {
-            let fields = LinkFields {
-                pit_token,
-                incoming_face_id: Some(received.face),
-                congestion_mark: received.fields.congestion_mark,
-                ..Default::default()
-            };
-            if let Some(face) = self.faces.get_mut(&to) {
+        for outgoing in &output[first..] {
+            if let Some(face) = self.faces.get_mut(&outgoing.face) {
                 face.counters.out_data += 1;
             }
-            left -= 1;
-            let packet = if left == 0 { received.packet.take() } else { received.packet.clone() };
-            output.push(Outgoing { face: to, fields, packet });
         }
     }
 
-    fn find_satisfied(&self, packet: &Packet, name: NameRange, hashes: usize) -> SmallVec<[SlotId; 4]> {
+    fn find_satisfied(&mut self, packet: &Packet, name: NameRange, hashes: usize) {
         let name = NameView::from_filled(name_in(packet, name), &self.hashes[hashes]);
-        self.table.find_satisfied(&name, packet)
+        self.table.find_satisfied(&name, packet, &mut self.satisfied);
     }
 
     /// Whether Interests that came before and are not routed yet must be, before this one is satisfied:
@@ -98,16 +88,18 @@ impl Worker {
         pit.unrouted || self.strategies.strategy(usize::from(pit.strategy)).measures()
     }
 
-    /// Ends the wait of a pending Interest: adds who waits for it to `waiting`, each once as long
-    /// as they are few.
+    /// Ends the wait of a pending Interest: the Data goes to who waits for it, to each once as long as
+    /// those from `first` on are few.
     fn satisfy(
         &mut self,
         now: Ticks,
         slot: SlotId,
-        upstream: FaceId,
+        received: &Received,
         freshness: Duration,
-        waiting: &mut SmallVec<[(FaceId, PitToken); 4]>,
+        first: usize,
+        output: &mut Vec<Outgoing>,
     ) {
+        let upstream = received.face;
         self.wheel.clear(slot);
         let hash = self.table.slot(slot).hash;
         let Some(pit) = self.table.slot(slot).pit() else { return };
@@ -119,10 +111,17 @@ impl Worker {
         }
         for record in pit.in_records.iter().filter(|r| r.expiry > now) {
             let Some(face) = self.faces.get(&record.face) else { continue };
-            let downstream = (record.face, record.pit_token);
-            let known = || waiting.len() <= SEARCHED_MAX && waiting.contains(&downstream);
-            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !known() {
-                waiting.push(downstream);
+            let is_known = |waiting: &[Outgoing]| {
+                let is_it = |o: &Outgoing| o.face == record.face && o.fields.pit_token == record.pit_token;
+                waiting.len() <= SEARCHED_MAX && waiting.iter().any(is_it)
+            };
+            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !is_known(&output[first..]) {
+                let sent = Outgoing::append(output);
+                sent.face = record.face;
+                sent.fields.pit_token = record.pit_token;
+                sent.fields.incoming_face_id = Some(upstream);
+                sent.fields.congestion_mark = received.fields.congestion_mark;
+                sent.packet = received.packet.clone();
             }
         }
         // Cached Data answers what comes back in a circle, unless it goes stale before.
@@ -133,4 +132,16 @@ impl Worker {
         }
         self.counts.satisfied += 1;
     }
+}
+
+/// Leaves each downstream from `first` on once.
+#[cold]
+fn dedup_downstreams(output: &mut Vec<Outgoing>, first: usize) {
+    let mut waiting = output.split_off(first);
+    let key = |o: &Outgoing| (o.face, o.fields.pit_token);
+    waiting.sort_unstable_by(|a, b| {
+        a.face.cmp(&b.face).then_with(|| a.fields.pit_token.as_slice().cmp(b.fields.pit_token.as_slice()))
+    });
+    waiting.dedup_by(|a, b| key(a) == key(b));
+    output.append(&mut waiting);
 }

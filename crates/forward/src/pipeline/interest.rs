@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use byname_lookup::EntryId;
 use byname_wire::interest::with_nonce;
-use byname_wire::name::component_type;
 use byname_wire::tlv::{Reader, push_nested, types};
 use byname_wire::{FaceId, Interest, NackReason, NameView, PitToken, PrefixHashes};
 use smallvec::SmallVec;
@@ -13,11 +12,12 @@ use smallvec::SmallVec;
 use crate::counters::Drop;
 use crate::face_table::{LinkType, Scope};
 use crate::packet_pool::Packet;
-use crate::pipeline::{InterestInfo, LOCALHOP, LOCALHOST, interest_info, lower_hop_limit, name_in};
+use crate::pipeline::nexthops::is_usable;
+use crate::pipeline::{InterestInfo, LOCALHOST, interest_info, lower_hop_limit, name_in};
 use crate::pit_cs::{Found, InRecord, Kind, OutRecord, PitEntry, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
 use crate::strategy::Situation;
-use crate::tables::{Nexthop, Nexthops};
+use crate::tables::Nexthop;
 use crate::ticks::Ticks;
 use crate::worker::{LIFETIME_MAX, Worker};
 
@@ -187,10 +187,11 @@ impl Worker {
     pub(crate) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         let mut misses = std::mem::take(&mut self.misses);
         self.match_misses(&mut misses);
-        for miss in misses.drain(..) {
+        for miss in &misses {
             self.table.set_unrouted(miss.slot, false);
-            self.route(now, &miss, output);
+            self.route(now, miss, output);
         }
+        misses.clear();
         self.misses = misses;
     }
 
@@ -199,8 +200,7 @@ impl Worker {
             Route::Entry(entry) => entry,
             Route::Fib => None,
             Route::Face(face) => {
-                let usable = self.usable(miss.slot, miss.ingress, &[Nexthop { face, cost: 0 }]);
-                if !usable.is_empty() {
+                if is_usable(&self.table, &self.faces, miss.slot, miss.ingress)(&Nexthop { face, cost: 0 }) {
                     if let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() {
                         pit.directed = true;
                     }
@@ -214,48 +214,25 @@ impl Worker {
                 return;
             }
         };
-        let nexthops = entry.map(|(entry, _)| self.tables.nexthops(entry)).unwrap_or_default();
-        let nexthops = self.usable(miss.slot, miss.ingress, &nexthops);
+        self.find_usable(miss.slot, miss.ingress, entry.map(|(entry, _)| entry));
         let Some(pit) = self.table.slot_mut(miss.slot).pit_mut() else { return };
         pit.directed = false;
         pit.prefix_hash = entry.map_or(0, |(_, hash)| hash);
-        let mut situation =
-            Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
-        let mut decision = std::mem::take(&mut self.decision);
-        decision.clear();
+        let mut situation = Situation {
+            now,
+            nexthops: &self.nexthops,
+            prefix_hash: pit.prefix_hash,
+            measurements: &mut self.measurements,
+        };
+        self.decision.clear();
         let strategy = self.strategies.strategy(usize::from(pit.strategy));
-        strategy.after_interest(&mut situation, pit, &mut decision);
-        for &face in &decision.forward {
-            self.send_interest(now, miss, face, output);
+        strategy.after_interest(&mut situation, pit, &mut self.decision);
+        for i in 0..self.decision.forward.len() {
+            self.send_interest(now, miss, self.decision.forward[i], output);
         }
-        if let Some(reason) = decision.refuse {
+        if let Some(reason) = self.decision.refuse {
             self.refuse(now, miss.slot, reason, output);
         }
-        self.decision = decision;
-    }
-
-    /// Those of `nexthops` that the pending Interest may be sent to.
-    pub(crate) fn usable(&self, slot: SlotId, ingress: FaceId, nexthops: &[Nexthop]) -> Nexthops {
-        let slot = self.table.slot(slot);
-        let Some(pit) = slot.pit() else { return Nexthops::new() };
-        let name = slot.name_octets();
-        let from_local = || {
-            let local = |r: &InRecord| self.faces.get(&r.face).is_some_and(|f| f.scope == Scope::Local);
-            pit.in_records.iter().any(local)
-        };
-        // What may go to a face that is not local: hops left, and no scope that forbids it.
-        let may_leave =
-            pit.hops_left > 0 && !name.starts_with(LOCALHOST) && (!name.starts_with(LOCALHOP) || from_local());
-        nexthops
-            .iter()
-            .filter(|n| {
-                self.faces.get(&n.face).is_some_and(|face| {
-                    (n.face != ingress || face.link_type == LinkType::AdHoc)
-                        && (may_leave || face.scope == Scope::Local)
-                })
-            })
-            .copied()
-            .collect()
     }
 
     /// Sends a pending Interest upstream.
@@ -283,10 +260,12 @@ impl Worker {
             Some(old) => *old = record,
             None => pit.out_records.push(record),
         }
-        let pit_token =
-            self.tokens.as_ref().map_or(PitToken::NONE, |t| t.token(pit.can_be_prefix, usize::from(pit.depth)));
-        let fields = LinkFields { pit_token, ..LinkFields::default() };
-        output.push(Outgoing { face: to, fields, packet: packet.clone() });
+        let outgoing = Outgoing::append(output);
+        outgoing.face = to;
+        if let Some(tokens) = &self.tokens {
+            outgoing.fields.pit_token = tokens.token(pit.can_be_prefix, usize::from(pit.depth));
+        }
+        outgoing.packet = packet.clone();
         if let Some(face) = self.faces.get_mut(&to) {
             face.counters.out_interests += 1;
         }
@@ -413,14 +392,15 @@ impl Worker {
             self.drop_pending(now, victim);
         }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);
-        let last = name.last();
-        let (hash, expiry) = (name.full_hash(), record.expiry);
+        let (hash, owner, expiry) = (name.full_hash(), record.face, record.expiry);
         let strategy = self.strategies.only().unwrap_or_else(|| self.strategies.choose(&name));
-        let entry = PitEntry {
+        let depth = name.len() as u8;
+        let has_implicit_digest = name.ends_in_implicit_digest();
+        let entry = || PitEntry {
             can_be_prefix: info.can_be_prefix,
             must_be_fresh: info.must_be_fresh,
-            depth: name.len() as u8,
-            has_implicit_digest: last.is_some_and(|c| c.typ == component_type::IMPLICIT_SHA256_DIGEST),
+            depth,
+            has_implicit_digest,
             hops_left,
             nonce: record.nonce,
             strategy: strategy as u16,
@@ -432,8 +412,8 @@ impl Worker {
             in_records: SmallVec::from_buf([record]),
             out_records: SmallVec::new(),
         };
-        let slot = self.table.insert_pit(hash, packet, info.name, entry);
-        self.wheel.set(slot, expiry);
+        let slot = self.table.insert_pit(hash, packet, info.name, owner, entry);
+        self.wheel.start(slot, expiry);
         slot
     }
 

@@ -5,6 +5,7 @@ mod addressed;
 mod data;
 mod interest;
 mod nack;
+mod nexthops;
 mod spread;
 
 pub(crate) use addressed::{Addressed, Reached};
@@ -86,10 +87,18 @@ pub(crate) enum Copies {
 
 /// Parses what a port received, unless it is addressed by tags or locator: then `None`.
 pub(crate) fn parse_unaddressed(received: &Received) -> Result<Option<Parsed>, Drop> {
-    if tagnet::is_tagnet(&received.packet) { Ok(None) } else { parse(received).map(Some) }
+    let mut parsed = None;
+    parse_unaddressed_to(received, |found| parsed = Some(found))?;
+    Ok(parsed)
 }
 
-fn parse(received: &Received) -> Result<Parsed, Drop> {
+/// As [`parse_unaddressed`], to where `take` puts it at once: see [`Received::append`]. False if it is
+/// addressed.
+#[inline(always)]
+pub(crate) fn parse_unaddressed_to(received: &Received, take: impl FnOnce(Parsed)) -> Result<bool, Drop> {
+    if tagnet::is_tagnet(&received.packet) {
+        return Ok(false);
+    }
     let octets: &[u8] = &received.packet;
     let reason = |error: DecodeError| match error {
         DecodeError::TooManyComponents => Drop::TooManyComponents,
@@ -99,15 +108,16 @@ fn parse(received: &Received) -> Result<Parsed, Drop> {
         Some(0x05) => {
             let interest = Interest::decode(octets).map_err(reason)?;
             let info = interest_info(&interest);
-            Ok(if received.fields.nack.is_some() { Parsed::Nack(info) } else { Parsed::Interest(info) })
+            take(if received.fields.nack.is_some() { Parsed::Nack(info) } else { Parsed::Interest(info) });
         }
         Some(0x06) if received.fields.nack.is_none() => {
             let data = Data::decode(octets).map_err(reason)?;
             let name = name_range(data.name_offset, data.name);
-            Ok(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms, copies: Copies::Lone }))
+            take(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms, copies: Copies::Lone }));
         }
-        _ => Err(Drop::Malformed),
+        _ => return Err(Drop::Malformed),
     }
+    Ok(true)
 }
 
 fn interest_info(interest: &Interest<'_>) -> InterestInfo {

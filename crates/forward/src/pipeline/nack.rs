@@ -46,23 +46,24 @@ impl Worker {
             Some(hinted) => self.match_forwarding_hint(&hinted).map(|(entry, _)| entry),
             None => self.tables.fib().longest_match(&name).map(|m| m.entry),
         };
-        let nexthops = entry.map(|entry| self.tables.nexthops(entry)).unwrap_or_default();
-        let nexthops = self.usable(slot, ingress, &nexthops);
+        self.find_usable(slot, ingress, entry);
         let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");
-        let mut situation =
-            Situation { now, nexthops: &nexthops, prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
-        let mut decision = std::mem::take(&mut self.decision);
-        decision.clear();
-        self.strategies.strategy(usize::from(pit.strategy)).after_nack(&mut situation, pit, &mut decision);
-        for &to in &decision.forward {
-            self.send_pending(now, slot, to, expiry, output);
+        let mut situation = Situation {
+            now,
+            nexthops: &self.nexthops,
+            prefix_hash: pit.prefix_hash,
+            measurements: &mut self.measurements,
+        };
+        self.decision.clear();
+        self.strategies.strategy(usize::from(pit.strategy)).after_nack(&mut situation, pit, &mut self.decision);
+        for i in 0..self.decision.forward.len() {
+            self.send_pending(now, slot, self.decision.forward[i], expiry, output);
             if let Some(sent) = output.last_mut() {
                 sent.fields.incoming_face_id = Some(ingress);
             }
         }
-        if let Some(reason) = decision.refuse {
+        if let Some(reason) = self.decision.refuse {
             self.refuse(now, slot, reason, output);
         }
-        self.decision = decision;
     }
 }

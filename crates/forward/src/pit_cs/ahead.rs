@@ -3,6 +3,9 @@
 
 use crate::pit_cs::{PitCs, SlotId};
 
+/// Victims that are known ahead.
+const VICTIMS_AHEAD: usize = 8;
+
 impl PitCs {
     /// Asks the memory for what a lookup of this hash reads first.
     pub fn prefetch_bucket(&self, hash: u64) {
@@ -26,18 +29,28 @@ impl PitCs {
         self.links.prefetch_neighbors(slot);
     }
 
-    /// Asks the memory for what the victims after this one will need: of the next what its slot
-    /// tells, of the second the slot, of the third its links. Each was asked for when it was one
-    /// further away.
-    pub(super) fn prefetch_victims(&self, victim: SlotId) {
-        let Some(next) = self.links.before(victim) else { return };
-        let slot = &self.slots[next as usize];
-        self.index.prefetch(slot.hash);
-        slot.prefetch_name();
-        let Some(second) = self.links.before(next) else { return };
-        self.slots[second as usize].prefetch();
-        if let Some(third) = self.links.before(second) {
-            self.links.prefetch(third);
+    /// Asks the memory for what the victims after this one will need: of one that comes soon what its
+    /// slot tells, of a later one its slot, and the links that lead to the one after it.
+    pub(super) fn prefetch_victims(&mut self, victim: SlotId) {
+        // What was used or erased meanwhile is no victim any more.
+        while self.victims.pop_front().is_some_and(|next| next != victim) {}
+        let mut last = self.victims.back().copied().unwrap_or(victim);
+        // One for the one that goes, and one more until there are enough.
+        for _ in 0..2 {
+            if self.victims.len() == VICTIMS_AHEAD {
+                break;
+            }
+            let Some(next) = self.links.before(last) else { break };
+            self.victims.push_back(next);
+            self.slots[next as usize].prefetch();
+            self.links.prefetch(next);
+            last = next;
+        }
+        if let Some(&soon) = self.victims.get(VICTIMS_AHEAD / 2) {
+            let slot = &self.slots[soon as usize];
+            self.index.prefetch(slot.hash);
+            // Its name is not looked at; its buffer is given back.
+            slot.packet.prefetch(0);
         }
     }
 }

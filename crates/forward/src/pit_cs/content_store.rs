@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use byname_wire::name_hash::{Digest, digest_name};
-use byname_wire::{NameRef, NameView};
+use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use super::index::Index;
 use super::prefix_index::NodeId;
 use super::{CsEntry, Kind, NameRange, PitCs, Replacement, SlotId, packets_to_expect};
 use crate::hot::SharedStore;
 use crate::packet_pool::Packet;
+use crate::pipeline::name_in;
 use crate::ticks::Ticks;
 use crate::worker::CsInfo;
 
@@ -29,9 +30,10 @@ impl PitCs {
 
     /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,
     /// becomes the CS entry; without one, a slot is added.
+    /// `hashes` are those of its name, which `range` tells.
     pub fn admit(
         &mut self,
-        name: &NameView<'_>,
+        hashes: &PrefixHashes,
         packet: Packet,
         range: NameRange,
         fresh_until: Ticks,
@@ -39,11 +41,12 @@ impl PitCs {
     ) {
         debug_assert!(self.admits());
         let mut was_shared = false;
-        if let Some(old) = self.find_data_named(name, name.len()) {
+        let name = NameView::from_filled(name_in(&packet, range), hashes);
+        let (hash, digest) = (name.full_hash(), name.digest(name.len()));
+        if let Some(old) = self.find_data_named(&name, name.len()) {
             was_shared = self.unshare(old);
             self.remove(old);
         }
-        let hash = name.full_hash();
         self.cs_bytes += packet.memory_bytes();
         let slot = match pending {
             Some(slot) => {
@@ -59,13 +62,14 @@ impl PitCs {
             }
         };
         let node = if self.prefix_index.is_kept() {
-            self.prefix_index.insert(name, slot, self.index_nodes_max())
+            let name = NameView::from_filled(self.slots[slot as usize].name(), hashes);
+            self.prefix_index.insert(&name, slot, self.index_nodes_max())
         } else {
             NodeId::NONE
         };
         self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, is_shared: false, node });
         if was_shared {
-            self.share(slot, name.digest(name.len()));
+            self.share(slot, digest);
         }
         self.replacement.insert(&mut self.links, slot, hash);
         self.evict();

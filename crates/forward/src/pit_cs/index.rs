@@ -1,7 +1,8 @@
 //! The hash index of the PIT/CS: the compact array of [So §2.2].
 //!
-//! A bucket is one cache line: seven pairs of (32 bits of hash, slot), and the number of an
-//! overflow bucket. Several slots may have one hash: the PIT entries of one name that differ in
+//! A bucket is one cache line: seven pairs of (tag, slot), and the number of an overflow bucket. A tag
+//! is an octet of the hash, so that one word has those of all pairs and a few instructions compare
+//! them; one slot in 256 that is looked at for its tag is of another hash. Several slots may have one hash: the PIT entries of one name that differ in
 //! their selectors, and the Data of that name.
 
 use byname_lookup::{memory, prefetch};
@@ -13,23 +14,37 @@ const WAYS: usize = 7;
 #[repr(align(64))]
 #[derive(Clone)]
 struct Bucket {
-    tags: [u32; WAYS],
+    /// In octet `way`; what is above the last pair's has no meaning.
+    tags: u64,
     slots: [u32; WAYS],
     used: u32,
     overflow: u32,
 }
 
 impl Bucket {
-    /// A bit for each pair with this tag. All are compared: how many there are differs from bucket to
-    /// bucket, and a loop that ends there is predicted wrongly more often than not.
+    /// The highest bit of each octet whose pair has this tag. All are compared: how many there are
+    /// differs from bucket to bucket, and a loop that ends there is predicted wrongly more often than
+    /// not.
     #[inline(always)]
-    fn ways_of(&self, tag: u32) -> u32 {
-        let equal = self.tags.iter().enumerate().fold(0, |ways, (way, t)| ways | u32::from(*t == tag) << way);
-        equal & ((1 << self.used) - 1)
+    fn ways_of(&self, tag: u8) -> u64 {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        let differ = self.tags ^ u64::from_ne_bytes([tag; 8]);
+        // An octet's highest bit stays clear only if all of its bits are.
+        let equal = !(((differ & LOW) + LOW) | differ | LOW);
+        equal & ((1 << (8 * self.used)) - 1)
+    }
+
+    fn tag(&self, way: usize) -> u8 {
+        (self.tags >> (8 * way)) as u8
+    }
+
+    fn set(&mut self, way: usize, tag: u8, slot: u32) {
+        self.tags = (self.tags & !(0xff << (8 * way))) | (u64::from(tag) << (8 * way));
+        self.slots[way] = slot;
     }
 }
 
-const EMPTY: Bucket = Bucket { tags: [0; WAYS], slots: [0; WAYS], used: 0, overflow: NONE };
+const EMPTY: Bucket = Bucket { tags: 0, slots: [0; WAYS], used: 0, overflow: NONE };
 
 /// From a 64-bit hash to slots.
 pub struct Index {
@@ -55,14 +70,14 @@ impl Index {
         prefetch::read(&self.buckets[self.home(hash)]);
     }
 
-    /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in 32 bits and
-    /// the bucket are offered too.
+    /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in tag and bucket are
+    /// offered too.
     pub fn find(&self, hash: u64, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {
             let mut ways = bucket.ways_of(tag(hash));
             while ways != 0 {
-                let slot = bucket.slots[ways.trailing_zeros() as usize];
+                let slot = bucket.slots[ways.trailing_zeros() as usize / 8];
                 if wanted(slot) {
                     return Some(slot);
                 }
@@ -79,9 +94,7 @@ impl Index {
         if bucket.used as usize == WAYS || bucket.overflow != NONE {
             bucket = self.bucket_with_room(home);
         }
-        let way = bucket.used as usize;
-        bucket.tags[way] = tag(hash);
-        bucket.slots[way] = slot;
+        bucket.set(bucket.used as usize, tag(hash), slot);
         bucket.used += 1;
     }
 
@@ -108,11 +121,10 @@ impl Index {
         // The last pair of the chain takes the hole.
         let last = self.at_mut(home, here);
         last.used -= 1;
-        let (end_tag, end_slot) = (last.tags[last.used as usize], last.slots[last.used as usize]);
+        let (end_tag, end_slot) = (last.tag(last.used as usize), last.slots[last.used as usize]);
         let emptied = last.used == 0;
         if !(bucket == here && way == self.at(home, here).used as usize) {
-            let hole = self.at_mut(home, bucket);
-            (hole.tags[way], hole.slots[way]) = (end_tag, end_slot);
+            self.at_mut(home, bucket).set(way, end_tag, end_slot);
         }
         if let (true, Some(i), Some(before)) = (emptied, here, before_last) {
             self.at_mut(home, before).overflow = NONE;
@@ -159,9 +171,9 @@ impl Index {
     }
 }
 
-/// The upper half: the bucket takes bits of the lower.
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
+/// The highest octet: the bucket takes bits of the lower half.
+fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8
 }
 
 #[cfg(test)]
@@ -177,14 +189,14 @@ mod tests {
         for slot in 0..20_000u32 {
             if model.len() < 600 && rng.random_bool(0.55) {
                 // Few distinct hashes, so that chains grow and tags repeat.
-                let hash = rng.random_range(0..40u64) << 32 | rng.random_range(0..64);
+                let hash = rng.random_range(0..40u64) << 56 | rng.random_range(0..64);
                 index.insert(hash, slot);
                 model.push((hash, slot));
             } else if !model.is_empty() {
                 let (hash, slot) = model.swap_remove(rng.random_range(0..model.len()));
                 index.remove(hash, slot);
             }
-            let probe = rng.random_range(0..40u64) << 32 | rng.random_range(0..64);
+            let probe = rng.random_range(0..40u64) << 56 | rng.random_range(0..64);
             let mut seen = Vec::new();
             index.find(probe, |s| {
                 seen.push(s);

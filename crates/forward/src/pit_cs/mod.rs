@@ -18,13 +18,13 @@ mod list;
 mod prefix_index;
 mod shares;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use byname_lookup::memory;
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
-use byname_wire::{Component, NameHashKey, NameView, PrefixHashes};
-use smallvec::SmallVec;
+use byname_wire::{Component, FaceId, NameHashKey, NameView, PrefixHashes};
 
 pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
@@ -108,6 +108,9 @@ pub struct PitCs {
     serve: bool,
     /// Whether memory is asked for ahead.
     prefetches: bool,
+    /// Data that will have to leave, the next first, as long as nobody asks for it: what is asked for
+    /// ahead.
+    victims: VecDeque<SlotId>,
 }
 
 impl PitCs {
@@ -140,6 +143,7 @@ impl PitCs {
             admit: true,
             serve: true,
             prefetches: config.prefetch != Prefetch::None,
+            victims: VecDeque::new(),
         }
     }
 
@@ -264,10 +268,10 @@ impl PitCs {
         self.can_be_prefix != 0 || self.prefix_index.is_kept()
     }
 
-    /// The pending Interests that Data of this name answers. Without [`PitCs::wants_prefixes_of_data`],
-    /// the name's prefixes need not have been hashed.
-    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8]) -> SmallVec<[SlotId; 4]> {
-        let mut found = SmallVec::new();
+    /// Finds the pending Interests that Data of this name answers. Without
+    /// [`PitCs::wants_prefixes_of_data`], the name's prefixes need not have been hashed.
+    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], found: &mut Vec<SlotId>) {
+        found.clear();
         let octets = name.name().value();
         self.each_pit(name.full_hash(), octets, |s, _| found.push(s));
         let depths = if self.can_be_prefix == 0 { 0 } else { name.len() };
@@ -284,7 +288,6 @@ impl PitCs {
             let full_name = name.name().to_name().join(component);
             self.each_pit(hash_name(&self.key, full_name.as_ref()), full_name.value(), |s, _| found.push(s));
         }
-        found
     }
 
     /// Whether another pending Interest finds no room.
@@ -326,13 +329,21 @@ impl PitCs {
         }
     }
 
-    /// Puts an Interest into the PIT.
+    /// Puts an Interest into the PIT; `entry` tells what else is known of it, of which `owner` is the
+    /// owner.
     #[inline]
-    pub fn insert_pit(&mut self, hash: u64, packet: Packet, name: NameRange, entry: PitEntry) -> SlotId {
+    pub fn insert_pit(
+        &mut self,
+        hash: u64,
+        packet: Packet,
+        name: NameRange,
+        owner: FaceId,
+        entry: impl FnOnce() -> PitEntry,
+    ) -> SlotId {
         self.pit_bytes += packet.memory_bytes();
-        let owner = entry.owner();
         let slot = self.allocate(hash, packet, name);
-        self.slots[slot as usize].kind = Kind::Pit(entry);
+        // An entry is large: it is made where it is to stay.
+        self.slots[slot as usize].kind = Kind::Pit(entry());
         self.count_pit(slot, true);
         self.index.insert(hash, slot);
         self.shares.add(&mut self.links, owner, slot);
@@ -452,8 +463,10 @@ fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
 
 /// The digest at the end of a full name, and the components before it.
 fn implicit_digest<'a>(name: &NameView<'a>) -> Option<(usize, &'a [u8])> {
-    let last = name.last()?;
-    (last.typ == component_type::IMPLICIT_SHA256_DIGEST).then(|| (name.len() - 1, last.value))
+    if !name.ends_in_implicit_digest() {
+        return None;
+    }
+    name.last().map(|last| (name.len() - 1, last.value))
 }
 
 #[cfg(test)]

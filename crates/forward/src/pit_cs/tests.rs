@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use byname_wire::data::DataBuilder;
-use byname_wire::{FaceId, Name, PitToken, PrefixHashes};
+use byname_wire::{Name, PitToken, PrefixHashes};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use smallvec::SmallVec;
 
 use super::*;
 
@@ -48,7 +50,7 @@ fn table(config: &WorkerConfig) -> PitCs {
 fn pend(table: &mut PitCs, name: &Name, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> SlotId {
     let (packet, range) = bare(name);
     let entry = entry(name.as_ref().len(), can_be_prefix, must_be_fresh, face);
-    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, entry)
+    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, FaceId(face), || entry)
 }
 
 #[test]
@@ -61,8 +63,9 @@ fn a_pending_interest_becomes_the_cached_data_in_its_place() {
     let start = byname_wire::Data::decode(&packet).expect("built above").name_offset as u16;
     let range = NameRange { start, len: name.value().len() as u16 };
     let mut hashes = PrefixHashes::default();
-    let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
-    t.admit(&view, packet, range, Ticks(1), Some(slot));
+    hashes.fill(&KEY, name.as_ref());
+    let view = NameView::from_filled(name.as_ref(), &hashes);
+    t.admit(&hashes, packet, range, Ticks(1), Some(slot));
     assert_eq!(t.find(&view, false, false, Ticks(0)), Found { pending: None, data: Some(slot) });
     let kept: &[u8] = &t.slot(slot).packet;
     assert_eq!(kept.as_ptr(), buffer, "the buffer it was received into");
@@ -97,7 +100,8 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
     };
     for _ in 0..20_000 {
         let name = random_name(&mut rng);
-        let view = NameView::new(&KEY, name.as_ref(), &mut hashes);
+        hashes.fill(&KEY, name.as_ref());
+        let view = NameView::from_filled(name.as_ref(), &hashes);
         let (can_be_prefix, must_be_fresh) = (rng.random(), rng.random());
         let now = Ticks(rng.random_range(0..100));
         if can_be_prefix {
@@ -119,7 +123,9 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
             None => assert_eq!(list.iter().filter(answers).count(), 0),
         }
         // What Data finds.
-        let mut satisfied = t.find_satisfied(&view, &[]);
+        // What was there before is not to be seen.
+        let mut satisfied = vec![0];
+        t.find_satisfied(&view, &[], &mut satisfied);
         satisfied.sort_unstable();
         let waits = |k: &&Known| match k.selectors {
             Some((can_be_prefix, _)) => k.name == name || can_be_prefix && k.name.as_ref().is_prefix_of(&name.as_ref()),
@@ -138,7 +144,7 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
                 let own = list.iter().find(|k| k.name == name && k.selectors.is_some()).map(|k| k.slot);
                 let (packet, range) = bare(&name);
                 let fresh_until = Ticks(rng.random_range(0..100));
-                t.admit(&view, packet, range, fresh_until, own);
+                t.admit(&hashes, packet, range, fresh_until, own);
                 list.retain(|k| !(k.name == name && k.selectors.is_none()) && Some(k.slot) != own);
                 let slot = t.find(&view, false, false, Ticks(0)).data.expect("just admitted");
                 assert!(own.is_none_or(|o| o == slot));
@@ -160,7 +166,8 @@ fn names_that_share_no_parents_do_not_make_the_prefix_index_grow_without_end() {
     let mut hashes = PrefixHashes::default();
     let mut admit = |t: &mut PitCs, name: &Name| {
         let (packet, range) = bare(name);
-        t.admit(&NameView::new(&KEY, name.as_ref(), &mut hashes), packet, range, Ticks(0), None);
+        hashes.fill(&KEY, name.as_ref());
+        t.admit(&hashes, packet, range, Ticks(0), None);
     };
     let deep = |i: u32| (0..128).fold(Name::default(), |n, _| n.join(Component::generic(&i.to_be_bytes())));
     for round in 0..2 {

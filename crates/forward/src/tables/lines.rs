@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use byname_lookup::{EntryId, prefetch};
 use byname_wire::FaceId;
 
-use super::{GROUPS_MAX, Nexthop, Nexthops};
+use super::{GROUPS_MAX, Nexthop};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Nexthops that fit.
@@ -50,17 +50,21 @@ impl Line {
         self.state.store(((version + 2) << COUNT_BITS) | (nexthops.len() as u64 + 1), Ordering::Release);
     }
 
+    /// Puts the nexthops into an empty vector, and says whether they are all.
     #[inline]
-    fn read(&self) -> Option<Nexthops> {
+    fn read(&self, nexthops: &mut Vec<Nexthop>) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        let count = (state & ((1 << COUNT_BITS) - 1)).checked_sub(1)?;
-        let mut nexthops = Nexthops::new();
+        let Some(count) = (state & ((1 << COUNT_BITS) - 1)).checked_sub(1) else { return false };
         for [face, cost] in self.nexthops.iter().take(count as usize) {
             nexthops.push(Nexthop { face: FaceId(face.load(Ordering::Relaxed)), cost: cost.load(Ordering::Relaxed) });
         }
         // With the fence in `write`: had a word been a later one, so is the state now.
         fence(Ordering::Acquire);
-        (self.state.load(Ordering::Relaxed) == state).then_some(nexthops)
+        let is_whole = self.state.load(Ordering::Relaxed) == state;
+        if !is_whole {
+            nexthops.clear();
+        }
+        is_whole
     }
 }
 
@@ -80,10 +84,10 @@ impl Lines {
         chunk[entry.0 as usize % CHUNK].write(nexthops);
     }
 
-    /// The nexthops of an entry; `None`: look where all groups are kept.
+    /// Puts the nexthops of an entry into an empty vector; false: look where all groups are kept.
     #[inline]
-    pub(super) fn nexthops(&self, entry: EntryId) -> Option<Nexthops> {
-        self.line(entry)?.read()
+    pub(super) fn nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) -> bool {
+        self.line(entry).is_some_and(|line| line.read(nexthops))
     }
 
     /// Asks the memory for the line of an entry.
@@ -117,17 +121,21 @@ mod models {
             let nexthops = |n: u64, count: u64| -> Vec<Nexthop> {
                 (0..count).map(|i| Nexthop { face: FaceId(10 * n + i), cost: n }).collect()
             };
+            let read = |line: &Line| {
+                let mut nexthops = Vec::new();
+                line.read(&mut nexthops).then_some(nexthops)
+            };
             let line = Arc::new(Line::new());
             line.write(&nexthops(1, 1));
             let reading = loom::thread::spawn({
                 let line = line.clone();
-                move || line.read()
+                move || read(&line)
             });
             line.write(&nexthops(2, 2));
             line.write(&nexthops(3, 4));
             let seen = reading.join().expect("the reader does not panic");
             assert!(seen.is_none_or(|seen| *seen == nexthops(seen[0].cost, seen[0].cost)));
-            assert!(line.read().is_none());
+            assert!(read(&line).is_none());
         });
     }
 }

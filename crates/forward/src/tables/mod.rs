@@ -14,7 +14,6 @@ use byname_lookup::prefix::compact;
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::{FaceId, TreeId};
-use smallvec::SmallVec;
 
 use crate::publish::{Epochs, Grace, Reader};
 use crate::sync::Mutex;
@@ -117,11 +116,10 @@ impl Tables {
     }
     /// As [`TablesReader::nexthops`], for groups that are large, or are being written.
     #[cold]
-    fn group_nexthops(&self, entry: EntryId) -> Nexthops {
-        self.groups
-            .slot(entry)
-            .and_then(|slot| slot.load().as_deref().map(|g| g.nexthops[..].into()))
-            .unwrap_or_default()
+    fn group_nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) {
+        if let Some(group) = self.groups.slot(entry).and_then(|slot| slot.load_full()) {
+            nexthops.extend_from_slice(&group.nexthops);
+        }
     }
     /// Publishes a new query half for descriptors.
     pub fn replace_tag_fib(&self, tag_fib: Arc<dyn TagsetFib>) {
@@ -168,9 +166,6 @@ impl Deref for GroupRef {
         self.0.as_deref().expect("made from a group only")
     }
 }
-
-/// Nexthops, most often few.
-pub type Nexthops = SmallVec<[Nexthop; 8]>;
 
 /// The query half for descriptors, as it was when it was asked for.
 pub struct TagFibRef(arc_swap::Guard<Arc<Holder<dyn TagsetFib>>>);
@@ -221,10 +216,14 @@ impl TablesReader {
         &*self.fib.0
     }
 
-    /// The nexthops of an entry that the FIB yielded in this burst; none, if there is no such group.
+    /// Puts the nexthops of an entry that the FIB yielded in this burst in the place of what is in
+    /// `nexthops`; none, if there is no such group.
     #[inline]
-    pub fn nexthops(&self, entry: EntryId) -> Nexthops {
-        self.tables.lines.nexthops(entry).unwrap_or_else(|| self.tables.group_nexthops(entry))
+    pub fn nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) {
+        nexthops.clear();
+        if !self.tables.lines.nexthops(entry, nexthops) {
+            self.tables.group_nexthops(entry, nexthops);
+        }
     }
 
     /// Asks the memory for the nexthops of an entry.
@@ -273,25 +272,31 @@ mod tests {
     fn groups_are_set_replaced_and_cleared() {
         let tables = Arc::new(Tables::new(Arc::new(Oracle::new())));
         let reader = tables.reader();
+        let nexthops = |id: EntryId| {
+            // What was there before is not to be seen.
+            let mut nexthops = group(1).nexthops.into_vec();
+            reader.nexthops(id, &mut nexthops);
+            nexthops
+        };
         for id in [0, 1023, 1024, GROUPS_MAX - 1] {
             let id = EntryId(id);
             assert_eq!(tables.group(id), None);
             tables.set_group(id, None);
             tables.set_group(id, Some(group(256)));
-            assert_eq!(reader.nexthops(id)[..], *group(256).nexthops);
+            assert_eq!(nexthops(id)[..], *group(256).nexthops);
             tables.set_group(id, Some(group(257)));
-            assert_eq!(reader.nexthops(id)[..], *group(257).nexthops);
+            assert_eq!(nexthops(id)[..], *group(257).nexthops);
             assert_eq!(tables.group(id).as_deref(), Some(&group(257)));
             for count in 0..6 {
-                let nexthops = (0..count).map(|i| Nexthop { face: FaceId(256 + i), cost: i }).collect::<Box<[_]>>();
-                tables.set_group(id, Some(NexthopGroup { nexthops: nexthops.clone() }));
-                assert_eq!(reader.nexthops(id)[..], *nexthops);
+                let some = (0..count).map(|i| Nexthop { face: FaceId(256 + i), cost: i }).collect::<Box<[_]>>();
+                tables.set_group(id, Some(NexthopGroup { nexthops: some.clone() }));
+                assert_eq!(nexthops(id)[..], *some);
             }
             tables.set_group(id, None);
-            assert!(reader.nexthops(id).is_empty());
+            assert!(nexthops(id).is_empty());
         }
         assert_eq!(tables.group(EntryId(GROUPS_MAX)), None);
-        assert!(reader.nexthops(EntryId(GROUPS_MAX)).is_empty());
+        assert!(nexthops(EntryId(GROUPS_MAX)).is_empty());
     }
 
     #[test]

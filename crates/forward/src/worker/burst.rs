@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::counters::Drop;
 use crate::dispatch::Parcel;
-use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed};
+use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed_to};
 use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
 use crate::ticks::Ticks;
@@ -56,9 +56,9 @@ impl Worker {
     /// Parses packets and hashes their names.
     pub(super) fn parse_burst(&mut self, burst: &mut [Received]) {
         for (at, received) in burst.iter_mut().enumerate() {
-            match parse_unaddressed(received) {
-                Ok(Some(parsed)) => self.parsed.push((at, parsed)),
-                Ok(None) => self.stage_addressed(received.take()),
+            match parse_unaddressed_to(received, |parsed| self.parsed.push((at, parsed))) {
+                Ok(true) => {}
+                Ok(false) => self.stage_addressed(received.take()),
                 Err(reason) => self.drops.count(reason),
             }
         }

@@ -9,7 +9,7 @@ mod octets;
 mod processor;
 mod siphash;
 
-use crate::name::{COMPONENTS_MAX, Component, NameRef};
+use crate::name::{COMPONENTS_MAX, Component, NameRef, component_type};
 
 /// What names are hashed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -249,6 +249,13 @@ impl<'a> NameView<'a> {
     pub fn last(&self) -> Option<Component<'a>> {
         let start = usize::from(self.prefixes.end[self.len().checked_sub(1)?]);
         NameRef::from_checked(&self.name.value()[start..]).components().next()
+    }
+    /// Whether the last component is the digest of a Data packet.
+    #[inline]
+    pub fn ends_in_implicit_digest(&self) -> bool {
+        // A type below 253 is one octet.
+        let start = self.len().checked_sub(1).map(|last| usize::from(self.prefixes.end[last]));
+        start.and_then(|start| self.name.value().get(start)) == Some(&(component_type::IMPLICIT_SHA256_DIGEST as u8))
     }
     /// Digest of the first `depth` components; `depth <= len()`.
     pub fn digest(&self, depth: usize) -> Digest {

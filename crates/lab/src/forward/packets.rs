@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use anyhow::ensure;
 use byname_forward::Packet;
+use byname_lookup::prefetch;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::{self, types};
@@ -16,11 +17,27 @@ const NUMBER: usize = 8;
 /// Octets from the end of the name to the nonce: its TLV-TYPE and TLV-LENGTH.
 const BEFORE_NONCE: usize = 2;
 
+/// Packets whose octets are asked for ahead: network cards and other cores write packets to a cache.
+const AHEAD: u64 = 32;
+
 /// An encoded Interest.
 struct Template {
-    packet: Range<usize>,
+    start: usize,
+    /// Octets of the packet.
+    len: u16,
     /// Its Name element, in the packet.
-    name: Range<usize>,
+    name_start: u16,
+    name_end: u16,
+}
+
+impl Template {
+    fn packet(&self) -> Range<usize> {
+        self.start..self.start + usize::from(self.len)
+    }
+
+    fn name(&self) -> Range<usize> {
+        self.name_start.into()..self.name_end.into()
+    }
 }
 
 /// The Interests of many names, and the Data that answers them.
@@ -49,13 +66,15 @@ impl Packets {
             let name_end = decoded.name_offset + value;
             let start = packets.octets.len();
             packets.templates.push(Template {
-                packet: start..start + interest.len(),
-                name: name_end - tlv::element_size(types::NAME, value)..name_end,
+                start,
+                len: u16::try_from(interest.len())?,
+                name_start: u16::try_from(name_end - tlv::element_size(types::NAME, value))?,
+                name_end: u16::try_from(name_end)?,
             });
             packets.octets.extend_from_slice(&interest);
         }
         ensure!(packets.len() > 0, "there must be a name (--draws)");
-        let largest = packets.templates.iter().map(|t| t.name.len()).max().unwrap_or_default() + packets.tail.len();
+        let largest = packets.templates.iter().map(|t| t.name().len()).max().unwrap_or_default() + packets.tail.len();
         ensure!(tlv::element_size(types::DATA, largest) <= 8800, "Data of more than 8,800 octets (--content)");
         Ok(packets)
     }
@@ -68,7 +87,7 @@ impl Packets {
     /// Octets of an Interest, and of Data, on average.
     pub fn mean_bytes(&self) -> (f64, f64) {
         let data: usize =
-            self.templates.iter().map(|t| tlv::element_size(types::DATA, t.name.len() + self.tail.len())).sum();
+            self.templates.iter().map(|t| tlv::element_size(types::DATA, t.name().len() + self.tail.len())).sum();
         let count = self.len() as f64;
         (self.octets.len() as f64 / count, data as f64 / count)
     }
@@ -76,34 +95,50 @@ impl Packets {
     /// The `number`-th Interest that there is: names come again and again, each time with its number.
     #[inline]
     pub fn interest(&self, number: u64) -> Packet {
-        let template = self.template(number);
-        let octets = &self.octets[template.packet.clone()];
+        let (template, octets) = self.template(number);
         Packet::build(octets.len(), |packet| {
             packet.copy_from_slice(octets);
-            let end = template.name.end;
+            let end = template.name().end;
             packet[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
             let nonce = end + BEFORE_NONCE;
             packet[nonce..nonce + 4].copy_from_slice(&(number as u32).to_be_bytes());
         })
     }
 
-    /// The Data that answers it. `scratch` is for putting it together.
+    /// The Data that answers it.
     #[inline]
-    pub fn data(&self, number: u64, scratch: &mut Vec<u8>) -> Packet {
-        let template = self.template(number);
-        let octets = &self.octets[template.packet.clone()];
-        let name = &octets[template.name.clone()];
-        scratch.clear();
-        tlv::push_number(scratch, types::DATA);
-        tlv::push_number(scratch, (name.len() + self.tail.len()) as u64);
-        scratch.extend_from_slice(&name[..name.len() - NUMBER]);
-        scratch.extend_from_slice(&number.to_be_bytes());
-        scratch.extend_from_slice(&self.tail);
-        Packet::copy_from(scratch)
+    pub fn data(&self, number: u64) -> Packet {
+        let (template, octets) = self.template(number);
+        let name = &octets[template.name()];
+        let value = name.len() + self.tail.len();
+        let header = tlv::element_size(types::DATA, value) - value;
+        Packet::build(header + value, |packet| {
+            let (head, rest) = packet.split_at_mut(header);
+            let (to_name, tail) = rest.split_at_mut(name.len());
+            write_data_header(head, value);
+            to_name.copy_from_slice(name);
+            to_name[name.len() - NUMBER..].copy_from_slice(&number.to_be_bytes());
+            tail.copy_from_slice(&self.tail);
+        })
     }
 
-    fn template(&self, number: u64) -> &Template {
-        &self.templates[(number % self.templates.len() as u64) as usize]
+    fn template(&self, number: u64) -> (&Template, &[u8]) {
+        let templates = self.templates.len() as u64;
+        prefetch::read_all(&self.octets[self.templates[((number + AHEAD) % templates) as usize].packet()]);
+        let template = &self.templates[(number % templates) as usize];
+        (template, &self.octets[template.packet()])
+    }
+}
+
+/// Writes TLV-TYPE and TLV-LENGTH of Data with so many octets of value, octet by octet: octets that
+/// are put together elsewhere and copied from there make a processor wait.
+fn write_data_header(head: &mut [u8], value: usize) {
+    let [high, low] = (value as u16).to_be_bytes();
+    head[0] = types::DATA as u8;
+    if let [_, long, to_high, to_low] = head {
+        (*long, *to_high, *to_low) = (253, high, low);
+    } else {
+        head[1] = low;
     }
 }
 
@@ -122,7 +157,7 @@ mod tests {
             let packets = Packets::encode(&names, 4000, content).expect("small packets");
             let mut seen = std::collections::HashSet::new();
             for number in 0..250 {
-                let (interest, data) = (packets.interest(number), packets.data(number, &mut Vec::new()));
+                let (interest, data) = (packets.interest(number), packets.data(number));
                 let interest = Interest::decode(&interest).expect("an Interest");
                 let data = Data::decode(&data).expect("Data");
                 assert_eq!((interest.nonce, interest.name.to_name()), (Some(number as u32), data.name.to_name()));

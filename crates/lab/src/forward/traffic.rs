@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{Worker, WorkerConfig};
-use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_forward::{FaceId, Outgoing, Received, Ticks};
 use byname_wire::NameHashKey;
 
 use super::options::{Mix, Options};
@@ -49,7 +49,6 @@ pub struct Traffic<'a> {
     step: Duration,
     input: Vec<Received>,
     output: Vec<Outgoing>,
-    scratch: Vec<u8>,
 }
 
 impl<'a> Traffic<'a> {
@@ -83,7 +82,6 @@ impl<'a> Traffic<'a> {
             step: WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX),
             input: Vec::new(),
             output: Vec::new(),
-            scratch: Vec::new(),
         };
         traffic.pass(options.pit, |_| true, None);
         traffic
@@ -147,8 +145,7 @@ impl<'a> Traffic<'a> {
             let clock = |stages: &Option<&mut Stages>| stages.is_some().then(Instant::now);
             let start = clock(&stages);
             for i in done..done + burst {
-                let (face, packet) = self.next(is_interest(i));
-                self.input.push(Received { face, fields: LinkFields::default(), packet });
+                self.receive(is_interest(i));
             }
             let received = clock(&stages);
             self.now = self.now + self.step * burst as u32;
@@ -167,13 +164,16 @@ impl<'a> Traffic<'a> {
     }
 
     /// What a port receives next.
-    fn next(&mut self, is_interest: bool) -> (FaceId, Packet) {
+    fn receive(&mut self, is_interest: bool) {
+        let received = Received::append(&mut self.input);
         if is_interest {
+            received.face = CONSUMERS;
+            received.packet = self.packets.interest(self.first + self.asked);
             self.asked += 1;
-            (CONSUMERS, self.packets.interest(self.first + self.asked - 1))
         } else {
+            received.face = PRODUCERS;
+            received.packet = self.packets.data(self.first + self.answered);
             self.answered += 1;
-            (PRODUCERS, self.packets.data(self.first + self.answered - 1, &mut self.scratch))
         }
     }
 }

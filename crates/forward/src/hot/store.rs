@@ -340,7 +340,7 @@ mod tests {
             let put_in: usize = writers.into_iter().map(|thread| thread.join().expect("no panic")).sum();
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             let hits: usize = readers.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-            assert!(put_in > 20_000 && hits > 0, "{put_in} put in, {hits} hits");
+            assert!(put_in >= 20_000 && hits > 0, "{put_in} put in, {hits} hits");
         });
         let there = (0..16).filter(|n| store.contains(digest(0, *n))).count();
         assert_eq!(there as u64, store.len());

@@ -4,6 +4,7 @@
 //! one for each measurement, to a file under `lab-results/`.
 #![forbid(unsafe_code)]
 
+mod balance;
 mod baselines;
 mod cables;
 mod experiments;
@@ -57,6 +58,8 @@ enum Experiment {
     Tags(tags::Options),
     /// Ethernet frames through a flat switch: in memory, or on virtual cables.
     Switch(switch::Options),
+    /// How evenly workers are loaded where some names are popular, on simulated cores and on threads.
+    Balance(balance::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Mixed(options) => mixed::run(&options),
         Experiment::Tags(options) => tags::run(&options),
         Experiment::Switch(options) => switch::run(&options),
+        Experiment::Balance(options) => balance::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

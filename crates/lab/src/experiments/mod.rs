@@ -23,6 +23,7 @@ mod concise_validity;
 mod context;
 mod counting;
 mod engines;
+mod hasegawa_balance;
 mod hash_functions;
 mod hashes;
 mod learned_index;
@@ -93,6 +94,7 @@ const ALL: &[&Experiment] = &[
     &concise_switch::FIGURE_9,
     &concise_switch::FIGURE_11,
     &learned_index::EXPERIMENT,
+    &hasegawa_balance::EXPERIMENT,
     &tagnet_labels::EXPERIMENT,
     &tagnet_match_rate::EXPERIMENT,
     &tagnet_extra_tags::EXPERIMENT,

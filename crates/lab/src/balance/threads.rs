@@ -1,0 +1,266 @@
+//! Workers on threads of this machine, behind the router's own packet thread.
+//!
+//! A port without a network has consumers, each with one Interest under way, and the producer. It checks
+//! that each Interest is answered once, by Data of its name.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+use byname_face::face::{
+    CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
+};
+use byname_face::{FaceUri, IoConfig, LinkFlags, Port, PortContext, Readiness, WorkerStatus, Workers, start};
+use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
+use byname_wire::PitToken;
+
+use super::Options;
+use super::record::{Cores, Record, extremes};
+use super::traffic::{Packets, Popularity, workers};
+
+/// The first face of a port.
+const PRODUCER: FaceId = FaceId(256);
+/// As many as one PIT entry records.
+const CONSUMERS: usize = 256;
+/// How often it is looked whether enough Interests were answered.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long to wait for the last answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The drop of the second Data, where an Interest was sent once more as its answer took long.
+const ANSWERED_TWICE: &str = "unsolicited-data";
+/// Packets in each ring: more than are ever under way.
+const RING: usize = 4096;
+
+/// Runs until so many Interests were answered, twice: what the second half does is recorded.
+pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
+    let (dispatcher, workers) = workers(options, options.threads, heavy_hitters, PRODUCER);
+    let done = Arc::<Done>::default();
+    let port = ClosedLoop::new(Popularity::new(options, exponent)?, Arc::clone(&done));
+    let workers = Workers::Threads { dispatcher: Box::new(dispatcher), workers, ring_packets: RING, pin: true };
+    let running = start(IoConfig::default(), workers, vec![Box::new(port)])?;
+    let answered = || done.answered.load(Ordering::Relaxed);
+    let wait_for = |count: u64| {
+        while answered() < count && !running.thread.is_finished() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    };
+    wait_for(options.interests);
+    let (begin, from) = (Instant::now(), answered());
+    let before = running.handle.workers();
+    wait_for(from + options.interests);
+    let after = running.handle.workers();
+    let (measured, elapsed) = (answered() - from, begin.elapsed());
+    done.stop.store(true, Ordering::Relaxed);
+    let end = Instant::now() + PATIENCE;
+    while done.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < end {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let drops = running.handle.counters().drops;
+    running.handle.shutdown();
+    running.thread.join().map_err(|_| anyhow!("the packet thread has failed"))?;
+    let left = done.under_way.load(Ordering::Relaxed);
+    let wrong = done.wrong.load(Ordering::Relaxed);
+    ensure!(left == 0 && wrong == 0, "{left} Interests were not answered, and {wrong} answers were not asked for");
+    let lost: u64 = drops.iter().filter(|(reason, _)| *reason != ANSWERED_TWICE).map(|(_, count)| count).sum();
+    ensure!(lost == 0, "packets were dropped: {drops:?}");
+    let sum = |of: fn(&WorkerStatus) -> u64| {
+        let all = |workers: &[WorkerStatus]| workers.iter().map(of).sum::<u64>();
+        all(&after) - all(&before)
+    };
+    let packets: Vec<u64> = after.iter().zip(&before).map(|(after, before)| handled(after) - handled(before)).collect();
+    let (busiest_to_mean, idlest_to_mean) = extremes(&packets);
+    let interests = sum(|w| w.counters.faces.in_interests);
+    let spread = sum(|w| w.counters.spread_interests);
+    Ok(Record {
+        cores: Cores::Threads,
+        workers: options.threads,
+        heavy_hitters,
+        exponent,
+        names: options.names,
+        cs: options.cs,
+        interests,
+        load: None,
+        service_ns: None,
+        seed: options.seed,
+        busiest_to_mean,
+        idlest_to_mean,
+        packets,
+        cs_hits: sum(|w| w.counters.cs.hits) as f64 / interests as f64,
+        spread: spread as f64 / interests as f64,
+        strays: spread - sum(|w| w.counters.spread_hits),
+        hot_names: after.iter().map(|w| w.counters.hot_names).max().unwrap_or_default(),
+        wait_ns_mean: None,
+        wait_ns_p99: None,
+        lost: 0.0,
+        lost_of_worst: 0.0,
+        interests_per_s: Some(measured as f64 / elapsed.as_secs_f64()),
+    })
+}
+
+/// Packets that a worker had to do with, strays included.
+fn handled(worker: &WorkerStatus) -> u64 {
+    let counters = &worker.counters;
+    counters.faces.in_interests + counters.faces.in_data + counters.spread_interests - counters.spread_hits
+}
+
+/// How far the port has come.
+#[derive(Default)]
+struct Done {
+    answered: AtomicU64,
+    /// Answers that nobody waited for, or of another name.
+    wrong: AtomicU64,
+    under_way: AtomicU64,
+    /// No consumer is to ask again.
+    stop: AtomicBool,
+}
+
+/// The port.
+struct ClosedLoop {
+    packets: Packets,
+    popularity: Popularity,
+    /// What each consumer waits for.
+    asked: Vec<Option<u64>>,
+    idle: Vec<usize>,
+    /// Data that the producer has not sent yet: its name, and whose Interest it answers.
+    answers: VecDeque<(u64, PitToken)>,
+    nonce: u32,
+    done: Arc<Done>,
+}
+
+impl ClosedLoop {
+    fn new(popularity: Popularity, done: Arc<Done>) -> Self {
+        ClosedLoop {
+            packets: Packets::new(),
+            popularity,
+            asked: vec![None; CONSUMERS],
+            idle: (0..CONSUMERS).collect(),
+            answers: VecDeque::new(),
+            nonce: 0,
+            done,
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.done.stop.load(Ordering::Relaxed)
+    }
+
+    fn describe(face: FaceId) -> FaceStatus {
+        FaceStatus {
+            id: face,
+            remote: FaceUri::Null,
+            local: FaceUri::Null,
+            scope: Scope::NonLocal,
+            link_type: LinkType::PointToPoint,
+            persistency: Persistency::Permanent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: 0,
+            default_congestion_threshold_bytes: 0,
+            expires_in_ms: None,
+            up: true,
+            counters: FaceCounters::default(),
+            link: LinkCounters::default(),
+        }
+    }
+}
+
+/// The consumer's face.
+fn face_of(consumer: usize) -> FaceId {
+    FaceId(PRODUCER.0 + 1 + consumer as u64)
+}
+
+impl Port for ClosedLoop {
+    fn name(&self) -> &str {
+        "closed loop"
+    }
+
+    fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
+        for expected in std::iter::once(PRODUCER).chain((0..CONSUMERS).map(face_of)) {
+            let face = cx.create_face_id();
+            assert_eq!(face, expected, "it is the first port");
+            cx.report(FaceEvent::Created(Self::describe(face)));
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, _cx: &mut PortContext<'_>, _key: u32, _readiness: Readiness) {}
+
+    fn has_input(&self) -> bool {
+        !self.answers.is_empty() || !self.idle.is_empty() && !self.stopped()
+    }
+
+    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
+        let answers = self.answers.len().min(packets_max);
+        for (name, pit_token) in self.answers.drain(..answers) {
+            let fields = LinkFields { pit_token, ..LinkFields::default() };
+            cx.deliver(Received { face: PRODUCER, fields, packet: self.packets.data(name) });
+        }
+        if self.stopped() {
+            return;
+        }
+        for _ in answers..packets_max {
+            let Some(consumer) = self.idle.pop() else { return };
+            let name = self.popularity.draw();
+            self.nonce = self.nonce.wrapping_add(1);
+            self.asked[consumer] = Some(name);
+            self.done.under_way.fetch_add(1, Ordering::Relaxed);
+            let packet = self.packets.interest(name, self.nonce);
+            cx.deliver(Received { face: face_of(consumer), fields: LinkFields::default(), packet });
+        }
+    }
+
+    fn transmit(&mut self, _cx: &mut PortContext<'_>, Outgoing { face, fields, packet }: Outgoing) {
+        if face == PRODUCER {
+            return self.answers.push_back((self.packets.name_of(&packet), fields.pit_token));
+        }
+        let consumer = (face.0 - face_of(0).0) as usize;
+        match self.asked[consumer].take() {
+            Some(name) if *packet == *self.packets.data(name) => {
+                self.idle.push(consumer);
+                self.done.under_way.fetch_sub(1, Ordering::Relaxed);
+                self.done.answered.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => _ = self.done.wrong.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    fn flush(&mut self, _cx: &mut PortContext<'_>) {}
+
+    fn next_deadline(&self) -> Option<Ticks> {
+        None
+    }
+
+    fn on_deadline(&mut self, _cx: &mut PortContext<'_>) {}
+
+    fn create_face(
+        &mut self,
+        _cx: &mut PortContext<'_>,
+        _request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        None
+    }
+
+    fn update_face(
+        &mut self,
+        _cx: &mut PortContext<'_>,
+        _face: FaceId,
+        _change: &FaceChange,
+    ) -> Result<FaceStatus, UpdateFaceError> {
+        Err(UpdateFaceError::NotFound)
+    }
+
+    fn destroy_face(&mut self, _cx: &mut PortContext<'_>, _face: FaceId) -> bool {
+        false
+    }
+
+    fn status(&self, _now: Ticks, face: FaceId) -> Option<FaceStatus> {
+        Some(Self::describe(face))
+    }
+
+    fn channels(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,120 @@
+//! What is asked for, and the workers that answer.
+
+use std::sync::Arc;
+
+use byname_forward::dispatch::Dispatcher;
+use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::worker::{Worker, WorkerConfig};
+use byname_forward::{FaceId, Packet};
+use byname_lookup::oracle::Oracle;
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Component, Data, Interest, Name, NameHashKey};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Zipf};
+
+use super::Options;
+use crate::workload::Random;
+
+/// Octets of content in each Data.
+const CONTENT: usize = 1000;
+/// An Interest's lifetime: longer than anything here takes.
+const LIFETIME_MS: u64 = 3_600_000;
+/// Nonces remembered by a worker: nothing goes in circles here.
+const DEAD_NONCES: usize = 1024;
+/// Octets of a name's number, its last component.
+const NUMBER: usize = 8;
+
+/// Names by their popularity.
+pub struct Popularity {
+    zipf: Zipf<f64>,
+    random: SmallRng,
+}
+
+impl Popularity {
+    pub fn new(options: &Options, exponent: f64) -> anyhow::Result<Self> {
+        let zipf = Zipf::new(options.names as f64, exponent)?;
+        Ok(Popularity { zipf, random: SmallRng::seed_from_u64(options.seed) })
+    }
+
+    /// The number of the name that is asked for next: its rank.
+    pub fn draw(&mut self) -> u64 {
+        self.zipf.sample(&mut self.random) as u64 - 1
+    }
+}
+
+/// Packets of all names, which differ in a few octets.
+pub struct Packets {
+    interest: Vec<u8>,
+    data: Vec<u8>,
+    /// Where numbers are in these.
+    number_at: (usize, usize),
+    nonce_at: usize,
+}
+
+impl Packets {
+    pub fn new() -> Self {
+        let name: Name = "/popular".parse().expect("a literal name");
+        let name = name.join(Component::generic(&[0; NUMBER]));
+        let nonce = [0xa5; 4];
+        let interest = InterestBuilder::new(name.clone(), u32::from_be_bytes(nonce)).lifetime_ms(LIFETIME_MS).encode();
+        let data = DataBuilder::new(name).content(vec![b'x'; CONTENT]).encode();
+        let end = |offset: usize, value: &[u8]| offset + value.len() - NUMBER;
+        let (i, d) = (Interest::decode(&interest).expect("built above"), Data::decode(&data).expect("built above"));
+        let number_at = (end(i.name_offset, i.name.value()), end(d.name_offset, d.name.value()));
+        let nonce_at = interest.windows(4).position(|octets| octets == nonce).expect("it has a nonce");
+        Packets { interest, data, number_at, nonce_at }
+    }
+
+    pub fn interest(&self, name: u64, nonce: u32) -> Packet {
+        Packet::build(self.interest.len(), |octets| {
+            octets.copy_from_slice(&self.interest);
+            octets[self.number_at.0..][..NUMBER].copy_from_slice(&name.to_be_bytes());
+            octets[self.nonce_at..][..4].copy_from_slice(&nonce.to_be_bytes());
+        })
+    }
+
+    pub fn data(&self, name: u64) -> Packet {
+        Packet::build(self.data.len(), |octets| {
+            octets.copy_from_slice(&self.data);
+            octets[self.number_at.1..][..NUMBER].copy_from_slice(&name.to_be_bytes());
+        })
+    }
+
+    /// The name's number in an Interest that was sent on.
+    pub fn name_of(&self, interest: &[u8]) -> u64 {
+        let number = &interest[self.number_at.0..][..NUMBER];
+        u64::from_be_bytes(number.try_into().expect("so many octets"))
+    }
+}
+
+/// So many workers that know of no face yet, and what finds the one for a packet. All is asked of
+/// `producer`.
+pub fn workers(options: &Options, count: usize, heavy_hitters: bool, producer: FaceId) -> (Dispatcher, Vec<Worker>) {
+    let mut random = Random::new(options.seed);
+    let key = NameHashKey::new([random.bits(), random.bits()]);
+    let mut fib = Oracle::default();
+    fib.apply(&[Change::Set(Name::default(), EntryId(0))]).expect("the oracle takes all");
+    let tables = Arc::new(Tables::new(fib.query()));
+    let nexthops = [Nexthop { face: producer, cost: 0 }].into();
+    tables.set_group(EntryId(0), Some(NexthopGroup { nexthops }));
+    let mut dispatcher = Dispatcher::new(key, count, 0, random.bits() as u32);
+    if heavy_hitters {
+        dispatcher.spread_hot_names(options.window);
+    }
+    let config = WorkerConfig {
+        cs_packets_max: (options.cs as usize).div_ceil(count),
+        cs_bytes_max: usize::MAX,
+        dead_nonces_max: DEAD_NONCES,
+        ..WorkerConfig::default()
+    };
+    let join = |number| {
+        let mut worker = Worker::new(config.clone(), key, tables.clone(), number as u64);
+        worker.join(dispatcher.shard(number));
+        worker
+    };
+    let workers = (0..count).map(join).collect();
+    (dispatcher, workers)
+}

@@ -389,6 +389,7 @@ impl Worker {
         }
         while let Some(victim) = self.table.victim() {
             self.drops.count(Drop::PitFull);
+            self.ask_for_victim_after(victim);
             self.drop_pending(now, victim);
         }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);

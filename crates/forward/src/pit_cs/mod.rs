@@ -304,7 +304,16 @@ impl PitCs {
     /// The pending Interest to remove before another finds room: the oldest of the face with the
     /// largest share. `None` when there is room.
     pub fn victim(&mut self) -> Option<SlotId> {
-        if self.is_full() { self.shares.oldest_of_largest() } else { None }
+        let victim = if self.is_full() { self.shares.oldest_of_largest() } else { None };
+        if let Some(victim) = victim.filter(|_| self.prefetches) {
+            self.prefetch_victims(victim);
+        }
+        victim
+    }
+
+    /// The next that [`PitCs::victim`] will tell, most likely, after it told this one.
+    pub fn victim_after(&self, victim: SlotId) -> Option<SlotId> {
+        self.links.before(victim)
     }
 
     /// The pending Interest to remove before another downstream of one finds room, as for

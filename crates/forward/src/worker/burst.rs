@@ -182,6 +182,21 @@ impl Worker {
         }
     }
 
+    /// Asks the memory for what it takes to drop the pending Interest that will have to leave after this
+    /// one: in a flood of Interests each drives out another.
+    pub(crate) fn ask_for_victim_after(&self, victim: SlotId) {
+        let Some(next) = self.table.victim_after(victim).filter(|_| self.prefetch != Prefetch::None) else { return };
+        // Its timer was asked for when it was the second.
+        self.wheel.prefetch_neighbors(next);
+        if let Some(second) = self.table.victim_after(next) {
+            self.wheel.prefetch(second);
+        }
+        let slot = self.table.slot(next);
+        for record in slot.pit().iter().flat_map(|pit| &pit.out_records) {
+            self.dead_nonces.prefetch(slot.hash, record.nonce);
+        }
+    }
+
     /// The longest FIB match of each miss that has no route yet, in one burst.
     pub(crate) fn match_misses(&self, misses: &mut [Miss]) {
         let mut names = SmallVec::<[NameView<'_>; BURST_MAX]>::new();

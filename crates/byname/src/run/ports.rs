@@ -63,10 +63,11 @@ pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Boun
     // The Unix socket first: a second instance then says so before it complains about ports.
     bind_unix(config, surroundings, &mut bound)?;
     let own = bound.ports.len();
+    // Before UDP, which would make any face to a peer's address: some have their datagrams in frames.
+    open_ethernet(config, &mut bound)?;
     bind_udp(config, &mut bound)?;
     bind_multicast(config, &mut bound);
     bind_tcp(config, &mut bound)?;
-    open_ethernet(config, &mut bound)?;
     open_memif(config, &mut bound)?;
     let network = bound.ports.split_off(own);
     bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
@@ -185,6 +186,7 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             promiscuous: ethernet.promiscuous,
             qdisc_bypass: ethernet.qdisc_bypass,
             xdp_mode: ethernet.xdp_mode.of_port(),
+            datagrams: ethernet.datagram_peers(),
             receive_ring_bytes: ethernet.receive_ring,
             transmit_ring_bytes: ethernet.transmit_ring,
             ..EthernetConfig::new(&ethernet.interface)

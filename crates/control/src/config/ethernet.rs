@@ -1,8 +1,10 @@
 //! `[[faces.ethernet]]`: interfaces that the router uses frame by frame.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use byname_face::ethernet::{GROUP, xdp};
+use byname_face::ethernet::datagram::Path;
+use byname_face::ethernet::{DATAGRAM_PEERS_MAX, DatagramPeer, GROUP, xdp};
 use byname_face::mac_address::MacAddress;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -22,6 +24,9 @@ pub struct Ethernet {
     /// How frames come to sockets of AF_XDP.
     #[serde(default)]
     pub xdp_mode: XdpMode,
+    /// Peers by UDP in frames.
+    #[serde(default)]
+    pub udp: Vec<EthernetUdp>,
     /// Whether to take packets of stations that have no face.
     #[serde(default = "yes")]
     pub listen: bool,
@@ -52,6 +57,56 @@ pub struct Ethernet {
     /// Memory of the transmit ring.
     #[serde(default = "transmit_ring", deserialize_with = "ring")]
     pub transmit_ring: usize,
+}
+
+/// A peer by UDP in frames, `udp` in `[[faces.ethernet]]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EthernetUdp {
+    /// This host's address and port.
+    #[serde(deserialize_with = "host_address")]
+    pub local: SocketAddr,
+    /// The peer's.
+    #[serde(deserialize_with = "host_address")]
+    pub remote: SocketAddr,
+    /// Whom frames go to; absent: whoever the peer's came from.
+    #[serde(default, deserialize_with = "station")]
+    pub station: Option<MacAddress>,
+}
+
+impl Ethernet {
+    /// Peers by UDP, as the port has them.
+    pub fn datagram_peers(&self) -> Vec<DatagramPeer> {
+        let of_port = |peer: &EthernetUdp| {
+            let path = Path { here: peer.local, there: peer.remote };
+            DatagramPeer { path, station: peer.station }
+        };
+        self.udp.iter().map(of_port).collect()
+    }
+
+    /// What no single value can show to be wrong.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name = &self.interface;
+        if !self.udp.is_empty() && self.port != EthernetPort::Xdp {
+            return Err(format!(
+                "{name} has peers by `udp`, and port = \"packet-mmap\": the system would answer the same datagrams; \
+                 write port = \"xdp\", or leave them to [faces.udp]"
+            ));
+        }
+        if self.udp.len() > DATAGRAM_PEERS_MAX {
+            return Err(format!("{name} has {} peers by `udp`; {DATAGRAM_PEERS_MAX} are the most", self.udp.len()));
+        }
+        for (n, peer) in self.udp.iter().enumerate() {
+            let (local, remote) = (peer.local, peer.remote);
+            if local.is_ipv4() != remote.is_ipv4() {
+                return Err(format!("{local} and {remote}, of {name}, are not of one family: IPv4, or IPv6"));
+            }
+            if self.udp[..n].iter().any(|other| other.remote == remote) {
+                return Err(format!("{name} has two peers by `udp` at {remote}: leave one out"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What moves the frames of an interface.
@@ -122,6 +177,26 @@ fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
         return Err(D::Error::custom(format!("\"{name}\" is no name of an interface; write for example \"eth0\"")));
     }
     Ok(name)
+}
+
+/// An address that a single host has, with a port.
+fn host_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let address = value::socket_address(deserializer)?;
+    let ip = address.ip();
+    if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() || address.port() == 0 {
+        return Err(D::Error::custom(format!(
+            "{address} is no address of a host on this link, or no port; write for example \"192.0.2.1:6363\""
+        )));
+    }
+    Ok(address)
+}
+
+fn station<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MacAddress>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let address: Option<MacAddress> = text.parse().ok();
+    address.filter(|address| !address.is_group() && !address.is_zero()).map(Some).ok_or_else(|| {
+        D::Error::custom(format!("\"{text}\" is no MAC address of a station; write for example \"08:00:27:01:02:03\""))
+    })
 }
 
 fn group<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {

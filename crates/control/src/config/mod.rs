@@ -30,7 +30,7 @@ use serde::Deserialize;
 use crate::fib_writer::FibEngineKind;
 
 pub use error::ConfigError;
-pub use ethernet::{Ethernet, EthernetPort, XdpMode};
+pub use ethernet::{Ethernet, EthernetPort, EthernetUdp, XdpMode};
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
@@ -355,7 +355,7 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         let unix = self.faces.unix.listen;
         let any = unix || self.faces.udp.listen || self.faces.tcp.listen || self.faces.websocket.listen;
-        let any = any || self.faces.ethernet.iter().any(|ethernet| ethernet.listen || ethernet.multicast);
+        let any = any || self.faces.ethernet.iter().any(|e| e.listen || e.multicast || !e.udp.is_empty());
         let any = any || !self.faces.memif.is_empty();
         if !any && self.initial_faces.is_empty() {
             return Err("no transport listens and there is no [[face]]: \
@@ -379,6 +379,7 @@ impl Config {
         if let Some(twice) = interfaces.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("{} has two [[faces.ethernet]]: leave one out", twice[0]));
         }
+        self.faces.ethernet.iter().try_for_each(Ethernet::check)?;
         let memif = self.faces.memif.iter();
         let mut sockets: Vec<_> = memif.map(|m| (&m.socket, (m.role == MemifRole::Client).then_some(m.id))).collect();
         sockets.sort_unstable();

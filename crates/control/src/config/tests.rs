@@ -34,6 +34,19 @@ fn every_setting_is_documented() {
     }
 }
 
+#[test]
+fn peers_by_udp_in_frames_are_as_they_were_configured() {
+    let config = parse(
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"xdp\"\nudp = [\n\
+         { local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" },\n\
+         { local = \"[2001:db8::1]:6363\", remote = \"[2001:db8::2]:7000\", station = \"08:00:27:01:02:03\" }]\n",
+    );
+    let peers = config.expect("good").faces.ethernet[0].datagram_peers();
+    assert_eq!(peers[0].station, None);
+    assert_eq!(peers[1].path.there, "[2001:db8::2]:7000".parse().expect("an address"));
+    assert_eq!(peers[1].station.map(|station| station.to_string()).as_deref(), Some("08:00:27:01:02:03"));
+}
+
 /// What the default file says of a kind of faces that may be there several times, without its `#`.
 fn documented(header: &str) -> String {
     let lines = default_toml().lines().skip_while(|line| *line != format!("#   {header}"));
@@ -179,6 +192,26 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "[[faces.ethernet]]\ninterface = \"eth0\"\n[[faces.ethernet]]\ninterface = \"eth0\"\n",
         "byname.toml: eth0 has two [[faces.ethernet]]: leave one out",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"dpdk\"\n",
+        "byname.toml:3:8: unknown word `dpdk` in [[faces.ethernet]]; known are packet-mmap, xdp",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nudp = [{ local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" }]\n",
+        "byname.toml: eth0 has peers by `udp`, and port = \"packet-mmap\": the system would answer the same datagrams; \
+         write port = \"xdp\", or leave them to [faces.udp]",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"xdp\"\n\
+         udp = [{ local = \"192.0.2.1:6363\", remote = \"[2001:db8::2]:6363\" }]\n",
+        "byname.toml: 192.0.2.1:6363 and [2001:db8::2]:6363, of eth0, are not of one family: IPv4, or IPv6",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"xdp\"\n\
+         udp = [{ local = \"192.0.2.1:6363\", remote = \"224.0.23.170:6363\" }]\n",
+        "byname.toml:4:45: 224.0.23.170:6363 is no address of a host on this link, or no port; \
+         write for example \"192.0.2.1:6363\"",
     ),
     (
         "[[faces.memif]]\nsocket = \"memif.sock\"\n",

@@ -5,12 +5,26 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::datagram::Path;
 use super::ring::{Frames, RingConfig};
 use super::xdp;
 use crate::mac_address::MacAddress;
 
 /// The group of NDN stations, as NFD has it.
 pub const GROUP: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x17, 0xaa]);
+/// Most peers by UDP on one interface: each frame may be compared with all.
+pub const DATAGRAM_PEERS_MAX: usize = 64;
+
+/// A peer that is reached by UDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramPeer {
+    /// Both ends.
+    pub path: Path,
+    /// Whom frames to it go to: itself, or a router on the way. `None`: whoever its latest datagram came from; until
+    /// it has sent one, nothing can be sent to it.
+    pub station: Option<MacAddress>,
+}
+
 /// Settings of an Ethernet port.
 #[derive(Debug, Clone)]
 pub struct EthernetConfig {
@@ -35,6 +49,9 @@ pub struct EthernetConfig {
     /// Frames go to the driver past the queueing discipline, and past captures of other programs; those of
     /// AF_XDP always do.
     pub qdisc_bypass: bool,
+    /// Peers that are reached by UDP, in frames that pass the kernel's IP by; at most [`DATAGRAM_PEERS_MAX`]. For
+    /// sockets of AF_XDP only: where the kernel hears what the port hears, it answers, too.
+    pub datagrams: Vec<DatagramPeer>,
     /// How frames come to sockets of AF_XDP.
     pub xdp_mode: xdp::Mode,
     /// Memory of the receive ring, in bytes.
@@ -57,6 +74,7 @@ impl EthernetConfig {
             congestion_marking: true,
             promiscuous: false,
             qdisc_bypass: false,
+            datagrams: Vec::new(),
             xdp_mode: xdp::Mode::default(),
             receive_ring_bytes: 8 << 20,
             transmit_ring_bytes: 4 << 20,

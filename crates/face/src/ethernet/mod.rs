@@ -3,7 +3,7 @@
 //!
 //! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
 //! single stations that management makes, and, on demand, faces to stations that were heard, in
-//! bounded number (`peers`). URIs are those of NFD: `ether://[08:00:27:01:02:03]` from
+//! bounded number (`peers`). Configured peers may be reached by UDP instead (`datagram`). URIs are those of NFD: `ether://[08:00:27:01:02:03]` from
 //! `dev://eth0`.
 //!
 //! An interface may go down, or away, and come back as another device with its name: faces stay,
@@ -11,6 +11,7 @@
 //! [`RETRY_INTERVAL`].
 
 mod config;
+pub mod datagram;
 pub mod frame;
 pub mod interface;
 mod offload;
@@ -18,10 +19,12 @@ pub mod ring;
 pub mod socket;
 #[cfg(test)]
 mod tests;
+mod transport;
 pub mod xdp;
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use byname_forward::face_table::{LinkType, Persistency, Scope};
@@ -32,58 +35,21 @@ use mio::unix::SourceFd;
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
-use crate::peers::{Output, PeerFace, Peers, Sent, Transport, requested_link_config};
+use crate::peers::{Output, PeerFace, Peers, Sent, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
-pub use config::{EthernetConfig, GROUP, OpenError};
+pub use config::{DATAGRAM_PEERS_MAX, DatagramPeer, EthernetConfig, GROUP, OpenError};
+use datagram::{Datagram, Path};
 use frame::EthernetFrame;
 use interface::Interface;
-use socket::{FrameSocket, Pushed};
+use socket::FrameSocket;
+use transport::{EthernetTransport, Peer};
 
 /// How often an interface that is down or gone is looked for.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// When the system is asked again to send what it could not take.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 const SOCKET_KEY: u32 = 0;
-
-/// A station, or the group.
-struct EthernetTransport {
-    remote: MacAddress,
-    interface: String,
-}
-
-impl Transport for EthernetTransport {
-    type Address = MacAddress;
-
-    fn address(&self) -> MacAddress {
-        self.remote
-    }
-
-    fn remote(&self) -> FaceUri {
-        FaceUri::Ethernet(self.remote)
-    }
-
-    fn local(&self) -> FaceUri {
-        FaceUri::Dev(self.interface.clone())
-    }
-}
-
-impl PeerFace<EthernetTransport> {
-    /// Moves what is queued into the ring, as far as there is room.
-    fn send_queued(&mut self, socket: &mut impl FrameSocket, source: MacAddress) -> Sent {
-        let header = frame::header(self.transport.remote, source);
-        let mut done = 0;
-        for frame in &self.queue {
-            match socket.push(&header, frame.parts()) {
-                Pushed::Done => {}
-                Pushed::Full => break,
-                Pushed::TooLong => self.link.counters.out_drops += 1,
-            }
-            done += 1;
-        }
-        self.dequeue(done)
-    }
-}
 
 /// Counts of frames that are of no face.
 #[derive(Debug, Default)]
@@ -139,20 +105,28 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.address
     }
 
-    fn transport(&self, remote: MacAddress) -> EthernetTransport {
-        EthernetTransport { remote, interface: self.config.interface.clone() }
+    fn transport(&self, station: MacAddress) -> EthernetTransport {
+        EthernetTransport::to_station(station, &self.config.interface)
     }
 
-    fn link_config(&self) -> LinkConfig {
-        let mut link = LinkConfig { mtu: Some(self.mtu), ..LinkConfig::default() };
+    /// Longest link packet to a peer, in octets.
+    fn mtu_to(&self, peer: Peer) -> usize {
+        self.mtu.saturating_sub(peer.overhead()).max(link::MTU_MIN as usize)
+    }
+
+    fn link_config(&self, peer: Peer) -> LinkConfig {
+        let mut link = LinkConfig { mtu: Some(self.mtu_to(peer)), ..LinkConfig::default() };
         link.flags.congestion_marking = self.config.congestion_marking;
         link
     }
 
     /// Takes one frame.
-    fn take(&mut self, cx: &mut PortContext<'_>, octets: &[u8], last: &mut Option<(MacAddress, FaceId)>) {
+    fn take(&mut self, cx: &mut PortContext<'_>, octets: &[u8], last: &mut Option<(Peer, FaceId)>) {
         let Some(frame) = EthernetFrame::parse(octets) else {
-            self.drops.malformed += 1;
+            match Datagram::parse(octets) {
+                Some(datagram) => self.take_datagram(cx, datagram, last),
+                None => self.drops.malformed += 1,
+            }
             return;
         };
         let to_group = self.config.group == Some(frame.destination);
@@ -163,8 +137,8 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
         let known = match *last {
             _ if to_group => self.group,
-            Some((source, id)) if source == frame.source => Some(id),
-            _ => self.peers.find(&frame.source),
+            Some((peer, id)) if peer == Peer::Station(frame.source) => Some(id),
+            _ => self.peers.find(&Peer::Station(frame.source)),
         };
         if !link::is_plausible(frame.payload) {
             self.drops.not_ndn += 1;
@@ -173,12 +147,36 @@ impl<S: FrameSocket> EthernetPort<S> {
         let Some(id) = known.or_else(|| self.create_on_demand(cx, frame.source, to_group)) else { return };
         let Some(face) = self.peers.get_mut(id) else { return };
         if !to_group {
-            *last = Some((frame.source, id));
+            *last = Some((Peer::Station(frame.source), id));
         }
-        face.heard = cx.now();
         let [a, b, c, d, e, f] = frame.source.0;
         let endpoint = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        face.heard = cx.now();
         face.link.receive_from(cx.now(), id, endpoint, frame.payload, cx.received());
+        if face.has_earlier_deadline() {
+            self.peers.schedule(id);
+        }
+    }
+
+    /// Takes one datagram, which only configured peers send.
+    fn take_datagram(&mut self, cx: &mut PortContext<'_>, datagram: Datagram<'_>, last: &mut Option<(Peer, FaceId)>) {
+        let peer = Peer::Datagrams(Path { here: datagram.destination, there: datagram.source });
+        let known = match *last {
+            Some((last, id)) if last == peer => Some(id),
+            _ => self.peers.find(&peer),
+        };
+        let Some((id, face)) = known.and_then(|id| Some((id, self.peers.get_mut(id)?))) else {
+            self.drops.not_ours += 1;
+            return;
+        };
+        if !link::is_plausible(datagram.payload) {
+            self.drops.not_ndn += 1;
+            return;
+        }
+        *last = Some((peer, id));
+        face.transport.learn(datagram.station);
+        face.heard = cx.now();
+        face.link.receive(cx.now(), id, datagram.payload, cx.received());
         if face.has_earlier_deadline() {
             self.peers.schedule(id);
         }
@@ -193,7 +191,8 @@ impl<S: FrameSocket> EthernetPort<S> {
         if !self.peers.make_room(cx) {
             return None;
         }
-        let (transport, link) = (self.transport(source), self.link_config());
+        let transport = self.transport(source);
+        let link = self.link_config(transport.peer);
         Some(self.peers.insert(cx, transport, Persistency::OnDemand, link, |_| {}))
     }
 
@@ -221,8 +220,9 @@ impl<S: FrameSocket> EthernetPort<S> {
         let mtu = socket.mtu().min(self.config.mtu);
         (self.socket, self.mtu) = (Some(socket), mtu);
         for (_, face) in self.peers.iter_mut() {
+            let most = mtu.saturating_sub(face.transport.peer.overhead()).max(link::MTU_MIN as usize);
             let mut link = face.link.config().clone();
-            link.mtu = link.mtu.map(|old| old.min(mtu));
+            link.mtu = link.mtu.map(|old| old.min(most));
             face.link.set_config(link);
         }
         self.peers.take_up(cx);
@@ -248,8 +248,41 @@ impl<S: FrameSocket> EthernetPort<S> {
         if remote.is_group() || remote.is_zero() || remote == self.address {
             return Err(CreateFaceError::Unacceptable(format!("{remote} is no address of a peer on this link")));
         }
-        let link = requested_link_config(&self.link_config(), request, Scope::NonLocal, self.mtu)?;
-        let transport = self.transport(remote);
+        self.create_requested(cx, self.transport(remote), request)
+    }
+
+    /// Creates a face to a configured peer anew, which management has destroyed; `None` for other peers, whose
+    /// datagrams do not come here.
+    fn create_by_datagrams(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        there: SocketAddr,
+        request: &FaceRequest,
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        let is_local = |here| request.local.as_ref().is_none_or(|local| *local == FaceUri::Udp(here));
+        let mut configured = self.config.datagrams.iter();
+        let peer = *configured.find(|peer| peer.path.there == there && is_local(peer.path.here))?;
+        if let Some(exists) = self.existing(cx, Peer::Datagrams(peer.path)) {
+            return Some(Err(exists));
+        }
+        let transport = EthernetTransport::by_datagrams(peer, &self.config.interface);
+        Some(self.create_requested(cx, transport, request))
+    }
+
+    /// Why there is no second face to this peer, if there is one.
+    fn existing(&self, cx: &PortContext<'_>, peer: Peer) -> Option<CreateFaceError> {
+        let status = self.peers.find(&peer).and_then(|id| self.status(cx.now(), id))?;
+        Some(CreateFaceError::Exists(Box::new(status)))
+    }
+
+    fn create_requested(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        transport: EthernetTransport,
+        request: &FaceRequest,
+    ) -> Result<FaceStatus, CreateFaceError> {
+        let default = self.link_config(transport.peer);
+        let link = requested_link_config(&default, request, Scope::NonLocal, self.mtu_to(transport.peer))?;
         let up = self.socket.is_some();
         let id = self.peers.insert(cx, transport, request.persistency, link, |face| face.up = up);
         self.status(cx.now(), id).ok_or_else(|| CreateFaceError::Failed("the face is gone".into()))
@@ -267,11 +300,17 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
             None => self.retry_at = Some(cx.now() + RETRY_INTERVAL),
         }
         if let Some(group) = self.config.group {
-            let (transport, link) = (self.transport(group), self.link_config());
+            let transport = self.transport(group);
+            let link = self.link_config(transport.peer);
             let link_type = if self.config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
             let up = self.socket.is_some();
             let adjust = |face: &mut PeerFace<_>| (face.link_type, face.up) = (link_type, up);
             self.group = Some(self.peers.insert(cx, transport, Persistency::Permanent, link, adjust));
+        }
+        for datagrams in self.config.datagrams.clone() {
+            let transport = EthernetTransport::by_datagrams(datagrams, &self.config.interface);
+            let (link, up) = (self.link_config(transport.peer), self.socket.is_some());
+            self.peers.insert(cx, transport, Persistency::Permanent, link, |face| face.up = up);
         }
         Ok(())
     }
@@ -371,7 +410,11 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         cx: &mut PortContext<'_>,
         request: &FaceRequest,
     ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        let FaceUri::Ethernet(remote) = request.remote else { return None };
+        let remote = match request.remote {
+            FaceUri::Ethernet(remote) => remote,
+            FaceUri::Udp(there) => return self.create_by_datagrams(cx, there, request),
+            _ => return None,
+        };
         match &request.local {
             Some(FaceUri::Dev(name)) if *name == self.config.interface => {}
             // The same group may be on other interfaces, but so it is for this host's users.
@@ -382,8 +425,8 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
             }
             Some(_) => return None,
         }
-        if let Some(status) = self.peers.find(&remote).and_then(|id| self.status(cx.now(), id)) {
-            return Some(Err(CreateFaceError::Exists(Box::new(status))));
+        if let Some(exists) = self.existing(cx, Peer::Station(remote)) {
+            return Some(Err(exists));
         }
         Some(self.create_unicast(cx, remote, request))
     }
@@ -394,7 +437,8 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         id: FaceId,
         change: &FaceChange,
     ) -> Result<FaceStatus, UpdateFaceError> {
-        self.peers.update(cx.now(), id, change, self.mtu)
+        let peer = self.peers.get_mut(id).ok_or(UpdateFaceError::NotFound)?.transport.peer;
+        self.peers.update(cx.now(), id, change, self.mtu_to(peer))
     }
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {

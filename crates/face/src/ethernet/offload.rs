@@ -28,7 +28,7 @@ pub(super) fn finish(frame: &mut [u8], virtio: [u8; VIRTIO_HEADER_BYTES]) -> boo
 }
 
 /// The sum of the Internet's checksum: of 16-bit words, carries added in the end.
-fn sum(octets: &[u8]) -> u16 {
+pub(super) fn sum(octets: &[u8]) -> u16 {
     let (pairs, odd) = octets.as_chunks::<2>();
     let last = odd.first().map_or(0, |&octet| u64::from(octet) << 8);
     let mut sum = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum::<u64>() + last;

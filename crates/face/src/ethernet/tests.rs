@@ -1,5 +1,7 @@
 //! Ports at the two ends of a virtual cable, in a network namespace of each test's own.
 
+mod datagrams;
+
 use std::any::TypeId;
 use std::process::Command;
 
@@ -7,6 +9,7 @@ use byname_forward::Packet;
 use nix::sched::{CloneFlags, unshare};
 
 use super::ring::PacketSocket;
+use super::socket::Pushed;
 use super::xdp::{Mode, XdpSocket};
 use super::*;
 use crate::port::tests::{Bench, packet};

@@ -151,7 +151,8 @@ impl XdpSocket {
         for (number, queue) in (0..).zip(&queues) {
             sockets.set(number, queue.raw_fd())?;
         }
-        let program = program::program(interface.address, config.group, sockets.as_raw_fd());
+        let paths = config.datagrams.iter().map(|peer| peer.path);
+        let program = program::program(interface.address, config.group, paths, sockets.as_raw_fd());
         let attach = |native| Attached::new(&program, interface.index, native);
         let attached = match config.xdp_mode {
             Mode::Generic => attach(false)?,

@@ -1,9 +1,11 @@
-//! The program that each frame of an interface meets first: those of NDN go to the port's sockets, all others
-//! to the kernel.
+//! The program that each frame of an interface meets first: those of NDN, and datagrams of the port's peers, go to the
+//! port's sockets, all others to the kernel.
 
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use super::bpf::Instruction;
+use crate::ethernet::datagram::{FRAGMENT_BITS, IPV4_ETHER_TYPE, IPV4_PLAIN, IPV6_ETHER_TYPE, Path, UDP, UDP_BYTES};
 use crate::ethernet::frame::{ETHER_TYPE, HEADER_BYTES};
 use crate::mac_address::MacAddress;
 
@@ -27,10 +29,10 @@ const LOAD_WIDE: u8 = 0x18;
 /// Of registers, as unsigned numbers.
 const IF_ABOVE: u8 = 0x2d;
 /// Of the lower 32 bits, with a value.
-const IF_EQUAL: u8 = 0x16;
 const IF_OTHER: u8 = 0x56;
 const IF_SET: u8 = 0x46;
 const CALL: u8 = 0x85;
+const JUMP: u8 = 0x05;
 const EXIT: u8 = 0x95;
 
 /// In place of a source register: the value is a map's descriptor.
@@ -42,41 +44,136 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
 
-/// Frames of NDN's EtherType from a station to `address` or to `group` go to the socket that `sockets` has for
-/// their queue, if any.
-pub(super) fn program(address: MacAddress, group: Option<MacAddress>, sockets: RawFd) -> Vec<Instruction> {
-    let op = |code, to: u8, from: u8, offset, value| Instruction { code, registers: from << 4 | to, offset, value };
-    // As the processor loads them.
-    let split = |MacAddress([a, b, c, d, e, f]): MacAddress| {
-        (i32::from_ne_bytes([a, b, c, d]), i32::from(u16::from_ne_bytes([e, f])))
+/// A program as it is written: jumps forward to places that are known later.
+#[derive(Default)]
+struct Writer {
+    instructions: Vec<Instruction>,
+    /// Jumps to the next place that is [`Writer::land`]ed at.
+    open: Vec<usize>,
+    /// Jumps to where the frame is taken.
+    taken: Vec<usize>,
+}
+
+impl Writer {
+    fn op(&mut self, code: u8, to: u8, from: u8, offset: i16, value: i32) {
+        self.instructions.push(Instruction { code, registers: from << 4 | to, offset, value });
+    }
+
+    /// Goes on only where a register does not compare so with a value; jumps to the next landing otherwise.
+    fn leave_if(&mut self, comparison: u8, register: u8, value: i32) {
+        self.open.push(self.instructions.len());
+        self.op(comparison, register, 0, 0, value);
+    }
+
+    /// Goes on only where so many octets are there.
+    fn need(&mut self, octets: usize) {
+        self.op(MOVE, R4, R2, 0, 0);
+        self.op(ADD_VALUE, R4, 0, 0, octets as i32);
+        self.open.push(self.instructions.len());
+        self.op(IF_ABOVE, R4, R3, 0, 0);
+    }
+
+    /// Goes on only where these octets, two or four at a time, stand at a place in the frame.
+    fn expect(&mut self, at: usize, octets: &[u8]) {
+        let (words, rest) = octets.as_chunks::<4>();
+        for (n, word) in words.iter().enumerate() {
+            self.op(LOAD_WORD, R5, R2, (at + 4 * n) as i16, 0);
+            self.leave_if(IF_OTHER, R5, i32::from_ne_bytes(*word));
+        }
+        if let &[a, b] = rest {
+            self.op(LOAD_HALF, R5, R2, (at + 4 * words.len()) as i16, 0);
+            self.leave_if(IF_OTHER, R5, i32::from(u16::from_ne_bytes([a, b])));
+        }
+    }
+
+    /// Takes the frame.
+    fn take(&mut self) {
+        self.taken.push(self.instructions.len());
+        self.op(JUMP, 0, 0, 0, 0);
+    }
+
+    /// Where those go on that left before.
+    fn land(&mut self) {
+        let here = self.instructions.len();
+        for from in std::mem::take(&mut self.open) {
+            self.instructions[from].offset = (here - from - 1) as i16;
+        }
+    }
+
+    /// Leaves the frame to the kernel, and gives those that are taken to the socket of their queue.
+    fn finish(mut self, sockets: RawFd) -> Vec<Instruction> {
+        self.land();
+        self.op(MOVE_VALUE, R0, 0, 0, XDP_PASS);
+        self.op(EXIT, 0, 0, 0, 0);
+        self.open = std::mem::take(&mut self.taken);
+        self.land();
+        self.op(LOAD_WIDE, R1, MAP, 0, sockets);
+        self.op(0, 0, 0, 0, 0);
+        self.op(LOAD_WORD, R2, R6, QUEUE, 0);
+        self.op(MOVE_VALUE, R3, 0, 0, XDP_PASS);
+        self.op(CALL, 0, 0, 0, REDIRECT_MAP);
+        self.op(EXIT, 0, 0, 0, 0);
+        self.instructions
+    }
+}
+
+/// Frames of NDN's EtherType from a station to `address` or to `group`, and plain datagrams to `address` that come on
+/// one of these paths, go to the socket that `sockets` has for their queue, if any.
+pub(super) fn program(
+    address: MacAddress,
+    group: Option<MacAddress>,
+    paths: impl Iterator<Item = Path>,
+    sockets: RawFd,
+) -> Vec<Instruction> {
+    let mut program = Writer::default();
+    program.op(MOVE, R6, R1, 0, 0);
+    program.op(LOAD_WORD, R2, R1, DATA, 0);
+    program.op(LOAD_WORD, R3, R1, DATA_END, 0);
+    for destination in [Some(address), group].into_iter().flatten() {
+        program.need(HEADER_BYTES);
+        program.expect(0, &destination.0);
+        program.expect(12, &ETHER_TYPE.to_be_bytes());
+        program.op(LOAD_OCTET, R5, R2, 6, 0);
+        program.leave_if(IF_SET, R5, 1);
+        program.take();
+        program.land();
+    }
+    for path in paths {
+        write_path(&mut program, address, path);
+    }
+    program.finish(sockets)
+}
+
+/// Takes datagrams that come on a path.
+fn write_path(program: &mut Writer, address: MacAddress, path: Path) {
+    let ip = HEADER_BYTES;
+    program.need(ip + path.overhead());
+    program.expect(0, &address.0);
+    let protocol_at = match (path.there.ip(), path.here.ip()) {
+        (IpAddr::V4(there), IpAddr::V4(here)) => {
+            program.expect(12, &IPV4_ETHER_TYPE.to_be_bytes());
+            program.op(LOAD_OCTET, R5, R2, ip as i16, 0);
+            program.leave_if(IF_OTHER, R5, i32::from(IPV4_PLAIN));
+            program.op(LOAD_HALF, R5, R2, ip as i16 + 6, 0);
+            program.leave_if(IF_SET, R5, i32::from(FRAGMENT_BITS.to_be()));
+            program.expect(ip + 12, &there.octets());
+            program.expect(ip + 16, &here.octets());
+            ip + 9
+        }
+        (there, here) => {
+            program.expect(12, &IPV6_ETHER_TYPE.to_be_bytes());
+            for (at, address) in [(ip + 8, there), (ip + 24, here)] {
+                let IpAddr::V6(address) = address else { unreachable!("both are of one family") };
+                program.expect(at, &address.octets());
+            }
+            ip + 6
+        }
     };
-    let (address_first, address_last) = split(address);
-    let (group_first, group_last) = split(group.unwrap_or(address));
-    // Jumps count from the next line. The verifier wants all octets read to be known to be there.
-    vec![
-        op(MOVE, R6, R1, 0, 0),
-        op(LOAD_WORD, R2, R1, DATA, 0),
-        op(LOAD_WORD, R3, R1, DATA_END, 0),
-        op(MOVE, R4, R2, 0, 0),
-        op(ADD_VALUE, R4, 0, 0, HEADER_BYTES as i32),
-        op(IF_ABOVE, R4, R3, 16, 0),
-        op(LOAD_HALF, R5, R2, 12, 0),
-        op(IF_OTHER, R5, 0, 14, i32::from(ETHER_TYPE.to_be())),
-        op(LOAD_OCTET, R5, R2, 6, 0),
-        op(IF_SET, R5, 0, 12, 1),
-        op(LOAD_WORD, R5, R2, 0, 0),
-        op(LOAD_HALF, R0, R2, 4, 0),
-        op(IF_OTHER, R5, 0, 1, address_first),
-        op(IF_EQUAL, R0, 0, 2, address_last),
-        op(IF_OTHER, R5, 0, 7, group_first),
-        op(IF_OTHER, R0, 0, 6, group_last),
-        op(LOAD_WIDE, R1, MAP, 0, sockets),
-        op(0, 0, 0, 0, 0),
-        op(LOAD_WORD, R2, R6, QUEUE, 0),
-        op(MOVE_VALUE, R3, 0, 0, XDP_PASS),
-        op(CALL, 0, 0, 0, REDIRECT_MAP),
-        op(EXIT, 0, 0, 0, 0),
-        op(MOVE_VALUE, R0, 0, 0, XDP_PASS),
-        op(EXIT, 0, 0, 0, 0),
-    ]
+    program.op(LOAD_OCTET, R5, R2, protocol_at as i16, 0);
+    program.leave_if(IF_OTHER, R5, i32::from(UDP));
+    let ports = ip + path.overhead() - UDP_BYTES;
+    program.expect(ports, &path.there.port().to_be_bytes());
+    program.expect(ports + 2, &path.here.port().to_be_bytes());
+    program.take();
+    program.land();
 }

@@ -1,0 +1,108 @@
+//! How frames are sent to one peer of an Ethernet port.
+
+use super::DatagramPeer;
+use super::datagram::Path;
+use super::frame;
+use super::socket::{FrameSocket, Pushed};
+use crate::mac_address::MacAddress;
+use crate::peers::{PeerFace, Sent, Transport};
+use crate::uri::FaceUri;
+
+/// What tells peers apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Peer {
+    /// A station, or the group, by NDN's own EtherType.
+    Station(MacAddress),
+    /// A host, by UDP.
+    Datagrams(Path),
+}
+
+impl Peer {
+    /// Octets of a frame's payload that are not the link packet's.
+    pub(super) fn overhead(self) -> usize {
+        match self {
+            Peer::Station(_) => 0,
+            Peer::Datagrams(path) => path.overhead(),
+        }
+    }
+}
+
+/// A peer, and where frames to it go.
+pub(super) struct EthernetTransport {
+    pub(super) peer: Peer,
+    interface: String,
+    /// `None`: not heard yet.
+    station: Option<MacAddress>,
+    /// Frames go to whoever the latest came from.
+    learns: bool,
+}
+
+impl EthernetTransport {
+    /// To a station or a group.
+    pub(super) fn to_station(station: MacAddress, interface: &str) -> Self {
+        let interface = interface.to_owned();
+        EthernetTransport { peer: Peer::Station(station), interface, station: Some(station), learns: false }
+    }
+
+    /// To a host by UDP.
+    pub(super) fn by_datagrams(peer: DatagramPeer, interface: &str) -> Self {
+        let DatagramPeer { path, station } = peer;
+        let interface = interface.to_owned();
+        EthernetTransport { peer: Peer::Datagrams(path), interface, station, learns: station.is_none() }
+    }
+
+    /// Notes whom a datagram came from.
+    pub(super) fn learn(&mut self, station: MacAddress) {
+        if self.learns && !station.is_group() {
+            self.station = Some(station);
+        }
+    }
+}
+
+impl Transport for EthernetTransport {
+    type Address = Peer;
+
+    fn address(&self) -> Peer {
+        self.peer
+    }
+
+    fn remote(&self) -> FaceUri {
+        match self.peer {
+            Peer::Station(station) => FaceUri::Ethernet(station),
+            Peer::Datagrams(path) => FaceUri::Udp(path.there),
+        }
+    }
+
+    fn local(&self) -> FaceUri {
+        match self.peer {
+            Peer::Station(_) => FaceUri::Dev(self.interface.clone()),
+            Peer::Datagrams(path) => FaceUri::Udp(path.here),
+        }
+    }
+}
+
+impl PeerFace<EthernetTransport> {
+    /// Moves what is queued into the ring, as far as there is room.
+    pub(super) fn send_queued(&mut self, socket: &mut impl FrameSocket, source: MacAddress) -> Sent {
+        let Some(station) = self.transport.station else {
+            let frames = self.queue.len();
+            self.link.counters.out_drops += frames as u64;
+            return self.dequeue(frames);
+        };
+        let ethernet = frame::header(station, source);
+        let mut done = 0;
+        for frame in &self.queue {
+            let pushed = match self.transport.peer {
+                Peer::Station(_) => socket.push(&ethernet, frame.parts()),
+                Peer::Datagrams(path) => socket.push(&path.header(station, source, frame.parts()), frame.parts()),
+            };
+            match pushed {
+                Pushed::Done => {}
+                Pushed::Full => break,
+                Pushed::TooLong => self.link.counters.out_drops += 1,
+            }
+            done += 1;
+        }
+        self.dequeue(done)
+    }
+}

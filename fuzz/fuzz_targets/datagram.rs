@@ -1,0 +1,23 @@
+//! Datagrams in Ethernet frames: what is read lies within the frame, and what is written for the same way back is read
+//! as it was written.
+#![no_main]
+
+use byname_face::ethernet::datagram::{Datagram, Path};
+use byname_face::mac_address::MacAddress;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|octets: &[u8]| {
+    let Some(read) = Datagram::parse(octets) else { return };
+    let start = octets.as_ptr_range();
+    let payload = read.payload.as_ptr_range();
+    assert!(start.start <= payload.start && payload.end <= start.end);
+    assert_eq!(read.source.is_ipv4(), read.destination.is_ipv4());
+    let back = Path { here: read.destination, there: read.source };
+    let (first, second) = read.payload.split_at(read.payload.len() / 3);
+    let station = MacAddress([2, 0, 0, 0, 0, 1]);
+    let header = back.header(read.station, station, (first, second));
+    let written = [&header[..], first, second].concat();
+    let again = Datagram::parse(&written).expect("what is written can be read");
+    assert_eq!((again.source, again.destination, again.payload), (back.here, back.there, read.payload));
+    assert_eq!(again.station, station);
+});

@@ -355,6 +355,12 @@ impl Worker {
         CsInfo { hits: self.counts.cs_hits, misses: self.counts.cs_misses, ..self.table.cs_info() }
     }
 
+    /// Cache lines of the longest chain in the index of PIT and content store: many only if names
+    /// collide. Looks at the whole index.
+    pub fn longest_chain(&self) -> usize {
+        self.table.longest_chain()
+    }
+
     /// Counts of the worker.
     pub fn counters(&self) -> WorkerCounters {
         let mut faces = self.counts.gone_faces;

@@ -10,6 +10,7 @@ mod cables;
 mod experiments;
 mod flat;
 mod forward;
+mod hostile;
 mod locator;
 mod machine;
 mod mixed;

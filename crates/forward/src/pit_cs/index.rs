@@ -87,6 +87,15 @@ impl Index {
         }
     }
 
+    /// Buckets of the longest chain; all are looked at.
+    pub fn longest_chain(&self) -> usize {
+        let length = |bucket: &Bucket| {
+            let next = |bucket: &&Bucket| self.overflow.get(bucket.overflow as usize);
+            std::iter::successors(Some(bucket), next).count()
+        };
+        self.buckets.iter().map(length).max().unwrap_or_default()
+    }
+
     /// Adds a slot under `hash`.
     pub fn insert(&mut self, hash: u64, slot: u32) {
         let home = self.home(hash);

@@ -158,6 +158,11 @@ impl PitCs {
         self.pit_len
     }
 
+    /// Buckets of the index's longest chain.
+    pub fn longest_chain(&self) -> usize {
+        self.index.longest_chain()
+    }
+
     /// A slot.
     pub fn slot(&self, slot: SlotId) -> &Slot {
         &self.slots[slot as usize]

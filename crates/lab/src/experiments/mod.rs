@@ -28,6 +28,7 @@ mod hash_functions;
 mod hashes;
 mod learned_index;
 mod papers;
+mod so_denial;
 mod so_load_factor;
 mod so_memory;
 mod so_prefetch;
@@ -77,6 +78,7 @@ const ALL: &[&Experiment] = &[
     &engines::EXPERIMENT,
     &updates::EXPERIMENT,
     &adversarial::EXPERIMENT,
+    &so_denial::EXPERIMENT,
     &compact_components::EXPERIMENT,
     &hashes::EXPERIMENT,
     &concise_table1::EXPERIMENT,

@@ -29,11 +29,12 @@ const LINES_UNDER_WAY: usize = 64;
 const TURN_NS_MAX: u64 = 60_000_000_000;
 
 /// A FIB that some data planes have in common.
-struct Fib {
+pub struct Fib {
     engine: &'static Engine,
     tuning: Tuning,
     built: Built,
-    tables: Arc<Tables>,
+    /// What workers read.
+    pub tables: Arc<Tables>,
     lines: Option<f64>,
     machine: Reads,
 }
@@ -77,11 +78,17 @@ fn fib_of<'a>(fibs: &'a [Fib], variant: &Variant) -> &'a Fib {
     fibs.iter().find(is_its).expect("each variant's FIB was built")
 }
 
+/// A key of the hash function that is wanted.
+pub fn key_of(options: &Options, secret: [u64; 2]) -> NameHashKey {
+    NameHashKey::with_function(options.hash.into(), secret)
+}
+
 fn tuning(engine: &Engine, variant: &Variant) -> Tuning {
     Tuning { prefetch: variant.prefetch.of_engine(), ..Tuning::default() }.only(engine.takes)
 }
 
-struct Run<'a> {
+/// What the data planes of a run have in common.
+pub struct Run<'a> {
     options: &'a Options,
     progress: Progress,
     key: NameHashKey,
@@ -90,7 +97,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
+    /// Makes the rules and draws names.
+    pub fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
         let spinner = progress.spinner("making the rules");
         let components = usize::from(options.components);
         let workload = workload::open(&options.workload, options.fib, components, options.measuring.seed)?;
@@ -100,11 +108,29 @@ impl<'a> Run<'a> {
         let names = NameSet::draw(&*workload, &drawing, |_| ())?;
         spinner.finish_and_clear();
         let mut random = Random::new(options.measuring.seed);
-        let key = NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()]);
+        let key = key_of(options, [random.bits(), random.bits()]);
         Ok(Run { options, progress, key, workload, names })
     }
 
-    fn packets(&self) -> anyhow::Result<Packets> {
+    /// The secret that names are hashed with.
+    pub fn key(&self) -> &NameHashKey {
+        &self.key
+    }
+
+    /// Packets for other names below the rules, or beside them.
+    pub fn other_packets(&self, choice: &NameChoice, draws: u64, lifetime_ms: u64) -> anyhow::Result<Packets> {
+        let drawing = Drawing { choice, suffix: 0, draws, seed: !self.options.measuring.seed };
+        let names = NameSet::draw(&*self.workload, &drawing, |_| ())?;
+        Packets::encode(&names, lifetime_ms, usize::try_from(self.options.content)?)
+    }
+
+    /// Components of the deepest rules.
+    pub fn components(&self) -> usize {
+        self.workload.components_max()
+    }
+
+    /// The ordinary packets.
+    pub fn packets(&self) -> anyhow::Result<Packets> {
         let spinner = self.progress.spinner("encoding packets");
         let packets = Packets::encode(&self.names, LIFETIME_MS, usize::try_from(self.options.content)?);
         spinner.finish_and_clear();
@@ -112,7 +138,7 @@ impl<'a> Run<'a> {
     }
 
     /// Builds each engine once for each of its tunings.
-    fn fibs(&self) -> anyhow::Result<Vec<Fib>> {
+    pub fn fibs(&self) -> anyhow::Result<Vec<Fib>> {
         let mut wanted: Vec<(&'static Engine, Tuning)> = Vec::new();
         for variant in &self.options.compare {
             let engine = prefix::find(&variant.engine)?;
@@ -161,7 +187,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|variant| {
                 let tables = || fib_of(fibs, variant).tables.clone();
-                let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread);
+                let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread, TURN);
                 (0..options.measuring.threads).map(traffic).collect()
             })
             .collect();

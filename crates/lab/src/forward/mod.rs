@@ -21,7 +21,10 @@ mod tests;
 mod traffic;
 mod variant;
 
-pub use options::Options;
+pub use measure::{Run, key_of};
+pub use options::{Mix, Options};
+pub use packets::Packets;
+pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
 
 use crate::experiments::Table;
 use crate::record::Recorder;

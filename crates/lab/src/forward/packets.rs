@@ -8,7 +8,7 @@ use byname_lookup::prefetch;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::{self, types};
-use byname_wire::{Component, Data, Interest, Name};
+use byname_wire::{Component, Data, Interest, Name, NameRef};
 
 use crate::workload::NameSet;
 
@@ -95,13 +95,18 @@ impl Packets {
     /// The `number`-th Interest that there is: names come again and again, each time with its number.
     #[inline]
     pub fn interest(&self, number: u64) -> Packet {
+        self.interest_with_nonce(number, number as u32)
+    }
+
+    /// The same with this nonce, for one that is asked for again.
+    #[inline]
+    pub fn interest_with_nonce(&self, number: u64, nonce: u32) -> Packet {
         let (template, octets) = self.template(number);
         Packet::build(octets.len(), |packet| {
             packet.copy_from_slice(octets);
             let end = template.name().end;
             packet[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
-            let nonce = end + BEFORE_NONCE;
-            packet[nonce..nonce + 4].copy_from_slice(&(number as u32).to_be_bytes());
+            packet[end + BEFORE_NONCE..][..4].copy_from_slice(&nonce.to_be_bytes());
         })
     }
 
@@ -120,6 +125,17 @@ impl Packets {
             to_name[name.len() - NUMBER..].copy_from_slice(&number.to_be_bytes());
             tail.copy_from_slice(&self.tail);
         })
+    }
+
+    /// Its name, put together in `scratch`.
+    pub fn name<'s>(&self, number: u64, scratch: &'s mut Vec<u8>) -> NameRef<'s> {
+        let (template, octets) = self.template(number);
+        scratch.clear();
+        scratch.extend_from_slice(&octets[template.name()]);
+        let end = scratch.len();
+        scratch[end - NUMBER..].copy_from_slice(&number.to_be_bytes());
+        let element = tlv::Reader::new(scratch).next_tlv().ok().flatten().expect("it was encoded as an element");
+        NameRef::new_checked_before(element.value)
     }
 
     fn template(&self, number: u64) -> (&Template, &[u8]) {
@@ -162,6 +178,7 @@ mod tests {
                 let data = Data::decode(&data).expect("Data");
                 assert_eq!((interest.nonce, interest.name.to_name()), (Some(number as u32), data.name.to_name()));
                 assert_eq!(data.content.len(), content);
+                assert_eq!(packets.name(number, &mut Vec::new()).to_name(), data.name.to_name());
                 assert!(seen.insert(data.name.to_name()));
                 let rule = workload.covering(data.name).expect("a hit");
                 assert_eq!(workload.covering(names.parse(number as usize % names.len()).unwrap()), Some(rule));

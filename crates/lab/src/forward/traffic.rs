@@ -52,7 +52,7 @@ pub struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// A worker over `tables` with as many pending Interests as are asked for.
+    /// A worker over `tables` with as many pending Interests as are asked for, and room for `room` more.
     pub fn new(
         options: &Options,
         variant: &Variant,
@@ -60,9 +60,10 @@ impl<'a> Traffic<'a> {
         tables: Arc<Tables>,
         packets: &'a Packets,
         thread: usize,
+        room: u64,
     ) -> Self {
         let config = WorkerConfig {
-            pit_entries_max: (options.pit + TURN) as usize,
+            pit_entries_max: (options.pit + room) as usize,
             cs_packets_max: options.cs as usize,
             cs_bytes_max: usize::MAX,
             prefetch: variant.prefetch.of_worker(),
@@ -79,7 +80,7 @@ impl<'a> Traffic<'a> {
             asked: 0,
             answered: 0,
             now: Ticks(0),
-            step: WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX),
+            step: step(options),
             input: Vec::new(),
             output: Vec::new(),
         };
@@ -119,6 +120,37 @@ impl<'a> Traffic<'a> {
         TURN
     }
 
+    /// Lets [`TURN`] packets pass, Interests and Data in turn, where of each burst the last `others` come
+    /// from another face, which `receive` appends. Returns their time.
+    pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
+        timed(|| {
+            for _ in 0..TURN / self.burst {
+                for i in 0..self.burst - others {
+                    self.receive(is_interest_in_turn(i));
+                }
+                receive(self.now, others, &mut self.input);
+                self.forward(self.burst);
+                self.output.clear();
+            }
+        })
+    }
+
+    /// Interests that were answered, and those whose Data did not reach who asked.
+    pub fn answered(&self) -> (u64, u64) {
+        let arrived = self.worker.face_counters(CONSUMERS).map_or(0, |counters| counters.out_data);
+        (arrived, self.answered - arrived)
+    }
+
+    /// The worker.
+    pub fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    /// The worker, to make other faces known to it.
+    pub fn worker_mut(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+
     /// Packets that were dropped, and those that did not go where they should.
     pub fn astray(&self) -> (u64, u64) {
         let counters = self.worker.counters();
@@ -148,8 +180,7 @@ impl<'a> Traffic<'a> {
                 self.receive(is_interest(i));
             }
             let received = clock(&stages);
-            self.now = self.now + self.step * burst as u32;
-            self.worker.poll(self.now, &mut self.input, &mut self.output);
+            self.forward(burst);
             let forwarded = clock(&stages);
             self.output.clear();
             if let (Some(stages), Some(start), Some(received), Some(forwarded)) =
@@ -161,6 +192,12 @@ impl<'a> Traffic<'a> {
             }
             done += burst;
         }
+    }
+
+    /// Hands over what was received, when so many packets' time has passed.
+    fn forward(&mut self, packets: u64) {
+        self.now = self.now + self.step * packets as u32;
+        self.worker.poll(self.now, &mut self.input, &mut self.output);
     }
 
     /// What a port receives next.
@@ -176,6 +213,11 @@ impl<'a> Traffic<'a> {
             self.answered += 1;
         }
     }
+}
+
+/// Worker's time between two packets: in [`WAIT`], as many Interests come as are pending.
+pub fn step(options: &Options) -> Duration {
+    WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX)
 }
 
 fn is_interest_in_turn(i: u64) -> bool {

@@ -1,0 +1,146 @@
+//! Turns of ordinary packets, of an attack, and of both.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use byname_forward::face_table::{LinkType, Scope};
+use hdrhistogram::Histogram;
+
+use super::attack::{ATTACKER, Attack, Attacker};
+use super::record::Record;
+use crate::forward::{Mix, Options, Run, TURN, Traffic};
+use crate::progress::Progress;
+use crate::timing::on_cores;
+
+/// No turn takes a minute; what does is counted as this.
+const TURN_NS_MAX: u64 = 60_000_000_000;
+
+/// Measures these attacks on the first data plane of `options`, each for all its seconds. Beside
+/// ordinary packets, `of_burst` packets of each burst are the attacker's.
+///
+/// # Errors
+/// If the tables cannot be built, or an ordinary Interest was not answered.
+pub fn measure(
+    options: &Options,
+    attacks: &[Attack],
+    of_burst: u64,
+    progress: Progress,
+) -> anyhow::Result<Vec<Record>> {
+    let plane = options.compare.first().context("there must be a data plane (--compare)")?;
+    ensure!(plane.burst as u64 > of_burst, "a burst of {} has no room for {of_burst} beside others", plane.burst);
+    let run = Run::open(options, progress)?;
+    let packets = run.packets()?;
+    let fibs = run.fibs()?;
+    let room = options.pit + 2 * TURN;
+    let victim = || Traffic::new(options, plane, *run.key(), fibs[0].tables.clone(), &packets, 0, room);
+    let mut quiet = victim();
+    let mut records = Vec::new();
+    for &attack in attacks {
+        let spinner = progress.spinner(&format!("{attack:?}"));
+        let attacked = |of_burst| -> anyhow::Result<Attacked<'_>> {
+            let attacker = Attacker::new(attack, &run, options)?;
+            Ok(Attacked { traffic: victim(), attacker, of_burst })
+        };
+        let (alone, beside) = (attacked(plane.burst as u64)?, attacked(of_burst)?);
+        let mut sides = Sides { quiet, alone, beside, burst: plane.burst as u64 };
+        let duration = options.measuring.repetition() * options.measuring.repetitions;
+        let found = on_cores(std::slice::from_mut(&mut sides), |sides| sides.measure(options.pit, duration)).remove(0);
+        let record = record(options, attack, &sides, &found);
+        quiet = sides.quiet;
+        spinner.finish_and_clear();
+        ensure!(record.lost == 0, "{} ordinary Interests were not answered beside {attack:?}", record.lost);
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// A worker that nobody attacks, one that only the attacker asks, and one among others.
+struct Sides<'a> {
+    quiet: Traffic<'a>,
+    alone: Attacked<'a>,
+    beside: Attacked<'a>,
+    /// Packets in a burst.
+    burst: u64,
+}
+
+struct Attacked<'a> {
+    traffic: Traffic<'a>,
+    attacker: Attacker,
+    /// Packets of the attack in a burst.
+    of_burst: u64,
+}
+
+/// Nanoseconds of turns.
+struct Found {
+    ordinary: Histogram<u64>,
+    attack: Histogram<u64>,
+    beside: Histogram<u64>,
+}
+
+impl Sides<'_> {
+    /// Fills the PIT, and the caches, with the attack; then measures.
+    fn measure(&mut self, pit: u64, duration: Duration) -> Found {
+        for attacked in [&mut self.alone, &mut self.beside] {
+            attacked.traffic.worker_mut().face_up(ATTACKER, Scope::NonLocal, LinkType::PointToPoint);
+            for _ in 0..(pit + 2 * TURN).div_ceil(TURN) {
+                attacked.turn(self.burst);
+            }
+        }
+        let turns = || Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed");
+        let mut found = Found { ordinary: turns(), attack: turns(), beside: turns() };
+        let note = |turns: &mut Histogram<u64>, took: Duration| turns.saturating_record(took.as_nanos() as u64);
+        let start = Instant::now();
+        while start.elapsed() < duration {
+            note(&mut found.ordinary, self.quiet.turn(Mix::Both));
+            for (attacked, turns) in [(&mut self.alone, &mut found.attack), (&mut self.beside, &mut found.beside)] {
+                note(turns, attacked.turn(attacked.of_burst));
+            }
+        }
+        found
+    }
+}
+
+impl Attacked<'_> {
+    /// Packets that came to nothing.
+    fn drops(&self) -> u64 {
+        let drops = self.traffic.worker().counters().drops;
+        drops.iter().map(|(_, count)| count).sum::<u64>() + self.attacker.link_drops()
+    }
+
+    /// A turn with so many packets of the attack in each burst.
+    fn turn(&mut self, of_burst: u64) -> Duration {
+        let attacker = &mut self.attacker;
+        self.traffic.turn_beside(of_burst, |now, packets, input| attacker.send(now, packets, input))
+    }
+}
+
+fn record(options: &Options, attack: Attack, sides: &Sides<'_>, found: &Found) -> Record {
+    let per_packet = |turns: &Histogram<u64>, packets: f64| turns.value_at_quantile(0.5) as f64 / packets;
+    let attacker_share = sides.beside.of_burst as f64 / sides.burst as f64;
+    let ns_per_packet = per_packet(&found.ordinary, TURN as f64);
+    let attack_ns_per_packet = per_packet(&found.attack, TURN as f64);
+    let beside_ns_per_packet = per_packet(&found.beside, TURN as f64 * (1.0 - attacker_share));
+    let (answered, lost) = sides.beside.traffic.answered();
+    Record {
+        attack,
+        engine: options.compare[0].engine.clone(),
+        fib: options.fib,
+        pit: options.pit,
+        cs: options.cs,
+        hash: options.hash,
+        seed: options.measuring.seed,
+        turns: found.ordinary.len(),
+        ns_per_packet,
+        attack_ns_per_packet,
+        times: attack_ns_per_packet / ns_per_packet,
+        attacker_share,
+        beside_ns_per_packet,
+        rate_left: ns_per_packet / beside_ns_per_packet,
+        answered,
+        lost,
+        attack_packets: sides.alone.attacker.sent(),
+        drops: sides.alone.drops(),
+        longest_chain: sides.quiet.worker().longest_chain(),
+        attacked_longest_chain: sides.alone.traffic.worker().longest_chain(),
+    }
+}

@@ -13,8 +13,9 @@ use super::options::{Mix, Options};
 use super::packets::Packets;
 use super::record::Record;
 use super::traffic::{LIFETIME_MS, PRODUCERS, Stages, TURN, Traffic};
+use super::updates::{self, Updates, Written};
 use super::variant::Variant;
-use crate::machine::{self, Reads, Reservation};
+use crate::machine::{self, Reads, Reservation, cores};
 use crate::prefix::{self, Built, Engine, Load, Setup, Tuning};
 use crate::progress::Progress;
 use crate::timing::{median, on_cores};
@@ -42,6 +43,9 @@ pub struct Fib {
 /// What one data plane did.
 struct Found {
     rates: Vec<f64>,
+    /// The same beside updates, and how these did.
+    beside: Vec<f64>,
+    written: Option<Written>,
     /// Nanoseconds of each turn.
     turns: Histogram<u64>,
     stages: Stages,
@@ -55,11 +59,17 @@ struct Found {
 /// Measures the data planes in turn; a record of each.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
     options.measuring.ensure_possible()?;
+    if let Some(per_s) = options.fib_updates_per_s {
+        ensure!(per_s > 0, "--fib-updates-per-s must be more than 0");
+        let threads = options.measuring.threads + 1;
+        cores::ensure_enough(threads, "a writer of routes beside the workers (--fib-updates-per-s)")?;
+    }
     ensure!(options.fib > 0 && options.pit > 0, "there must be a rule, and a pending Interest");
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
-    let fibs = run.fibs()?;
-    let found = run.pass(&fibs, &packets)?;
+    let mut fibs = run.fibs()?;
+    let updates = fibs.iter_mut().map(|fib| run.updates(fib)).collect();
+    let found = run.pass(&fibs, updates, &packets)?;
     let records: Vec<_> = options
         .compare
         .iter()
@@ -74,8 +84,12 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
 }
 
 fn fib_of<'a>(fibs: &'a [Fib], variant: &Variant) -> &'a Fib {
-    let is_its = |fib: &&Fib| fib.engine.name == variant.engine && fib.tuning == tuning(fib.engine, variant);
-    fibs.iter().find(is_its).expect("each variant's FIB was built")
+    &fibs[number_of(fibs, variant)]
+}
+
+fn number_of(fibs: &[Fib], variant: &Variant) -> usize {
+    let is_its = |fib: &Fib| fib.engine.name == variant.engine && fib.tuning == tuning(fib.engine, variant);
+    fibs.iter().position(is_its).expect("each variant's FIB was built")
 }
 
 /// A key of the hash function that is wanted.
@@ -154,14 +168,19 @@ impl<'a> Run<'a> {
     }
 
     fn fib(&self, engine: &'static Engine, tuning: Tuning) -> anyhow::Result<Fib> {
+        let rules = self.workload.rules();
+        let (more, load) = match self.options.fib_updates_per_s {
+            Some(_) => (updates::added(rules), Load::Changes),
+            None => (0, Load::Auto),
+        };
         let setup = Setup {
             key: self.key,
-            rules_max: usize::try_from(self.workload.rules())?,
+            rules_max: usize::try_from(rules + more)?,
             workload: &*self.workload,
             pages: self.options.pages.into(),
             tuning: &tuning,
         };
-        let built = prefix::build(engine, &setup, Load::Auto, self.progress)?;
+        let built = prefix::build(engine, &setup, load, self.progress)?;
         let fib = built.fib.clone();
         let lines = prefix::count_lines(&self.names, &self.key, &*fib);
         let machine = self.machine(engine, &*fib)?;
@@ -173,13 +192,20 @@ impl<'a> Run<'a> {
         Ok(Fib { engine, tuning, built, tables, lines, machine })
     }
 
+    /// What writes routes into it, if there are to be updates: it takes the FIB's control half.
+    fn updates(&self, fib: &mut Fib) -> Option<Updates> {
+        self.options.fib_updates_per_s?;
+        let engine = fib.built.subject.take()?;
+        Some(Updates::new(engine, &fib.tables, &*self.workload, self.options.measuring.seed))
+    }
+
     fn machine(&self, engine: &Engine, fib: &dyn PrefixFib) -> anyhow::Result<Reads> {
         let pages = engine.chooses_pages.then_some(self.options.pages);
         let duration = self.options.measuring.share(SHARE);
         machine::random_reads(fib.memory_bytes(), pages, LINES_UNDER_WAY, self.options.measuring.threads, duration)
     }
 
-    fn pass(&self, fibs: &[Fib], packets: &Packets) -> anyhow::Result<Vec<Found>> {
+    fn pass(&self, fibs: &[Fib], mut updates: Vec<Option<Updates>>, packets: &Packets) -> anyhow::Result<Vec<Found>> {
         let options = self.options;
         let spinner = self.progress.spinner("filling PITs");
         let mut planes: Vec<Vec<Traffic<'_>>> = options
@@ -193,23 +219,35 @@ impl<'a> Run<'a> {
             .collect();
         spinner.set_message("forwarding");
         let step = options.measuring.repetition();
-        let mut measured = vec![(Vec::new(), no_turns()); planes.len()];
+        let mut measured = vec![(Vec::new(), Vec::new(), no_turns()); planes.len()];
+        let sum = |found: &[(f64, Histogram<u64>)]| found.iter().map(|(rate, _)| rate).sum::<f64>();
         // The first round finds caches, pools and the processor's clock cold.
         for round in 0..=options.measuring.repetitions {
-            for (plane, (rates, turns)) in planes.iter_mut().zip(&mut measured) {
-                let found = on_cores(plane, |traffic| rate(traffic, options.mix, step));
+            for ((plane, (rates, beside, turns)), variant) in planes.iter_mut().zip(&mut measured).zip(&options.compare)
+            {
+                let mut forward = || on_cores(plane, |traffic| rate(traffic, options.mix, step));
+                let found = forward();
+                let writer = updates[number_of(fibs, variant)].as_mut().zip(options.fib_updates_per_s);
+                let found_beside =
+                    writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
                 if round == 0 {
                     continue;
                 }
-                rates.push(found.iter().map(|(rate, _)| rate).sum());
+                rates.push(sum(&found));
+                beside.extend(found_beside.as_deref().map(sum));
                 for (_, more) in found {
                     turns.add(more)?;
                 }
             }
         }
-        let found = planes.iter_mut().zip(measured).map(|(plane, (rates, turns))| {
+        for updates in updates.iter().flatten() {
+            ensure!(updates.refused() == 0, "the FIB refused {} updates", updates.refused());
+        }
+        let found = planes.iter_mut().zip(measured).zip(&options.compare).map(|((plane, measured), variant)| {
+            let (rates, beside, turns) = measured;
+            let written = updates[number_of(fibs, variant)].as_ref().map(Updates::written);
             let (staged, stages) = stages(&mut plane[0], options.mix, step.mul_f64(SHARE));
-            let mut found = Found { rates, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
+            let mut found = Found { rates, beside, written, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
             for traffic in plane {
                 let (drops, wrong) = traffic.astray();
                 found.checked += traffic.passed();
@@ -226,6 +264,8 @@ impl<'a> Run<'a> {
     fn record(&self, variant: &Variant, fib: &Fib, packets: &Packets, found: &Found) -> Record {
         let options = self.options;
         let packets_per_s = median(&found.rates);
+        let left: Vec<_> = found.beside.iter().zip(&found.rates).map(|(beside, alone)| beside / alone).collect();
+        let beside = |rates: &[f64]| found.written.map(|_| median(rates));
         let (interest_bytes, data_bytes) = packets.mean_bytes();
         let of_stage = |time: Duration| time.as_nanos() as f64 / found.staged as f64;
         let interests = match options.mix {
@@ -262,6 +302,12 @@ impl<'a> Run<'a> {
             receive_ns_per_packet: of_stage(found.stages.receive),
             forward_ns_per_packet: of_stage(found.stages.forward),
             send_ns_per_packet: of_stage(found.stages.send),
+            updates_per_s: found.written.map(|written| written.per_s),
+            packets_per_s_beside_updates: beside(&found.beside),
+            rate_left_beside_updates: beside(&left),
+            update_us: found.written.map(|written| written.us),
+            update_us_p99: found.written.map(|written| written.us_p99),
+            update_us_max: found.written.map(|written| written.us_max),
             fib_lines_per_interest: fib.lines,
             checked: found.checked,
             drops: found.drops,

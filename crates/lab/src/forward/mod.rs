@@ -6,6 +6,9 @@
 //! pending all the while: each Data answers the oldest. No name comes twice, so that nothing is
 //! answered from the content store, which all Data enters and old Data leaves.
 //!
+//! With `--fib-updates-per-s`, each repetition is followed by one beside a writer of routes on the next
+//! core (`updates`).
+//!
 //! Interests and Data come in turn in each burst, or in bursts of their own, of which one kind is
 //! timed (`--mix`). The worker's time runs by packets, not by the clock: a pending Interest waits 0.4
 //! of its 4 seconds. Each rate is the median of several repetitions; where several data planes are
@@ -19,6 +22,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod updates;
 mod variant;
 
 pub use measure::{Run, key_of};
@@ -74,6 +78,13 @@ fn print(options: &Options, records: &[Record]) {
     });
     row("  of what the machine can read, %", &|r| r.of_limit.map_or("-".to_owned(), percent));
     row("machine, random lines, M/s", &|r| millions(r.machine_lines_per_s));
+    row("packets beside updates, M/s", &|r| r.packets_per_s_beside_updates.map_or("-".to_owned(), millions));
+    row("  of those without, %", &|r| r.rate_left_beside_updates.map_or("-".to_owned(), percent));
+    row("updates, k/s", &|r| r.updates_per_s.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e3)));
+    let us = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.0}"));
+    row("  time to be seen, us", &|r| us(r.update_us));
+    row("  that 1 of 100 exceeds", &|r| us(r.update_us_p99));
+    row("  the longest", &|r| us(r.update_us_max));
     row("packets checked", &|r| r.checked.to_string());
     row("  dropped", &|r| r.drops.to_string());
     row("  astray", &|r| r.wrong.to_string());

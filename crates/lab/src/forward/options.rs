@@ -29,6 +29,10 @@ pub struct Options {
     /// burst; several are measured in turn.
     #[arg(long, value_name = "ENGINE/PREFETCH/BURST,...", value_delimiter = ',', default_value = "compact/all/64")]
     pub compare: Vec<Variant>,
+    /// Updates of the FIB a second, by a writer on a core of its own; each data plane is measured with
+    /// and without in turn. Rules come in one by one then, not in bulk.
+    #[arg(long, value_parser = size::count, value_name = "N")]
+    pub fib_updates_per_s: Option<u64>,
     /// Octets of content in each Data.
     #[arg(long, default_value = "100", value_parser = size::count)]
     pub content: u64,

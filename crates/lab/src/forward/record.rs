@@ -66,6 +66,18 @@ pub struct Record {
     pub forward_ns_per_packet: f64,
     /// Giving buffers back.
     pub send_ns_per_packet: f64,
+    /// Updates of the FIB a second that a writer on another core did, if one was asked for.
+    pub updates_per_s: Option<f64>,
+    /// Packets a second beside them.
+    pub packets_per_s_beside_updates: Option<f64>,
+    /// Of the rate without, the median over pairs of repetitions.
+    pub rate_left_beside_updates: Option<f64>,
+    /// Microseconds from when an update was due until workers saw it: the median.
+    pub update_us: Option<f64>,
+    /// That 1 of 100 exceeds.
+    pub update_us_p99: Option<f64>,
+    /// The longest.
+    pub update_us_max: Option<f64>,
     /// Cache lines of the FIB that an Interest reads, where the engine can count them.
     pub fib_lines_per_interest: Option<f64>,
     /// Packets that passed, and were counted.

@@ -38,6 +38,19 @@ fn every_data_plane_forwards_all_packets_of_every_mix() {
 }
 
 #[test]
+fn updates_become_visible_while_packets_pass() {
+    let records = tiny("--compare compact/all/64,longest_first/all/64 --fib-updates-per-s 5000");
+    for record in records.expect("tiny tables fit") {
+        assert!(record.updates_per_s.is_some_and(|rate| rate > 0.0), "{record:?}");
+        assert!(record.packets_per_s_beside_updates.is_some_and(|rate| rate > 0.0), "{record:?}");
+        assert!(record.update_us <= record.update_us_p99 && record.update_us_p99 <= record.update_us_max);
+        assert!(record.checked > 3000 && record.wrong == 0 && record.drops == 0, "{record:?}");
+    }
+    assert!(tiny("--fib-updates-per-s 0").is_err());
+    assert_eq!(tiny("").expect("tiny tables fit")[0].updates_per_s, None);
+}
+
+#[test]
 fn the_form_of_the_documentation_parses() {
     let options = parse("--fib 16M --pit 1M --mix both --compare compact/all/64,longest_first/naive --json");
     let options = options.expect("the documented form");

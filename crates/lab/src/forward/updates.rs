@@ -1,0 +1,183 @@
+//! A writer of routes beside workers: what the router's control thread does to the FIB.
+//!
+//! A third of the updates add rules, a third remove them again, and a third change where rules lead to
+//! that packets go by. Updates are due one after the other, evenly; whenever some are, the writer
+//! makes them visible together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use byname_control::fib_writer::{FibEngine, FibWriter};
+use byname_forward::tables::{Nexthop, Tables};
+use byname_lookup::EntryId;
+use byname_wire::{Name, NameRef};
+use hdrhistogram::Histogram;
+
+use super::traffic::PRODUCERS;
+use crate::machine::cores;
+use crate::workload::{Random, Workload};
+
+/// Rules that come and go, and as many that stay and are changed.
+const RULES: u64 = 1 << 16;
+/// Updates that become visible together at most.
+const BATCH_MAX: u64 = 4096;
+/// How long to sleep where nothing is due.
+const NAP: Duration = Duration::from_micros(50);
+/// No update takes ten seconds; what does is counted as this.
+const LATENCY_NS_MAX: u64 = 10_000_000_000;
+
+/// A rule, and where it leads to if it is there.
+struct Rule {
+    name: Name,
+    group: Option<EntryId>,
+}
+
+/// The one writer of a FIB, with what it is going to write.
+pub struct Updates {
+    writer: FibWriter,
+    /// Those that come and go: half of them are there.
+    passing: Vec<Rule>,
+    /// Those that stay.
+    staying: Vec<Rule>,
+    /// Ways to the same face that differ, so that each is a group of nexthops.
+    ways: [[Nexthop; 1]; 2],
+    done: u64,
+    /// Time that measurements took, and updates in them.
+    elapsed: Duration,
+    measured: u64,
+    latency: Histogram<u64>,
+}
+
+/// How updates did.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Updates a second.
+    pub per_s: f64,
+    /// Time from when an update was due until workers saw it, in microseconds: the median.
+    pub us: f64,
+    /// That 1 of 100 exceeds.
+    pub us_p99: f64,
+    /// The longest.
+    pub us_max: f64,
+}
+
+/// How many rules are added at most.
+pub fn added(rules: u64) -> u64 {
+    RULES.min(rules) + 1
+}
+
+impl Updates {
+    /// A writer of the engine that holds the workload's rules.
+    pub fn new(engine: FibEngine, tables: &Arc<Tables>, workload: &dyn Workload, seed: u64) -> Self {
+        let mut random = Random::new(!seed);
+        let mut octets = Vec::new();
+        let (mut passing, mut staying) = (Vec::new(), Vec::new());
+        for _ in 0..RULES.min(workload.rules()) {
+            workload.write_miss(&mut random, &mut octets);
+            passing.push(Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None });
+            workload.write_rule(random.below(workload.rules()), &mut octets);
+            staying.push(Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None });
+        }
+        let mut updates = Updates {
+            writer: FibWriter::new(engine, Arc::clone(tables)),
+            passing,
+            staying,
+            ways: [0, 1].map(|cost| [Nexthop { face: PRODUCERS, cost }]),
+            done: 0,
+            elapsed: Duration::ZERO,
+            measured: 0,
+            latency: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("these bounds are allowed"),
+        };
+        // The second group of nexthops has a rule at all times: others of the workload have its id, too.
+        workload.write_miss(&mut random, &mut octets);
+        let mut anchor = Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None };
+        set(&mut updates.writer, &mut anchor, &updates.ways[1]);
+        let half = updates.passing.len() / 2;
+        updates.passing[half..].iter_mut().for_each(|rule| set(&mut updates.writer, rule, &updates.ways[0]));
+        updates.staying.iter_mut().for_each(|rule| set(&mut updates.writer, rule, &updates.ways[0]));
+        updates.writer.commit();
+        updates
+    }
+
+    /// Does `work` while updates come, so many a second.
+    pub fn beside<T>(&mut self, per_s: u64, core: usize, work: impl FnOnce() -> T) -> T {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                cores::pin(core);
+                self.write(per_s, &stop);
+            });
+            let found = work();
+            stop.store(true, Ordering::Relaxed);
+            writing.join().expect("the writer does not panic");
+            found
+        })
+    }
+
+    /// How all did so far.
+    pub fn written(&self) -> Written {
+        let us = |ns: u64| ns as f64 / 1e3;
+        Written {
+            per_s: self.measured as f64 / self.elapsed.as_secs_f64(),
+            us: us(self.latency.value_at_quantile(0.5)),
+            us_p99: us(self.latency.value_at_quantile(0.99)),
+            us_max: us(self.latency.max()),
+        }
+    }
+
+    /// Updates that the FIB refused.
+    pub fn refused(&self) -> u64 {
+        self.writer.failures()
+    }
+
+    fn write(&mut self, per_s: u64, stop: &AtomicBool) {
+        let start = Instant::now();
+        let due_at = |update: u64| Duration::from_secs_f64(update as f64 / per_s as f64);
+        let mut done = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let due = (start.elapsed().as_secs_f64() * per_s as f64) as u64;
+            if due == done {
+                thread::sleep(NAP);
+                continue;
+            }
+            let batch = done..due.min(done + BATCH_MAX);
+            batch.clone().for_each(|_| self.update());
+            self.writer.commit();
+            let now = start.elapsed();
+            for update in batch.clone() {
+                self.latency.saturating_record(now.saturating_sub(due_at(update)).as_nanos() as u64);
+            }
+            done = batch.end;
+        }
+        self.elapsed += start.elapsed();
+        self.measured += done;
+    }
+
+    fn update(&mut self) {
+        let at = self.done / 3;
+        let of = |rules: &[Rule], at: u64| (at % rules.len() as u64) as usize;
+        match self.done % 3 {
+            0 => {
+                let rule = of(&self.passing, at);
+                set(&mut self.writer, &mut self.passing[rule], &self.ways[0]);
+            }
+            1 => {
+                let rule = of(&self.passing, at + self.passing.len() as u64 / 2);
+                let Rule { name, group } = &mut self.passing[rule];
+                self.writer.clear(name.as_ref(), group);
+            }
+            _ => {
+                let way = (1 + at / self.staying.len() as u64) % 2;
+                let rule = of(&self.staying, at);
+                set(&mut self.writer, &mut self.staying[rule], &self.ways[way as usize]);
+            }
+        }
+        self.done += 1;
+    }
+}
+
+fn set(writer: &mut FibWriter, rule: &mut Rule, nexthops: &[Nexthop]) {
+    writer.set(rule.name.as_ref(), &mut rule.group, nexthops);
+}

@@ -31,7 +31,7 @@ pub struct Workers {
 
 impl Default for Workers {
     fn default() -> Self {
-        Workers { count: 0, dispatch_components: 2, heavy_hitters: false, ring_packets: 4096, pin: true }
+        Workers { count: 0, dispatch_components: 2, heavy_hitters: true, ring_packets: 4096, pin: true }
     }
 }
 

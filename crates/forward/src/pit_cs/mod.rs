@@ -111,6 +111,8 @@ pub struct PitCs {
     /// Data that will have to leave, the next first, as long as nobody asks for it: what is asked for
     /// ahead.
     victims: VecDeque<SlotId>,
+    /// The same of pending Interests, where the PIT is full.
+    pending_victims: VecDeque<SlotId>,
 }
 
 impl PitCs {
@@ -144,6 +146,7 @@ impl PitCs {
             serve: true,
             prefetches: config.prefetch != Prefetch::None,
             victims: VecDeque::new(),
+            pending_victims: VecDeque::new(),
         }
     }
 
@@ -311,7 +314,7 @@ impl PitCs {
     pub fn victim(&mut self) -> Option<SlotId> {
         let victim = if self.is_full() { self.shares.oldest_of_largest() } else { None };
         if let Some(victim) = victim.filter(|_| self.prefetches) {
-            self.prefetch_victims(victim);
+            self.prefetch_pending_victims(victim);
         }
         victim
     }

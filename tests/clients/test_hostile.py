@@ -172,7 +172,12 @@ def _discard(app):
     """Makes an app read and forget Interests, answers to its own commands excepted."""
 
     async def receive(kind, octets) -> None:
-        if kind != packets.INTEREST:
+        # A router whose workers have threads sends Interests with a PIT token, and so in an LpPacket.
+        packet = bytes(octets)
+        if kind == packets.LP_PACKET:
+            (_, fields), = packets.elements(packet)
+            packet = dict(packets.elements(fields)).get(packets.FRAGMENT, b"")
+        if packet[:1] != bytes([packets.INTEREST]):
             await app._receive(kind, octets)
 
     return receive

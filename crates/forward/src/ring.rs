@@ -99,7 +99,7 @@ impl<T: Send> Producer<T> {
 
     /// Whether half of the ring is taken.
     pub fn is_half_full(&mut self) -> bool {
-        let half = self.shared.slots.len() / 2;
+        let half = self.shared.slots.len().div_ceil(2);
         (self.tail - self.head_seen) as usize >= half && self.depth() >= half
     }
 

@@ -12,6 +12,7 @@
 
 mod handle;
 mod pin;
+mod shares;
 mod worker_thread;
 mod workers;
 

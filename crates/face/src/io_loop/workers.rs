@@ -1,8 +1,8 @@
 //! The packet thread's side of the workers: one on its own thread, or several on theirs.
 //!
 //! With workers of their own, the packet thread moves bytes, parses, and dispatches; a packet crosses
-//! two rings on its way. A full ring drops and counts, a further copy of Data from half of a ring on:
-//! the packet thread never waits. Interests that a worker gives back come by a third ring, and go to
+//! two rings on its way. A full ring drops and counts; from half of a ring on, further copies of Data are
+//! dropped, and what faces send beyond equal shares (`shares`): the packet thread never waits. Interests that a worker gives back come by a third ring, and go to
 //! another worker. What a worker is told of faces and by management comes as jobs, in
 //! order with the packets in its ring.
 
@@ -19,6 +19,7 @@ use byname_forward::worker::WorkerCounters;
 use byname_forward::{Outgoing, Received, Ticks, Worker};
 use crossbeam_channel::{Sender, unbounded};
 
+use super::shares::Shares;
 use super::worker_thread::{Bell, Ends, OutputDrops, WakeAtEnd, WorkerThread};
 use super::{Clock, pin};
 use crate::waker::LoopWaker;
@@ -104,6 +105,9 @@ pub(super) struct Link {
     jobs: Sender<(u64, Job)>,
     /// Goes after `jobs`: the thread is to see that there are no more.
     bell: Bell,
+    /// Whether the ring was half full when it was looked at last.
+    fills: bool,
+    shares: Shares,
     input_drops: u64,
     output_drops: Arc<OutputDrops>,
     thread: JoinHandle<()>,
@@ -140,11 +144,22 @@ impl Link {
             worker.run();
         })?;
         let bell = Bell::new(asleep, thread.thread().clone());
-        Ok(Link { input, output, strays, jobs, bell, input_drops: 0, output_drops, thread })
+        let (fills, shares) = (false, Shares::new(ring_packets));
+        Ok(Link { input, output, strays, jobs, bell, fills, shares, input_drops: 0, output_drops, thread })
+    }
+
+    /// Looks whether the ring has room; to be called once a round, for the worker's count is in its cache.
+    fn look(&mut self) {
+        self.fills = self.input.is_half_full();
+        if !self.fills {
+            self.shares.clear();
+        }
     }
 
     fn push(&mut self, parcel: Parcel) {
-        let has_room = !parcel.is_further_copy() || !self.input.is_half_full();
+        // A ring that fills does so until the next round.
+        self.fills = self.fills || self.input.is_half_full();
+        let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
         if !has_room || self.input.push(parcel).is_err() {
             self.input_drops += 1;
         }
@@ -207,6 +222,7 @@ impl Pool {
             }
             Pool::Threads { dispatcher, links, strays } => {
                 for link in &mut *links {
+                    link.look();
                     link.strays.pop_into(strays, OUTPUT_BURST);
                 }
                 for stray in strays.drain(..) {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use byname_wire::name::{COMPONENTS_MAX, component_type};
 use byname_wire::name_hash::{Digest, digest_name};
-use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
+use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::{Drop, Drops};
 use crate::hot::SharedStore;
@@ -73,6 +73,11 @@ impl Parcel {
     pub(crate) fn new(received: Received) -> Result<Self, Drop> {
         let parsed = parse_unaddressed(&received)?;
         Ok(Parcel { received, parsed, spread: None })
+    }
+
+    /// Where it came in.
+    pub fn face(&self) -> FaceId {
+        self.received.face
     }
 
     /// Whether the same packet went to its home, and this one may be lost.

@@ -125,7 +125,9 @@ fn what_is_cut_off_is_said() {
 
 #[test]
 fn hostile_packets_are_right_and_dearer() {
-    let options = Options { draws: 100, ..tiny(TagKind::Tagnet) };
+    let mut options = Options { draws: 100, ..tiny(TagKind::Tagnet) };
+    // More than the default: what is cut off is compared with nothing.
+    options.tuning.steps_max = Some(1 << 24);
     let traffics = [Traffic::Drawn, Traffic::Dense, Traffic::Popular, Traffic::Full];
     for algorithm in [Algorithm::All, Algorithm::Largest] {
         let askings = traffics.map(|traffic| Asking { traffic, ..asking(algorithm) });

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Experiment, Options, table};
 use crate::flat;
+use crate::forward;
 use crate::machine::memory_free;
 use crate::mixed;
 use crate::plot::Chart;
@@ -21,7 +22,9 @@ use crate::workload::{NameChoice, TagKind};
 const MEMORY_SHARE: f64 = 0.9;
 /// Names prepared with `--quick`.
 const QUICK_DRAWS: u64 = 100_000;
-/// The same of packets with tags.
+/// Interests pending, and Data cached, with it.
+const QUICK_PENDING: u64 = 10_000;
+/// Packets with tags prepared with it.
 const QUICK_TAG_DRAWS: u64 = 10_000;
 
 /// Memory that frames lie in.
@@ -166,6 +169,23 @@ impl<'a> Context<'a> {
             options.draws = QUICK_TAG_DRAWS;
         }
         options
+    }
+
+    /// What `byname-lab forward` does by itself with so many rules: the experiment sets what it varies.
+    pub fn forward(&self, fib: u64) -> forward::Options {
+        let mut options = forward::Options { fib, ..Default::default() };
+        options.measuring.seconds = self.seconds();
+        if self.quick() {
+            (options.draws, options.pit, options.cs) = (QUICK_DRAWS, QUICK_PENDING, QUICK_PENDING);
+        }
+        options
+    }
+
+    /// Measures and records data planes in turn; a record of each.
+    pub fn measure_forward(&mut self, options: &forward::Options) -> anyhow::Result<Vec<forward::Record>> {
+        let records = forward::measure(options, Progress::SHOWN)?;
+        records.iter().try_for_each(|record| self.record(record))?;
+        Ok(records)
     }
 
     /// Measures and records mixes of push and pull flows on one table; a record for each.

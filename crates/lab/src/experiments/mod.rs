@@ -29,6 +29,7 @@ mod hashes;
 mod learned_index;
 mod papers;
 mod so_denial;
+mod so_forward;
 mod so_load_factor;
 mod so_memory;
 mod so_prefetch;
@@ -75,6 +76,8 @@ const ALL: &[&Experiment] = &[
     &so_memory::EXPERIMENT,
     &so_load_factor::EXPERIMENT,
     &so_start_depth::EXPERIMENT,
+    &so_forward::FIGURE_10,
+    &so_forward::FIGURE_11,
     &engines::EXPERIMENT,
     &updates::EXPERIMENT,
     &adversarial::EXPERIMENT,

@@ -25,20 +25,21 @@ mod traffic;
 mod updates;
 mod variant;
 
-pub use measure::{Run, key_of};
+pub use measure::{Run, key_of, measure};
 pub use options::{Mix, Options};
 pub use packets::Packets;
+pub use record::Record;
 pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
+pub use variant::Variant;
 
 use crate::experiments::Table;
 use crate::record::Recorder;
-use record::Record;
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let progress = options.measuring.progress();
     let mut recorder = Recorder::new("forward", options.measuring.json)?;
-    let records = measure::measure(options, progress)?;
+    let records = measure(options, progress)?;
     for record in &records {
         recorder.add(record)?;
     }

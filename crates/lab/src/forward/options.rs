@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::variant::Variant;
 use crate::machine::PageSize;
-use crate::options::Measuring;
+use crate::options::{self, Measuring};
 use crate::prefix::Hash;
 use crate::size;
 use crate::workload::Kind;
@@ -54,6 +54,13 @@ pub struct Options {
     /// How it is measured.
     #[command(flatten)]
     pub measuring: Measuring,
+}
+
+impl Default for Options {
+    /// What the command line has when it says nothing.
+    fn default() -> Self {
+        options::defaults()
+    }
 }
 
 /// Which packets are timed; both kinds pass in any case, one to one.

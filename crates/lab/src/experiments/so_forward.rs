@@ -1,0 +1,110 @@
+//! Whole packets through one core, technique by technique, and through several cores.
+
+use super::papers::SO;
+use super::{Context, Experiment, Needs, Table, table};
+use crate::forward::{Mix, Record, Variant};
+use crate::plot::Chart;
+
+pub(super) const FIGURE_10: Experiment = Experiment {
+    id: "so-fig10",
+    title: "whole packets on one core, technique by technique",
+    source: "[So §4.4] Figure 10",
+    needs: Needs { rules: &[16_000_000], quick_rules: &[20_000], bytes_per_rule: 600, data: &[], minutes: 10 },
+    run: figure_10,
+};
+
+pub(super) const FIGURE_11: Experiment = Experiment {
+    id: "so-fig11",
+    title: "whole packets on several cores",
+    source: "[So §4.5] Figures 11 and 12",
+    needs: Needs {
+        rules: &[1_000_000, 4_000_000, 16_000_000],
+        quick_rules: &[20_000],
+        bytes_per_rule: 200,
+        data: &[],
+        minutes: 5,
+    },
+    run: figure_11,
+};
+
+const MIXES: [Mix; 3] = [Mix::Interest, Mix::Data, Mix::Both];
+
+/// Each has what those before it have, but ours.
+const TECHNIQUES: [(&str, &str); 5] = [
+    ("longest first, packet by packet", "longest_first/naive"),
+    ("hashes of a burst at once", "longest_first/none/64"),
+    ("two stages", "two_stage/none/64"),
+    ("prefetch", "two_stage/all/64"),
+    ("compact", "compact/all/64"),
+];
+
+/// The paper's threads, and how many times one it has for Interests, Data and both.
+const PAPERS_SPEEDUPS: [(usize, [f64; 3]); 2] = [(4, [3.47, 3.76, 3.54]), (8, [4.86, 4.47, 4.77])];
+
+fn figure_10(context: &mut Context<'_>) -> anyhow::Result<()> {
+    let compare = TECHNIQUES.map(|(_, variant)| variant.parse().expect("a data plane as the command line has it"));
+    for rules in context.rules() {
+        let mut table =
+            Table::new(&["packets", "technique", "ns a packet", "M packets/s", "change", "times the first"]);
+        let labels = MIXES.map(table::word).to_vec();
+        let mut chart = Chart::bars(format!("Packets, {} rules", table::count(rules)), labels, "ns a packet");
+        let mut by_mix = Vec::new();
+        for mix in MIXES {
+            let mut options = context.forward(rules);
+            (options.mix, options.compare) = (mix, compare.to_vec());
+            let records = context.measure_forward(&options)?;
+            for (at, (record, (technique, _))) in records.iter().zip(TECHNIQUES).enumerate() {
+                table.row([
+                    table::word(mix),
+                    technique.to_owned(),
+                    format!("{:.0}", record.ns_per_packet),
+                    table::millions(record.packets_per_s),
+                    table::change(records[at.saturating_sub(1)].ns_per_packet, record.ns_per_packet),
+                    format!("{:.2}", record.packets_per_s / records[0].packets_per_s),
+                ]);
+            }
+            by_mix.push(records);
+        }
+        for (at, (technique, _)) in TECHNIQUES.iter().enumerate() {
+            chart.bar(*technique, by_mix.iter().map(|records| Some(records[at].ns_per_packet)));
+        }
+        print!("{table}");
+        println!("{SO}; all of its techniques: 1.32 M Interests/s, 3.39 M Data/s, 1.90 M packets/s on average");
+        context.plot(&chart)?;
+    }
+    Ok(())
+}
+
+fn figure_11(context: &mut Context<'_>) -> anyhow::Result<()> {
+    let variant: Variant = "compact/all/64".parse().expect("a data plane as the command line has it");
+    let cores = std::thread::available_parallelism()?.get();
+    let mut table = Table::new(&["rules", "packets", "threads", "M packets/s", "times one thread", "[So]"]);
+    let mut chart = Chart::lines("Packets by threads", "threads", "packets/s");
+    for rules in context.rules() {
+        for (kind, mix) in MIXES.into_iter().enumerate() {
+            let mut found: Vec<Record> = Vec::new();
+            for threads in [1, 2, 4, 8, 16, 32].into_iter().filter(|threads| *threads <= cores) {
+                let mut options = context.forward(rules);
+                (options.mix, options.compare) = (mix, vec![variant.clone()]);
+                options.measuring.threads = threads;
+                found.extend(context.measure_forward(&options)?);
+            }
+            for record in &found {
+                let papers = PAPERS_SPEEDUPS.iter().find(|(threads, _)| *threads == record.threads);
+                table.row([
+                    table::count(rules),
+                    table::word(mix),
+                    record.threads.to_string(),
+                    table::millions(record.packets_per_s),
+                    format!("{:.2}", record.packets_per_s / found[0].packets_per_s),
+                    papers.map_or("-".to_owned(), |(_, speedups)| format!("{:.2}", speedups[kind])),
+                ]);
+            }
+            let points = found.iter().map(|record| (record.threads as f64, record.packets_per_s));
+            chart.line(format!("{}, {} rules", table::word(mix), table::count(rules)), points.collect());
+        }
+    }
+    print!("{table}");
+    println!("{SO}; eight threads on two processors: 6.30 M Interests/s, 14.67 M Data/s, 8.82 M packets/s");
+    context.plot(&chart)
+}

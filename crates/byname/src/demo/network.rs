@@ -48,7 +48,7 @@ impl Network {
         drop(sockets);
         println!("Three routers, each a process, with UDP between them: {}", names.join(" - "));
         if workers > 0 {
-            println!("In each {workers} threads forward, beside the one that moves packets.");
+            println!("Threads that forward in each, beside the one that moves packets: {workers}.");
         }
         for (i, name) in names.iter().enumerate() {
             network.start_router(i, name, names, &ports)?;

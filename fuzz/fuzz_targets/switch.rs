@@ -66,7 +66,7 @@ fuzz_target!(|octets: &[u8]| {
     let options = Options { entry_bits: check().bits(), ..Options::default() };
     let mut control = Othello::new(options).expect("a little memory");
     let mut now = Ticks(0);
-    while let Ok(action) = Action::arbitrary(&mut input) {
+    while !input.is_empty() && let Ok(action) = Action::arbitrary(&mut input) {
         match action {
             Action::Message(octets) => check_message(&octets),
             Action::Plan { epoch, hop_limit, roles } => {

@@ -36,7 +36,9 @@ fuzz_target!(|octets: &[u8]| {
     let mut sender = Sender::new(KEY, MESSAGE_OCTETS_MIN);
     let mut othello = othello::Replica::new(KEY, 1 << 16, Pages::Small);
     let mut line = line::Replica::new(KEY, 1 << 16, Pages::Small);
-    while !input.is_empty() && let Ok(sending) = Sending::arbitrary(&mut input) {
+    while !input.is_empty()
+        && let Ok(sending) = Sending::arbitrary(&mut input)
+    {
         let before = (othello.is_stale(), line.is_stale());
         let mut receive = |message: &[u8]| {
             let _ = (othello.receive(message), line.receive(message));

@@ -65,7 +65,9 @@ fuzz_target!(|octets: &[u8]| {
     let mut ends = [Some(client), Some(server)];
     let (mut listening, _) = Handshake::server(TERMS);
     let mut connecting = Handshake::client(TERMS);
-    while !input.is_empty() && let Ok(action) = Action::arbitrary(&mut input) {
+    while !input.is_empty()
+        && let Ok(action) = Action::arbitrary(&mut input)
+    {
         match action {
             Action::Say(octets, with_fd) => {
                 let Ok(message) = Message::decode(&octets) else { continue };

@@ -20,12 +20,26 @@ const PORTS: usize = 4;
 #[derive(Arbitrary, Debug)]
 enum Action {
     Message(Vec<u8>),
-    Plan { epoch: u8, hop_limit: u8, roles: [u8; PORTS] },
+    Plan {
+        epoch: u8,
+        hop_limit: u8,
+        roles: [u8; PORTS],
+    },
     /// A host whose address ends so, and its port.
     Host(u8, u8),
     /// From and to hosts, tagged or not.
-    Frame { port: u8, to: u8, from: u8, tag: Option<(u8, u8)>, payload: Vec<u8>, vlan: bool },
-    Octets { port: u8, octets: Vec<u8> },
+    Frame {
+        port: u8,
+        to: u8,
+        from: u8,
+        tag: Option<(u8, u8)>,
+        payload: Vec<u8>,
+        vlan: bool,
+    },
+    Octets {
+        port: u8,
+        octets: Vec<u8>,
+    },
     Later(u16),
 }
 
@@ -66,7 +80,9 @@ fuzz_target!(|octets: &[u8]| {
     let options = Options { entry_bits: check().bits(), ..Options::default() };
     let mut control = Othello::new(options).expect("a little memory");
     let mut now = Ticks(0);
-    while !input.is_empty() && let Ok(action) = Action::arbitrary(&mut input) {
+    while !input.is_empty()
+        && let Ok(action) = Action::arbitrary(&mut input)
+    {
         match action {
             Action::Message(octets) => check_message(&octets),
             Action::Plan { epoch, hop_limit, roles } => {

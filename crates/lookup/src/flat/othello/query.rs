@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use byname_wire::Digest;
+use smallvec::SmallVec;
 
 use super::journal::Journal;
 use super::place::{Shape, Width};
@@ -95,12 +96,19 @@ impl<const STRADDLE: bool> Eight for Portable<STRADDLE> {
 
     #[inline(always)]
     fn prefetch(&self, places: &[Pair<'_>; GROUP]) {
-        places.iter().flat_map(|pair| pair.lines).for_each(prefetch::read);
+        places.iter().for_each(Pair::prefetch);
     }
 
     #[inline(always)]
     fn entries(&self, query: &Query, places: &[Pair<'_>; GROUP]) -> [u32; GROUP] {
         places.each_ref().map(|pair| query.combine::<STRADDLE>(pair, |word| word.load(Ordering::Acquire)).0)
+    }
+}
+
+impl Pair<'_> {
+    #[inline(always)]
+    fn prefetch(&self) {
+        self.lines.into_iter().for_each(prefetch::read);
     }
 }
 
@@ -150,8 +158,10 @@ impl Query {
                 }
             }
         }
-        for (found, name) in out_of_rest.iter_mut().zip(rest) {
-            *found = Some(self.settled(&self.pair::<true>(*name)));
+        let rest: SmallVec<[_; GROUP]> = rest.iter().map(|name| self.pair::<true>(*name)).collect();
+        rest.iter().for_each(Pair::prefetch);
+        for (found, pair) in out_of_rest.iter_mut().zip(&rest) {
+            *found = Some(self.settled(pair));
         }
     }
 }

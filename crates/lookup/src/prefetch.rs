@@ -18,22 +18,24 @@ pub fn read<T>(place: &T) {
 /// Asks for all cache lines that `place` lies on, as [`read`].
 #[inline(always)]
 pub fn read_all<T: ?Sized>(place: &T) {
-    let first = std::ptr::from_ref(place).cast::<u8>();
-    let Some(last) = size_of_val(place).checked_sub(1) else { return };
-    // The last octet may lie on a line that no step reaches.
-    for offset in (0..last).step_by(LINE).chain([last]) {
-        read_at(first.wrapping_add(offset));
-    }
+    each_line(place, read_at);
 }
 
 /// Asks for all cache lines that `place` lies on, to be written soon. Into the first level: what is
 /// written next are a few lines, not a burst's.
 #[inline(always)]
 pub fn write_all<T: ?Sized>(place: &T) {
+    each_line(place, write_at);
+}
+
+/// An address on each cache line that `place` lies on.
+#[inline(always)]
+fn each_line<T: ?Sized>(place: &T, ask: impl Fn(*const u8)) {
     let first = std::ptr::from_ref(place).cast::<u8>();
     let Some(last) = size_of_val(place).checked_sub(1) else { return };
+    // The last octet may lie on a line that no step reaches.
     for offset in (0..last).step_by(LINE).chain([last]) {
-        write_at(first.wrapping_add(offset));
+        ask(first.wrapping_add(offset));
     }
 }
 

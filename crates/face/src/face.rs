@@ -48,6 +48,21 @@ pub struct FaceRequest {
     pub default_congestion_threshold_bytes: Option<u64>,
 }
 
+impl FaceRequest {
+    /// A persistent face to a peer; all else as its port has it.
+    pub fn to(remote: FaceUri) -> Self {
+        FaceRequest {
+            remote,
+            local: None,
+            persistency: Persistency::Persistent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: None,
+            default_congestion_threshold_bytes: None,
+        }
+    }
+}
+
 /// What may be changed of a face; `None` leaves it as it is.
 #[derive(Debug, Clone, Default)]
 pub struct FaceChange {

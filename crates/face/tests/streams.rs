@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use byname_face::fault::{FaultPort, Faults};
 use byname_face::pcap::{Capture, CapturePort};
 use byname_face::stream::{StreamConfig, StreamPort};
-use byname_face::{FaceEvent, FaceRequest, FaceStatus, FaceUri, IoConfig, LinkFlags, Port};
+use byname_face::{FaceEvent, FaceRequest, FaceStatus, FaceUri, IoConfig, Port};
 use byname_forward::FaceId;
 use byname_forward::face_table::{Persistency, Scope};
 use byname_wire::data::DataBuilder;
@@ -183,15 +183,7 @@ fn a_permanent_face_outlives_its_peer() {
     let (mut router, path, _, _folder) = router(plain);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let request = FaceRequest {
-        remote: FaceUri::Tcp(address),
-        local: None,
-        persistency: Persistency::Permanent,
-        mtu: None,
-        flags: LinkFlags::default(),
-        base_congestion_marking_interval_ns: None,
-        default_congestion_threshold_bytes: None,
-    };
+    let request = FaceRequest { persistency: Persistency::Permanent, ..FaceRequest::to(FaceUri::Tcp(address)) };
     let face = router.running.handle.create_face(request).expect("a new face").id;
     router.route("/a", face);
     let (peer, _) = listener.accept().unwrap();

@@ -12,8 +12,8 @@ use super::ring::PacketSocket;
 use super::socket::Pushed;
 use super::xdp::{Mode, XdpSocket};
 use super::*;
+use crate::FaceEvent;
 use crate::port::tests::{Bench, packet};
-use crate::{FaceEvent, LinkFlags};
 
 /// Has every kind of socket pass these tests.
 macro_rules! of_every_socket {
@@ -91,15 +91,8 @@ impl<S: FrameSocket> End<S> {
         remote: MacAddress,
         adjust: impl FnOnce(&mut FaceRequest),
     ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        let mut request = FaceRequest {
-            remote: FaceUri::Ethernet(remote),
-            local: Some(FaceUri::Dev(self.port.config.interface.clone())),
-            persistency: Persistency::Persistent,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: None,
-            default_congestion_threshold_bytes: None,
-        };
+        let local = Some(FaceUri::Dev(self.port.config.interface.clone()));
+        let mut request = FaceRequest { local, ..FaceRequest::to(FaceUri::Ethernet(remote)) };
         adjust(&mut request);
         self.port.create_face(&mut self.bench.cx(), &request)
     }

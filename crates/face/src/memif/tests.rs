@@ -324,15 +324,8 @@ fn what_is_no_packet_is_dropped_and_counted() {
 #[test]
 fn management_takes_the_face_away_and_makes_it_again() {
     let (_folder, mut server, mut client) = pair(|_| {});
-    let request = FaceRequest {
-        remote: server.port.uri(),
-        local: None,
-        persistency: Persistency::Permanent,
-        mtu: Some(1400),
-        flags: crate::LinkFlags::default(),
-        base_congestion_marking_interval_ns: None,
-        default_congestion_threshold_bytes: None,
-    };
+    let asked = FaceRequest::to(server.port.uri());
+    let request = FaceRequest { persistency: Persistency::Permanent, mtu: Some(1400), ..asked };
     let known = server.port.create_face(&mut server.bench.cx(), &request);
     assert!(matches!(known, Some(Err(CreateFaceError::Exists(s))) if s.id == server.face()));
     let other = FaceRequest { remote: FaceUri::Memif { socket: "/x".into(), id: 0 }, ..request.clone() };

@@ -100,20 +100,8 @@ impl Rig {
     }
 
     fn create(&mut self, remote: FaceUri, persistency: Persistency) -> Result<FaceStatus, CreateFaceError> {
-        let request = FaceRequest { persistency, ..request(remote) };
+        let request = FaceRequest { persistency, ..FaceRequest::to(remote) };
         self.port.create_face(&mut self.bench.cx(), &request).expect("a kind of this port")
-    }
-}
-
-fn request(remote: FaceUri) -> FaceRequest {
-    FaceRequest {
-        remote,
-        local: None,
-        persistency: Persistency::Persistent,
-        mtu: None,
-        flags: LinkFlags::default(),
-        base_congestion_marking_interval_ns: None,
-        default_congestion_threshold_bytes: None,
     }
 }
 
@@ -427,19 +415,24 @@ fn tcp_faces_are_made_by_request_and_by_peers() {
         other => panic!("{other:?}"),
     }
     let refused = [
-        FaceRequest { persistency: Persistency::OnDemand, ..request("tcp4://127.0.0.1:1".parse().unwrap()) },
-        FaceRequest { mtu: Some(1500), ..request("tcp4://127.0.0.1:1".parse().unwrap()) },
-        FaceRequest { local: Some(remote), ..request("tcp4://127.0.0.1:1".parse().unwrap()) },
+        FaceRequest { persistency: Persistency::OnDemand, ..FaceRequest::to("tcp4://127.0.0.1:1".parse().unwrap()) },
+        FaceRequest { mtu: Some(1500), ..FaceRequest::to("tcp4://127.0.0.1:1".parse().unwrap()) },
+        FaceRequest { local: Some(remote), ..FaceRequest::to("tcp4://127.0.0.1:1".parse().unwrap()) },
         FaceRequest {
             flags: LinkFlags { local_fields: true, ..LinkFlags::default() },
-            ..request("tcp4://192.0.2.1:6363".parse().unwrap())
+            ..FaceRequest::to("tcp4://192.0.2.1:6363".parse().unwrap())
         },
     ];
     for request in refused {
         let answer = client.port.create_face(&mut client.bench.cx(), &request);
         assert!(matches!(answer, Some(Err(CreateFaceError::Unacceptable(_)))), "{request:?}");
     }
-    assert!(client.port.create_face(&mut client.bench.cx(), &request("udp4://127.0.0.1:1".parse().unwrap())).is_none());
+    assert!(
+        client
+            .port
+            .create_face(&mut client.bench.cx(), &FaceRequest::to("udp4://127.0.0.1:1".parse().unwrap()))
+            .is_none()
+    );
     let local_fields = LinkFlags { local_fields: true, ..LinkFlags::default() };
     let change = FaceChange { flags: Some(local_fields), ..FaceChange::default() };
     assert_eq!(client.port.update_face(&mut client.bench.cx(), face.id, &change).unwrap().flags, local_fields);

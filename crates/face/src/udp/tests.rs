@@ -52,15 +52,7 @@ impl Rig {
         remote: SocketAddr,
         adjust: impl FnOnce(&mut FaceRequest),
     ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        let mut request = FaceRequest {
-            remote: FaceUri::Udp(remote),
-            local: None,
-            persistency: Persistency::Persistent,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: None,
-            default_congestion_threshold_bytes: None,
-        };
+        let mut request = FaceRequest::to(FaceUri::Udp(remote));
         adjust(&mut request);
         self.port.create_face(&mut self.bench.cx(), &request)
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byname_face::udp::{UdpConfig, UdpPort};
-use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, LinkFlags, Port, Running, Workers, start};
+use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, Port, Running, Workers, start};
 use byname_forward::dispatch::Dispatcher;
-use byname_forward::face_table::Persistency;
 use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
@@ -83,15 +82,7 @@ impl Router {
 
     /// A persistent face to a peer.
     pub fn face(&self, remote: SocketAddr) -> FaceStatus {
-        let request = FaceRequest {
-            remote: FaceUri::Udp(remote),
-            local: None,
-            persistency: Persistency::Persistent,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: None,
-            default_congestion_threshold_bytes: None,
-        };
+        let request = FaceRequest::to(FaceUri::Udp(remote));
         self.running.handle.create_face(request).expect("a new face")
     }
 

@@ -79,15 +79,7 @@ impl Pair {
 
     /// The far end's face to the near one, made by management.
     fn far_face(&mut self) -> FaceId {
-        let request = FaceRequest {
-            remote: FaceUri::Udp(self.near.port.config.datagrams[0].path.here),
-            local: None,
-            persistency: Persistency::Persistent,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: None,
-            default_congestion_threshold_bytes: None,
-        };
+        let request = FaceRequest::to(FaceUri::Udp(self.near.port.config.datagrams[0].path.here));
         self.far.create_face(&mut self.far_bench.cx(), &request).expect("its kind").expect("a face").id
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceEvent, FaceUri, IoConfig, memory};
 use byname_forward::face_table::Persistency;
+use byname_forward::stages::{self, StageTimes};
 use byname_forward::{FaceId, LinkFields, Packet};
 use byname_wire::{Data, Interest, LpPacket, NackReason, PitToken};
 use common::*;
@@ -245,6 +246,30 @@ fn no_wake_up_is_ever_lost() {
         }
         for _ in 0..2 {
             finished.recv_timeout(Duration::from_secs(120)).expect("every command is carried out");
+        }
+        router.stop();
+    }
+}
+
+#[test]
+fn stages_of_one_round_in_many_are_timed() {
+    for workers in [0, 2] {
+        let router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {});
+        let (consumer, mut buffer) = (socket(), [0; 9000]);
+        // Each is refused, as there is no route, and so is a round of its own.
+        for nonce in 0..4 * stages::ONE_IN {
+            consumer.send_to(&interest(&format!("/a/{nonce}"), nonce), router.udp).unwrap();
+            consumer.recv(&mut buffer).unwrap();
+        }
+        let labels = |times: &StageTimes| {
+            assert!(times.all().all(|(_, time)| time.ns > 0), "{times:?}");
+            times.all().filter(|(_, time)| time.packets > 0).map(|(stage, _)| stage.label()).collect::<Vec<_>>()
+        };
+        let expected: &[_] = if workers == 0 { &["receive", "send"] } else { &["receive", "dispatch", "send"] };
+        let handle = &router.running.handle;
+        assert_eq!(labels(&handle.stages()), expected);
+        for worker in handle.workers() {
+            assert_eq!(labels(&worker.counters.stages), ["parse", "pit-cs", "fib", "strategy"]);
         }
         router.stop();
     }

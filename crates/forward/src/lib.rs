@@ -15,6 +15,7 @@ mod pit_cs;
 pub mod port;
 pub mod publish;
 pub mod ring;
+pub mod stages;
 pub mod strategy;
 pub mod switch;
 mod sync;

@@ -19,6 +19,7 @@ use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
 use crate::pipeline::{Addressed, Miss, Parsed, Reached};
 use crate::pit_cs::{PitCs, SlotId};
 use crate::port::{Outgoing, Received};
+use crate::stages::{Stage, StageTimes, Stopwatch};
 use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
 use crate::tables::{Nexthop, Tables, TablesReader};
 use crate::ticks::Ticks;
@@ -117,6 +118,20 @@ pub struct WorkerCounters {
     pub spread_hits: u64,
     /// Drops by reason, the reason in words fit for a metric label.
     pub drops: Vec<(&'static str, u64)>,
+    /// Where its time goes, in the bursts that are timed.
+    pub stages: StageTimes,
+    /// In these bursts, what the FIB read.
+    pub fib_lines: FibLines,
+}
+
+/// Cache lines of the FIB that lookups read, of those that were counted: none where its engine does not
+/// tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FibLines {
+    /// Lookups that were counted.
+    pub lookups: u64,
+    /// Lines that they read.
+    pub lines: u64,
 }
 
 impl WorkerCounters {
@@ -134,6 +149,9 @@ impl WorkerCounters {
         self.spread_interests += other.spread_interests;
         self.spread_hits += other.spread_hits;
         self.add_drops(&other.drops);
+        self.stages.add(&other.stages);
+        self.fib_lines.lookups += other.fib_lines.lookups;
+        self.fib_lines.lines += other.fib_lines.lines;
     }
 
     /// Adds drops, also for reasons that were none before.
@@ -162,6 +180,7 @@ pub struct Worker {
     pub(crate) tokens: Option<TokenMaker>,
     pub(crate) drops: Drops,
     pub(crate) counts: Counts,
+    pub(crate) stopwatch: Stopwatch,
     /// State of the generator of nonces.
     pub(crate) random: u64,
     /// Of each packet of a burst that was parsed, the hashes of its prefixes.
@@ -197,6 +216,7 @@ pub(crate) struct Counts {
     pub spread: u64,
     /// Those that it answered.
     pub spread_hits: u64,
+    pub fib_lines: FibLines,
 }
 
 impl Worker {
@@ -216,6 +236,7 @@ impl Worker {
             tokens: None,
             drops: Drops::default(),
             counts: Counts::default(),
+            stopwatch: Stopwatch::default(),
             random: seed,
             hashes: vec![PrefixHashes::default(); BURST_MAX],
             misses: Vec::with_capacity(BURST_MAX),
@@ -275,16 +296,21 @@ impl Worker {
         self.faces.get_mut(&face).map(|face| face.is_endpoint = true).is_some()
     }
 
+    /// Times one burst in so many, and counts what the FIB reads in it: see [`crate::stages`].
+    pub fn time_stages(&mut self, stopwatch: Stopwatch) {
+        self.stopwatch = stopwatch;
+    }
+
     /// Handles all of `input` (drained) and what timers owe at `now`; appends to `output`.
     pub fn poll(&mut self, now: Ticks, input: &mut Vec<Received>, output: &mut Vec<Outgoing>) {
         self.begin(now);
         for burst in input.chunks_mut(BURST_MAX) {
             self.parse_burst(burst);
+            self.stopwatch.lap(Stage::Parse, burst.len());
             self.handle_burst(now, burst, output);
         }
         input.clear();
-        // The thread may sleep now: the control side must not wait for it.
-        self.tables.end_burst();
+        self.end();
     }
 
     /// As [`Worker::poll`], for packets that a [`Dispatcher`](crate::dispatch::Dispatcher) has parsed.
@@ -293,12 +319,14 @@ impl Worker {
         let mut burst = std::mem::take(&mut self.burst);
         let mut parcels = input.drain(..);
         while parcels.len() > 0 {
+            let left = parcels.len();
             self.stage_burst(now, parcels.by_ref().take(BURST_MAX), &mut burst, output);
+            self.stopwatch.lap(Stage::Parse, left - parcels.len());
             self.handle_burst(now, &mut burst, output);
             burst.clear();
         }
         self.burst = burst;
-        self.tables.end_burst();
+        self.end();
     }
 
     /// The Interests of what it was given that are not for it, after all: to be given to
@@ -309,12 +337,22 @@ impl Worker {
     }
 
     fn begin(&mut self, now: Ticks) {
+        self.stopwatch.start();
         self.tables.begin_burst();
+        let mut due = 0;
         // What is over is over before the input is looked at, so that Data which comes too late
         // is unsolicited however long the thread slept.
         while let Some(slot) = self.wheel.pop_due(now) {
             self.expire(now, slot);
+            due += 1;
         }
+        self.stopwatch.lap(Stage::Timers, due);
+    }
+
+    fn end(&mut self) {
+        // The thread may sleep now: the control side must not wait for it.
+        self.tables.end_burst();
+        self.stopwatch.stop(false);
     }
 
     /// When `poll` has timer work to do, if nothing arrives before.
@@ -379,6 +417,8 @@ impl Worker {
             spread_interests: self.counts.spread,
             spread_hits: self.counts.spread_hits,
             drops: self.drops.all(),
+            stages: *self.stopwatch.times(),
+            fib_lines: self.counts.fib_lines,
         }
     }
 

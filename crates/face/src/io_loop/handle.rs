@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::FaceCounters;
+use byname_forward::stages::StageTimes;
 use byname_forward::strategy::StrategyChoice;
 use byname_forward::worker::{CsInfo, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Packet, Worker};
@@ -137,6 +138,11 @@ impl ForwarderHandle {
         let counters = self.ask_all(|_, worker| worker.counters());
         let rings = self.call(|io_loop| io_loop.workers.rings()).unwrap_or_default();
         counters.into_iter().zip(rings).map(|(counters, rings)| WorkerStatus { counters, rings }).collect()
+    }
+    /// Where the packet thread's time goes, in the rounds that are timed; of a worker on it, see
+    /// [`WorkerStatus`].
+    pub fn stages(&self) -> StageTimes {
+        self.call(|io_loop| *io_loop.stopwatch.times()).unwrap_or_default()
     }
     /// Sends what is queued, closes all faces and ends the thread.
     pub fn shutdown(&self) {

@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use byname_forward::face_table::{FaceCounters, FaceMap};
+use byname_forward::stages::{self, Stage, Stopwatch};
 use byname_forward::{FaceId, Outgoing, Received, Ticks, Worker};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Events, Poll, Token};
@@ -119,6 +120,7 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
         faces: FaceMap::default(),
         next_face_id: FaceId::FIRST.0,
         clock,
+        stopwatch: clock.stopwatch(),
         now: Ticks(0),
         received: Vec::new(),
         outgoing: Vec::new(),
@@ -153,6 +155,7 @@ struct IoLoop {
     faces: FaceMap<usize>,
     next_face_id: u64,
     clock: Clock,
+    stopwatch: Stopwatch,
     now: Ticks,
     received: Vec<Received>,
     outgoing: Vec<Outgoing>,
@@ -211,6 +214,7 @@ impl IoLoop {
     /// One burst through ports and worker; whether there was anything to do.
     fn round(&mut self) -> bool {
         let mut busy = false;
+        self.stopwatch.start();
         let takes_input = !self.workers.is_behind();
         for port in 0..self.ports.len() {
             if self.ports[port].next_deadline().is_some_and(|at| at <= self.now) {
@@ -224,11 +228,19 @@ impl IoLoop {
             }
         }
         self.apply_events();
+        let received = self.received.len();
+        self.stopwatch.lap_if_any(Stage::Receive, received);
         busy |= self.workers.poll(self.now, &mut self.received, &mut self.outgoing);
+        let sent = self.outgoing.len();
+        // A worker that is here times its stages itself.
+        let dispatched = if self.workers.are_threads() { received + sent } else { 0 };
+        self.stopwatch.lap_if_any(Stage::Dispatch, dispatched);
         self.transmit();
         for port in 0..self.ports.len() {
             self.with_port(port, |port, cx| port.flush(cx));
         }
+        self.stopwatch.lap_if_any(Stage::Send, sent);
+        self.stopwatch.stop(received + sent == 0);
         self.apply_events();
         self.bury();
         if self.event_queue.is_backlogged() {
@@ -432,5 +444,9 @@ struct Clock {
 impl Clock {
     fn now(self) -> Ticks {
         Ticks(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn stopwatch(self) -> Stopwatch {
+        Stopwatch::new(stages::ONE_IN, move || self.now())
     }
 }

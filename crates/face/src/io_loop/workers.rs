@@ -116,7 +116,7 @@ pub(super) struct Link {
 impl Link {
     /// Starts a worker's thread.
     fn start(
-        (number, worker): (usize, Worker),
+        (number, mut worker): (usize, Worker),
         processor: Option<usize>,
         ring_packets: usize,
         surroundings: &Surroundings,
@@ -136,6 +136,7 @@ impl Link {
             io_waker: surroundings.waker.clone(),
             output_drops: Arc::clone(&output_drops),
         };
+        worker.time_stages(surroundings.clock.stopwatch());
         let at_end = WakeAtEnd(surroundings.waker.clone());
         let worker = WorkerThread::new(worker, ends, surroundings.clock, surroundings.spin);
         let thread = std::thread::Builder::new().name(format!("byname-worker{number}")).spawn(move || {
@@ -186,7 +187,10 @@ impl Pool {
     /// Starts what has threads of its own; with the processor that is left for the packet thread.
     pub fn start(workers: Workers, surroundings: &Surroundings) -> std::io::Result<(Pool, Option<usize>)> {
         match workers {
-            Workers::Here(worker) => Ok((Pool::Here(worker), None)),
+            Workers::Here(mut worker) => {
+                worker.time_stages(surroundings.clock.stopwatch());
+                Ok((Pool::Here(worker), None))
+            }
             Workers::Threads { dispatcher, workers, ring_packets, pin } => {
                 assert_eq!(dispatcher.workers(), workers.len());
                 let processors = if pin { pin::processors(workers.len() + 1) } else { Vec::new() };
@@ -206,6 +210,11 @@ impl Pool {
             Pool::Here(_) => 1,
             Pool::Threads { links, .. } => links.len(),
         }
+    }
+
+    /// Whether they have threads of their own.
+    pub fn are_threads(&self) -> bool {
+        matches!(self, Pool::Threads { .. })
     }
 
     /// Hands over what was received, and appends to `outgoing` what is to be sent; whether there was

@@ -81,7 +81,12 @@ impl Addressed {
     /// Whether the burst has none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.by_tags.is_empty() && self.by_locator.is_empty()
+        self.len() == 0
+    }
+
+    /// Packets of the burst.
+    pub fn len(&self) -> usize {
+        self.by_tags.len() + self.by_locator.len()
     }
 
     /// Parses a packet and keeps it for [`Worker::forward_addressed`].

@@ -16,6 +16,7 @@ use crate::pipeline::nexthops::is_usable;
 use crate::pipeline::{InterestInfo, LOCALHOST, interest_info, lower_hop_limit, name_in};
 use crate::pit_cs::{Found, InRecord, Kind, OutRecord, PitEntry, SlotId};
 use crate::port::{LinkFields, Outgoing, Received};
+use crate::stages::Stage;
 use crate::strategy::Situation;
 use crate::tables::Nexthop;
 use crate::ticks::Ticks;
@@ -186,11 +187,14 @@ impl Worker {
     /// had it come in a burst of its own.
     pub(crate) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         let mut misses = std::mem::take(&mut self.misses);
+        // Some of the burst may be yet to come.
+        self.stopwatch.lap(Stage::PitCs, 0);
         self.match_misses(&mut misses);
         for miss in &misses {
             self.table.set_unrouted(miss.slot, false);
             self.route(now, miss, output);
         }
+        self.stopwatch.lap(Stage::Strategy, misses.len());
         misses.clear();
         self.misses = misses;
     }

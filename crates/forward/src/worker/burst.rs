@@ -18,6 +18,7 @@ use crate::dispatch::Parcel;
 use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed_to};
 use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
+use crate::stages::Stage;
 use crate::ticks::Ticks;
 use crate::worker::Worker;
 
@@ -143,9 +144,12 @@ impl Worker {
             }
         }
         self.parsed = all;
+        self.stopwatch.lap(Stage::PitCs, self.wanted.len());
         self.route_misses(now, output);
         if !self.addressed.is_empty() {
+            let packets = self.addressed.len();
             self.forward_addressed(output);
+            self.stopwatch.lap(Stage::Addressed, packets);
         }
     }
 
@@ -198,7 +202,7 @@ impl Worker {
     }
 
     /// The longest FIB match of each miss that has no route yet, in one burst.
-    pub(crate) fn match_misses(&self, misses: &mut [Miss]) {
+    pub(crate) fn match_misses(&mut self, misses: &mut [Miss]) {
         let mut names = SmallVec::<[NameView<'_>; BURST_MAX]>::new();
         let mut found = [None::<PrefixMatch>; BURST_MAX];
         for miss in misses.iter().filter(|m| m.wants_fib()) {
@@ -213,6 +217,14 @@ impl Worker {
         for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
             let (found, name) = found.next().expect("one answer for each name asked");
             miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
+        }
+        if self.stopwatch.is_running() {
+            self.stopwatch.lap(Stage::Fib, names.len());
+            for lines in names.iter().filter_map(|name| fib.lines_read(name)) {
+                self.counts.fib_lines.lookups += 1;
+                self.counts.fib_lines.lines += lines as u64;
+            }
+            self.stopwatch.skip();
         }
         if self.prefetch != Prefetch::None {
             misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_nexthops(entry));

@@ -2,6 +2,7 @@
 
 mod addressed;
 mod others;
+mod stages;
 
 use std::time::Duration;
 

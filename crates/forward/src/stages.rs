@@ -1,0 +1,267 @@
+//! Where the time of a burst goes: one burst in many is timed, stage by stage.
+//!
+//! Nothing here has a clock of its own. Whoever drives a worker may lend it one
+//! ([`Worker::time_stages`](crate::Worker::time_stages)); without, and in all bursts but those that are
+//! timed, a stage costs one comparison.
+
+use std::fmt;
+
+use crate::ticks::Ticks;
+
+/// One burst in so many is timed: a prime, so as not to keep step with what comes in powers of two.
+pub const ONE_IN: u32 = 1021;
+
+/// A part of the work on a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Ports take packets from the kernel, and link services reassemble them.
+    Receive,
+    /// The packet thread parses packets for workers on threads of their own, and moves them through rings.
+    Dispatch,
+    /// A worker removes pending Interests whose time is over.
+    Timers,
+    /// A worker parses packets, and hashes the prefixes of their names.
+    Parse,
+    /// Packets meet the PIT and the content store; Data is done then, but for its transmission.
+    PitCs,
+    /// The FIB is asked for the Interests that are left.
+    Fib,
+    /// Strategies decide where these go.
+    Strategy,
+    /// Packets addressed by tags or by locator are forwarded.
+    Addressed,
+    /// Link services and ports send.
+    Send,
+}
+
+/// Words for metric labels, in the order of [`Stage`].
+const STAGES: [(Stage, &str); 9] = [
+    (Stage::Receive, "receive"),
+    (Stage::Dispatch, "dispatch"),
+    (Stage::Timers, "timers"),
+    (Stage::Parse, "parse"),
+    (Stage::PitCs, "pit-cs"),
+    (Stage::Fib, "fib"),
+    (Stage::Strategy, "strategy"),
+    (Stage::Addressed, "addressed"),
+    (Stage::Send, "send"),
+];
+
+impl Stage {
+    /// A word fit for a metric label.
+    pub fn label(self) -> &'static str {
+        STAGES[self as usize].1
+    }
+}
+
+/// What one stage took in the bursts that were timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageTime {
+    /// Packets that passed it.
+    pub packets: u64,
+    /// Time, in nanoseconds.
+    pub ns: u64,
+}
+
+/// What each stage took in the bursts that were timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageTimes([StageTime; STAGES.len()]);
+
+impl StageTimes {
+    /// Of one stage.
+    pub fn of(&self, stage: Stage) -> StageTime {
+        self.0[stage as usize]
+    }
+
+    /// The stages that were timed, in the order in which packets take them.
+    pub fn all(&self) -> impl Iterator<Item = (Stage, StageTime)> {
+        STAGES.map(|(stage, _)| stage).into_iter().zip(self.0).filter(|(_, time)| *time != StageTime::default())
+    }
+
+    /// Time of all stages, in nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.0.iter().map(|time| time.ns).sum()
+    }
+
+    /// Adds other bursts.
+    pub fn add(&mut self, other: &StageTimes) {
+        for (sum, time) in self.0.iter_mut().zip(other.0) {
+            sum.packets += time.packets;
+            sum.ns += time.ns;
+        }
+    }
+
+    /// What has been timed since these were `earlier`.
+    pub fn since(&self, earlier: &StageTimes) -> StageTimes {
+        let mut times = *self;
+        for (time, before) in times.0.iter_mut().zip(earlier.0) {
+            time.packets -= before.packets;
+            time.ns -= before.ns;
+        }
+        times
+    }
+}
+
+/// Times the stages of one burst in many, by a clock that it is lent. One by default never does.
+#[derive(Default)]
+pub struct Stopwatch {
+    clock: Option<Box<dyn Fn() -> Ticks + Send + Sync>>,
+    one_in: u32,
+    /// Bursts that are not timed before one is.
+    left: u32,
+    /// Where the stage began that is being timed.
+    began: Option<Ticks>,
+    times: StageTimes,
+}
+
+impl Stopwatch {
+    /// Times one burst in `one_in`, by `clock`.
+    pub fn new(one_in: u32, clock: impl Fn() -> Ticks + Send + Sync + 'static) -> Self {
+        assert!(one_in > 0);
+        Stopwatch { clock: Some(Box::new(clock)), one_in, left: one_in - 1, ..Stopwatch::default() }
+    }
+
+    /// A burst begins.
+    #[inline]
+    pub fn start(&mut self) {
+        if self.left == 0 {
+            self.began = self.clock.as_ref().map(|clock| clock());
+        }
+    }
+
+    /// A stage ends, and the next begins; so many packets have passed it, beside those that were told of
+    /// before.
+    #[inline]
+    pub fn lap(&mut self, stage: Stage, packets: usize) {
+        if let (Some(began), Some(clock)) = (self.began, &self.clock) {
+            let now = clock();
+            let time = &mut self.times.0[stage as usize];
+            time.packets += packets as u64;
+            time.ns += now.0.saturating_sub(began.0);
+            self.began = Some(now);
+        }
+    }
+
+    /// As [`Stopwatch::lap`], but forgets a stage that had nothing to do.
+    #[inline]
+    pub fn lap_if_any(&mut self, stage: Stage, packets: usize) {
+        match packets {
+            0 => self.skip(),
+            _ => self.lap(stage, packets),
+        }
+    }
+
+    /// What was done since the last stage is none of its own: the next begins now.
+    #[inline]
+    pub fn skip(&mut self) {
+        if let (Some(_), Some(clock)) = (self.began, &self.clock) {
+            self.began = Some(clock());
+        }
+    }
+
+    /// The burst ends. One that was `idle` does not count as one.
+    #[inline]
+    pub fn stop(&mut self, idle: bool) {
+        self.began = None;
+        if !idle {
+            self.left = self.left.checked_sub(1).unwrap_or(self.one_in.saturating_sub(1));
+        }
+    }
+
+    /// Whether this burst is timed.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// What has been timed so far.
+    pub fn times(&self) -> &StageTimes {
+        &self.times
+    }
+}
+
+impl fmt::Debug for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stopwatch").field("one_in", &self.one_in).field("times", &self.times).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A stopwatch whose clock goes on by ten at each look, and the number of looks.
+    fn stopwatch(one_in: u32) -> (Stopwatch, Arc<AtomicU64>) {
+        let looks = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&looks);
+        (Stopwatch::new(one_in, move || Ticks(10 * clock.fetch_add(1, Ordering::Relaxed))), looks)
+    }
+
+    #[test]
+    fn stages_stand_in_the_order_of_their_numbers() {
+        for (i, (stage, _)) in STAGES.iter().enumerate() {
+            assert_eq!(*stage as usize, i);
+        }
+    }
+
+    #[test]
+    fn one_burst_in_so_many_is_timed_and_others_look_at_no_clock() {
+        let (mut stopwatch, looks) = stopwatch(3);
+        for burst in 1..=9 {
+            stopwatch.start();
+            stopwatch.lap(Stage::Parse, 64);
+            stopwatch.skip();
+            stopwatch.lap(Stage::PitCs, 60);
+            stopwatch.lap_if_any(Stage::Fib, 0);
+            stopwatch.lap(Stage::PitCs, 2);
+            stopwatch.stop(false);
+            assert_eq!(looks.load(Ordering::Relaxed), burst / 3 * 6);
+        }
+        let times = stopwatch.times();
+        assert_eq!(times.of(Stage::Parse), StageTime { packets: 3 * 64, ns: 3 * 10 });
+        assert_eq!(times.of(Stage::PitCs), StageTime { packets: 3 * 62, ns: 3 * 20 });
+        assert!(times.all().map(|(stage, _)| stage.label()).eq(["parse", "pit-cs"]));
+        assert_eq!(times.ns(), 90);
+    }
+
+    #[test]
+    fn idle_rounds_do_not_use_up_a_turn() {
+        let (mut stopwatch, _) = stopwatch(2);
+        for idle in [false, true, true, false, false, true] {
+            stopwatch.start();
+            stopwatch.lap_if_any(Stage::Receive, usize::from(!idle));
+            stopwatch.stop(idle);
+        }
+        assert_eq!(stopwatch.times().of(Stage::Receive), StageTime { packets: 1, ns: 10 });
+    }
+
+    #[test]
+    fn without_a_clock_nothing_is_timed() {
+        let mut stopwatch = Stopwatch::default();
+        for _ in 0..3 {
+            stopwatch.start();
+            stopwatch.lap(Stage::Parse, 1);
+            stopwatch.stop(false);
+        }
+        assert_eq!(stopwatch.times(), &StageTimes::default());
+    }
+
+    #[test]
+    fn times_add_up_and_come_apart() {
+        let (mut stopwatch, _) = stopwatch(1);
+        let mut burst = || {
+            stopwatch.start();
+            stopwatch.lap(Stage::Send, 5);
+            stopwatch.stop(false);
+            *stopwatch.times()
+        };
+        let (first, second) = (burst(), burst());
+        let mut sum = first;
+        sum.add(&second.since(&first));
+        assert_eq!(sum, second);
+        assert_eq!(second.of(Stage::Send), StageTime { packets: 10, ns: 20 });
+    }
+}

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::net::UdpSocket;
+
 use common::{Router, assert_documented, command_at, finish};
 use serde_json::Value;
 
@@ -44,6 +46,44 @@ fn json_has_the_documented_fields() {
         ("face outcome", &router.json("face create udp4://127.0.0.1:10")),
     ] {
         assert_documented(what, object);
+    }
+}
+
+#[test]
+fn status_tells_where_time_goes_and_what_was_dropped() {
+    for (workers, threads) in [(0, "thread=worker0"), (1, "stage=dispatch")] {
+        let router = Router::start_with(&format!("[workers]\ncount = {workers}\n"));
+        let _server = router.serve("ping-server /s", "/s/ping", b"");
+        let stages = |object: &Value| -> Vec<String> {
+            let stages = object["stages"].as_array().unwrap();
+            stages.iter().for_each(|stage| assert_documented("stage", stage));
+            stages.iter().map(|stage| stage["stage"].as_str().unwrap().to_owned()).collect()
+        };
+        // A packet is a burst, unless the system lets the router wait.
+        let after_pings = || {
+            router.ok("ping /s -c 600 -i 1");
+            router.json("status")
+        };
+        let is_timed = |status: &Value| {
+            let worker = stages(&status["general"]["workers"][0]);
+            worker.contains(&"pit-cs".to_owned()) && stages(&status["general"]).contains(&"send".to_owned())
+        };
+        let status = std::iter::repeat_with(after_pings).take(10).find(is_timed).expect("some rounds are timed");
+        let text = router.ok("status");
+        for part in ["Workers:\n  worker=0 ", "thread=packets", "stage=pit-cs", threads] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let malformed = |status: &Value| {
+            let drops = status["general"]["drops"].as_array().unwrap();
+            drops.iter().for_each(|drops| assert_documented("drops", drops));
+            drops.iter().find(|drops| drops["reason"] == "malformed").map(|drops| drops["packets"].as_u64().unwrap())
+        };
+        assert_eq!(malformed(&status), None);
+        // An Interest without a name; it is there before the command that asks for it.
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[5, 0], ("127.0.0.1", router.port)).unwrap();
+        assert_eq!(malformed(&router.json("status")), Some(1));
+        let text = router.ok("status");
+        assert!(text.contains("Drops:\n  ") && text.contains("\n  malformed=1\n"), "{text}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use byname_face::{FaceStatus, ForwarderHandle, RingStatus, WorkerStatus};
 use byname_forward::face_table::FaceCounters;
+use byname_forward::stages::{StageTime, StageTimes};
 use byname_forward::worker::WorkerCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub worker: WorkerCounters,
     /// Each worker.
     pub workers: Vec<WorkerStatus>,
+    /// Stages of the packet thread.
+    pub stages: StageTimes,
     /// All faces, by id.
     pub faces: Vec<FaceStatus>,
     /// Routes in the RIB.
@@ -65,6 +68,7 @@ impl Snapshot {
         Snapshot {
             worker: handle.counters(),
             workers: handle.workers(),
+            stages: handle.stages(),
             faces: handle.faces(),
             routes: control.routes.load(Ordering::Relaxed),
             fib_entries: control.fib_entries.load(Ordering::Relaxed),
@@ -175,7 +179,7 @@ const WORKER_GAUGES: [WorkerCount; 2] = [
     ("worker_cs_packets", "Data packets in a worker's content store", |c| c.cs.packets),
 ];
 
-const WORKER_COUNTS: [WorkerCount; 7] = [
+const WORKER_COUNTS: [WorkerCount; 9] = [
     ("worker_in_interests", "Interests that came to a worker", |c| c.faces.in_interests),
     ("worker_in_data", "Data that came to a worker", |c| c.faces.in_data),
     ("worker_cs_hits", "Interests that a worker's content store answered", |c| c.cs.hits),
@@ -185,6 +189,15 @@ const WORKER_COUNTS: [WorkerCount; 7] = [
         c.spread_interests
     }),
     ("worker_spread_hits", "Of these, answered by the content store that workers share", |c| c.spread_hits),
+    ("worker_fib_lookups_counted", "FIB lookups of a worker of which lines were counted", |c| c.fib_lines.lookups),
+    ("worker_fib_lines_read", "Cache lines that these read", |c| c.fib_lines.lines),
+];
+
+type StageCount = (&'static str, &'static str, fn(&StageTime) -> u64);
+
+const STAGE_COUNTS: [StageCount; 2] = [
+    ("stage_packets", "Packets that passed a stage in the bursts that are timed", |time| time.packets),
+    ("stage_nanoseconds", "Time that these took in it", |time| time.ns),
 ];
 
 impl Snapshot {
@@ -198,6 +211,14 @@ impl Snapshot {
             let counts = self.workers.iter().enumerate();
             to.family(name, help, counts.map(|(number, worker)| ([label(number)], count(&worker.counters))))?;
         }
+        let drops = self.workers.iter().enumerate().flat_map(|(number, worker)| {
+            let with_labels = move |(reason, count): &(&'static str, u64)| {
+                ([label(number), ("reason", (*reason).to_owned())], *count)
+            };
+            worker.counters.drops.iter().map(with_labels)
+        });
+        to.family("worker_drops", "Packets that a worker dropped", drops)?;
+        self.encode_stages(to)?;
         let rings = |of: [fn(&RingStatus) -> u64; 2]| {
             let with_rings = self.workers.iter().enumerate().filter_map(|(n, worker)| Some((n, worker.rings?)));
             with_rings.flat_map(move |(number, rings)| {
@@ -211,6 +232,21 @@ impl Snapshot {
         to.gauges("worker_ring_depth", "Packets between a worker and the packet thread", depths)?;
         let drops = rings([|rings| rings.input_drops, |rings| rings.output_drops]);
         to.family("worker_ring_drops", "Packets that found no room in a ring", drops)
+    }
+
+    fn encode_stages(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let of_workers = self.workers.iter().enumerate();
+        let of_workers = of_workers.map(|(number, worker)| (format!("worker{number}"), &worker.counters.stages));
+        let threads: Vec<_> = std::iter::once(("packets".to_owned(), &self.stages)).chain(of_workers).collect();
+        for (name, help, of) in STAGE_COUNTS {
+            let series = threads.iter().flat_map(|(thread, times)| {
+                times.all().map(move |(stage, time)| {
+                    ([("thread", thread.clone()), ("stage", stage.label().to_owned())], of(&time))
+                })
+            });
+            to.family(name, help, series)?;
+        }
+        Ok(())
     }
 }
 
@@ -332,112 +368,4 @@ fn answer(request: tiny_http::Request, snapshot: &impl Fn() -> Snapshot) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
-
-    use byname_face::FaceUri;
-    use byname_face::face::{LinkCounters, LinkFlags};
-    use byname_forward::FaceId;
-    use byname_forward::face_table::{LinkType, Persistency, Scope};
-
-    use super::*;
-
-    fn face(id: u64) -> FaceStatus {
-        FaceStatus {
-            id: FaceId(id),
-            remote: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363))),
-            local: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 2], 6363))),
-            scope: Scope::NonLocal,
-            link_type: LinkType::PointToPoint,
-            persistency: Persistency::OnDemand,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: 0,
-            default_congestion_threshold_bytes: 0,
-            expires_in_ms: None,
-            up: true,
-            counters: FaceCounters { in_interests: id, ..Default::default() },
-            link: LinkCounters { out_drops: 3, ..Default::default() },
-        }
-    }
-
-    fn snapshot(faces: u64) -> Snapshot {
-        let mut worker = WorkerCounters {
-            satisfied_interests: 7,
-            pit_entries: 5,
-            hot_names: 6,
-            spread_hits: 14,
-            ..Default::default()
-        };
-        worker.drops = vec![("pit_full", 2)];
-        let rings = RingStatus { input_depth: 9, output_drops: 8, ..RingStatus::default() };
-        let workers = vec![WorkerStatus { counters: worker.clone(), rings: Some(rings) }; 2];
-        let faces = (256..256 + faces).map(face).collect();
-        Snapshot {
-            worker,
-            faces,
-            routes: 11,
-            fib_entries: 12,
-            descriptors: 13,
-            descriptors_refused: 0,
-            workers,
-            refusals: vec![("replayed", 4)],
-        }
-    }
-
-    #[test]
-    fn the_text_is_openmetrics() {
-        let text = snapshot(1).encode();
-        for line in [
-            "# TYPE byname_satisfied_interests counter",
-            "byname_satisfied_interests_total 7",
-            "byname_pit_entries 5",
-            "byname_routes 11",
-            "byname_fib_entries 12",
-            "byname_descriptors 13",
-            "byname_hot_names 6",
-            "byname_worker_spread_hits_total{worker=\"1\"} 14",
-            "byname_worker_pit_entries{worker=\"1\"} 5",
-            "byname_worker_satisfied_interests_total{worker=\"1\"} 7",
-            "byname_worker_ring_depth{worker=\"0\",direction=\"in\"} 9",
-            "byname_worker_ring_drops_total{worker=\"0\",direction=\"out\"} 8",
-            "byname_drops_total{reason=\"pit_full\"} 2",
-            "byname_command_refusals_total{reason=\"replayed\"} 4",
-            "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",
-            "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
-        ] {
-            assert!(text.lines().any(|l| l == line), "no line\n{line}\nin\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn series_are_bounded_however_many_faces_there_are() {
-        let text = snapshot(5000).encode();
-        assert!(text.contains("byname_faces 5000\n"));
-        let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total")).count();
-        assert_eq!(series, FACES_MAX);
-    }
-
-    fn get(address: SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(address).expect("it listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("text");
-        answer
-    }
-
-    #[test]
-    fn scrapes_are_answered_over_http() {
-        let server = MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), || snapshot(1)).expect("a free port");
-        let answer = get(server.address(), "/metrics");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.contains("byname_routes 11"), "{answer}");
-        assert!(get(server.address(), "/other").starts_with("HTTP/1.1 404"));
-        let busy = MetricsServer::start(server.address(), || snapshot(0));
-        let Err(error) = busy else { panic!("the port is taken") };
-        assert_eq!(error.address, server.address());
-        drop(server);
-    }
-}
+mod tests;

@@ -4,9 +4,8 @@
 use anyhow::Context;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
 
-use super::view::{
-    Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, Worker, origin_word,
-};
+use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
+use super::workers::{Drops, Stage, Worker};
 
 /// `status/general`.
 pub fn general(content: &[u8]) -> anyhow::Result<General> {
@@ -35,6 +34,8 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         out_tag_packets: s.n_out_tag_packets.unwrap_or(0),
         out_locator_packets: s.n_out_locator_packets.unwrap_or(0),
         hot_names: s.n_hot_names.unwrap_or(0),
+        drops: drops(s.drops),
+        stages: stages(s.stages),
         workers: s.workers.into_iter().map(worker).collect(),
     })
 }
@@ -54,7 +55,20 @@ fn worker(s: tlv::WorkerStatus) -> Worker {
         output_drops: s.output_drops,
         spread_interests: s.n_spread_interests.unwrap_or(0),
         spread_hits: s.n_spread_hits.unwrap_or(0),
+        drops: drops(s.drops),
+        stages: stages(s.stages),
+        fib_lookups_counted: s.n_fib_lookups_counted,
+        fib_lines_read: s.n_fib_lines_read,
     }
+}
+
+fn drops(counts: Vec<tlv::DropCount>) -> Vec<Drops> {
+    counts.into_iter().map(|count| Drops { reason: count.reason, packets: count.n_packets }).collect()
+}
+
+fn stages(times: Vec<tlv::StageTime>) -> Vec<Stage> {
+    let stage = |time: tlv::StageTime| Stage { stage: time.stage, packets: time.n_packets, time_ns: time.time_ns };
+    times.into_iter().map(stage).collect()
 }
 
 /// `faces/channels`.
@@ -93,6 +107,11 @@ fn face(f: tlv::FaceStatus) -> Face {
         out_data: f.n_out_data,
         out_nacks: f.n_out_nacks,
         out_bytes: f.n_out_bytes,
+        in_malformed: f.n_in_malformed,
+        reassembly_timeouts: f.n_reassembly_timeouts,
+        out_drops: f.n_out_drops,
+        congestion_marks: f.n_congestion_marks,
+        retransmissions: f.n_retransmissions,
     }
 }
 

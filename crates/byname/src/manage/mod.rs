@@ -12,6 +12,7 @@ pub mod status;
 pub mod strategy;
 pub mod text;
 pub mod view;
+pub mod workers;
 
 use std::io::Write;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::text::{self, Items};
+use super::workers::{Drops, Stage, Worker};
 
 /// The forwarder as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,26 +34,9 @@ pub struct General {
     pub out_tag_packets: u64,
     pub out_locator_packets: u64,
     pub hot_names: u64,
+    pub drops: Vec<Drops>,
+    pub stages: Vec<Stage>,
     pub workers: Vec<Worker>,
-}
-
-/// One worker; what is `None` is a ring that it does not have.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Worker {
-    pub pit_entries: u64,
-    pub cs_entries: u64,
-    pub in_interests: u64,
-    pub in_data: u64,
-    pub in_nacks: u64,
-    pub satisfied_interests: u64,
-    pub unsatisfied_interests: u64,
-    pub input_depth: Option<u64>,
-    pub input_drops: Option<u64>,
-    pub output_depth: Option<u64>,
-    pub output_drops: Option<u64>,
-    pub spread_interests: u64,
-    pub spread_hits: u64,
 }
 
 impl General {
@@ -165,6 +149,11 @@ pub struct Face {
     pub out_data: u64,
     pub out_nacks: u64,
     pub out_bytes: u64,
+    pub in_malformed: Option<u64>,
+    pub reassembly_timeouts: Option<u64>,
+    pub out_drops: Option<u64>,
+    pub congestion_marks: Option<u64>,
+    pub retransmissions: Option<u64>,
 }
 
 impl Face {
@@ -386,6 +375,11 @@ mod tests {
             out_data: 6,
             out_nacks: 7,
             out_bytes: 8,
+            in_malformed: None,
+            reassembly_timeouts: None,
+            out_drops: Some(9),
+            congestion_marks: None,
+            retransmissions: None,
         };
         assert_eq!(
             text::line(&face.items()),

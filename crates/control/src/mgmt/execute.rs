@@ -3,6 +3,7 @@
 use byname_face::WorkerStatus;
 use byname_forward::FaceId;
 use byname_forward::face_table::Scope;
+use byname_forward::stages::{self, Stage, StageTimes};
 use byname_forward::worker::CsInfo;
 use byname_wire::{Interest, Name};
 
@@ -230,12 +231,15 @@ impl Management {
             n_out_locator_packets: Some(counters.faces.out_locator_packets),
             workers: self.forwarder.workers().iter().map(worker_status).collect(),
             n_hot_names: Some(counters.hot_names),
+            drops: drop_counts(&counters.drops),
+            stages: stage_times(&self.forwarder.stages()),
         }
     }
 }
 
 fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
     let WorkerStatus { counters, rings } = status;
+    let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::WorkerStatus {
         n_pit_entries: counters.pit_entries,
         n_cs_entries: counters.cs.packets,
@@ -250,7 +254,25 @@ fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
         output_drops: rings.map(|rings| rings.output_drops),
         n_spread_interests: Some(counters.spread_interests),
         n_spread_hits: Some(counters.spread_hits),
+        drops: drop_counts(&counters.drops),
+        stages: stage_times(&counters.stages),
+        n_fib_lookups_counted: counted.map(|lines| lines.lookups),
+        n_fib_lines_read: counted.map(|lines| lines.lines),
     }
+}
+
+fn drop_counts(drops: &[(&str, u64)]) -> Vec<tlv::DropCount> {
+    let occurred = drops.iter().filter(|(_, count)| *count > 0);
+    occurred.map(|(reason, count)| tlv::DropCount { reason: (*reason).to_owned(), n_packets: *count }).collect()
+}
+
+fn stage_times(times: &StageTimes) -> Vec<tlv::StageTime> {
+    let element = |(stage, time): (Stage, stages::StageTime)| tlv::StageTime {
+        stage: stage.label().to_owned(),
+        n_packets: time.packets,
+        time_ns: time.ns,
+    };
+    times.all().map(element).collect()
 }
 
 /// The content of `cs/info`.

@@ -206,6 +206,11 @@ pub(super) fn dataset_entry(status: &FaceStatus) -> tlv::FaceStatus {
         n_in_bytes: status.link.in_bytes,
         n_out_bytes: status.link.out_bytes,
         flags: status.flags.bits(),
+        n_in_malformed: Some(status.link.in_malformed),
+        n_reassembly_timeouts: Some(status.link.in_reassembly_timeouts),
+        n_out_drops: Some(status.link.out_drops),
+        n_congestion_marks: Some(status.link.congestion_marks),
+        n_retransmissions: Some(status.link.retransmissions),
     }
 }
 

@@ -43,6 +43,16 @@ element! {
         n_out_bytes: u64 = types::N_OUT_BYTES,
         /// Bit 0 local fields, bit 1 reliability, bit 2 congestion marking.
         flags: u64 = types::FLAGS,
+        /// Frames received that were no packets. Absent in other forwarders, as are all that follow.
+        n_in_malformed: Option<u64> = types::N_IN_MALFORMED,
+        /// Packets of which fragments were missing for too long.
+        n_reassembly_timeouts: Option<u64> = types::N_REASSEMBLY_TIMEOUTS,
+        /// Packets that were not sent: the queue was full, they were too large, or the system refused.
+        n_out_drops: Option<u64> = types::N_OUT_DROPS,
+        /// Packets that were marked as congested.
+        n_congestion_marks: Option<u64> = types::N_CONGESTION_MARKS,
+        /// Frames that were sent again.
+        n_retransmissions: Option<u64> = types::N_RETRANSMISSIONS,
     }
 }
 

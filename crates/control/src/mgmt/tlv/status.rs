@@ -52,6 +52,10 @@ element! {
         workers: Vec<WorkerStatus> = types::WORKER_STATUS,
         /// Names whose Data all workers share.
         n_hot_names: Option<u64> = types::N_HOT_NAMES,
+        /// Why packets were dropped, anywhere: the reasons that occurred.
+        drops: Vec<DropCount> = types::DROP_COUNT,
+        /// Stages of the packet thread, those of a worker on it aside.
+        stages: Vec<StageTime> = types::STAGE_TIME,
     }
 }
 
@@ -108,5 +112,35 @@ element! {
         n_spread_interests: Option<u64> = types::N_SPREAD_INTERESTS,
         /// Those of them that it answered.
         n_spread_hits: Option<u64> = types::N_SPREAD_HITS,
+        /// Why it dropped packets: the reasons that occurred.
+        drops: Vec<DropCount> = types::DROP_COUNT,
+        /// Its stages.
+        stages: Vec<StageTime> = types::STAGE_TIME,
+        /// Lookups in the FIB of which it is known how much they read; absent where the engine does not tell.
+        n_fib_lookups_counted: Option<u64> = types::N_FIB_LOOKUPS_COUNTED,
+        /// Cache lines that these read.
+        n_fib_lines_read: Option<u64> = types::N_FIB_LINES_READ,
+    }
+}
+
+element! {
+    /// How many packets were dropped for one reason.
+    DropCount = types::DROP_COUNT, {
+        /// The reason, as in the metrics.
+        reason: String = types::LABEL,
+        /// Packets.
+        n_packets: u64 = types::N_PACKETS,
+    }
+}
+
+element! {
+    /// What a stage of forwarding took, in the bursts that were timed.
+    StageTime = types::STAGE_TIME, {
+        /// The stage, as in the metrics.
+        stage: String = types::LABEL,
+        /// Packets that passed it.
+        n_packets: u64 = types::N_PACKETS,
+        /// Time, in nanoseconds.
+        time_ns: u64 = types::TIME_NS,
     }
 }

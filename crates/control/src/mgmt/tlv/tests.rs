@@ -108,6 +108,7 @@ fn face_status() {
         n_in_bytes: 1_329_719_163,
         n_out_bytes: 999_110_448,
         flags: 7,
+        ..FaceStatus::default()
     };
     // ndn-cxx, face-status.t.cpp.
     check(
@@ -220,6 +221,8 @@ fn strategies_and_status() {
         CsInfo { capacity: 20_177, flags: cs_flags::SERVE, n_cs_entries: 5_509, n_hits: 12_951, n_misses: 28_179 };
     // ndn-cxx, cs-info.t.cpp.
     check(&info, "80 13 83 02 4ed1 6c 01 02 87 02 1585 81 02 3297 82 02 6e13");
+    let receive = StageTime { stage: "receive".into(), n_packets: 64, time_ns: 70_000 };
+    let fib = StageTime { stage: "fib".into(), ..receive.clone() };
     let status = ForwarderStatus {
         nfd_version: "0.6.5-1-g123456".into(),
         start_timestamp_ms: 375_193_249_325,
@@ -228,6 +231,9 @@ fn strategies_and_status() {
         n_fib_entries: 621_739_748,
         n_satisfied_interests: Some(8),
         n_unsatisfied_interests: Some(9),
+        workers: vec![WorkerStatus { n_fib_lines_read: Some(3), stages: vec![fib], ..WorkerStatus::default() }],
+        drops: vec![DropCount { reason: "scope".into(), n_packets: 300 }],
+        stages: vec![receive.clone(), StageTime { stage: "send".into(), ..receive }],
         ..ForwarderStatus::default()
     };
     let mut value = Vec::new();

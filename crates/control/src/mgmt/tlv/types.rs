@@ -71,6 +71,18 @@ pub const OUTPUT_DROPS: u64 = 242;
 pub const N_HOT_NAMES: u64 = 244;
 pub const N_SPREAD_INTERESTS: u64 = 246;
 pub const N_SPREAD_HITS: u64 = 248;
+pub const DROP_COUNT: u64 = 250;
+pub const STAGE_TIME: u64 = 252;
+pub const LABEL: u64 = 254;
+pub const N_PACKETS: u64 = 256;
+pub const TIME_NS: u64 = 258;
+pub const N_FIB_LOOKUPS_COUNTED: u64 = 260;
+pub const N_FIB_LINES_READ: u64 = 262;
+pub const N_IN_MALFORMED: u64 = 264;
+pub const N_REASSEMBLY_TIMEOUTS: u64 = 266;
+pub const N_OUT_DROPS: u64 = 268;
+pub const N_CONGESTION_MARKS: u64 = 270;
+pub const N_RETRANSMISSIONS: u64 = 272;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

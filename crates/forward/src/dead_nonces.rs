@@ -63,7 +63,7 @@ impl DeadNonces {
 
     /// Asks the memory for what the other functions will read.
     pub fn prefetch(&self, name_hash: u64, nonce: u32) {
-        prefetch::read(&self.buckets[self.place(name_hash, nonce).0]);
+        prefetch::read_soon(&self.buckets[self.place(name_hash, nonce).0]);
     }
 
     fn place(&self, name_hash: u64, nonce: u32) -> (usize, u64) {

@@ -254,7 +254,7 @@ impl Packet {
             let end = octets_of(self.stretch.get().class()).min(self.range().start + len).max(1);
             // SAFETY: so many octets lie in the buffer, and are not looked at. The first of them is in
             // the line of the header.
-            prefetch::read_all(unsafe { std::slice::from_raw_parts(buffer.octets().as_ptr(), end) });
+            prefetch::read_all_soon(unsafe { std::slice::from_raw_parts(buffer.octets().as_ptr(), end) });
         }
     }
 

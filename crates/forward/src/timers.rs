@@ -118,7 +118,7 @@ impl TimerWheel {
     /// Asks the memory for the timer of `slot`.
     pub fn prefetch(&self, slot: u32) {
         if let Some(link) = self.links.get(slot as usize) {
-            prefetch::read(link);
+            prefetch::read_soon(link);
         }
     }
 

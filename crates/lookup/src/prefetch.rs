@@ -21,6 +21,22 @@ pub fn read_all<T: ?Sized>(place: &T) {
     each_line(place, read_at);
 }
 
+/// As [`read`], into the first level too: for what is read within the burst, as a worker does.
+///
+/// Beside ports, where a core's second level is busy with packets, what was asked for into that one alone came late: a
+/// router made 0.82 million exchanges by memif a second of its time so, and 1.10 million with these. A worker alone, on tables
+/// beyond the caches, is as fast either way.
+#[inline(always)]
+pub fn read_soon<T>(place: &T) {
+    near_at(std::ptr::from_ref(place).cast());
+}
+
+/// Asks for all cache lines that `place` lies on, as [`read_soon`].
+#[inline(always)]
+pub fn read_all_soon<T: ?Sized>(place: &T) {
+    each_line(place, near_at);
+}
+
 /// Asks for all cache lines that `place` lies on, to be written soon. Into the first level: what is
 /// written next are a few lines, not a burst's.
 #[inline(always)]
@@ -47,6 +63,19 @@ fn write_at(place: *const u8) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// As [`read_at`], for a line that is wanted in the first level.
+#[inline(always)]
+fn near_at(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as for `read_at`.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;

@@ -137,7 +137,7 @@ const _: () = assert!(size_of::<Slot>() == 192);
 impl Slot {
     /// Asks the memory for the slot.
     pub fn prefetch(&self) {
-        prefetch::read_all(self);
+        prefetch::read_all_soon(self);
     }
 
     /// Asks the memory for the name in the packet.

@@ -67,7 +67,7 @@ impl Index {
 
     /// Asks the memory for the bucket of `hash`, to be there when it is looked up.
     pub fn prefetch(&self, hash: u64) {
-        prefetch::read(&self.buckets[self.home(hash)]);
+        prefetch::read_soon(&self.buckets[self.home(hash)]);
     }
 
     /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in tag and bucket are

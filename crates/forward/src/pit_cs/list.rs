@@ -16,7 +16,7 @@ impl Links {
     /// Asks the memory for the links of a slot.
     pub fn prefetch(&self, slot: u32) {
         if let Some(links) = self.links.get(slot as usize) {
-            prefetch::read(links);
+            prefetch::read_soon(links);
         }
     }
 

@@ -94,7 +94,7 @@ impl Lines {
     #[inline]
     pub(super) fn prefetch(&self, entry: EntryId) {
         if let Some(line) = self.line(entry) {
-            prefetch::read(line);
+            prefetch::read_soon(line);
         }
     }
 

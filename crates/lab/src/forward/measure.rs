@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use byname_forward::stages::{Stage, StageTimes};
 use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::NameHashKey;
@@ -12,7 +13,7 @@ use hdrhistogram::Histogram;
 use super::options::{Mix, Options};
 use super::packets::Packets;
 use super::record::Record;
-use super::traffic::{LIFETIME_MS, PRODUCERS, Stages, TURN, Traffic};
+use super::traffic::{LIFETIME_MS, PRODUCERS, TURN, Traffic};
 use super::updates::{self, Updates, Written};
 use super::variant::Variant;
 use crate::machine::{self, Reads, Reservation, cores};
@@ -48,7 +49,7 @@ struct Found {
     written: Option<Written>,
     /// Nanoseconds of each turn.
     turns: Histogram<u64>,
-    stages: Stages,
+    stages: StageTimes,
     /// Packets that were timed for these.
     staged: u64,
     checked: u64,
@@ -267,7 +268,9 @@ impl<'a> Run<'a> {
         let left: Vec<_> = found.beside.iter().zip(&found.rates).map(|(beside, alone)| beside / alone).collect();
         let beside = |rates: &[f64]| found.written.map(|_| median(rates));
         let (interest_bytes, data_bytes) = packets.mean_bytes();
-        let of_stage = |time: Duration| time.as_nanos() as f64 / found.staged as f64;
+        let per_packet = |ns: u64| ns as f64 / found.staged as f64;
+        let of_stage = |stage| per_packet(found.stages.of(stage).ns);
+        let (receive, send) = (of_stage(Stage::Receive), of_stage(Stage::Send));
         let interests = match options.mix {
             Mix::Interest => 1.0,
             Mix::Both => 0.5,
@@ -299,9 +302,14 @@ impl<'a> Run<'a> {
             ns_per_packet: options.measuring.threads as f64 * 1e9 / packets_per_s,
             turn_ns_per_packet: found.turns.value_at_quantile(0.5) as f64 / TURN as f64,
             turn_ns_per_packet_p99: found.turns.value_at_quantile(0.99) as f64 / TURN as f64,
-            receive_ns_per_packet: of_stage(found.stages.receive),
-            forward_ns_per_packet: of_stage(found.stages.forward),
-            send_ns_per_packet: of_stage(found.stages.send),
+            receive_ns_per_packet: receive,
+            forward_ns_per_packet: per_packet(found.stages.ns()) - receive - send,
+            timers_ns_per_packet: of_stage(Stage::Timers),
+            parse_ns_per_packet: of_stage(Stage::Parse),
+            pit_cs_ns_per_packet: of_stage(Stage::PitCs),
+            fib_ns_per_packet: of_stage(Stage::Fib),
+            strategy_ns_per_packet: of_stage(Stage::Strategy),
+            send_ns_per_packet: send,
             updates_per_s: found.written.map(|written| written.per_s),
             packets_per_s_beside_updates: beside(&found.beside),
             rate_left_beside_updates: beside(&left),
@@ -337,12 +345,14 @@ fn no_turns() -> Histogram<u64> {
     Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed")
 }
 
-fn stages(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (u64, Stages) {
+fn stages(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (u64, StageTimes) {
     on_cores(std::slice::from_mut(traffic), |traffic| {
         let start = Instant::now();
-        let (mut packets, mut stages) = (0, Stages::default());
+        let (mut packets, mut stages) = (0, StageTimes::default());
+        traffic.time_stages();
         while start.elapsed() < duration {
-            packets += traffic.stages(mix, &mut stages);
+            traffic.turn_by_stages(mix, &mut stages);
+            packets += TURN;
         }
         (packets, stages)
     })

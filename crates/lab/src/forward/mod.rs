@@ -73,6 +73,11 @@ fn print(options: &Options, records: &[Record]) {
     row("  that 1 turn of 100 exceeds", &|r| format!("{:.0}", r.turn_ns_per_packet_p99));
     row("  to receive it", &|r| format!("{:.0}", r.receive_ns_per_packet));
     row("  to forward it", &|r| format!("{:.0}", r.forward_ns_per_packet));
+    row("    timers", &|r| format!("{:.0}", r.timers_ns_per_packet));
+    row("    parse it, and hash its name", &|r| format!("{:.0}", r.parse_ns_per_packet));
+    row("    PIT and content store", &|r| format!("{:.0}", r.pit_cs_ns_per_packet));
+    row("    FIB", &|r| format!("{:.0}", r.fib_ns_per_packet));
+    row("    strategy", &|r| format!("{:.0}", r.strategy_ns_per_packet));
     row("  to give its buffer back", &|r| format!("{:.0}", r.send_ns_per_packet));
     row("cache lines of the FIB, an Interest", &|r| {
         r.fib_lines_per_interest.map_or("-".to_owned(), |lines| format!("{lines:.2}"))

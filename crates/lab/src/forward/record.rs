@@ -62,8 +62,18 @@ pub struct Record {
     pub turn_ns_per_packet_p99: f64,
     /// Of these, out of the port's memory into buffers; timed burst by burst, as those below.
     pub receive_ns_per_packet: f64,
-    /// In the worker.
+    /// In the worker: the sum of the five that follow.
     pub forward_ns_per_packet: f64,
+    /// Removing Interests whose time is over.
+    pub timers_ns_per_packet: f64,
+    /// Parsing, and hashing the prefixes of names.
+    pub parse_ns_per_packet: f64,
+    /// PIT and content store, with the wait for their memory.
+    pub pit_cs_ns_per_packet: f64,
+    /// The FIB; of all packets that are timed, as the others are, not of Interests alone.
+    pub fib_ns_per_packet: f64,
+    /// Strategies, and what Interests leave behind in the PIT.
+    pub strategy_ns_per_packet: f64,
     /// Giving buffers back.
     pub send_ns_per_packet: f64,
     /// Updates of the FIB a second that a writer on another core did, if one was asked for.

@@ -31,6 +31,10 @@ fn every_data_plane_forwards_all_packets_of_every_mix() {
             assert!(record.packets_per_s_min <= record.packets_per_s, "{record:?}");
             assert!(record.checked > 3000 && record.wrong == 0 && record.drops == 0, "{record:?}");
             assert!(record.forward_ns_per_packet > 0.0 && record.receive_ns_per_packet > 0.0, "{record:?}");
+            assert!(record.parse_ns_per_packet > 0.0 && record.pit_cs_ns_per_packet > 0.0, "{record:?}");
+            let by_stage = record.timers_ns_per_packet + record.parse_ns_per_packet + record.pit_cs_ns_per_packet;
+            let by_stage = by_stage + record.fib_ns_per_packet + record.strategy_ns_per_packet;
+            assert!((record.forward_ns_per_packet - by_stage).abs() < 1e-6, "{record:?}");
             assert_eq!(record.of_limit.is_some(), record.fib_lines_per_interest.is_some());
         }
         assert_eq!(records.iter().map(|r| r.burst).collect::<Vec<_>>(), [64, 7, 32, 1]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::stages::{Stage, StageTimes, Stopwatch};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{Worker, WorkerConfig};
 use byname_forward::{FaceId, Outgoing, Received, Ticks};
@@ -24,17 +25,6 @@ const WAIT: Duration = Duration::from_millis(400);
 /// How long it could be.
 pub const LIFETIME_MS: u64 = 4000;
 
-/// Time that the parts of the work took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stages {
-    /// Packets out of a port's memory into buffers of the pool.
-    pub receive: Duration,
-    /// The worker.
-    pub forward: Duration,
-    /// What is left to do when packets were sent: giving their buffers back.
-    pub send: Duration,
-}
-
 /// Traffic through one worker.
 pub struct Traffic<'a> {
     packets: &'a Packets,
@@ -49,6 +39,8 @@ pub struct Traffic<'a> {
     step: Duration,
     input: Vec<Received>,
     output: Vec<Outgoing>,
+    /// For what is not the worker's own.
+    stopwatch: Stopwatch,
 }
 
 impl<'a> Traffic<'a> {
@@ -83,41 +75,57 @@ impl<'a> Traffic<'a> {
             step: step(options),
             input: Vec::new(),
             output: Vec::new(),
+            stopwatch: Stopwatch::default(),
         };
-        traffic.pass(options.pit, |_| true, None);
+        traffic.pass(options.pit, |_| true);
         traffic
     }
 
     /// Lets [`TURN`] packets pass that are timed, and those that must pass beside them. Returns their time.
     pub fn turn(&mut self, mix: Mix) -> Duration {
         match mix {
-            Mix::Both => timed(|| self.pass(TURN, is_interest_in_turn, None)),
+            Mix::Both => timed(|| self.pass(TURN, is_interest_in_turn)),
             Mix::Interest => {
-                let time = timed(|| self.pass(TURN, |_| true, None));
-                self.pass(TURN, |_| false, None);
+                let time = timed(|| self.pass(TURN, |_| true));
+                self.pass(TURN, |_| false);
                 time
             }
             Mix::Data => {
-                self.pass(TURN, |_| true, None);
-                timed(|| self.pass(TURN, |_| false, None))
+                self.pass(TURN, |_| true);
+                timed(|| self.pass(TURN, |_| false))
             }
         }
     }
 
-    /// As [`Traffic::turn`], with each burst timed in parts: slower by the looks at the clock.
-    pub fn stages(&mut self, mix: Mix, stages: &mut Stages) -> u64 {
-        match mix {
-            Mix::Both => self.pass(TURN, is_interest_in_turn, Some(stages)),
-            Mix::Interest => {
-                self.pass(TURN, |_| true, Some(stages));
-                self.pass(TURN, |_| false, None);
-            }
-            Mix::Data => {
-                self.pass(TURN, |_| true, None);
-                self.pass(TURN, |_| false, Some(stages));
-            }
+    /// As [`Traffic::turn`], and adds what each stage took of the packets that are timed.
+    pub fn turn_by_stages(&mut self, mix: Mix, times: &mut StageTimes) {
+        if mix == Mix::Data {
+            self.pass(TURN, |_| true);
         }
-        TURN
+        let before = self.stages();
+        match mix {
+            Mix::Both => self.pass(TURN, is_interest_in_turn),
+            Mix::Interest => self.pass(TURN, |_| true),
+            Mix::Data => self.pass(TURN, |_| false),
+        }
+        times.add(&self.stages().since(&before));
+        if mix == Mix::Interest {
+            self.pass(TURN, |_| false);
+        }
+    }
+
+    /// Times the stages of all bursts from now on, which makes them slower by the looks at the clock.
+    pub fn time_stages(&mut self) {
+        let epoch = Instant::now();
+        let stopwatch = || Stopwatch::new(1, move || Ticks(epoch.elapsed().as_nanos() as u64));
+        self.stopwatch = stopwatch();
+        self.worker.time_stages(stopwatch());
+    }
+
+    fn stages(&self) -> StageTimes {
+        let mut times = self.worker.counters().stages;
+        times.add(self.stopwatch.times());
+        times
     }
 
     /// Lets [`TURN`] packets pass, Interests and Data in turn, where of each burst the last `others` come
@@ -170,26 +178,20 @@ impl<'a> Traffic<'a> {
         self.asked + self.answered
     }
 
-    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool, mut stages: Option<&mut Stages>) {
+    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool) {
         let mut done = 0;
         while done < packets {
             let burst = self.burst.min(packets - done);
-            let clock = |stages: &Option<&mut Stages>| stages.is_some().then(Instant::now);
-            let start = clock(&stages);
+            self.stopwatch.start();
             for i in done..done + burst {
                 self.receive(is_interest(i));
             }
-            let received = clock(&stages);
+            self.stopwatch.lap(Stage::Receive, burst as usize);
             self.forward(burst);
-            let forwarded = clock(&stages);
+            self.stopwatch.skip();
             self.output.clear();
-            if let (Some(stages), Some(start), Some(received), Some(forwarded)) =
-                (stages.as_deref_mut(), start, received, forwarded)
-            {
-                stages.receive += received - start;
-                stages.forward += forwarded - received;
-                stages.send += forwarded.elapsed();
-            }
+            self.stopwatch.lap(Stage::Send, burst as usize);
+            self.stopwatch.stop(false);
             done += burst;
         }
     }

@@ -24,12 +24,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use byname_forward::Packet;
+use byname_forward::asleep::{after_giving, before_looking};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use smallvec::SmallVec;
 
 use super::breach::Breach;
 use super::message::AddRing;
-use super::shared::{SharedMemory, store_before_load};
+use super::shared::SharedMemory;
 
 /// Stands at the beginning of each ring.
 const COOKIE: u32 = 0x03E3_1F20;
@@ -225,8 +226,7 @@ impl Rings {
     /// Has the peer interrupt us when frames arrive. What came before may be without: look once more
     /// after this.
     pub fn ask_interrupts(&self) {
-        self.flags_of(&self.receive).store(0, Ordering::Relaxed);
-        store_before_load();
+        before_looking(|| self.flags_of(&self.receive).store(0, Ordering::Relaxed));
     }
 
     /// Has the peer not interrupt us: we look at the ring anyway.
@@ -317,8 +317,7 @@ impl Rings {
             Role::Client => self.head_of(&self.transmit),
         };
         index.store(self.transmit.next, Ordering::Release);
-        store_before_load();
-        if self.flags_of(&self.transmit).load(Ordering::Relaxed) & NO_INTERRUPTS == 0 {
+        if after_giving(|| self.flags_of(&self.transmit).load(Ordering::Relaxed) & NO_INTERRUPTS == 0) {
             wake(&self.transmit.interrupt);
         }
     }

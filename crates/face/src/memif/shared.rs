@@ -13,7 +13,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use byname_lookup::prefetch;
 use memmap2::{MmapOptions, MmapRaw};
@@ -155,14 +155,10 @@ impl SharedMemory {
     }
 }
 
-/// Has what was stored before be seen by others before anything is loaded after.
-#[inline]
-pub fn store_before_load() {
-    fence(Ordering::SeqCst);
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]

@@ -11,8 +11,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use byname_forward::asleep::after_giving;
 use libc::{xdp_desc, xdp_mmap_offsets, xdp_ring_offset};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use smallvec::SmallVec;
@@ -103,9 +104,8 @@ impl<T: Copy> Ring<T> {
 
     /// Whether the kernel wants to be woken for what is put in.
     fn wants_wakeup(&self) -> bool {
-        // What was put in is to be seen before the flag is looked at: the kernel sets it, then looks once more.
-        fence(Ordering::SeqCst);
-        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+        // The kernel sets the flag, then looks once more.
+        after_giving(|| self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0)
     }
 
     fn slot(&self, index: u32) -> *mut T {

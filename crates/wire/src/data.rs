@@ -2,7 +2,8 @@
 
 use crate::PACKET_BYTES_MAX;
 use crate::digest::{self, Sha256Digest};
-use crate::name::{Component, Name, NameRef};
+use crate::name::{Component, Name, NameRef, NameShape};
+use crate::name_hash::PrefixHashes;
 use crate::signature::{Signature, SignatureInfo, SignatureType};
 use crate::tlv::{self, DecodeError, Reader, types};
 
@@ -40,6 +41,20 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     /// Parses one Data element that fills `wire`.
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode_and(wire, |_, _| ())
+    }
+
+    /// As [`Data::decode`], and notes in `hashes` where the components of the name end, for
+    /// [`PrefixHashes::fill_noted_burst_where`].
+    // Of what it finds, callers look at little: compiled with them, the rest is not put together.
+    #[inline(always)]
+    pub fn decode_noting(wire: &'a [u8], hashes: &mut PrefixHashes) -> Result<Self, DecodeError> {
+        hashes.note_end(0, 0);
+        Self::decode_and(wire, |depth, end| hashes.note_end(depth, end))
+    }
+
+    #[inline(always)]
+    fn decode_and(wire: &'a [u8], note: impl FnMut(usize, usize)) -> Result<Self, DecodeError> {
         if wire.len() > PACKET_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
@@ -47,7 +62,8 @@ impl<'a> Data<'a> {
         let mut reader = Reader::new(value);
         let name_tlv = reader.next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
         let name_tlv = name_tlv.ok_or(DecodeError::Missing(types::NAME))?;
-        let name = NameRef::new(name_tlv.value)?;
+        NameShape::check(name_tlv.value, note)?;
+        let name = NameRef::from_checked(name_tlv.value);
         let name_offset = wire.len() - reader.rest().len() - name_tlv.value.len();
 
         let mut meta = MetaInfo::default();

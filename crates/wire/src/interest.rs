@@ -3,6 +3,7 @@
 use crate::PACKET_BYTES_MAX;
 use crate::digest::{self, Sha256Digest};
 use crate::name::{Component, Name, NameRef, NameShape, component_type};
+use crate::name_hash::PrefixHashes;
 use crate::signature::{Signature, SignatureInfo};
 use crate::tlv::{self, DecodeError, Reader, types};
 
@@ -56,13 +57,27 @@ impl<'a> Interest<'a> {
     /// checked by [`Interest::parameters_digest_matches`]. An Interest without a Nonce must leave
     /// room for the one that [`with_nonce`] adds, else it is [`DecodeError::TooLarge`].
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode_and(wire, |_, _| ())
+    }
+
+    /// As [`Interest::decode`], and notes in `hashes` where the components of the name end, for
+    /// [`PrefixHashes::fill_noted_burst_where`].
+    // Of what it finds, callers look at little: compiled with them, the rest is not put together.
+    #[inline(always)]
+    pub fn decode_noting(wire: &'a [u8], hashes: &mut PrefixHashes) -> Result<Self, DecodeError> {
+        hashes.note_end(0, 0);
+        Self::decode_and(wire, |depth, end| hashes.note_end(depth, end))
+    }
+
+    #[inline(always)]
+    fn decode_and(wire: &'a [u8], note: impl FnMut(usize, usize)) -> Result<Self, DecodeError> {
         if wire.len() > PACKET_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
         let mut reader = Reader::new(tlv::decode_only(wire, types::INTEREST)?);
         let name_tlv = reader.next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
         let name_value = name_tlv.ok_or(DecodeError::Missing(types::NAME))?.value;
-        let shape = NameShape::check(name_value)?;
+        let shape = NameShape::check(name_value, note)?;
         let mut interest = Interest {
             wire,
             name: NameRef::from_checked(name_value),
@@ -90,7 +105,7 @@ impl<'a> Interest<'a> {
 
     /// Decodes what follows the name. As in ndn-cxx, known elements that are repeated or out of
     /// order are treated as unknown ones: an error if critical, else skipped.
-    #[inline]
+    #[inline(always)]
     fn decode_fields(&mut self, reader: &mut Reader<'a>) -> Result<(), DecodeError> {
         let wire = self.wire;
         let mut info = None;
@@ -136,7 +151,7 @@ impl<'a> Interest<'a> {
                 }
                 types::INTEREST_SIGNATURE_VALUE if stage == 8 => {
                     let after = reader.rest().len() + tlv.wire.len();
-                    self.signature = self.signature_of(info, tlv.value, after);
+                    self.signature = signature_of(self.name, self.parameter_elements, info, tlv.value, after);
                     stage = 9;
                 }
                 typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
@@ -144,16 +159,6 @@ impl<'a> Interest<'a> {
             }
         }
         Ok(())
-    }
-
-    /// `after`: octets from the InterestSignatureValue element to the end of the packet.
-    fn signature_of(&self, info: Option<SignatureInfo<'a>>, value: &'a [u8], after: usize) -> Option<Signature<'a>> {
-        if self.name.component(-1)?.typ != component_type::PARAMETERS_SHA256_DIGEST {
-            return None;
-        }
-        let signed_name = &self.name.value()[..self.name.value().len() - DIGEST_COMPONENT_LEN];
-        let signed_parameters = &self.parameter_elements[..self.parameter_elements.len() - after];
-        Some(Signature { info: info?, value, signed: [signed_name, signed_parameters] })
     }
 
     /// Lifetime to use: as sent, or the default.
@@ -184,6 +189,22 @@ const NONCE_ELEMENT_LEN: usize = 6;
 
 /// Octets of an encoded ParametersSha256DigestComponent.
 const DIGEST_COMPONENT_LEN: usize = 34;
+
+/// `after`: octets from the InterestSignatureValue element to the end of the packet.
+fn signature_of<'a>(
+    name: NameRef<'a>,
+    parameter_elements: &'a [u8],
+    info: Option<SignatureInfo<'a>>,
+    value: &'a [u8],
+    after: usize,
+) -> Option<Signature<'a>> {
+    if name.component(-1)?.typ != component_type::PARAMETERS_SHA256_DIGEST {
+        return None;
+    }
+    let signed_name = &name.value()[..name.value().len() - DIGEST_COMPONENT_LEN];
+    let signed_parameters = &parameter_elements[..parameter_elements.len() - after];
+    Some(Signature { info: info?, value, signed: [signed_name, signed_parameters] })
+}
 
 fn decode_flag(tlv: tlv::Tlv<'_>) -> Result<bool, DecodeError> {
     if tlv.value.is_empty() { Ok(true) } else { Err(DecodeError::BadValue(tlv.typ)) }

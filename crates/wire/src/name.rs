@@ -80,26 +80,29 @@ pub(crate) struct NameShape {
 }
 
 impl NameShape {
-    /// Checks `value`, the TLV-VALUE of a Name element.
-    #[inline]
-    pub(crate) fn check(value: &[u8]) -> Result<Self, DecodeError> {
+    /// Checks `value`, the TLV-VALUE of a Name element, and notes how many octets so many components take.
+    #[inline(always)]
+    pub(crate) fn check(value: &[u8], mut note: impl FnMut(usize, usize)) -> Result<Self, DecodeError> {
         if value.len() > PACKET_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
         const DIGEST_FIRST: u64 = component_type::IMPLICIT_SHA256_DIGEST as u64;
         const DIGEST_LAST: u64 = component_type::PARAMETERS_SHA256_DIGEST as u64;
         let mut shape = NameShape { components: 0, parameter_digests: 0 };
-        let mut rest = value;
+        let mut at = 0;
         loop {
             // Nearly all components have one octet of type and one of length, and are no digests.
-            while let [3..=252, len @ 0..=252, after @ ..] = rest {
-                let Some(after) = after.get(usize::from(*len)..) else { return Err(DecodeError::Truncated) };
-                rest = after;
+            while let Some(&[3..=252, len @ 0..=252]) = value[at..].first_chunk() {
+                at += 2 + usize::from(len);
+                if at > value.len() {
+                    return Err(DecodeError::Truncated);
+                }
                 shape.components += 1;
+                note(shape.components, at);
             }
-            let mut reader = tlv::Reader::new(rest);
+            let mut reader = tlv::Reader::new(&value[at..]);
             let Some(tlv) = reader.next_tlv()? else { break };
-            rest = reader.rest();
+            at = value.len() - reader.rest().len();
             if let DIGEST_FIRST..=DIGEST_LAST = tlv.typ {
                 if tlv.value.len() != 32 {
                     return Err(DecodeError::BadValue(tlv.typ));
@@ -110,6 +113,7 @@ impl NameShape {
                 return Err(DecodeError::BadValue(types::NAME));
             }
             shape.components += 1;
+            note(shape.components, at);
         }
         if shape.components > COMPONENTS_MAX {
             return Err(DecodeError::TooManyComponents);
@@ -152,7 +156,7 @@ impl<'a> NameRef<'a> {
     pub const ROOT: NameRef<'static> = NameRef { value: &[] };
     /// Checks `value`, the TLV-VALUE of a Name element.
     pub fn new(value: &'a [u8]) -> Result<Self, DecodeError> {
-        NameShape::check(value)?;
+        NameShape::check(value, |_, _| ())?;
         Ok(NameRef { value })
     }
     /// A name that [`NameShape::check`] has passed, or a part of such a name between components.

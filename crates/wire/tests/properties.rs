@@ -4,6 +4,7 @@ use std::hash::Hasher;
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
+use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::name_hash::{digest_name, hash_name};
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::tagnet::{
@@ -241,12 +242,13 @@ proptest! {
         let which = (0..names.len()).filter(|i| go_on[*i]);
         PrefixHashes::go_on_burst_to(deeper, &key, &refs, &mut further, which);
         let mut whole = vec![PrefixHashes::default(); names.len()];
-        PrefixHashes::fill_burst_where(|i| i % 2 == 0, &key, &refs, &mut whole);
+        let prefixes = |i: usize| if i.is_multiple_of(2) { COMPONENTS_MAX } else { i / 2 % 5 };
+        PrefixHashes::fill_burst_where(prefixes, &key, &refs, &mut whole);
         for (i, (name, whole)) in refs.iter().zip(&whole).enumerate() {
             let whole = NameView::from_filled(*name, whole);
             prop_assert_eq!(whole.name(), *name);
             prop_assert_eq!(whole.last(), name.component(-1));
-            for depth in (0..=name.len()).filter(|depth| i % 2 == 0 || *depth == name.len()) {
+            for depth in (0..=name.len()).filter(|depth| *depth <= prefixes(i) || *depth == name.len()) {
                 prop_assert_eq!(whole.digest(depth), digest_name(&key, name.prefix(depth)));
                 prop_assert_eq!(whole.prefix(depth), name.prefix(depth));
             }

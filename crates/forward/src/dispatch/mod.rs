@@ -69,9 +69,10 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Parses what a port received.
-    pub(crate) fn new(received: Received) -> Result<Self, Drop> {
-        let parsed = parse_unaddressed(&received)?;
+    /// Parses what a port received; `hashes` are written over.
+    fn new(received: Received, hashes: &mut PrefixHashes) -> Result<Self, Drop> {
+        let mut parsed = None;
+        parse_unaddressed(&received, hashes, |found| parsed = Some(found))?;
         Ok(Parcel { received, parsed, spread: None })
     }
 
@@ -158,7 +159,7 @@ impl Dispatcher {
     /// Parses a packet and hands it to `send` with the number of its worker; Data perhaps several
     /// times, to its home first.
     pub fn dispatch(&mut self, received: Received, mut send: impl FnMut(usize, Parcel)) {
-        let mut parcel = match Parcel::new(received) {
+        let mut parcel = match Parcel::new(received, &mut self.hashes) {
             Ok(parcel) => parcel,
             Err(reason) => return self.drops.count(reason),
         };

@@ -12,7 +12,7 @@ pub(crate) use addressed::{Addressed, Reached};
 pub(crate) use interest::Miss;
 
 use byname_wire::interest::HopLimit;
-use byname_wire::{Data, DecodeError, Interest, NameRef, tagnet};
+use byname_wire::{Data, DecodeError, Interest, NameRef, PrefixHashes, tagnet};
 
 use crate::counters::Drop;
 use crate::packet_pool::Packet;
@@ -85,17 +85,14 @@ pub(crate) enum Copies {
     Further,
 }
 
-/// Parses what a port received, unless it is addressed by tags or locator: then `None`.
-pub(crate) fn parse_unaddressed(received: &Received) -> Result<Option<Parsed>, Drop> {
-    let mut parsed = None;
-    parse_unaddressed_to(received, |found| parsed = Some(found))?;
-    Ok(parsed)
-}
-
-/// As [`parse_unaddressed`], to where `take` puts it at once: see [`Received::append`]. False if it is
-/// addressed.
+/// Parses what a port received, to where `take` puts it at once (see [`Received::append`]), and notes in
+/// `hashes` where the components of its name end. False if it is addressed by tags or locator.
 #[inline(always)]
-pub(crate) fn parse_unaddressed_to(received: &Received, take: impl FnOnce(Parsed)) -> Result<bool, Drop> {
+pub(crate) fn parse_unaddressed(
+    received: &Received,
+    hashes: &mut PrefixHashes,
+    take: impl FnOnce(Parsed),
+) -> Result<bool, Drop> {
     if tagnet::is_tagnet(&received.packet) {
         return Ok(false);
     }
@@ -106,12 +103,12 @@ pub(crate) fn parse_unaddressed_to(received: &Received, take: impl FnOnce(Parsed
     };
     match octets.first() {
         Some(0x05) => {
-            let interest = Interest::decode(octets).map_err(reason)?;
+            let interest = Interest::decode_noting(octets, hashes).map_err(reason)?;
             let info = interest_info(&interest);
             take(if received.fields.nack.is_some() { Parsed::Nack(info) } else { Parsed::Interest(info) });
         }
         Some(0x06) if received.fields.nack.is_none() => {
-            let data = Data::decode(octets).map_err(reason)?;
+            let data = Data::decode_noting(octets, hashes).map_err(reason)?;
             let name = name_range(data.name_offset, data.name);
             take(Parsed::Data(DataInfo { name, freshness_ms: data.freshness_ms, copies: Copies::Lone }));
         }
@@ -120,6 +117,7 @@ pub(crate) fn parse_unaddressed_to(received: &Received, take: impl FnOnce(Parsed
     Ok(true)
 }
 
+#[inline]
 fn interest_info(interest: &Interest<'_>) -> InterestInfo {
     InterestInfo {
         name: name_range(interest.name_offset, interest.name),

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::counters::Drop;
 use crate::dispatch::Parcel;
-use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed_to};
+use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed};
 use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
 use crate::stages::Stage;
@@ -57,7 +57,8 @@ impl Worker {
     /// Parses packets and hashes their names.
     pub(super) fn parse_burst(&mut self, burst: &mut [Received]) {
         for (at, received) in burst.iter_mut().enumerate() {
-            match parse_unaddressed_to(received, |parsed| self.parsed.push((at, parsed))) {
+            let hashes = &mut self.hashes[self.parsed.len()];
+            match parse_unaddressed(received, hashes, |parsed| self.parsed.push((at, parsed))) {
                 Ok(true) => {}
                 Ok(false) => self.stage_addressed(received.take()),
                 Err(reason) => self.drops.count(reason),
@@ -85,6 +86,7 @@ impl Worker {
             let Parcel { received, parsed, .. } = parcel;
             match parsed {
                 Some(parsed) => {
+                    self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
                     self.parsed.push((burst.len(), parsed));
                     burst.push(received);
                 }
@@ -100,16 +102,17 @@ impl Worker {
         }
     }
 
+    /// Hashes the names of what was parsed, whose ends are noted.
     fn hash_burst(&mut self, burst: &[Received]) {
         let parsed = &self.parsed;
         let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
         // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
-        let prefixes_wanted = |i: usize| all_wanted || parsed[i].1.interest().is_some();
+        let prefixes = |i: usize| if all_wanted || parsed[i].1.interest().is_some() { 128 } else { 0 };
         let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
             parsed.iter().map(|(at, parsed)| name_in(&burst[*at].packet, parsed.name())).collect();
         let hashes = &mut self.hashes[..names.len()];
-        PrefixHashes::fill_burst_where(prefixes_wanted, &self.key, &names, hashes);
+        PrefixHashes::fill_noted_burst_where(prefixes, &self.key, &names, hashes);
         let wanted = names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: parsed.interest().and_then(|info| info.nonce),

@@ -9,7 +9,9 @@ mod octets;
 mod processor;
 mod siphash;
 
-use crate::name::{COMPONENTS_MAX, Component, NameRef, component_type};
+use siphash::Wanted;
+
+use crate::name::{self, COMPONENTS_MAX, Component, NameRef, component_type};
 
 /// What names are hashed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,18 +66,21 @@ pub struct Digest {
 }
 
 /// Digests of all prefixes of one name, and where each prefix ends. Meant to be used again.
-// Digests first: one cache line holds those of four depths.
+// In this order, the ends of most names share a cache line with what stands before them, and the digests
+// of each four depths from the first on fill one.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct PrefixHashes {
-    /// `digest[d]`: of the first `d` components.
-    digest: [Digest; COMPONENTS_MAX + 1],
-    /// `end[d]`: octets of the first `d` components. `end[0] == 0`.
-    end: [u16; COMPONENTS_MAX + 1],
-    len: usize,
     /// How far the function has come, in its own terms, where the name goes on.
     state: [u64; 4],
+    len: usize,
+    /// `end[d]`: octets of the first `d` components. `end[0] == 0`.
+    end: [u16; COMPONENTS_MAX + 1],
+    /// `digest[d]`: of the first `d` components.
+    digest: [Digest; COMPONENTS_MAX + 1],
 }
+
+const _: () = assert!((std::mem::offset_of!(PrefixHashes, digest) + size_of::<Digest>()).is_multiple_of(64));
 
 impl Default for PrefixHashes {
     fn default() -> Self {
@@ -132,13 +137,33 @@ impl PrefixHashes {
         }
     }
 
-    /// As [`PrefixHashes::fill_burst`], but of names whose prefixes nobody wants, by their number, only
-    /// the digests of the whole are sure to be right: these come for a fraction of the work.
+    /// As [`PrefixHashes::fill_burst`], but of each name, by its number, only the digests of prefixes of
+    /// up to `prefixes` components and of the whole are sure to be right: these come for a fraction of the
+    /// work.
     ///
     /// # Panics
     /// As [`PrefixHashes::fill_burst`].
     pub fn fill_burst_where(
-        prefixes_wanted: impl Fn(usize) -> bool,
+        prefixes: impl Fn(usize) -> usize,
+        key: &NameHashKey,
+        names: &[NameRef<'_>],
+        out: &mut [PrefixHashes],
+    ) {
+        assert_eq!(names.len(), out.len());
+        out.iter_mut().zip(names).for_each(|(out, name)| out.note_ends(*name));
+        Self::fill_noted_burst_where(prefixes, key, names, out);
+    }
+
+    /// As [`PrefixHashes::fill_burst_where`], of names in whose hashes the ends of their components are
+    /// noted: [`Interest::decode_noting`] and [`Data::decode_noting`] do that.
+    ///
+    /// # Panics
+    /// As [`PrefixHashes::fill_burst`], or if it is another name whose ends are noted, and it is longer.
+    ///
+    /// [`Interest::decode_noting`]: crate::Interest::decode_noting
+    /// [`Data::decode_noting`]: crate::Data::decode_noting
+    pub fn fill_noted_burst_where(
+        prefixes: impl Fn(usize) -> usize,
         key: &NameHashKey,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
@@ -146,10 +171,30 @@ impl PrefixHashes {
         assert_eq!(names.len(), out.len());
         check_lengths(names);
         match &key.0 {
-            Keyed::SipHash13(function) => function.fill_burst_where(prefixes_wanted, names, out),
-            Keyed::SipHash24(function) => function.fill_burst_where(prefixes_wanted, names, out),
-            // Finishing a prefix is not what costs here.
+            Keyed::SipHash13(function) => function.fill_noted_burst_where(prefixes, names, out),
+            Keyed::SipHash24(function) => function.fill_noted_burst_where(prefixes, names, out),
+            // Neither finding the ends nor finishing a prefix is what costs here.
             Keyed::Aes(function) => function.fill_burst(COMPONENTS_MAX, names, out),
+        }
+    }
+
+    /// Notes where the components of a name end.
+    pub fn note_ends(&mut self, name: NameRef<'_>) {
+        let (mut at, value) = (0, name.value());
+        self.note_end(0, 0);
+        while at < value.len() {
+            at = name::component_at(value, at).2;
+            self.note_end(self.len + 1, at);
+        }
+    }
+
+    /// Notes where the first `depth` components end; of fewer it is noted already, and of no more.
+    /// Nothing beyond [`COMPONENTS_MAX`].
+    #[inline]
+    pub(crate) fn note_end(&mut self, depth: usize, end: usize) {
+        if let Some(place) = self.end.get_mut(depth) {
+            *place = end as u16;
+            self.len = depth;
         }
     }
 
@@ -163,13 +208,13 @@ impl PrefixHashes {
         key: &NameHashKey,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
-        which: impl Iterator<Item = usize>,
+        mut which: impl Iterator<Item = usize>,
     ) {
         assert_eq!(names.len(), out.len());
         check_lengths(names);
         match &key.0 {
-            Keyed::SipHash13(function) => function.go_on_burst(depth_max, names, out, which),
-            Keyed::SipHash24(function) => function.go_on_burst(depth_max, names, out, which),
+            Keyed::SipHash13(function) => function.go_on_burst(&Wanted::all_to(depth_max), names, out, &mut which),
+            Keyed::SipHash24(function) => function.go_on_burst(&Wanted::all_to(depth_max), names, out, &mut which),
             Keyed::Aes(function) => function.go_on_burst(depth_max, names, out, which),
         }
     }

@@ -1,14 +1,14 @@
 //! What this processor has, and the calls of functions that are compiled for it.
 //!
 //! Equal answers come from plain code where the processor has nothing to offer. Of this crate only
-//! this module has unsafe code, and `aes::vaes` and `aes::octets::vaes`, for their loads and
-//! stores: to call a function that is compiled for more than every processor has is safe once the
+//! this module has unsafe code, and `siphash::avx512`, `aes::vaes` and `aes::octets::vaes`, for their loads
+//! and stores: to call a function that is compiled for more than every processor has is safe once the
 //! processor was asked.
 #![allow(unsafe_code)]
 
 use super::aes::AesHash;
 use super::siphash::octets::Block;
-use super::siphash::{self, Lanes};
+use super::siphash::{self, Lanes, SipHash, Wanted};
 use super::{Digest, PrefixHashes};
 use crate::name::NameRef;
 
@@ -126,12 +126,33 @@ fn has_vaes() -> bool {
         && is_x86_feature_detected!("bmi2")
 }
 
+/// As [`SipHash::go_on_burst`], eight names at a time; false if this processor has no such vectors.
+pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
+    function: &SipHash<C, D>,
+    wanted: &Wanted<impl Fn(usize) -> usize>,
+    names: &[NameRef<'_>],
+    out: &mut [PrefixHashes],
+    which: &mut impl Iterator<Item = usize>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+    {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { siphash::avx512::go_on_burst(function, wanted, names, out, which) };
+        return true;
+    }
+    let _ = (function, wanted, names, out, which);
+    false
+}
+
 /// Takes the words of `blocks` into `lanes`, eight names at a time.
 pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { avx512::siphash_compress::<C>(lanes, blocks) };
+        return unsafe { siphash::avx512::compress_lanes::<C>(lanes, blocks) };
     }
     siphash::octets::compress_lanes::<C>(lanes, blocks);
 }
@@ -141,85 +162,9 @@ pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { avx512::siphash_finish::<C, D>(lanes) };
+        return unsafe { siphash::avx512::finish_lanes::<C, D>(lanes) };
     }
     siphash::finish_lanes::<C, D>(lanes);
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use std::arch::x86_64::{
-        __m512i, _mm512_add_epi64, _mm512_cmpgt_epi64_mask, _mm512_loadu_si512, _mm512_mask_mov_epi64,
-        _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_xor_si512,
-    };
-
-    use super::Block;
-    use super::siphash::{LANES, Lanes, Word, compress, finish};
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
-        // SAFETY: all of an array is read.
-        let load = |words: &[u64; LANES]| Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) });
-        for (lanes, block) in lanes.iter_mut().zip(blocks) {
-            let mut v = lanes.v.each_ref().map(load);
-            let counts = load(&block.counts);
-            for (i, words) in block.words.iter().enumerate() {
-                let more = _mm512_cmpgt_epi64_mask(counts.0, _mm512_set1_epi64(i as i64));
-                if more == 0 {
-                    break;
-                }
-                let before = v;
-                compress::<C, Eight>(&mut v, load(words));
-                for (v, before) in v.iter_mut().zip(before) {
-                    v.0 = _mm512_mask_mov_epi64(before.0, more, v.0);
-                }
-            }
-            for (words, v) in lanes.v.iter_mut().zip(v) {
-                // SAFETY: all of an array is written.
-                unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v.0) };
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
-        for Lanes { v, last } in lanes {
-            // SAFETY: all of an array is read.
-            let load = |words: &[u64; LANES]| Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) });
-            let (hash, check) = finish::<C, D, Eight>(v.each_ref().map(load), load(last));
-            for (half, words) in v.iter_mut().zip([hash, check]) {
-                // SAFETY: all of an array is written.
-                unsafe { _mm512_storeu_si512(half.as_mut_ptr().cast(), words.0) };
-            }
-        }
-    }
-
-    /// A word of eight states. Only the functions above make them.
-    #[derive(Clone, Copy)]
-    struct Eight(__m512i);
-
-    impl Word for Eight {
-        #[inline(always)]
-        fn splat(word: u64) -> Self {
-            // SAFETY: there is no `Eight` on a processor without AVX-512.
-            Eight(unsafe { _mm512_set1_epi64(word as i64) })
-        }
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            // SAFETY: there is no `Eight` on a processor without AVX-512.
-            Eight(unsafe { _mm512_add_epi64(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            // SAFETY: there is no `Eight` on a processor without AVX-512.
-            Eight(unsafe { _mm512_xor_si512(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn rotate<const BITS: i32>(self) -> Self {
-            // SAFETY: there is no `Eight` on a processor without AVX-512.
-            Eight(unsafe { _mm512_rol_epi64::<BITS>(self.0) })
-        }
-    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

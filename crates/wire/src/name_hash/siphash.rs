@@ -3,15 +3,51 @@
 //! The 128-bit variant that its authors publish beside the paper [Aumasson and Bernstein,
 //! "SipHash: a fast short-input PRF", 2012]. The octets are compressed as one stream; at each
 //! component's end the state is copied, so that no octet is read twice. To finish a prefix takes
-//! most of the rounds, and prefixes do not depend on each other: eight at a time, of one name or
-//! of several, are finished side by side in vector registers.
+//! most of the rounds, and prefixes do not depend on each other: eight at a time are finished side by
+//! side in vector registers. Where there are such, eight names are taken in side by side as well
+//! (`avx512`).
 //!
-//! Cost: `C` rounds for each eight octets, and `C + 2 D` for each eight prefixes.
+//! Cost: `C` rounds for each eight octets, of one name or of eight, and `C + 2 D` for each eight prefixes.
 
 use super::{Digest, PrefixHashes, processor};
 use crate::name::{self, COMPONENTS_MAX, NameRef};
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
 pub(super) mod octets;
+
+/// What is wanted of a burst's names.
+pub(super) struct Wanted<P> {
+    /// Components are to be found, up to so many of each name; `None`: their ends are noted, and nothing is
+    /// hashed yet.
+    pub depth_max: Option<usize>,
+    /// Of a name, by its number, prefixes of so many components, and the whole.
+    pub prefixes: P,
+}
+
+impl Wanted<fn(usize) -> usize> {
+    /// All prefixes of up to so many components.
+    pub fn all_to(depth_max: usize) -> Self {
+        Wanted { depth_max: Some(depth_max), prefixes: |_| COMPONENTS_MAX }
+    }
+}
+
+impl<P> Wanted<P> {
+    /// Sees to it that the ends of components are noted, and returns the depth down to which they are hashed.
+    #[inline]
+    fn note_ends(&self, value: &[u8], out: &mut PrefixHashes) -> usize {
+        let Some(depth_max) = self.depth_max else { return 0 };
+        let hashed = out.len;
+        let (mut len, mut at) = (hashed, out.octets());
+        while at < value.len() && len < depth_max {
+            at = name::component_at(value, at).2;
+            len += 1;
+            out.end[len] = at as u16;
+        }
+        out.len = len;
+        hashed
+    }
+}
 
 /// SipHash-`C`-`D` under one key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,66 +69,58 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     }
 
     pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
-        self.begin_burst(out);
-        self.go_on_burst(depth_max, names, out, 0..names.len());
+        let root = self.digest(&[]);
+        out.iter_mut().for_each(|out| out.begin(root, self.start.v));
+        self.go_on_burst(&Wanted::all_to(depth_max), names, out, &mut (0..names.len()));
     }
 
-    /// Of names whose prefixes are not wanted, only the whole is finished.
-    pub(super) fn fill_burst_where(
+    /// Of names whose ends are noted: where some prefixes are not wanted, the others and the whole are finished.
+    pub(super) fn fill_noted_burst_where(
         &self,
-        prefixes_wanted: impl Fn(usize) -> bool,
+        prefixes: impl Fn(usize) -> usize,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
     ) {
-        self.begin_burst(out);
-        self.go_on_burst_where(prefixes_wanted, COMPONENTS_MAX, names, out, 0..names.len());
+        let root = self.digest(&[]);
+        for out in &mut *out {
+            let noted = out.len;
+            out.begin(root, self.start.v);
+            out.len = noted;
+        }
+        self.go_on_burst(&Wanted { depth_max: None, prefixes }, names, out, &mut (0..names.len()));
     }
 
     pub(super) fn go_on_burst(
         &self,
-        depth_max: usize,
+        wanted: &Wanted<impl Fn(usize) -> usize>,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
-        which: impl Iterator<Item = usize>,
+        which: &mut impl Iterator<Item = usize>,
     ) {
-        self.go_on_burst_where(|_| true, depth_max, names, out, which);
+        // Few names do not fill the vectors.
+        if names.len() < LANES / 2 || !processor::siphash_go_on_burst(self, wanted, names, out, which) {
+            for i in which {
+                let (value, out) = (names[i].value(), &mut out[i]);
+                processor::prefetch_later(names, i);
+                let hashed = wanted.note_ends(value, out);
+                self.go_on_one(hashed, (wanted.prefixes)(i), value, out);
+            }
+        }
     }
 
-    fn begin_burst(&self, out: &mut [PrefixHashes]) {
-        let root = self.digest(&[]);
-        out.iter_mut().for_each(|out| out.begin(root, self.start.v));
-    }
-
-    #[inline]
-    fn go_on_burst_where(
-        &self,
-        prefixes_wanted: impl Fn(usize) -> bool,
-        depth_max: usize,
-        names: &[NameRef<'_>],
-        out: &mut [PrefixHashes],
-        which: impl Iterator<Item = usize>,
-    ) {
+    /// One name of which the first `hashed` components are hashed, and the others' ends noted.
+    fn go_on_one(&self, hashed: usize, prefixes: usize, value: &[u8], out: &mut PrefixHashes) {
         let mut waiting = Waiting::default();
-        for i in which {
-            processor::prefetch_later(names, i);
-            let value = names[i].value();
-            let (mut len, mut at) = (out[i].len, out[i].octets());
-            let mut words = Words::<C>::behind(State { v: out[i].state }, value, at);
-            let all = prefixes_wanted(i);
-            while at < value.len() && len < depth_max {
-                at = name::component_at(value, at).2;
-                len += 1;
-                out[i].end[len] = at as u16;
-                if all || at == value.len() {
-                    waiting.push(words.first(at), i, len);
-                    if waiting.len == WAITING_MAX {
-                        waiting.finish::<C, D>(out);
-                    }
+        let mut words = Words::<C>::behind(State { v: out.state }, value, out.end[hashed].into());
+        for depth in hashed + 1..=out.len {
+            if depth <= prefixes || depth == out.len {
+                waiting.push(words.first(out.end[depth].into()), depth);
+                if waiting.len == WAITING_MAX {
+                    waiting.finish::<C, D>(out);
                 }
             }
-            out[i].len = len;
-            out[i].state = words.state.v;
         }
+        out.state = words.state.v;
         waiting.finish::<C, D>(out);
     }
 
@@ -129,13 +157,12 @@ pub(super) struct Lanes {
     pub last: [u64; LANES],
 }
 
-/// Prefixes that wait to be finished. More than [`LANES`], because a processor has to wait before
+/// Prefixes of a name that wait to be finished. More than [`LANES`], because a processor has to wait before
 /// it can read a vector from words that it has just written.
 #[derive(Default)]
 struct Waiting {
     lanes: [Lanes; WAITING_MAX / LANES],
-    /// Name and depth.
-    place: [(u32, u32); WAITING_MAX],
+    depth: [u8; WAITING_MAX],
     len: usize,
 }
 
@@ -143,23 +170,23 @@ const WAITING_MAX: usize = 32;
 
 impl Waiting {
     #[inline]
-    fn push(&mut self, (state, last): (State, u64), name: usize, depth: usize) {
+    fn push(&mut self, (state, last): (State, u64), depth: usize) {
         let (lanes, lane) = (&mut self.lanes[self.len / LANES], self.len % LANES);
         for (lanes, v) in lanes.v.iter_mut().zip(state.v) {
             lanes[lane] = v;
         }
         lanes.last[lane] = last;
-        self.place[self.len] = (name as u32, depth as u32);
+        self.depth[self.len] = depth as u8;
         self.len += 1;
     }
 
     /// Finishes all.
-    fn finish<const C: usize, const D: usize>(&mut self, out: &mut [PrefixHashes]) {
+    fn finish<const C: usize, const D: usize>(&mut self, out: &mut PrefixHashes) {
         let used = self.len.div_ceil(LANES);
         processor::siphash_finish::<C, D>(&mut self.lanes[..used]);
-        for (i, (name, depth)) in self.place[..self.len].iter().enumerate() {
+        for (i, depth) in self.depth[..self.len].iter().enumerate() {
             let [hash, check, ..] = self.lanes[i / LANES].v.each_ref().map(|half| half[i % LANES]);
-            out[*name as usize].digest[*depth as usize] = Digest { hash, check };
+            out.digest[usize::from(*depth)] = Digest { hash, check };
         }
         self.len = 0;
     }

@@ -185,6 +185,8 @@ pub struct Worker {
     pub(crate) random: u64,
     /// Of each packet of a burst that was parsed, the hashes of its prefixes.
     pub(crate) hashes: Vec<PrefixHashes>,
+    /// Of Interests of the burst, so many components are, and the whole.
+    pub(crate) hashed_depth: usize,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
     /// Of one Data, the pending Interests that it answers.
@@ -239,6 +241,7 @@ impl Worker {
             stopwatch: Stopwatch::default(),
             random: seed,
             hashes: vec![PrefixHashes::default(); BURST_MAX],
+            hashed_depth: 0,
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
             satisfied: Vec::new(),

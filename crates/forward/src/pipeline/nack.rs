@@ -44,7 +44,7 @@ impl Worker {
         let entry = match sent.filter(|i| !i.forwarding_hint_value.is_empty()) {
             _ if directed => None,
             Some(hinted) => self.match_forwarding_hint(&hinted).map(|(entry, _)| entry),
-            None => self.tables.fib().longest_match(&name).map(|m| m.entry),
+            None => self.tables.fib().longest_match(&name.up_to(self.hashed_depth)).map(|m| m.entry),
         };
         self.find_usable(slot, ingress, entry);
         let pit = self.table.slot_mut(slot).pit_mut().expect("found as pending");

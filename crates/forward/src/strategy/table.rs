@@ -59,6 +59,11 @@ impl StrategyTable {
         self.choices.len() + 1
     }
 
+    /// No choice is for a name of more components.
+    pub fn depth_max(&self) -> usize {
+        self.depths.first().copied().unwrap_or_default()
+    }
+
     /// The number of the strategy that serves a name.
     pub fn choose(&self, name: &NameView<'_>) -> usize {
         for &depth in self.depths.iter().filter(|d| **d <= name.len()) {

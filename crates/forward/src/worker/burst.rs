@@ -10,6 +10,7 @@
 //! them: what was asked for ahead changes no result.
 
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
+use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
@@ -102,17 +103,28 @@ impl Worker {
         }
     }
 
-    /// Hashes the names of what was parsed, whose ends are noted.
+    /// Hashes the names of what was parsed, whose ends are noted: all prefixes that anything will be
+    /// looked up by.
     fn hash_burst(&mut self, burst: &[Received]) {
         let parsed = &self.parsed;
+        let hashes = &mut self.hashes[..parsed.len()];
+        let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
+            parsed.iter().map(|(at, parsed)| name_in(&burst[*at].packet, parsed.name())).collect();
         let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
         // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
-        let prefixes = |i: usize| if all_wanted || parsed[i].1.interest().is_some() { 128 } else { 0 };
-        let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
-            parsed.iter().map(|(at, parsed)| name_in(&burst[*at].packet, parsed.name())).collect();
-        let hashes = &mut self.hashes[..names.len()];
-        PrefixHashes::fill_noted_burst_where(prefixes, &self.key, &names, hashes);
+        // Names may be much longer than rules are: a stranger's are.
+        self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depth_max());
+        let prefixes: SmallVec<[usize; BURST_MAX]> = (names.iter().zip(&*hashes).zip(parsed))
+            .map(|((name, hashes), (_, parsed))| match parsed {
+                _ if all_wanted => COMPONENTS_MAX,
+                Parsed::Data(_) => 0,
+                // Of Data by its digest, the name is all but that.
+                _ if NameView::from_filled(*name, hashes).ends_in_implicit_digest() => COMPONENTS_MAX,
+                _ => self.hashed_depth,
+            })
+            .collect();
+        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, &names, hashes);
         let wanted = names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: parsed.interest().and_then(|info| info.nonce),
@@ -209,7 +221,9 @@ impl Worker {
         let mut names = SmallVec::<[NameView<'_>; BURST_MAX]>::new();
         let mut found = [None::<PrefixMatch>; BURST_MAX];
         for miss in misses.iter().filter(|m| m.wants_fib()) {
-            names.push(NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]));
+            let name = NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]);
+            // A deeper rule that has come since is for the next burst.
+            names.push(name.up_to(self.hashed_depth));
         }
         let (fib, found) = (self.tables.fib(), &mut found[..names.len()]);
         match self.prefetch {

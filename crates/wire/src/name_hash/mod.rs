@@ -260,6 +260,7 @@ pub fn digest_name(key: &NameHashKey, name: NameRef<'_>) -> Digest {
 #[derive(Clone, Copy)]
 pub struct NameView<'a> {
     name: NameRef<'a>,
+    len: usize,
     prefixes: &'a PrefixHashes,
 }
 
@@ -267,7 +268,7 @@ impl<'a> NameView<'a> {
     /// Fills `prefixes` from `name` and pairs them.
     pub fn new(key: &NameHashKey, name: NameRef<'a>, prefixes: &'a mut PrefixHashes) -> Self {
         prefixes.fill(key, name);
-        NameView { name, prefixes }
+        NameView { name, len: prefixes.len, prefixes }
     }
     /// Pairs a name with hashes that were filled from it before: a view of as many components as
     /// were hashed.
@@ -276,7 +277,13 @@ impl<'a> NameView<'a> {
     /// If `prefixes` were filled from a longer name.
     #[inline]
     pub fn from_filled(name: NameRef<'a>, prefixes: &'a PrefixHashes) -> Self {
-        NameView { name: NameRef::from_checked(&name.value()[..prefixes.octets()]), prefixes }
+        let name = NameRef::from_checked(&name.value()[..prefixes.octets()]);
+        NameView { name, len: prefixes.len, prefixes }
+    }
+    /// The first `depth` components, where there are more.
+    #[inline]
+    pub fn up_to(self, depth: usize) -> Self {
+        if depth < self.len { NameView { name: self.prefix(depth), len: depth, ..self } } else { self }
     }
     /// The name.
     pub fn name(&self) -> NameRef<'a> {
@@ -284,11 +291,11 @@ impl<'a> NameView<'a> {
     }
     /// Number of components.
     pub fn len(&self) -> usize {
-        self.prefixes.len
+        self.len
     }
     /// Whether this is `/`.
     pub fn is_empty(&self) -> bool {
-        self.prefixes.len == 0
+        self.len == 0
     }
     /// The last component; `None` for `/`.
     pub fn last(&self) -> Option<Component<'a>> {

@@ -17,7 +17,7 @@ use crate::dead_nonces::DeadNonces;
 use crate::dispatch::{Joined, Parcel, Shard, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Scope};
 use crate::pipeline::{Addressed, Miss, Parsed, Reached};
-use crate::pit_cs::{PitCs, SlotId};
+use crate::pit_cs::{Met, PitCs, SlotId};
 use crate::port::{Outgoing, Received};
 use crate::stages::{Stage, StageTimes, Stopwatch};
 use crate::strategy::{Decision, Measurements, Situation, StrategyChoice, StrategyTable};
@@ -189,8 +189,8 @@ pub struct Worker {
     pub(crate) hashed_depth: usize,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
-    /// Of one Data, the pending Interests that it answers.
-    pub(crate) satisfied: Vec<SlotId>,
+    /// Of one Data.
+    pub(crate) met: Met,
     /// Of one Interest, where it may be sent.
     pub(crate) nexthops: Vec<Nexthop>,
     prefetch: Prefetch,
@@ -244,7 +244,7 @@ impl Worker {
             hashed_depth: 0,
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
-            satisfied: Vec::new(),
+            met: Met::default(),
             nexthops: Vec::new(),
             prefetch: config.prefetch,
             burst: Vec::new(),

@@ -35,12 +35,12 @@ impl Worker {
         if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
             return self.drops.count(Drop::Scope);
         }
-        self.find_satisfied(&received.packet, info.name, hashes);
-        if !self.misses.is_empty() && (0..self.satisfied.len()).any(|i| self.concerns_misses(self.satisfied[i])) {
+        self.meet(&received.packet, info.name, hashes);
+        if !self.misses.is_empty() && (0..self.met.pending.len()).any(|i| self.concerns_misses(self.met.pending[i])) {
             self.route_misses(now, output);
-            self.find_satisfied(&received.packet, info.name, hashes);
+            self.meet(&received.packet, info.name, hashes);
         }
-        if self.satisfied.is_empty() {
+        if self.met.pending.is_empty() {
             if info.copies == Copies::Lone {
                 self.drops.count(Drop::UnsolicitedData);
             }
@@ -51,8 +51,8 @@ impl Worker {
         // All who wait are behind this one.
         let first = output.len();
         let mut same_name = None;
-        for i in 0..self.satisfied.len() {
-            let slot = self.satisfied[i];
+        for i in 0..self.met.pending.len() {
+            let slot = self.met.pending[i];
             self.satisfy(now, slot, received, freshness, first, output);
             if same_name.is_none() && self.table.slot(slot).name_octets() == octets {
                 same_name = Some(slot);
@@ -65,7 +65,7 @@ impl Worker {
         }
         if self.table.admits() && !(local_fields && received.fields.no_cache) {
             let packet = received.packet.take();
-            self.table.admit(&self.hashes[hashes], packet, info.name, now + freshness, same_name);
+            self.table.admit(&self.hashes[hashes], packet, info.name, now + freshness, same_name, self.met.stored);
         } else if let Some(slot) = same_name {
             self.table.remove(slot);
         }
@@ -76,9 +76,9 @@ impl Worker {
         }
     }
 
-    fn find_satisfied(&mut self, packet: &Packet, name: NameRange, hashes: usize) {
+    fn meet(&mut self, packet: &Packet, name: NameRange, hashes: usize) {
         let name = NameView::from_filled(name_in(packet, name), &self.hashes[hashes]);
-        self.table.find_satisfied(&name, packet, &mut self.satisfied);
+        self.table.find_satisfied(&name, packet, &mut self.met);
     }
 
     /// Whether Interests that came before and are not routed yet must be, before this one is satisfied:

@@ -1,9 +1,9 @@
 //! What a lookup will read, asked for ahead of it, step by step: an address is known only when what
 //! holds it has come.
 
-use std::collections::VecDeque;
-
-use crate::pit_cs::{PitCs, SlotId};
+use super::index::Index;
+use super::list::Links;
+use super::{PitCs, Slot, SlotId};
 
 /// Victims that are known ahead.
 const VICTIMS_AHEAD: usize = 8;
@@ -30,41 +30,49 @@ impl PitCs {
         self.slots[slot as usize].prefetch_name();
         self.links.prefetch_neighbors(slot);
     }
+}
 
-    /// Asks the memory for what it takes to remove the Data after this one.
-    pub(super) fn prefetch_victims(&mut self, victim: SlotId) {
-        let mut victims = std::mem::take(&mut self.victims);
-        self.prefetch_after(victim, &mut victims);
-        self.victims = victims;
-    }
+/// Slots that will have to leave, the next first.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// A ring.
+    slots: [SlotId; VICTIMS_AHEAD],
+    first: usize,
+    len: usize,
+}
 
-    /// The same of pending Interests.
-    pub(super) fn prefetch_pending_victims(&mut self, victim: SlotId) {
-        let mut victims = std::mem::take(&mut self.pending_victims);
-        self.prefetch_after(victim, &mut victims);
-        self.pending_victims = victims;
+impl Ahead {
+    fn get(&self, i: usize) -> SlotId {
+        self.slots[(self.first + i) % VICTIMS_AHEAD]
     }
 
     /// Asks the memory for what the victims after this one will need: of one that comes soon what its
     /// slot tells, of a later one its slot, and the links that lead to the one after it.
-    fn prefetch_after(&self, victim: SlotId, victims: &mut VecDeque<SlotId>) {
+    pub fn prefetch_after(&mut self, victim: SlotId, slots: &[Slot], links: &Links, index: &Index) {
         // What was used or erased meanwhile is no victim any more.
-        while victims.pop_front().is_some_and(|next| next != victim) {}
-        let mut last = victims.back().copied().unwrap_or(victim);
-        // One for the one that goes, and one more until there are enough.
-        for _ in 0..2 {
-            if victims.len() == VICTIMS_AHEAD {
+        while self.len > 0 {
+            let next = self.get(0);
+            (self.first, self.len) = ((self.first + 1) % VICTIMS_AHEAD, self.len - 1);
+            if next == victim {
                 break;
             }
-            let Some(next) = self.links.before(last) else { break };
-            victims.push_back(next);
-            self.slots[next as usize].prefetch();
-            self.links.prefetch(next);
+        }
+        let mut last = self.len.checked_sub(1).map_or(victim, |last| self.get(last));
+        // One for the one that goes, and one more until there are enough.
+        for _ in 0..2 {
+            if self.len == VICTIMS_AHEAD {
+                break;
+            }
+            let Some(next) = links.before(last) else { break };
+            self.slots[(self.first + self.len) % VICTIMS_AHEAD] = next;
+            self.len += 1;
+            slots[next as usize].prefetch();
+            links.prefetch(next);
             last = next;
         }
-        if let Some(&soon) = victims.get(VICTIMS_AHEAD / 2) {
-            let slot = &self.slots[soon as usize];
-            self.index.prefetch(slot.hash);
+        if self.len > VICTIMS_AHEAD / 2 {
+            let slot = &slots[self.get(VICTIMS_AHEAD / 2) as usize];
+            index.prefetch(slot.hash);
             // Its name is not looked at; its buffer is given back.
             slot.packet.prefetch(0);
         }

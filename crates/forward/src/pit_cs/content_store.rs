@@ -29,8 +29,8 @@ impl PitCs {
     }
 
     /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,
-    /// becomes the CS entry; without one, a slot is added.
-    /// `hashes` are those of its name, which `range` tells.
+    /// becomes the CS entry; without one, a slot is added. It takes the place of `stored`, Data of the
+    /// same name. `hashes` are those of its name, which `range` tells.
     pub fn admit(
         &mut self,
         hashes: &PrefixHashes,
@@ -38,12 +38,14 @@ impl PitCs {
         range: NameRange,
         fresh_until: Ticks,
         pending: Option<SlotId>,
+        stored: Option<SlotId>,
     ) {
         debug_assert!(self.admits());
         let mut was_shared = false;
         let name = NameView::from_filled(name_in(&packet, range), hashes);
         let (hash, digest) = (name.full_hash(), name.digest(name.len()));
-        if let Some(old) = self.find_data_named(&name, name.len()) {
+        debug_assert_eq!(self.find_data_named(&name, name.len()), stored);
+        if let Some(old) = stored {
             was_shared = self.unshare(old);
             self.remove(old);
         }
@@ -150,7 +152,7 @@ impl PitCs {
         while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
             let Some(slot) = self.replacement.victim(&mut self.links) else { return };
             if self.prefetches {
-                self.prefetch_victims(slot);
+                self.victims.prefetch_after(slot, &self.slots, &self.links, &self.index);
             }
             self.replacement.evicted(slot, self.slots[slot as usize].hash);
             self.remove(slot);

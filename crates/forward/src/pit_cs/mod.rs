@@ -18,7 +18,6 @@ mod list;
 mod prefix_index;
 mod shares;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use byname_lookup::memory;
@@ -34,6 +33,7 @@ use crate::hot::SharedStore;
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
 use crate::ticks::Ticks;
 use crate::worker::{CsPolicy, Prefetch, WorkerConfig};
+use ahead::Ahead;
 use index::Index;
 use list::Links;
 use prefix_index::PrefixIndex;
@@ -62,6 +62,15 @@ pub struct Found {
     pub pending: Option<SlotId>,
     /// Data that answers it.
     pub data: Option<SlotId>,
+}
+
+/// What Data meets in the table.
+#[derive(Debug, Default)]
+pub struct Met {
+    /// Pending Interests that it answers.
+    pub pending: Vec<SlotId>,
+    /// Data of the same name.
+    pub stored: Option<SlotId>,
 }
 
 /// A name within a packet.
@@ -108,11 +117,10 @@ pub struct PitCs {
     serve: bool,
     /// Whether memory is asked for ahead.
     prefetches: bool,
-    /// Data that will have to leave, the next first, as long as nobody asks for it: what is asked for
-    /// ahead.
-    victims: VecDeque<SlotId>,
+    /// Data that will have to leave as long as nobody asks for it: what is asked for ahead.
+    victims: Ahead,
     /// The same of pending Interests, where the PIT is full.
-    pending_victims: VecDeque<SlotId>,
+    pending_victims: Ahead,
 }
 
 impl PitCs {
@@ -145,8 +153,8 @@ impl PitCs {
             admit: true,
             serve: true,
             prefetches: config.prefetch != Prefetch::None,
-            victims: VecDeque::new(),
-            pending_victims: VecDeque::new(),
+            victims: Ahead::default(),
+            pending_victims: Ahead::default(),
         }
     }
 
@@ -276,16 +284,23 @@ impl PitCs {
         self.can_be_prefix != 0 || self.prefix_index.is_kept()
     }
 
-    /// Finds the pending Interests that Data of this name answers. Without
-    /// [`PitCs::wants_prefixes_of_data`], the name's prefixes need not have been hashed.
-    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], found: &mut Vec<SlotId>) {
-        found.clear();
+    /// Finds the pending Interests that Data of this name answers, and the Data whose place it takes:
+    /// one lookup for both. Without [`PitCs::wants_prefixes_of_data`], the name's prefixes need not have
+    /// been hashed.
+    pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], met: &mut Met) {
         let octets = name.name().value();
-        self.each_pit(name.full_hash(), octets, |s, _| found.push(s));
+        let Met { pending: found, stored } = met;
+        found.clear();
+        *stored = None;
+        self.each_named(name.full_hash(), octets, |s, kind| match kind {
+            Kind::Pit(_) => found.push(s),
+            Kind::Cs(_) => *stored = Some(s),
+            Kind::Free => {}
+        });
         let depths = if self.can_be_prefix == 0 { 0 } else { name.len() };
         for depth in (0..depths).filter(|depth| self.can_be_prefix_at[*depth] != 0) {
-            self.each_pit(name.hash(depth), name.prefix(depth).value(), |s, pit| {
-                if pit.can_be_prefix {
+            self.each_named(name.hash(depth), name.prefix(depth).value(), |s, kind| {
+                if matches!(kind, Kind::Pit(pit) if pit.can_be_prefix) {
                     found.push(s);
                 }
             });
@@ -294,7 +309,11 @@ impl PitCs {
             let digest = byname_wire::digest::sha256(&[data]);
             let component = Component { typ: component_type::IMPLICIT_SHA256_DIGEST, value: &digest };
             let full_name = name.name().to_name().join(component);
-            self.each_pit(hash_name(&self.key, full_name.as_ref()), full_name.value(), |s, _| found.push(s));
+            self.each_named(hash_name(&self.key, full_name.as_ref()), full_name.value(), |s, kind| {
+                if matches!(kind, Kind::Pit(_)) {
+                    found.push(s);
+                }
+            });
         }
     }
 
@@ -314,7 +333,7 @@ impl PitCs {
     pub fn victim(&mut self) -> Option<SlotId> {
         let victim = if self.is_full() { self.shares.oldest_of_largest() } else { None };
         if let Some(victim) = victim.filter(|_| self.prefetches) {
-            self.prefetch_pending_victims(victim);
+            self.pending_victims.prefetch_after(victim, &self.slots, &self.links, &self.index);
         }
         victim
     }
@@ -409,14 +428,11 @@ impl PitCs {
         })
     }
 
-    fn each_pit(&self, hash: u64, octets: &[u8], mut visit: impl FnMut(SlotId, &PitEntry)) {
+    fn each_named(&self, hash: u64, octets: &[u8], mut visit: impl FnMut(SlotId, &Kind)) {
         self.index.find(hash, |s| {
             let slot = &self.slots[s as usize];
-            if slot.hash == hash
-                && let Some(pit) = slot.pit()
-                && slot.name_octets() == octets
-            {
-                visit(s, pit);
+            if slot.hash == hash && slot.name_octets() == octets {
+                visit(s, &slot.kind);
             }
             false
         });

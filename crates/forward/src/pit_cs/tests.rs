@@ -65,7 +65,7 @@ fn a_pending_interest_becomes_the_cached_data_in_its_place() {
     let mut hashes = PrefixHashes::default();
     hashes.fill(&KEY, name.as_ref());
     let view = NameView::from_filled(name.as_ref(), &hashes);
-    t.admit(&hashes, packet, range, Ticks(1), Some(slot));
+    t.admit(&hashes, packet, range, Ticks(1), Some(slot), None);
     assert_eq!(t.find(&view, false, false, Ticks(0)), Found { pending: None, data: Some(slot) });
     let kept: &[u8] = &t.slot(slot).packet;
     assert_eq!(kept.as_ptr(), buffer, "the buffer it was received into");
@@ -122,18 +122,19 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
             // The walk over Data below a prefix is bounded, and here long enough to see all.
             None => assert_eq!(list.iter().filter(answers).count(), 0),
         }
-        // What Data finds.
-        // What was there before is not to be seen.
-        let mut satisfied = vec![0];
-        t.find_satisfied(&view, &[], &mut satisfied);
-        satisfied.sort_unstable();
+        // What Data meets. What was there before is not to be seen.
+        let mut met = Met { pending: vec![0], stored: Some(0) };
+        t.find_satisfied(&view, &[], &mut met);
+        met.pending.sort_unstable();
+        let is_same = |k: &&Known| k.name == name && k.selectors.is_none();
+        assert_eq!(met.stored, list.iter().find(is_same).map(|k| k.slot));
         let waits = |k: &&Known| match k.selectors {
             Some((can_be_prefix, _)) => k.name == name || can_be_prefix && k.name.as_ref().is_prefix_of(&name.as_ref()),
             None => false,
         };
         let mut expected: Vec<SlotId> = list.iter().filter(waits).map(|k| k.slot).collect();
         expected.sort_unstable();
-        assert_eq!(satisfied.as_slice(), expected);
+        assert_eq!(met.pending, expected);
         // A change.
         match rng.random_range(0..5) {
             0 | 1 if found.pending.is_none() => {
@@ -144,7 +145,7 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
                 let own = list.iter().find(|k| k.name == name && k.selectors.is_some()).map(|k| k.slot);
                 let (packet, range) = bare(&name);
                 let fresh_until = Ticks(rng.random_range(0..100));
-                t.admit(&hashes, packet, range, fresh_until, own);
+                t.admit(&hashes, packet, range, fresh_until, own, met.stored);
                 list.retain(|k| !(k.name == name && k.selectors.is_none()) && Some(k.slot) != own);
                 let slot = t.find(&view, false, false, Ticks(0)).data.expect("just admitted");
                 assert!(own.is_none_or(|o| o == slot));
@@ -167,7 +168,9 @@ fn names_that_share_no_parents_do_not_make_the_prefix_index_grow_without_end() {
     let mut admit = |t: &mut PitCs, name: &Name| {
         let (packet, range) = bare(name);
         hashes.fill(&KEY, name.as_ref());
-        t.admit(&hashes, packet, range, Ticks(0), None);
+        let mut met = Met::default();
+        t.find_satisfied(&NameView::from_filled(name.as_ref(), &hashes), &[], &mut met);
+        t.admit(&hashes, packet, range, Ticks(0), None, met.stored);
     };
     let deep = |i: u32| (0..128).fold(Name::default(), |n, _| n.join(Component::generic(&i.to_be_bytes())));
     for round in 0..2 {

@@ -108,30 +108,30 @@ impl Worker {
     fn hash_burst(&mut self, burst: &[Received]) {
         let parsed = &self.parsed;
         let hashes = &mut self.hashes[..parsed.len()];
-        let names: SmallVec<[NameRef<'_>; BURST_MAX]> =
-            parsed.iter().map(|(at, parsed)| name_in(&burst[*at].packet, parsed.name())).collect();
         let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
         // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
         // Names may be much longer than rules are: a stranger's are.
         self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depth_max());
-        let prefixes: SmallVec<[usize; BURST_MAX]> = (names.iter().zip(&*hashes).zip(parsed))
-            .map(|((name, hashes), (_, parsed))| match parsed {
+        let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [0; BURST_MAX]);
+        for (i, (at, parsed)) in parsed.iter().enumerate() {
+            names[i] = name_in(&burst[*at].packet, parsed.name());
+            prefixes[i] = match parsed {
                 _ if all_wanted => COMPONENTS_MAX,
                 Parsed::Data(_) => 0,
                 // Of Data by its digest, the name is all but that.
-                _ if NameView::from_filled(*name, hashes).ends_in_implicit_digest() => COMPONENTS_MAX,
+                _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => COMPONENTS_MAX,
                 _ => self.hashed_depth,
-            })
-            .collect();
-        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, &names, hashes);
-        let wanted = names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
+            };
+        }
+        let names = &names[..parsed.len()];
+        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes);
+        self.wanted.clear();
+        self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: parsed.interest().and_then(|info| info.nonce),
             slot: None,
-        });
-        self.wanted.clear();
-        self.wanted.extend(wanted);
+        }));
     }
 
     /// Takes the parsed packets through their pipelines, then those that missed through the FIB.

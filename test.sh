@@ -2,7 +2,7 @@
 # Installs what the tests need and runs them all. Needs Rust, Python 3.11 or newer, and Node 20 or newer.
 #
 #   ./test.sh                     everything
-#   ./test.sh clippy unit         some parts only: setup fmt clippy doc deny unit models clients
+#   ./test.sh clippy unit         some parts only: setup fmt clippy doc deny unit dpdk models clients
 #   ./test.sh --long              with the scenarios that take a minute or more
 #   ./test.sh clients -- -k nack  what follows `--` goes to pytest
 #
@@ -15,7 +15,7 @@ parts=()
 pytest_args=()
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | models | clients) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --) shift; pytest_args+=("$@"); break ;;
     -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit ;;
@@ -23,7 +23,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit models clients)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients)
 
 say() { printf '\n== %s\n' "$*"; }
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
@@ -110,6 +110,17 @@ fi
 if wanted unit; then
   say "cargo test"
   cargo test --locked --workspace
+fi
+if wanted dpdk; then
+  say "the feature dpdk"
+  if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then
+    cargo clippy --locked -p byname-face -p byname --features byname/dpdk --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-face --features dpdk --no-deps
+    cargo test --locked -p byname-face --features dpdk --lib ethernet
+    cargo test --locked -p byname --features dpdk --test ethernet
+  else
+    echo "skipped: DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
+  fi
 fi
 if wanted models; then
   say "loom: what threads share, under every order of up to two preemptions"

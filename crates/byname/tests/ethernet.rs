@@ -36,9 +36,14 @@ fn router(interfaces: &[&str]) -> Router {
 
 /// A router whose frames come by a port of this kind.
 fn router_of(port: &str, interfaces: &[&str]) -> Router {
-    let config =
-        interfaces.iter().map(|name| format!("[[faces.ethernet]]\ninterface = \"{name}\"\nport = \"{port}\"\n"));
-    Router::start_with(&config.collect::<String>())
+    let mut config = "[faces.dpdk]\neal = [\"--no-huge\"]\n".to_owned();
+    for (n, name) in interfaces.iter().enumerate() {
+        config += &format!("[[faces.ethernet]]\ninterface = \"{name}\"\nport = \"{port}\"\n");
+        if port == "dpdk" {
+            config += &format!("dpdk_device = \"net_af_packet{n},iface={name}\"\n");
+        }
+    }
+    Router::start_with(&config)
 }
 
 /// Adds a route to a station, named by the last octet of its address.
@@ -67,6 +72,13 @@ fn interests_and_data_cross_three_routers_by_xdp() {
 #[test]
 fn routers_with_ports_of_different_kinds_understand_each_other() {
     assert_crossing(["packet-mmap", "xdp", "packet-mmap"]);
+}
+
+#[cfg(feature = "dpdk")]
+#[test]
+fn interests_and_data_cross_three_routers_by_dpdk() {
+    // No more than one: numbers that the driver makes up for two processes in one namespace may be the same.
+    assert_crossing(["packet-mmap", "dpdk", "xdp"]);
 }
 
 /// Interests and Data cross three routers with such ports.
@@ -145,7 +157,7 @@ fn what_cannot_be_opened_says_what_to_do() {
     let failing = |program: &[&str], interface: &str, port: &str| {
         let socket = folder.path().join("nfd.sock");
         let text = format!(
-            "[faces.unix]\npath = \"{}\"\n[[faces.ethernet]]\ninterface = \"{interface}\"\nport = \"{port}\"\n\
+            "[faces.unix]\npath = \"{}\"\n[[faces.ethernet]]\ninterface = \"{interface}\"\nport = {port}\n\
              [metrics]\nenabled = false\n",
             socket.display()
         );
@@ -156,14 +168,29 @@ fn what_cannot_be_opened_says_what_to_do() {
         assert!(!done.status.success());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let told = failing(&[], "none", "packet-mmap");
+    let told = failing(&[], "none", "\"packet-mmap\"");
     assert!(told.contains("there is no network interface none; `ip link` lists them"), "{told}");
-    let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west", "packet-mmap");
+    let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west", "\"packet-mmap\"");
     assert!(told.contains("CAP_NET_RAW") && told.contains("setcap cap_net_raw+ep"), "{told}");
     let told = failing(
         &["setpriv", "--bounding-set", "-net_admin,-sys_admin", "--inh-caps", "-net_admin,-sys_admin"],
         "west",
-        "xdp",
+        "\"xdp\"",
     );
     assert!(told.contains("CAP_BPF") && told.contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{told}");
+    let dpdk = |device: &str, eal: &str| {
+        failing(&[], "wan0", &format!("\"dpdk\"\ndpdk_device = \"{device}\"\n[faces.dpdk]\neal = [\"{eal}\"]"))
+    };
+    if cfg!(feature = "dpdk") {
+        let told = dpdk("0000:ff:1f.7", "--no-huge");
+        assert!(told.contains("device \"0000:ff:1f.7\" (No such device") && told.contains("dpdk-devbind.py"), "{told}");
+        let told = dpdk("net_null0", "--no-such-argument");
+        assert!(told.contains("does not take these arguments: --no-such-argument"), "{told}");
+        // No folder for files on huge pages.
+        let told = dpdk("net_null0", "--huge-dir=/nowhere");
+        assert!(told.contains("huge pages") && told.contains("--no-huge"), "{told}");
+    } else {
+        let told = dpdk("0000:ff:1f.7", "--no-huge");
+        assert!(told.contains("built without it") && told.contains("--features dpdk"), "{told}");
+    }
 }

@@ -68,6 +68,7 @@ pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let config = load(Some(&args.file))?;
     rights(&config)?;
     places(&config)?;
+    ports::check(&config)?;
     writeln!(std::io::stdout(), "{}: good", args.file.display())?;
     Ok(exit::OK)
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use byname_control::config::{self, Config};
+#[cfg(feature = "dpdk")]
+use byname_face::ethernet::dpdk::{Device, DpdkSocket, Environment, Settings};
 use byname_face::ethernet::ring::PacketSocket;
 use byname_face::ethernet::socket::FrameSocket;
 use byname_face::ethernet::xdp::XdpSocket;
@@ -59,6 +61,7 @@ impl Bound {
 /// A port that somebody else holds, or that the system refuses. One address family that this
 /// machine lacks is only noted.
 pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Bound> {
+    check(config)?;
     let mut bound = Bound::default();
     // The Unix socket first: a second instance then says so before it complains about ports.
     bind_unix(config, surroundings, &mut bound)?;
@@ -194,9 +197,43 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
         match ethernet.port {
             config::EthernetPort::PacketMmap => add_ethernet::<PacketSocket>(settings, "", bound)?,
             config::EthernetPort::Xdp => add_ethernet::<XdpSocket>(settings, ", xdp", bound)?,
+            config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, settings, bound)?,
         }
     }
     Ok(())
+}
+
+#[cfg(feature = "dpdk")]
+fn open_dpdk(
+    dpdk: &config::Dpdk,
+    ethernet: &config::Ethernet,
+    settings: EthernetConfig,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
+    let environment = Environment::start(&dpdk.eal)?;
+    let device = Device::open(environment, &Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings))?;
+    add_ethernet::<DpdkSocket>(EthernetConfig { device: Some(device), ..settings }, ", dpdk", bound)
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn open_dpdk(_: &config::Dpdk, _: &config::Ethernet, _: EthernetConfig, _: &mut Bound) -> anyhow::Result<()> {
+    unreachable!("`check` refuses such interfaces")
+}
+
+/// Whether this program was built with all that the configuration asks for.
+///
+/// # Errors
+/// It was built without DPDK.
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    let mut interfaces = config.faces.ethernet.iter();
+    match interfaces.find(|e| e.port == config::EthernetPort::Dpdk && !cfg!(feature = "dpdk")) {
+        None => Ok(()),
+        Some(ethernet) => bail!(
+            "{} is to use DPDK, and this byname was built without it: build one by `cargo build --release -p byname \
+             --features dpdk`, on Debian after `apt install libdpdk-dev`; or write port = \"xdp\"",
+            ethernet.interface
+        ),
+    }
 }
 
 fn add_ethernet<S: FrameSocket + 'static>(

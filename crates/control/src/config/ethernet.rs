@@ -24,6 +24,12 @@ pub struct Ethernet {
     /// How frames come to sockets of AF_XDP.
     #[serde(default)]
     pub xdp_mode: XdpMode,
+    /// DPDK's device, of which `interface` is a name.
+    #[serde(default)]
+    pub dpdk_device: String,
+    /// Largest payload of frames of that device.
+    #[serde(default = "dpdk_mtu", deserialize_with = "dpdk_mtu_value")]
+    pub dpdk_mtu: u16,
     /// Peers by UDP in frames.
     #[serde(default)]
     pub udp: Vec<EthernetUdp>,
@@ -89,9 +95,22 @@ impl Ethernet {
         let name = &self.interface;
         if !self.udp.is_empty() && self.port != EthernetPort::Xdp {
             return Err(format!(
-                "{name} has peers by `udp`, and port = \"packet-mmap\": the system would answer the same datagrams; \
-                 write port = \"xdp\", or leave them to [faces.udp]"
+                "{name} has peers by `udp`, and a port that is not \"xdp\": the system would answer the same \
+                 datagrams, or nobody their sender's question for the address; write port = \"xdp\", or leave them \
+                 to [faces.udp]"
             ));
+        }
+        match (self.port, self.dpdk_device.is_empty()) {
+            (EthernetPort::Dpdk, true) => {
+                return Err(format!(
+                    "{name} has port = \"dpdk\" and no device: write for example dpdk_device = \"0000:01:00.0\", which \
+                     `dpdk-devbind.py --status` lists, or \"net_memif0,role=server,socket=/run/dpdk.sock,socket-abstract=no\""
+                ));
+            }
+            (EthernetPort::PacketMmap | EthernetPort::Xdp, false) => {
+                return Err(format!("{name} has a dpdk_device, and another port: write port = \"dpdk\""));
+            }
+            _ => {}
         }
         if self.udp.len() > DATAGRAM_PEERS_MAX {
             return Err(format!("{name} has {} peers by `udp`; {DATAGRAM_PEERS_MAX} are the most", self.udp.len()));
@@ -118,6 +137,16 @@ pub enum EthernetPort {
     PacketMmap,
     /// Sockets of AF_XDP.
     Xdp,
+    /// Drivers of DPDK, where this was built with them.
+    Dpdk,
+}
+
+/// `[faces.dpdk]`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dpdk {
+    /// Arguments of DPDK's environment, besides those that the router gives itself.
+    pub eal: Vec<String>,
 }
 
 /// How frames come to sockets of AF_XDP.
@@ -161,6 +190,17 @@ fn idle_timeout() -> Duration {
 
 fn mtu() -> u64 {
     8800
+}
+
+fn dpdk_mtu() -> u16 {
+    1500
+}
+
+fn dpdk_mtu_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    match u16::deserialize(deserializer)? {
+        mtu @ 68..=9600 => Ok(mtu),
+        mtu => Err(D::Error::custom(format!("a device's MTU of {mtu} octets; write 68 to 9600"))),
+    }
 }
 
 fn receive_ring() -> usize {

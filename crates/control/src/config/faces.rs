@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::{Ethernet, Memif, value};
+use super::{Dpdk, Ethernet, Memif, value};
 
 /// `[faces]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -28,6 +28,8 @@ pub struct Faces {
     pub websocket: WebSocket,
     /// Ethernet interfaces.
     pub ethernet: Vec<Ethernet>,
+    /// DPDK's environment.
+    pub dpdk: Dpdk,
     /// Interfaces in shared memory.
     pub memif: Vec<Memif>,
 }
@@ -42,6 +44,7 @@ impl Default for Faces {
             unix: Unix::default(),
             websocket: WebSocket::default(),
             ethernet: Vec::new(),
+            dpdk: Dpdk::default(),
             memif: Vec::new(),
         }
     }

@@ -30,7 +30,7 @@ use serde::Deserialize;
 use crate::fib_writer::FibEngineKind;
 
 pub use error::ConfigError;
-pub use ethernet::{Ethernet, EthernetPort, EthernetUdp, XdpMode};
+pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode};
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};

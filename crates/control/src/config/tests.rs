@@ -18,7 +18,7 @@ fn the_documented_default_is_the_default() {
 fn every_setting_is_documented() {
     // An unknown word makes the parser name all that it knows.
     let sections: Vec<&str> = default_toml().split("\n[").skip(1).collect();
-    assert_eq!(sections.len(), 21);
+    assert_eq!(sections.len(), 22);
     for section in sections {
         let (header, body) = section.split_once('\n').expect("a header ends");
         if header == "tables.strategies]" || header == "log.modules]" {
@@ -194,13 +194,26 @@ const ERRORS: &[(&str, &str)] = &[
         "byname.toml: eth0 has two [[faces.ethernet]]: leave one out",
     ),
     (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"netmap\"\n",
+        "byname.toml:3:8: unknown word `netmap` in [[faces.ethernet]]; known are packet-mmap, xdp, dpdk",
+    ),
+    (
         "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"dpdk\"\n",
-        "byname.toml:3:8: unknown word `dpdk` in [[faces.ethernet]]; known are packet-mmap, xdp",
+        "byname.toml: eth0 has port = \"dpdk\" and no device: write for example dpdk_device = \"0000:01:00.0\", which \
+         `dpdk-devbind.py --status` lists, or \"net_memif0,role=server,socket=/run/dpdk.sock,socket-abstract=no\"",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\ndpdk_device = \"0000:01:00.0\"\n",
+        "byname.toml: eth0 has a dpdk_device, and another port: write port = \"dpdk\"",
+    ),
+    (
+        "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"dpdk\"\ndpdk_device = \"net_null0\"\ndpdk_mtu = 60\n",
+        "byname.toml:5:12: a device's MTU of 60 octets; write 68 to 9600",
     ),
     (
         "[[faces.ethernet]]\ninterface = \"eth0\"\nudp = [{ local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" }]\n",
-        "byname.toml: eth0 has peers by `udp`, and port = \"packet-mmap\": the system would answer the same datagrams; \
-         write port = \"xdp\", or leave them to [faces.udp]",
+        "byname.toml: eth0 has peers by `udp`, and a port that is not \"xdp\": the system would answer the same \
+         datagrams, or nobody their sender's question for the address; write port = \"xdp\", or leave them to [faces.udp]",
     ),
     (
         "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"xdp\"\n\

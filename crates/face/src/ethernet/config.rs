@@ -54,6 +54,9 @@ pub struct EthernetConfig {
     pub datagrams: Vec<DatagramPeer>,
     /// How frames come to sockets of AF_XDP.
     pub xdp_mode: xdp::Mode,
+    /// The device whose frames come by DPDK, by which the interface then has its name only.
+    #[cfg(feature = "dpdk")]
+    pub device: Option<std::sync::Arc<super::dpdk::Device>>,
     /// Memory of the receive ring, in bytes.
     pub receive_ring_bytes: usize,
     /// Memory of the transmit ring, in bytes.
@@ -76,6 +79,8 @@ impl EthernetConfig {
             qdisc_bypass: false,
             datagrams: Vec::new(),
             xdp_mode: xdp::Mode::default(),
+            #[cfg(feature = "dpdk")]
+            device: None,
             receive_ring_bytes: 8 << 20,
             transmit_ring_bytes: 4 << 20,
         }

@@ -12,6 +12,11 @@ pub const HEADER_BYTES: usize = 14;
 /// Octets that the link header of the longest packet may have, by far.
 const LINK_PACKET_BYTES_MAX: usize = 2 * PACKET_BYTES_MAX;
 
+/// Whether a frame says that it is NDN's.
+pub fn is_ndn(octets: &[u8]) -> bool {
+    octets.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.to_be_bytes())
+}
+
 /// A frame, taken apart in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EthernetFrame<'a> {

@@ -1,5 +1,5 @@
-//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`, [`ring`]) or by
-//! sockets of AF_XDP ([`xdp`]).
+//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`, [`ring`]), by
+//! sockets of AF_XDP ([`xdp`]), or by drivers of DPDK (`dpdk`, where this was built with it).
 //!
 //! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
 //! single stations that management makes, and, on demand, faces to stations that were heard, in
@@ -12,6 +12,8 @@
 
 mod config;
 pub mod datagram;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod frame;
 pub mod interface;
 mod offload;
@@ -41,12 +43,13 @@ use crate::uri::FaceUri;
 pub use config::{DATAGRAM_PEERS_MAX, DatagramPeer, EthernetConfig, GROUP, OpenError};
 use datagram::{Datagram, Path};
 use frame::EthernetFrame;
-use interface::Interface;
 use socket::FrameSocket;
 use transport::{EthernetTransport, Peer};
 
 /// How often an interface that is down or gone is looked for.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a loop that sleeps leaves a socket alone that has to be looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// When the system is asked again to send what it could not take.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 const SOCKET_KEY: u32 = 0;
@@ -75,6 +78,8 @@ pub struct EthernetPort<S> {
     blocked: bool,
     /// When to look for the interface, or to ask the system to send, again.
     retry_at: Option<Ticks>,
+    /// When the loop is to wake, so as to look at a socket that does not tell of input.
+    look_at: Option<Ticks>,
     drops: Drops,
 }
 
@@ -84,7 +89,7 @@ impl<S: FrameSocket> EthernetPort<S> {
     /// # Errors
     /// There is no such interface, or the process may not use it.
     pub fn open(config: EthernetConfig) -> Result<Self, OpenError> {
-        let found = Interface::ethernet(&config.interface)?;
+        let found = S::find(&config)?;
         // Down or not: to learn now whether this process may.
         let socket = S::wait_for(&found, &config)?;
         Ok(EthernetPort {
@@ -95,6 +100,7 @@ impl<S: FrameSocket> EthernetPort<S> {
             group: None,
             blocked: false,
             retry_at: None,
+            look_at: None,
             drops: Drops::default(),
             config,
         })
@@ -125,6 +131,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         let Some(frame) = EthernetFrame::parse(octets) else {
             match Datagram::parse(octets) {
                 Some(datagram) => self.take_datagram(cx, datagram, last),
+                None if S::HEARS_ALL && !frame::is_ndn(octets) => self.drops.not_ours += 1,
                 None => self.drops.malformed += 1,
             }
             return;
@@ -201,14 +208,14 @@ impl<S: FrameSocket> EthernetPort<S> {
         let Some(socket) = self.socket.take() else { return };
         tracing::warn!(%error, interface = self.config.interface, "the interface cannot be used now");
         *self.drops.ring_full.get_mut() += socket.take_drops();
-        self.blocked = false;
+        (self.blocked, self.look_at) = (false, None);
         self.retry_at = Some(cx.now() + RETRY_INTERVAL);
         self.peers.take_down(cx);
     }
 
     /// Opens the interface again, if it is there and up.
     fn recover(&mut self, cx: &mut PortContext<'_>) -> Result<(), OpenError> {
-        let interface = Interface::ethernet(&self.config.interface)?;
+        let interface = S::find(&self.config)?;
         let failed = |error| OpenError::of_system(&interface.name, error);
         if !interface.up {
             return Err(failed(ErrorKind::NetworkDown.into()));
@@ -219,6 +226,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.address = interface.address;
         let mtu = socket.mtu().min(self.config.mtu);
         (self.socket, self.mtu) = (Some(socket), mtu);
+        self.retry_at = S::POLLED.then(|| cx.now() + RETRY_INTERVAL);
         for (_, face) in self.peers.iter_mut() {
             let most = mtu.saturating_sub(face.transport.peer.overhead()).max(link::MTU_MIN as usize);
             let mut link = face.link.config().clone();
@@ -295,9 +303,11 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
-        match &self.socket {
-            Some(socket) => register(cx, socket)?,
-            None => self.retry_at = Some(cx.now() + RETRY_INTERVAL),
+        if let Some(socket) = &self.socket {
+            register(cx, socket)?;
+        }
+        if S::POLLED || self.socket.is_none() {
+            self.retry_at = Some(cx.now() + RETRY_INTERVAL);
         }
         if let Some(group) = self.config.group {
             let transport = self.transport(group);
@@ -333,6 +343,10 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         self.socket.as_ref().is_some_and(S::has_input)
     }
 
+    fn fall_asleep(&mut self, now: Ticks) {
+        self.look_at = (S::POLLED && self.socket.is_some()).then(|| now + LOOK_INTERVAL);
+    }
+
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let Some(mut socket) = self.socket.take() else { return };
         let mut last = None;
@@ -360,6 +374,9 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {
+        if S::POLLED && self.blocked {
+            self.blocked = !self.socket.as_mut().is_some_and(S::has_room);
+        }
         while !self.blocked {
             let Some(socket) = &mut self.socket else { return };
             let address = self.address;
@@ -371,6 +388,10 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
             }
             if !socket.has_room() {
                 self.blocked = true;
+                if S::POLLED {
+                    self.retry_at = Some(cx.now() + SEND_AGAIN);
+                    return;
+                }
                 // Only now: on a socket registered for output each frame that leaves is an event.
                 let both = Interest::READABLE | Interest::WRITABLE;
                 if let Err(error) = cx.reregister(&mut SourceFd(&socket.descriptors()[0]), SOCKET_KEY, both) {
@@ -385,20 +406,22 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 
     fn next_deadline(&self) -> Option<Ticks> {
-        match (self.peers.next_deadline(), self.retry_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [self.peers.next_deadline(), self.retry_at, self.look_at].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
         self.peers.on_deadline(cx);
+        // What this is for happens in each round.
+        self.look_at = self.look_at.filter(|at| *at > cx.now());
         if self.retry_at.is_none_or(|at| at > cx.now()) {
             return;
         }
-        self.retry_at = None;
-        if self.socket.is_some() {
-            self.send(cx);
+        self.retry_at = S::POLLED.then(|| cx.now() + RETRY_INTERVAL);
+        if let Some(socket) = &self.socket {
+            match S::POLLED.then(|| socket.take_error()).flatten() {
+                Some(error) => self.fail(cx, &error),
+                None => self.send(cx),
+            }
         } else if let Err(error) = self.recover(cx) {
             tracing::debug!(%error, interface = self.config.interface, "not up yet");
             self.retry_at = Some(cx.now() + RETRY_INTERVAL);

@@ -1,5 +1,5 @@
 //! What a port needs of a socket that moves frames: [`PacketSocket`](super::ring::PacketSocket) is one,
-//! [`XdpSocket`](super::xdp::XdpSocket) another.
+//! [`XdpSocket`](super::xdp::XdpSocket) another, `DpdkSocket` a third where this was built with DPDK.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -48,6 +48,20 @@ pub enum Pushed {
 /// Frames of one interface, through rings in memory that the kernel shares: a burst costs no system call to
 /// receive, and few to send.
 pub trait FrameSocket: Send + Sized {
+    /// Whether no descriptor tells of frames, of room for more, and of the interface's end, so that whoever uses it
+    /// looks by itself.
+    const POLLED: bool = false;
+    /// Whether all that the interface hears comes here, and to nobody else.
+    const HEARS_ALL: bool = false;
+
+    /// The interface that the settings name, up or down.
+    ///
+    /// # Errors
+    /// There is none.
+    fn find(config: &EthernetConfig) -> Result<Interface, OpenError> {
+        Interface::ethernet(&config.interface)
+    }
+
     /// A socket for the frames of NDN on this interface.
     ///
     /// # Errors
@@ -69,13 +83,14 @@ pub trait FrameSocket: Send + Sized {
         Self::for_port(interface, config)
     }
 
-    /// Its descriptors, for registration; the first is also the one to wait on for output.
+    /// Its descriptors, for registration; the first is also the one to wait on for output. Of sockets that are
+    /// polled: none.
     fn descriptors(&self) -> Descriptors;
 
     /// Longest payload of a frame, in octets.
     fn mtu(&self) -> usize;
 
-    /// The error that made a descriptor ready, if one did.
+    /// The error that made a descriptor ready, if one did; of sockets that are polled, why no frame passes, if so.
     fn take_error(&self) -> Option<io::Error>;
 
     /// Whether a frame waits in a receive ring.

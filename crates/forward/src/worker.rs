@@ -9,6 +9,7 @@ mod burst;
 use std::sync::Arc;
 use std::time::Duration;
 
+use byname_lookup::EntryId;
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
@@ -200,6 +201,8 @@ pub struct Worker {
     parsed: Vec<(usize, Parsed)>,
     /// Of each that was parsed.
     wanted: Vec<Wanted>,
+    /// Of each that was parsed, where the PIT may become full: what the FIB says of it.
+    routes_ahead: Vec<Option<(EntryId, u64)>>,
     /// Interests that are for their home to answer.
     strays: Vec<Parcel>,
     pub(crate) addressed: Addressed,
@@ -250,6 +253,7 @@ impl Worker {
             burst: Vec::new(),
             parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),
+            routes_ahead: Vec::with_capacity(BURST_MAX),
             strays: Vec::new(),
             addressed: Addressed::default(),
         }

@@ -14,6 +14,7 @@ mod content_store;
 mod cs_policy;
 mod entry;
 mod index;
+mod limits;
 mod list;
 mod prefix_index;
 mod shares;
@@ -41,9 +42,6 @@ use shares::Shares;
 
 /// Nodes of the prefix index that one Interest may walk.
 const PREFIX_WALK_MAX: usize = 64;
-
-/// Bytes of Interests that the PIT may hold for each entry that it may have. Most take 256.
-const PIT_BYTES_PER_ENTRY: usize = 1024;
 
 /// Nodes of the prefix index for each Data that the content store may hold. Siblings take one or
 /// two; names that are strangers to each other, one for each component.
@@ -315,38 +313,6 @@ impl PitCs {
                 }
             });
         }
-    }
-
-    /// Whether another pending Interest finds no room.
-    pub fn is_full(&self) -> bool {
-        let bytes_max = self.pit_entries_max.saturating_mul(PIT_BYTES_PER_ENTRY);
-        self.pit_len >= self.pit_entries_max || self.pit_bytes >= bytes_max
-    }
-
-    /// Whether another downstream of a pending Interest finds no room.
-    pub fn is_full_of_downstreams(&self) -> bool {
-        self.more_in_records >= self.pit_entries_max
-    }
-
-    /// The pending Interest to remove before another finds room: the oldest of the face with the
-    /// largest share. `None` when there is room.
-    pub fn victim(&mut self) -> Option<SlotId> {
-        let victim = if self.is_full() { self.shares.oldest_of_largest() } else { None };
-        if let Some(victim) = victim.filter(|_| self.prefetches) {
-            self.pending_victims.prefetch_after(victim, &self.slots, &self.links, &self.index);
-        }
-        victim
-    }
-
-    /// The next that [`PitCs::victim`] will tell, most likely, after it told this one.
-    pub fn victim_after(&self, victim: SlotId) -> Option<SlotId> {
-        self.links.before(victim)
-    }
-
-    /// The pending Interest to remove before another downstream of one finds room, as for
-    /// [`PitCs::victim`].
-    pub fn victim_for_downstream(&mut self) -> Option<SlotId> {
-        if self.is_full_of_downstreams() { self.shares.oldest_of_largest() } else { None }
     }
 
     /// Puts another packet of the same Interest in the place of the one there is.

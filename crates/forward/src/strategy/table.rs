@@ -64,6 +64,11 @@ impl StrategyTable {
         self.depths.first().copied().unwrap_or_default()
     }
 
+    /// Whether any of the strategies learns from what comes.
+    pub fn measures(&self) -> bool {
+        self.strategies.iter().any(|(_, strategy)| strategy.measures())
+    }
+
     /// The number of the strategy that serves a name.
     pub fn choose(&self, name: &NameView<'_>) -> usize {
         for &depth in self.depths.iter().filter(|d| **d <= name.len()) {

@@ -9,6 +9,7 @@
 //! Packets are handled in the order in which they came, each against tables as the one before left
 //! them: what was asked for ahead changes no result.
 
+use byname_lookup::PrefixFib;
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{NameRef, NameView, PrefixHashes};
@@ -19,9 +20,9 @@ use crate::dispatch::Parcel;
 use crate::pipeline::{Miss, Parsed, name_in, parse_unaddressed};
 use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
-use crate::stages::Stage;
+use crate::stages::{Stage, Stopwatch};
 use crate::ticks::Ticks;
-use crate::worker::Worker;
+use crate::worker::{FibLines, Worker};
 
 /// How a worker asks the memory for what a burst will read. It changes no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +147,7 @@ impl Worker {
                 }
             }
         }
+        self.match_ahead(burst);
         let mut all = std::mem::take(&mut self.parsed);
         for (i, (at, parsed)) in all.drain(..).enumerate() {
             if self.prefetch == Prefetch::Cascade {
@@ -216,35 +218,77 @@ impl Worker {
         }
     }
 
+    /// Asks the FIB for all Interests of the burst, where they will have to be routed before its end and
+    /// would meet the FIB alone: in a full PIT each before the next, which may find room or drives out
+    /// another; and before Data that their strategy learns from.
+    fn match_ahead(&mut self, burst: &[Received]) {
+        self.routes_ahead.clear();
+        let routes_early = self.table.may_fill_up(self.parsed.len()) || self.strategies.measures();
+        if self.prefetch == Prefetch::None || !routes_early {
+            return;
+        }
+        let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
+        for ((at, parsed), hashes) in self.parsed.iter().zip(&self.hashes) {
+            let name = NameView::from_filled(name_in(&burst[*at].packet, parsed.name()), hashes);
+            names.push(match parsed {
+                Parsed::Interest(_) => name.up_to(self.hashed_depth),
+                // In its place, and nowhere else in the FIB.
+                Parsed::Data(_) | Parsed::Nack(_) => name.up_to(0),
+            });
+        }
+        let found = &mut found[..names.len()];
+        look_up(self.tables.fib(), &names, found, self.prefetch, &mut self.stopwatch, &mut self.counts.fib_lines);
+        let routes = found.iter().zip(&names).map(|(found, name)| found.map(|m| (m.entry, name.hash(m.depth))));
+        self.routes_ahead.extend(routes);
+        self.routes_ahead.iter().flatten().for_each(|(entry, _)| self.tables.prefetch_nexthops(*entry));
+    }
+
     /// The longest FIB match of each miss that has no route yet, in one burst.
     pub(crate) fn match_misses(&mut self, misses: &mut [Miss]) {
-        let mut names = SmallVec::<[NameView<'_>; BURST_MAX]>::new();
-        let mut found = [None::<PrefixMatch>; BURST_MAX];
+        if !self.routes_ahead.is_empty() {
+            for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
+                miss.set_route(self.routes_ahead[miss.hashes]);
+            }
+            return;
+        }
+        let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
         for miss in misses.iter().filter(|m| m.wants_fib()) {
             let name = NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]);
             // A deeper rule that has come since is for the next burst.
             names.push(name.up_to(self.hashed_depth));
         }
-        let (fib, found) = (self.tables.fib(), &mut found[..names.len()]);
-        match self.prefetch {
-            Prefetch::None => names.iter().zip(&mut *found).for_each(|(name, found)| *found = fib.longest_match(name)),
-            Prefetch::Cascade | Prefetch::AllAtOnce => fib.longest_match_burst(&names, found),
-        }
+        let found = &mut found[..names.len()];
+        look_up(self.tables.fib(), &names, found, self.prefetch, &mut self.stopwatch, &mut self.counts.fib_lines);
         let mut found = found.iter().zip(&names);
         for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
             let (found, name) = found.next().expect("one answer for each name asked");
             miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
         }
-        if self.stopwatch.is_running() {
-            self.stopwatch.lap(Stage::Fib, names.len());
-            for lines in names.iter().filter_map(|name| fib.lines_read(name)) {
-                self.counts.fib_lines.lookups += 1;
-                self.counts.fib_lines.lines += lines as u64;
-            }
-            self.stopwatch.skip();
-        }
         if self.prefetch != Prefetch::None {
             misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_nexthops(entry));
         }
+    }
+}
+
+/// The deepest rule of each name; what it reads is counted in bursts that are timed.
+fn look_up(
+    fib: &dyn PrefixFib,
+    names: &[NameView<'_>],
+    found: &mut [Option<PrefixMatch>],
+    prefetch: Prefetch,
+    stopwatch: &mut Stopwatch,
+    read: &mut FibLines,
+) {
+    match prefetch {
+        Prefetch::None => names.iter().zip(found).for_each(|(name, found)| *found = fib.longest_match(name)),
+        Prefetch::Cascade | Prefetch::AllAtOnce => fib.longest_match_burst(names, found),
+    }
+    if stopwatch.is_running() {
+        stopwatch.lap(Stage::Fib, names.len());
+        for lines in names.iter().filter_map(|name| fib.lines_read(name)) {
+            read.lookups += 1;
+            read.lines += lines as u64;
+        }
+        stopwatch.skip();
     }
 }

@@ -25,6 +25,7 @@ mod config;
 pub mod connection;
 pub mod handshake;
 pub mod message;
+mod ring;
 pub mod rings;
 pub mod shared;
 #[cfg(test)]

@@ -26,26 +26,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use byname_forward::Packet;
 use byname_forward::asleep::{after_giving, before_looking};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::breach::Breach;
 use super::message::AddRing;
+use super::ring::{COOKIE, COOKIE_AT, FLAGS_AT, HEAD_AT, Index, NEXT, NO_INTERRUPTS, Ring, Slot, TAIL_AT, ring_bytes};
 use super::shared::SharedMemory;
-
-/// Stands at the beginning of each ring.
-const COOKIE: u32 = 0x03E3_1F20;
-/// Where the words of a ring's header are.
-const COOKIE_AT: usize = 0;
-const FLAGS_AT: usize = 4;
-pub(super) const HEAD_AT: usize = 6;
-const TAIL_AT: usize = 64;
-/// Where its slots begin.
-const SLOTS_AT: usize = 128;
-const SLOT_BYTES: usize = 16;
-/// Flag of a ring: its receiver wants no interrupts.
-const NO_INTERRUPTS: u16 = 1;
-/// Flag of a slot: the frame goes on in the next.
-const NEXT: u16 = 1;
+pub use crate::ethernet::socket::Pushed;
 
 /// Binary logarithm of fewest slots.
 pub const SLOTS_LOG2_MIN: u8 = 3;
@@ -56,17 +43,6 @@ pub const FRAME_BYTES_MAX: usize = 9216;
 /// What a link to an eventfd reads.
 const EVENTFD_LINK: &str = "anon_inode:[eventfd]";
 
-/// What became of a frame to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pushed {
-    /// It is in the ring, and leaves with [`Rings::send`].
-    Done,
-    /// The peer has taken too little out.
-    Full,
-    /// All buffers of the ring together would not hold it.
-    TooLong,
-}
-
 /// Which end of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -74,71 +50,6 @@ pub enum Role {
     Server,
     /// Connects, and brings the memory.
     Client,
-}
-
-/// A slot, taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
-    flags: u16,
-    region: u16,
-    bytes: u32,
-    offset: u32,
-}
-
-impl Slot {
-    fn load(memory: &SharedMemory, at: usize) -> Slot {
-        let first = memory.u64_at(at).load(Ordering::Relaxed).to_ne_bytes();
-        let second = memory.u64_at(at + 8).load(Ordering::Relaxed).to_ne_bytes();
-        let [f0, f1, r0, r1, b0, b1, b2, b3] = first;
-        let [o0, o1, o2, o3, ..] = second;
-        Slot {
-            flags: u16::from_ne_bytes([f0, f1]),
-            region: u16::from_ne_bytes([r0, r1]),
-            bytes: u32::from_ne_bytes([b0, b1, b2, b3]),
-            offset: u32::from_ne_bytes([o0, o1, o2, o3]),
-        }
-    }
-
-    fn store(self, memory: &SharedMemory, at: usize) {
-        let ([f0, f1], [r0, r1]) = (self.flags.to_ne_bytes(), self.region.to_ne_bytes());
-        let ([b0, b1, b2, b3], [o0, o1, o2, o3]) = (self.bytes.to_ne_bytes(), self.offset.to_ne_bytes());
-        memory.u64_at(at).store(u64::from_ne_bytes([f0, f1, r0, r1, b0, b1, b2, b3]), Ordering::Relaxed);
-        memory.u64_at(at + 8).store(u64::from_ne_bytes([o0, o1, o2, o3, 0, 0, 0, 0]), Ordering::Relaxed);
-    }
-}
-
-/// One ring.
-#[derive(Debug)]
-struct Ring {
-    region: usize,
-    /// Where it begins in its region.
-    base: usize,
-    slots: u16,
-    /// Where our buffers for it begin; of clients.
-    buffers: usize,
-    /// The next slot that we take or fill.
-    next: u16,
-    /// `next` as the peer knows it.
-    told: u16,
-    /// The peer's index, as it was read last.
-    peer: u16,
-    /// Wakes its receiver.
-    interrupt: OwnedFd,
-}
-
-impl Ring {
-    fn slot_at(&self, index: u16) -> usize {
-        self.base + SLOTS_AT + usize::from(index & (self.slots - 1)) * SLOT_BYTES
-    }
-
-    fn buffer_at(&self, index: u16, buffer_bytes: u32) -> u32 {
-        // A client's memory is shorter than 4 GiB.
-        self.buffers as u32 + u32::from(index & (self.slots - 1)) * buffer_bytes
-    }
-}
-
-pub(super) fn ring_bytes(slots: u16) -> usize {
-    SLOTS_AT + usize::from(slots) * SLOT_BYTES
 }
 
 /// Both rings of an interface that is connected.
@@ -178,7 +89,7 @@ impl Rings {
             memory.u32_at(base + COOKIE_AT).store(COOKIE, Ordering::Relaxed);
             let shared = interrupt.try_clone()?;
             let buffers = buffers + number * usize::from(slots) * buffer_bytes as usize;
-            Ok((Ring { region: 0, base, slots, buffers, next: 0, told: 0, peer: 0, interrupt }, shared))
+            Ok((Ring::new(0, base, slots, buffers, interrupt), shared))
         };
         let ((transmit, transmit_interrupt), (receive, receive_interrupt)) = (ring(0)?, ring(1)?);
         let told = |ring: &Ring, from_client| AddRing {
@@ -211,7 +122,7 @@ impl Rings {
         self.stop_interrupts();
         if self.role == Role::Client {
             for index in 0..self.receive.slots {
-                self.lend(index);
+                self.lend(Index::new(index));
             }
             self.head_of(&self.receive).store(self.receive.slots, Ordering::Release);
         }
@@ -247,7 +158,7 @@ impl Rings {
     pub fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(Packet)) -> Result<(), Breach> {
         self.receive.peer = self.arrival_index(Ordering::Acquire);
         let slots = self.receive.slots;
-        if self.receive.peer.wrapping_sub(self.receive.next) > slots {
+        if self.receive.peer.since(self.receive.next) > slots {
             return Err(Breach::Index);
         }
         let mut done = Ok(());
@@ -264,12 +175,13 @@ impl Rings {
                 Role::Client => self.head_of(&self.receive),
             };
             let lent = if self.role == Role::Client { slots } else { 0 };
-            index.store(self.receive.next.wrapping_add(lent), Ordering::Release);
+            index.store(self.receive.next.plus(lent).value(), Ordering::Release);
         }
         done
     }
 
-    /// Copies a frame, in parts, into the transmit ring.
+    /// Copies a frame, in parts, into the transmit ring; it leaves with [`Rings::send`]. Too long is one for which all
+    /// buffers together have no room.
     ///
     /// # Errors
     /// The peer broke the rules.
@@ -286,7 +198,7 @@ impl Rings {
                     return Ok(if all { Pushed::TooLong } else { Pushed::Full });
                 }
             }
-            let index = first.wrapping_add(slots);
+            let index = first.plus(slots);
             let at = self.transmit.slot_at(index);
             let mut slot = match self.role {
                 Role::Client => {
@@ -302,7 +214,7 @@ impl Rings {
             slot.store(&self.regions[self.transmit.region], at);
             slots += 1;
         }
-        self.transmit.next = first.wrapping_add(slots);
+        self.transmit.next = first.plus(slots);
         Ok(Pushed::Done)
     }
 
@@ -316,7 +228,7 @@ impl Rings {
             Role::Server => self.tail_of(&self.transmit),
             Role::Client => self.head_of(&self.transmit),
         };
-        index.store(self.transmit.next, Ordering::Release);
+        index.store(self.transmit.next.value(), Ordering::Release);
         if after_giving(|| self.flags_of(&self.transmit).load(Ordering::Relaxed) & NO_INTERRUPTS == 0) {
             wake(&self.transmit.interrupt);
         }
@@ -328,38 +240,41 @@ impl Rings {
     }
 
     /// Takes the frame that begins at the next slot, of which there is at least one.
+    #[inline]
     fn take_frame(&mut self, visit: &mut impl FnMut(Packet)) -> Result<(), Breach> {
-        let available = self.receive.peer.wrapping_sub(self.receive.next);
-        let mut parts: SmallVec<[Slot; 8]> = SmallVec::new();
-        let mut len = 0usize;
-        loop {
+        let slot = self.take_slot(self.receive.next)?;
+        if slot.flags & NEXT != 0 {
+            return self.take_chain(slot, visit);
+        }
+        self.receive.next = self.receive.next.plus(1);
+        self.prefetch_next();
+        let len = slot.bytes as usize;
+        if len > FRAME_BYTES_MAX {
+            self.too_long += 1;
+            return Ok(());
+        }
+        let mut whole = None;
+        let packet = Packet::build(len, |to| whole = self.copy_out(slot, to));
+        whole.ok_or(Breach::Buffer)?;
+        visit(packet);
+        Ok(())
+    }
+
+    /// Takes the frame that begins with this slot, the next, and goes on in others.
+    #[cold]
+    fn take_chain(&mut self, first: Slot, visit: &mut impl FnMut(Packet)) -> Result<(), Breach> {
+        let available = self.receive.peer.since(self.receive.next);
+        let mut parts: SmallVec<[Slot; 8]> = smallvec![first];
+        let mut len = first.bytes as usize;
+        while parts.last().is_some_and(|slot| slot.flags & NEXT != 0) {
             if parts.len() == usize::from(available) {
                 return Err(Breach::Chain);
             }
-            let index = self.receive.next.wrapping_add(parts.len() as u16);
-            let at = self.receive.slot_at(index);
-            let mut slot = Slot::load(&self.regions[self.receive.region], at);
-            match self.role {
-                // Of our own buffers we know where they are.
-                Role::Client if slot.bytes > self.buffer_bytes => return Err(Breach::Buffer),
-                Role::Client => {
-                    (slot.region, slot.offset) = (0, self.receive.buffer_at(index, self.buffer_bytes));
-                    self.lend(index);
-                }
-                // A client that sends long frames now and then may leave this in place for short ones.
-                Role::Server if slot.flags & NEXT != 0 => {
-                    Slot { flags: 0, ..slot }.store(&self.regions[self.receive.region], at);
-                }
-                Role::Server => {}
-            }
+            let slot = self.take_slot(self.receive.next.plus(parts.len() as u16))?;
             len = len.saturating_add(slot.bytes as usize);
             parts.push(slot);
-            if slot.flags & NEXT == 0 {
-                break;
-            }
         }
-        self.receive.next = self.receive.next.wrapping_add(parts.len() as u16);
-        self.prefetch_next();
+        self.receive.next = self.receive.next.plus(parts.len() as u16);
         if len > FRAME_BYTES_MAX {
             self.too_long += 1;
             return Ok(());
@@ -368,15 +283,39 @@ impl Rings {
         let packet = Packet::build(len, |mut to| {
             for slot in &parts {
                 let (part, rest) = to.split_at_mut(slot.bytes as usize);
-                let region = self.regions.get(usize::from(slot.region));
-                let copied = region.and_then(|region| region.read(slot.offset as usize, part));
-                whole = whole.and(copied);
+                whole = whole.and(self.copy_out(*slot, part));
                 to = rest;
             }
         });
         whole.ok_or(Breach::Buffer)?;
         visit(packet);
         Ok(())
+    }
+
+    /// A slot that has arrived; it is lent again, but for how far the peer knows.
+    #[inline]
+    fn take_slot(&self, index: Index) -> Result<Slot, Breach> {
+        let at = self.receive.slot_at(index);
+        let mut slot = Slot::load(&self.regions[self.receive.region], at);
+        match self.role {
+            // Of our own buffers we know where they are.
+            Role::Client if slot.bytes > self.buffer_bytes => return Err(Breach::Buffer),
+            Role::Client => {
+                (slot.region, slot.offset) = (0, self.receive.buffer_at(index, self.buffer_bytes));
+                self.lend(index);
+            }
+            // A client that sends long frames now and then may leave this in place for short ones.
+            Role::Server if slot.flags & NEXT != 0 => {
+                Slot { flags: 0, ..slot }.store(&self.regions[self.receive.region], at);
+            }
+            Role::Server => {}
+        }
+        Ok(slot)
+    }
+
+    #[inline]
+    fn copy_out(&self, slot: Slot, to: &mut [u8]) -> Option<()> {
+        self.regions.get(usize::from(slot.region))?.read(slot.offset as usize, to)
     }
 
     /// Asks the memory for the beginning of the next frame, while this one is copied.
@@ -393,7 +332,7 @@ impl Rings {
     }
 
     /// Describes one of our empty buffers in the receive ring.
-    fn lend(&self, index: u16) {
+    fn lend(&self, index: Index) {
         let offset = self.receive.buffer_at(index, self.buffer_bytes);
         let slot = Slot { flags: 0, region: 0, bytes: self.buffer_bytes, offset };
         slot.store(&self.regions[0], self.receive.slot_at(index));
@@ -415,36 +354,44 @@ impl Rings {
     }
 
     /// Slots that can be filled; the peer's index is looked at where fewer than `wanted` are known.
+    #[inline]
     fn free(&mut self, wanted: u16) -> Result<u16, Breach> {
-        let Ring { slots, next, .. } = self.transmit;
-        let free = |peer: u16| match self.role {
-            Role::Server => peer.wrapping_sub(next),
-            Role::Client => slots.wrapping_sub(next.wrapping_sub(peer)),
-        };
-        if free(self.transmit.peer) >= wanted {
-            return Ok(free(self.transmit.peer));
+        let known = self.free_with(self.transmit.peer);
+        if known >= wanted { Ok(known) } else { self.look_for_free(known) }
+    }
+
+    /// Slots that can be filled, if the peer's index is this.
+    #[inline]
+    fn free_with(&self, peer: Index) -> u16 {
+        let Ring { next, slots, .. } = &self.transmit;
+        match self.role {
+            Role::Server => peer.since(*next),
+            Role::Client => slots.wrapping_sub(next.since(peer)),
         }
+    }
+
+    fn look_for_free(&mut self, known: u16) -> Result<u16, Breach> {
         let index = match self.role {
             Role::Server => self.head_of(&self.transmit),
             Role::Client => self.tail_of(&self.transmit),
         };
-        let peer = index.load(Ordering::Acquire);
+        let peer = Index::new(index.load(Ordering::Acquire));
+        let free = self.free_with(peer);
         // It can only have gone on, and no further than there are slots.
-        if free(peer) > slots || free(peer) < free(self.transmit.peer) {
+        if free > self.transmit.slots || free < known {
             return Err(Breach::Index);
         }
-        let found = free(peer);
         self.transmit.peer = peer;
-        Ok(found)
+        Ok(free)
     }
 
     /// The index up to which slots hold frames for us.
     #[inline]
-    fn arrival_index(&self, order: Ordering) -> u16 {
-        match self.role {
+    fn arrival_index(&self, order: Ordering) -> Index {
+        Index::new(match self.role {
             Role::Server => self.head_of(&self.receive).load(order),
             Role::Client => self.tail_of(&self.receive).load(order),
-        }
+        })
     }
 
     fn head_of(&self, ring: &Ring) -> &AtomicU16 {
@@ -478,7 +425,7 @@ fn joined(regions: &[SharedMemory], (told, interrupt): (AddRing, OwnedFd)) -> Re
         return Err(Breach::Ring);
     }
     memory.u16_at(base + TAIL_AT).store(0, Ordering::Relaxed);
-    Ok(Ring { region, base, slots, buffers: 0, next: 0, told: 0, peer: 0, interrupt })
+    Ok(Ring::new(region, base, slots, 0, interrupt))
 }
 
 /// Whether a descriptor that a stranger has sent is an eventfd, as it must be: others could make a

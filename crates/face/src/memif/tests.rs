@@ -7,7 +7,7 @@ use byname_forward::Received;
 use tempfile::TempDir;
 
 use super::handshake::Terms;
-use super::rings::{HEAD_AT, ring_bytes};
+use super::ring::{HEAD_AT, ring_bytes};
 use super::*;
 use crate::face::{FaceEvent, LinkCounters};
 use crate::port::tests::{Bench, packet};

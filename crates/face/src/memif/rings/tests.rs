@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::ring::{SLOT_BYTES, SLOTS_AT};
 use super::*;
 
 /// A client and a server that have agreed.

@@ -291,7 +291,7 @@ impl FaultPort {
 
     fn send_arrived(&mut self, cx: &mut PortContext<'_>) {
         while let Some(packet) = self.outward.leave(cx.now) {
-            self.inside(cx, |port, cx| port.transmit(cx, packet));
+            self.inside(cx, |port, cx| port.transmit(cx, &mut [packet]));
         }
     }
 }
@@ -322,8 +322,10 @@ impl Port for FaultPort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         self.inside(cx, |port, cx| port.receive(cx, packets_max));
     }
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        self.outward.enter(cx.now, outgoing);
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for outgoing in burst {
+            self.outward.enter(cx.now, outgoing.take());
+        }
         self.send_arrived(cx);
     }
     fn flush(&mut self, cx: &mut PortContext<'_>) {
@@ -481,7 +483,7 @@ mod tests {
         let face = FaceId::FIRST;
         let outgoing = |n| Outgoing { face, fields: LinkFields::default(), packet: packet(n) };
 
-        port.transmit(&mut bench.cx(), outgoing(1));
+        port.transmit(&mut bench.cx(), &mut [outgoing(1)]);
         assert!(!far.has_input() && port.has_output());
         assert_eq!(port.next_deadline(), Some(Ticks::from_ms(5)));
         bench.now = Ticks::from_ms(5);
@@ -489,8 +491,7 @@ mod tests {
         far.receive(&mut far_bench.cx(), 64);
         assert_eq!(number(&far_bench.received[0].packet), 1);
 
-        far.transmit(&mut far_bench.cx(), outgoing(2));
-        far.transmit(&mut far_bench.cx(), outgoing(3));
+        far.transmit(&mut far_bench.cx(), &mut [outgoing(2), outgoing(3)]);
         port.receive(&mut bench.cx(), 64);
         assert!(bench.received.is_empty());
         bench.now = Ticks::from_ms(10);
@@ -498,7 +499,7 @@ mod tests {
         assert_eq!(bench.received.iter().map(|r| number(&r.packet)).collect::<Vec<_>>(), [2, 3]);
 
         // What is under way to a face that ends is lost.
-        far.transmit(&mut far_bench.cx(), outgoing(4));
+        far.transmit(&mut far_bench.cx(), &mut [outgoing(4)]);
         port.receive(&mut bench.cx(), 64);
         assert!(port.destroy_face(&mut bench.cx(), face));
         assert_eq!((port.inward.counters().lost, port.next_deadline()), (1, None));

@@ -131,20 +131,19 @@ impl Port for MemoryPort {
         }
     }
 
-    fn transmit(&mut self, _cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let Outgoing { face, mut fields, packet } = outgoing;
-        if !self.alive || face != self.face {
-            return;
-        }
-        if !self.flags.local_fields {
-            fields.incoming_face_id = None;
-        }
-        let len = packet.len() as u64;
-        if self.output.try_send((fields, packet)).is_ok() {
-            self.link.out_bytes += len;
-            self.sent = true;
-        } else {
-            self.link.out_drops += 1;
+    fn transmit(&mut self, _cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for outgoing in burst.iter_mut().filter(|outgoing| self.alive && outgoing.face == self.face) {
+            let Outgoing { mut fields, packet, .. } = outgoing.take();
+            if !self.flags.local_fields {
+                fields.incoming_face_id = None;
+            }
+            let len = packet.len() as u64;
+            if self.output.try_send((fields, packet)).is_ok() {
+                self.link.out_bytes += len;
+                self.sent = true;
+            } else {
+                self.link.out_drops += 1;
+            }
         }
     }
 

@@ -188,10 +188,12 @@ impl Port for CapturePort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         self.inside(cx, |port, cx| port.receive(cx, packets_max));
     }
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        self.capture.write(cx.now, FORWARDER, address(outgoing.face), &outgoing.fields, &outgoing.packet);
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for Outgoing { face, fields, packet } in &*burst {
+            self.capture.write(cx.now, FORWARDER, address(*face), fields, packet);
+        }
         self.plan_flush(cx.now);
-        self.inside(cx, |port, cx| port.transmit(cx, outgoing));
+        self.inside(cx, |port, cx| port.transmit(cx, burst));
     }
     fn flush(&mut self, cx: &mut PortContext<'_>) {
         self.inside(cx, |port, cx| port.flush(cx));
@@ -272,11 +274,12 @@ mod tests {
         port.start(&mut bench.cx()).expect("it starts");
         far.start(&mut far_bench.cx()).expect("it starts");
         let face = FaceId::FIRST;
-        far.transmit(&mut far_bench.cx(), Outgoing { face, fields: LinkFields::default(), packet: packet(5) });
+        let outgoing = |fields, packet| [Outgoing { face, fields, packet }];
+        far.transmit(&mut far_bench.cx(), &mut outgoing(LinkFields::default(), packet(5)));
         port.receive(&mut bench.cx(), 8);
         bench.now = Ticks::from_ms(250);
         let fields = LinkFields { pit_token: PitToken::new(&[1, 2, 3, 4]).expect("short"), ..LinkFields::default() };
-        port.transmit(&mut bench.cx(), Outgoing { face, fields, packet: packet(6) });
+        port.transmit(&mut bench.cx(), &mut outgoing(fields, packet(6)));
         assert_eq!((bench.received.len(), far.has_input()), (1, true), "they pass as well");
 
         assert_eq!(port.next_deadline(), Some(Ticks::from_ms(1_000)));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use byname_forward::face_table::{FaceCounters, FaceMap, LinkType, Persistency, Scope};
 use byname_forward::{FaceId, Outgoing, Ticks};
 
+use crate::ethernet::socket::Pushed;
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{Frame, LinkConfig, LinkService, MTU_MIN, ReassemblyBudget};
 use crate::port::PortContext;
@@ -45,17 +46,6 @@ pub(crate) enum Sent {
     All,
     /// The system takes no more now.
     Blocked,
-}
-
-/// Whether frames can leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// At the end of the burst.
-    Open,
-    /// When the system takes more.
-    Blocked,
-    /// Not now.
-    Down,
 }
 
 /// One peer, or one group: its link service, and what is queued for it.
@@ -101,10 +91,31 @@ impl<T: Transport> PeerFace<T> {
     }
 
     /// Queues a packet.
-    pub(crate) fn send(&mut self, now: Ticks, outgoing: Outgoing, congested_bytes: u64) {
+    pub(crate) fn send(&mut self, now: Ticks, outgoing: &mut Outgoing, congested_bytes: u64) {
         let before = self.queue.len();
         self.link.send(now, outgoing, congested_bytes, &mut self.queue);
         self.count_queued(before);
+    }
+
+    /// Sends a packet that needs no link header, and before which nothing waits, by `push`, at once; queues others.
+    /// Where `push` yields nothing, it is dropped.
+    #[inline]
+    fn send_at_once(&mut self, now: Ticks, outgoing: &mut Outgoing, push: impl FnOnce(&T, &[u8]) -> Option<Pushed>) {
+        // What is queued only until the end of the burst is no congestion.
+        if !self.queue.is_empty() {
+            return self.send(now, outgoing, 0);
+        }
+        if self.link.send_bare(now, outgoing, 0) {
+            match push(&self.transport, &outgoing.packet) {
+                Some(Pushed::Done) => return,
+                Some(Pushed::Full) => self.queue.push(Frame::bare(std::mem::take(&mut outgoing.packet))),
+                Some(Pushed::TooLong) | None => self.link.counters.out_drops += 1,
+            }
+        } else {
+            let Outgoing { fields, packet, .. } = outgoing.take();
+            self.link.send_lp(now, fields, packet, &mut self.queue);
+        }
+        self.count_queued(0);
     }
 
     /// Queues what timers of the link yield.
@@ -310,21 +321,36 @@ impl<T: Transport> Peers<T> {
         room
     }
 
-    /// Queues a packet for one of the faces; drops and counts it where it cannot leave, or where too
-    /// much waits already.
-    pub(crate) fn send(&mut self, now: Ticks, outgoing: Outgoing, output: Output) {
+    /// Sends a packet on one of the faces: by `push`, if it need not wait for others.
+    #[inline]
+    pub(crate) fn send_at_once(
+        &mut self,
+        now: Ticks,
+        outgoing: &mut Outgoing,
+        push: impl FnOnce(&T, &[u8]) -> Option<Pushed>,
+    ) {
         let id = outgoing.face;
         let Some(face) = self.faces.get_mut(&id) else { return };
-        // What is queued only until the end of the burst is no congestion.
-        let congested = match output {
-            Output::Open => 0,
-            Output::Blocked if face.queue_bytes <= QUEUE_BYTES_MAX => face.queue_bytes,
-            Output::Blocked | Output::Down => {
-                face.link.counters.out_drops += 1;
-                return;
-            }
-        };
-        face.send(now, outgoing, congested);
+        face.send_at_once(now, outgoing, push);
+        if face.queue.is_empty() {
+            return;
+        }
+        if face.has_earlier_deadline() {
+            self.schedule(id);
+        }
+        self.mark_dirty(id);
+    }
+
+    /// Queues a packet for one of the faces while the system takes none; drops and counts it where the interface is
+    /// down, or where too much waits already.
+    pub(crate) fn hold(&mut self, now: Ticks, outgoing: &mut Outgoing) {
+        let id = outgoing.face;
+        let Some(face) = self.faces.get_mut(&id) else { return };
+        if !face.up || face.queue_bytes > QUEUE_BYTES_MAX {
+            face.link.counters.out_drops += 1;
+            return;
+        }
+        face.send(now, outgoing, face.queue_bytes);
         if face.has_earlier_deadline() {
             self.schedule(id);
         }

@@ -5,7 +5,7 @@
 //! a port needs no locks, must never block, and does a bounded amount of work in each call.
 //!
 //! One round of the loop: [`Port::ready`] for each readiness event, [`Port::receive`] on each port
-//! that may have input, `Worker::poll`, [`Port::transmit`] for each packet to send, and one
+//! that may have input, `Worker::poll`, [`Port::transmit`] for the packets to send, and one
 //! [`Port::flush`] on each port. Packets and events pass through the [`PortContext`].
 
 use byname_forward::{FaceId, Outgoing, Received, Ticks};
@@ -68,10 +68,12 @@ pub trait Port: Send {
     /// What remains is for the next round, so that no port keeps others waiting.
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize);
 
-    /// Queues a packet for one of its faces; drops and counts it where the queue is full.
+    /// Queues packets for its faces; drops and counts those for which a queue is full.
     ///
-    /// Faces that are gone are no error.
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing);
+    /// Faces that are gone are no error. A packet that must be kept is taken out of its place. Others stay
+    /// there until all ports are flushed: to let go of a packet whose buffer somebody else has, too, costs least when
+    /// what was written before has reached the caches.
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]);
 
     /// Sends what is queued, grouped as the system likes it, as far as it takes it now.
     fn flush(&mut self, cx: &mut PortContext<'_>);
@@ -270,7 +272,7 @@ pub(crate) mod tests {
         pub(crate) fn send(&mut self, port: &mut dyn Port, face: FaceId, packets: &[Packet]) {
             for packet in packets {
                 let outgoing = Outgoing { face, fields: LinkFields::default(), packet: packet.clone() };
-                port.transmit(&mut self.cx(), outgoing);
+                port.transmit(&mut self.cx(), &mut [outgoing]);
             }
             port.flush(&mut self.cx());
         }

@@ -97,4 +97,9 @@ impl Outgoing {
         output.push(const { Outgoing { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
         output.last_mut().expect("one was pushed")
     }
+
+    /// This packet; what stays in its place is empty.
+    pub fn take(&mut self) -> Outgoing {
+        Outgoing { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
+    }
 }

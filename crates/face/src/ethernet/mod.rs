@@ -37,7 +37,7 @@ use mio::unix::SourceFd;
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
-use crate::peers::{Output, PeerFace, Peers, Sent, requested_link_config};
+use crate::peers::{PeerFace, Peers, Sent, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 pub use config::{DATAGRAM_PEERS_MAX, DatagramPeer, EthernetConfig, GROUP, OpenError};
@@ -364,13 +364,15 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         self.socket = Some(socket);
     }
 
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let output = match &self.socket {
-            None => Output::Down,
-            Some(_) if self.blocked => Output::Blocked,
-            Some(_) => Output::Open,
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        let (now, source) = (cx.now(), self.address);
+        let Some(socket) = self.socket.as_mut().filter(|_| !self.blocked) else {
+            return burst.iter_mut().for_each(|outgoing| self.peers.hold(now, outgoing));
         };
-        self.peers.send(cx.now(), outgoing, output);
+        for outgoing in burst {
+            let push = |to: &EthernetTransport, packet: &[u8]| to.push(socket, source, (&[], packet));
+            self.peers.send_at_once(now, outgoing, push);
+        }
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {

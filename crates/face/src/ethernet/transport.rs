@@ -51,6 +51,21 @@ impl EthernetTransport {
         EthernetTransport { peer: Peer::Datagrams(path), interface, station, learns: station.is_none() }
     }
 
+    /// Puts a link packet, in two parts, into the ring; `None` where nobody knows yet which station it is for.
+    #[inline]
+    pub(super) fn push(
+        &self,
+        socket: &mut impl FrameSocket,
+        source: MacAddress,
+        packet: (&[u8], &[u8]),
+    ) -> Option<Pushed> {
+        let station = self.station?;
+        Some(match self.peer {
+            Peer::Station(_) => socket.push(&frame::header(station, source), packet),
+            Peer::Datagrams(path) => socket.push(&path.header(station, source, packet), packet),
+        })
+    }
+
     /// Notes whom a datagram came from.
     pub(super) fn learn(&mut self, station: MacAddress) {
         if self.learns && !station.is_group() {
@@ -84,22 +99,12 @@ impl Transport for EthernetTransport {
 impl PeerFace<EthernetTransport> {
     /// Moves what is queued into the ring, as far as there is room.
     pub(super) fn send_queued(&mut self, socket: &mut impl FrameSocket, source: MacAddress) -> Sent {
-        let Some(station) = self.transport.station else {
-            let frames = self.queue.len();
-            self.link.counters.out_drops += frames as u64;
-            return self.dequeue(frames);
-        };
-        let ethernet = frame::header(station, source);
         let mut done = 0;
         for frame in &self.queue {
-            let pushed = match self.transport.peer {
-                Peer::Station(_) => socket.push(&ethernet, frame.parts()),
-                Peer::Datagrams(path) => socket.push(&path.header(station, source, frame.parts()), frame.parts()),
-            };
-            match pushed {
-                Pushed::Done => {}
-                Pushed::Full => break,
-                Pushed::TooLong => self.link.counters.out_drops += 1,
+            match self.transport.push(socket, source, frame.parts()) {
+                Some(Pushed::Done) => {}
+                Some(Pushed::Full) => break,
+                Some(Pushed::TooLong) | None => self.link.counters.out_drops += 1,
             }
             done += 1;
         }

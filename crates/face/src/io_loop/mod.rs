@@ -236,9 +236,6 @@ impl IoLoop {
         let dispatched = if self.workers.are_threads() { received + sent } else { 0 };
         self.stopwatch.lap_if_any(Stage::Dispatch, dispatched);
         self.transmit();
-        for port in 0..self.ports.len() {
-            self.with_port(port, |port, cx| port.flush(cx));
-        }
         self.stopwatch.lap_if_any(Stage::Send, sent);
         self.stopwatch.stop(received + sent == 0);
         self.apply_events();
@@ -249,13 +246,28 @@ impl IoLoop {
         busy
     }
 
+    /// Hands out what is to be sent, to each port what comes in a row for its faces, and flushes all ports.
     fn transmit(&mut self) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
-        for packet in outgoing.drain(..) {
-            if let Some(&port) = self.faces.get(&packet.face) {
-                self.with_port(port, |port, cx| port.transmit(cx, packet));
+        let mut rest = &mut outgoing[..];
+        while let Some(first) = rest.first() {
+            let (mut face, port) = (first.face, self.faces.get(&first.face).copied());
+            let is_of_port = |next: &&Outgoing| {
+                let is = next.face == face || self.faces.get(&next.face).copied() == port;
+                face = next.face;
+                is
+            };
+            let burst = rest.iter().take_while(is_of_port).count();
+            let (burst, behind) = rest.split_at_mut(burst);
+            if let Some(port) = port {
+                self.with_port(port, |port, cx| port.transmit(cx, burst));
             }
+            rest = behind;
         }
+        for port in 0..self.ports.len() {
+            self.with_port(port, |port, cx| port.flush(cx));
+        }
+        outgoing.clear();
         self.outgoing = outgoing;
     }
 
@@ -318,9 +330,6 @@ impl IoLoop {
     fn drain(mut self, events: &mut Events) {
         self.workers.end(&mut self.outgoing);
         self.transmit();
-        for port in 0..self.ports.len() {
-            self.with_port(port, |port, cx| port.flush(cx));
-        }
         let end = Instant::now() + DRAIN_TIME;
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
             self.poll_events(events, Some(Duration::from_millis(10)));

@@ -8,23 +8,23 @@ use smallvec::SmallVec;
 #[derive(Debug, Clone)]
 pub struct Frame {
     header: SmallVec<[u8; 48]>,
-    payload: Option<Packet>,
+    payload: Packet,
 }
 
 impl Frame {
     /// A network packet without a link header.
     pub fn bare(packet: Packet) -> Frame {
-        Frame { header: SmallVec::new(), payload: Some(packet) }
+        Frame { header: SmallVec::new(), payload: packet }
     }
 
     /// Its octets, in two parts.
     pub fn parts(&self) -> (&[u8], &[u8]) {
-        (&self.header, self.payload.as_deref().unwrap_or_default())
+        (&self.header, &self.payload)
     }
 
     /// Its length in octets.
     pub fn len(&self) -> usize {
-        self.header.len() + self.payload.as_ref().map_or(0, |p| p.len())
+        self.header.len() + self.payload.len()
     }
 
     /// Whether it has no octets; no frame that a link service makes is.
@@ -62,7 +62,7 @@ impl FrameSpec {
         let mut lp = self.header();
         lp.tx_sequence = tx_sequence;
         lp.acks.extend_from_slice(acks);
-        encode(&lp, Some(self.payload.clone()), scratch)
+        encode(&lp, self.payload.clone(), scratch)
     }
 }
 
@@ -81,9 +81,9 @@ pub(crate) fn header(fields: &LinkFields) -> LpPacket<'_> {
     }
 }
 
-/// A frame of this header.
-pub(super) fn encode(lp: &LpPacket<'_>, payload: Option<Packet>, scratch: &mut Vec<u8>) -> Frame {
+/// A frame of this header, with a payload or an empty one.
+pub(super) fn encode(lp: &LpPacket<'_>, payload: Packet, scratch: &mut Vec<u8>) -> Frame {
     scratch.clear();
-    lp.encode_header(payload.as_ref().map_or(0, |p| p.len()), scratch);
+    lp.encode_header(payload.len(), scratch);
     Frame { header: SmallVec::from_slice(scratch), payload }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_wire::lp::is_bare;
 use byname_wire::tlv::types;
-use byname_wire::{LpPacket, PACKET_BYTES_MAX, tlv};
+use byname_wire::{LpPacket, NackReason, PACKET_BYTES_MAX, tlv};
 
 use crate::face::{LinkCounters, LinkFlags};
 pub use congestion::CongestionMarker;
@@ -119,35 +119,40 @@ impl LinkService {
     /// As [`LinkService::receive`], on a face that hears several peers: `endpoint` tells them
     /// apart, for each numbers its fragments by itself.
     pub fn receive_from(&mut self, now: Ticks, face: FaceId, endpoint: u64, frame: &[u8], out: &mut Vec<Received>) {
-        if let Some((fields, packet)) = self.open(now, (face, endpoint), frame, out) {
-            self.deliver(face, fields, Packet::copy_from(&frame[packet]), out);
+        if let Some(place) = self.open(now, (face, endpoint), frame, out)
+            && let Some(received) = out.last_mut()
+        {
+            received.packet = Packet::copy_from(&frame[place]);
         }
     }
 
     /// As [`LinkService::receive`], of a frame in a buffer of its own, which becomes that of the network
     /// packet: nothing is copied.
     pub fn receive_owned(&mut self, now: Ticks, face: FaceId, frame: Packet, out: &mut Vec<Received>) {
-        if let Some((fields, packet)) = self.open(now, (face, 0), &frame, out) {
-            self.deliver(face, fields, frame.slice(packet), out);
+        if let Some(place) = self.open(now, (face, 0), &frame, out)
+            && let Some(received) = out.last_mut()
+        {
+            received.packet = frame.slice(place);
         }
     }
 
-    /// Takes a frame from a peer: the fields of the network packet that is whole in it, and where it is.
-    /// What completes with a fragment is appended to `out`.
+    /// Takes a frame from a peer, and appends the network packet that is whole in it, but for its octets; says
+    /// where these are. What completes with a fragment is appended with its octets.
     fn open(
         &mut self,
         now: Ticks,
-        from: (FaceId, u64),
+        (face, endpoint): (FaceId, u64),
         frame: &[u8],
         out: &mut Vec<Received>,
-    ) -> Option<(LinkFields, Range<usize>)> {
+    ) -> Option<Range<usize>> {
         self.counters.in_bytes += frame.len() as u64;
         if is_bare(frame) {
             if !is_network_packet(frame) {
                 self.counters.in_malformed += 1;
                 return None;
             }
-            return Some((LinkFields::default(), 0..frame.len()));
+            Received::append(out).face = face;
+            return Some(0..frame.len());
         }
         let Ok(lp) = LpPacket::decode(frame) else {
             self.counters.in_malformed += 1;
@@ -164,23 +169,38 @@ impl LinkService {
         }
         let fragment = lp.fragment?;
         if lp.frag_count > 1 || lp.frag_index > 0 {
-            self.receive_fragment(now, from, &lp, fragment, out);
+            self.receive_fragment(now, (face, endpoint), &lp, fragment, out);
             return None;
         }
-        if !is_network_packet(fragment) {
+        if !is_network_packet(fragment) || !may_have(fragment, lp.nack) {
             self.counters.in_malformed += 1;
             return None;
         }
         // The fragment is what the frame ends with.
         let start = frame.len() - fragment.len();
         debug_assert!(std::ptr::eq(fragment, &frame[start..]));
-        Some((self.received_fields(&lp), start..frame.len()))
+        let received = Received::append(out);
+        received.face = face;
+        self.read_fields(&lp, &mut received.fields);
+        Some(start..frame.len())
     }
 
     /// Turns a network packet into frames, appended to `frames`; `queue_bytes` is what the port
     /// has queued for this face already, from which congestion is judged.
-    pub fn send(&mut self, now: Ticks, outgoing: Outgoing, queue_bytes: u64, frames: &mut Vec<Frame>) {
-        let Outgoing { mut fields, packet, .. } = outgoing;
+    pub fn send(&mut self, now: Ticks, outgoing: &mut Outgoing, queue_bytes: u64, frames: &mut Vec<Frame>) {
+        if self.send_bare(now, outgoing, queue_bytes) {
+            frames.push(Frame::bare(std::mem::take(&mut outgoing.packet)));
+        } else {
+            let Outgoing { fields, packet, .. } = outgoing.take();
+            self.send_lp(now, fields, packet, frames);
+        }
+    }
+
+    /// The first half of [`LinkService::send`]: whether the packet is a frame as it is, which counts as sent. If not,
+    /// its fields are as they are to be sent, and [`LinkService::send_lp`] is to follow.
+    #[inline]
+    pub(crate) fn send_bare(&mut self, now: Ticks, outgoing: &mut Outgoing, queue_bytes: u64) -> bool {
+        let Outgoing { fields, packet, .. } = outgoing;
         if !self.config.flags.local_fields {
             fields.incoming_face_id = None;
         }
@@ -198,13 +218,13 @@ impl LinkService {
             fields.congestion_mark = fields.congestion_mark.max(1);
             self.counters.congestion_marks += 1;
         }
-        let bare = self.reliability.is_none() && has_no_fields(&fields);
-        if bare && self.config.mtu.is_none_or(|mtu| packet.len() <= mtu) {
+        let bare = self.reliability.is_none()
+            && has_no_fields(fields)
+            && self.config.mtu.is_none_or(|mtu| packet.len() <= mtu);
+        if bare {
             self.counters.out_bytes += packet.len() as u64;
-            frames.push(Frame::bare(packet));
-            return;
         }
-        self.send_lp(now, fields, packet, frames);
+        bare
     }
 
     /// When [`LinkService::on_deadline`] is due.
@@ -243,43 +263,38 @@ impl LinkService {
         fragment: &[u8],
         out: &mut Vec<Received>,
     ) {
-        let fields = if lp.frag_index == 0 { Some(self.received_fields(lp)) } else { None };
+        let fields = (lp.frag_index == 0).then(|| {
+            let mut fields = LinkFields::default();
+            self.read_fields(lp, &mut fields);
+            fields
+        });
         let budget = &self.budget;
         let reassembler = self.reassembler.get_or_insert_with(|| Box::new(Reassembler::new(budget.clone())));
         match reassembler.add(now, endpoint, lp, fields, fragment) {
             Outcome::Incomplete => {}
             Outcome::Refused => self.counters.in_malformed += 1,
             Outcome::Evicted => self.counters.in_reassembly_timeouts += 1,
-            Outcome::Complete(fields, packet) if is_network_packet(&packet) => self.deliver(face, fields, packet, out),
+            Outcome::Complete(fields, packet) if is_network_packet(&packet) && may_have(&packet, fields.nack) => {
+                out.push(Received { face, fields, packet });
+            }
             Outcome::Complete(..) => self.counters.in_malformed += 1,
         }
     }
 
-    fn deliver(&mut self, face: FaceId, fields: LinkFields, packet: Packet, out: &mut Vec<Received>) {
-        // Only an Interest can be refused, and only Data announces a prefix.
-        let interest = packet[0] == types::INTEREST as u8;
-        if fields.nack.is_some() && !interest {
-            self.counters.in_malformed += 1;
-            return;
-        }
-        out.push(Received { face, fields, packet });
-    }
-
-    fn received_fields(&self, lp: &LpPacket<'_>) -> LinkFields {
+    /// What a link header tells of forwarding, as far as this face's peer may.
+    fn read_fields(&self, lp: &LpPacket<'_>, fields: &mut LinkFields) {
         let local = self.config.flags.local_fields;
-        LinkFields {
-            pit_token: lp.pit_token,
-            nack: lp.nack,
-            next_hop_face_id: lp.next_hop_face_id.filter(|_| local),
-            incoming_face_id: None,
-            no_cache: local && lp.cache_policy == Some(CACHE_POLICY_NO_CACHE),
-            congestion_mark: lp.congestion_mark,
-            non_discovery: lp.non_discovery,
-            prefix_announcement: lp.prefix_announcement.filter(|a| is_network_packet(a)).map(Packet::copy_from),
-        }
+        fields.pit_token = lp.pit_token;
+        fields.nack = lp.nack;
+        fields.next_hop_face_id = lp.next_hop_face_id.filter(|_| local);
+        fields.no_cache = local && lp.cache_policy == Some(CACHE_POLICY_NO_CACHE);
+        fields.congestion_mark = lp.congestion_mark;
+        fields.non_discovery = lp.non_discovery;
+        fields.prefix_announcement = lp.prefix_announcement.filter(|a| is_network_packet(a)).map(Packet::copy_from);
     }
 
-    fn send_lp(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
+    /// Sends a packet with a link header, in fragments where it is too long. Its fields are as they are to be sent.
+    pub(crate) fn send_lp(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
         let reliable = self.reliability.is_some();
         let mut specs = [const { None }; 1];
         let mut many = Vec::new();
@@ -317,6 +332,11 @@ pub(crate) fn is_network_packet(octets: &[u8]) -> bool {
         && octets.len() <= PACKET_BYTES_MAX
         && tlv::decode_number(&octets[1..])
             .is_ok_and(|(len, used)| usize::try_from(len).is_ok_and(|len| len == octets.len() - 1 - used))
+}
+
+/// Whether a network packet may be a Nack's: only an Interest can be refused.
+fn may_have(packet: &[u8], nack: Option<NackReason>) -> bool {
+    nack.is_none() || packet[0] == types::INTEREST as u8
 }
 
 /// Whether a datagram may be meant for a forwarder: it begins as a packet of the network layer, or

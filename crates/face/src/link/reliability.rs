@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use byname_forward::Ticks;
+use byname_forward::{Packet, Ticks};
 use byname_wire::LpPacket;
 
 use super::frame::{self, Frame, FrameSpec};
@@ -182,7 +182,7 @@ impl Reliability {
             let mut lp = LpPacket { frag_count: 1, ..LpPacket::default() };
             let n = self.acks_that_fit(mtu, 4).max(1);
             lp.acks.extend(self.acks_due.drain(..n.min(self.acks_due.len())));
-            frames.push(frame::encode(&lp, None, scratch));
+            frames.push(frame::encode(&lp, Packet::default(), scratch));
         }
         self.acks_deadline = None;
     }
@@ -206,7 +206,7 @@ impl Reliability {
         if self.acks_due.is_empty() {
             self.acks_deadline = None;
         }
-        frames.push(frame::encode(&lp, Some(frame.spec.payload.clone()), scratch));
+        frames.push(frame::encode(&lp, frame.spec.payload.clone(), scratch));
         if self.unacked.len() == UNACKED_MAX {
             self.unacked.pop_first();
         }

@@ -27,7 +27,7 @@ fn network_packet(typ: u64, len: usize, seed: u8) -> Packet {
 
 fn send(link: &mut LinkService, now: Ticks, fields: LinkFields, packet: &Packet) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    link.send(now, Outgoing { face: FACE, fields, packet: packet.clone() }, 0, &mut frames);
+    link.send(now, &mut Outgoing { face: FACE, fields, packet: packet.clone() }, 0, &mut frames);
     octets(&frames)
 }
 
@@ -389,8 +389,8 @@ fn a_long_queue_marks_packets() {
     let mut marks = 0;
     for ms in 0..400 {
         let mut frames = Vec::new();
-        let outgoing = Outgoing { face: FACE, fields: LinkFields::default(), packet: packet.clone() };
-        link.send(Ticks::from_ms(ms), outgoing, 100_000, &mut frames);
+        let mut outgoing = Outgoing { face: FACE, fields: LinkFields::default(), packet: packet.clone() };
+        link.send(Ticks::from_ms(ms), &mut outgoing, 100_000, &mut frames);
         marks += LpPacket::decode(&octets(&frames)[0]).unwrap().congestion_mark;
     }
     assert_eq!(marks, 6);

@@ -45,7 +45,7 @@ use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
-use crate::peers::{Output, Peers, Sent, Transport, requested_link_config};
+use crate::peers::{Peers, Sent, Transport, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::socket_file::ListenError;
 use crate::uri::FaceUri;
@@ -351,21 +351,36 @@ impl Port for MemifPort {
         }
     }
 
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let output = match (self.up, self.blocked) {
-            (false, _) => Output::Down,
-            (true, true) => Output::Blocked,
-            (true, false) => Output::Open,
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        let (now, framing) = (cx.now(), self.config.framing);
+        let rings = self.connection.as_mut().filter(|_| self.up).and_then(Connection::rings);
+        let Some(rings) = rings.filter(|_| !self.blocked) else {
+            return burst.iter_mut().for_each(|outgoing| self.peers.hold(now, outgoing));
         };
-        self.peers.send(cx.now(), outgoing, output);
+        let mut broken = None;
+        for outgoing in burst {
+            self.peers.send_at_once(now, outgoing, |_, packet| match push(rings, framing, (&[], packet)) {
+                Ok(pushed) => Some(pushed),
+                Err(breach) => {
+                    broken = Some(breach);
+                    None
+                }
+            });
+        }
+        if let Some(breach) = broken {
+            self.end(cx, Ended::Breach(breach));
+        }
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {
-        if !self.up || !self.peers.has_queued() {
+        if !self.up {
             return;
         }
         let framing = self.config.framing;
         let Some(rings) = self.connection.as_mut().and_then(Connection::rings) else { return };
+        if !self.peers.has_queued() {
+            return rings.send();
+        }
         let mut broken = None;
         let sent = self.peers.flush(|face| {
             let mut done = 0;

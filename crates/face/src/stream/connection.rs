@@ -356,7 +356,7 @@ impl Connection {
     pub(super) fn send(
         &mut self,
         now: Ticks,
-        outgoing: Outgoing,
+        outgoing: &mut Outgoing,
         room: usize,
         frames: &mut Vec<Frame>,
         spare: &mut SpareBuffers,

@@ -313,6 +313,31 @@ impl StreamPort {
         }
         self.mark_ready(slot);
     }
+
+    /// Queues a packet for one of the faces.
+    fn send(&mut self, cx: &mut PortContext<'_>, outgoing: &mut Outgoing) {
+        let Some(&slot) = self.faces.get(&outgoing.face) else { return };
+        let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
+        let queued = connection.queued_bytes();
+        let room = (self.config.queue_bytes_max.saturating_sub(queued))
+            .min(self.config.queues_bytes_max.saturating_sub(self.queued_bytes));
+        let sent = connection.send(cx.now(), outgoing, room, &mut self.frames, &mut self.spare);
+        self.queued_bytes += connection.queued_bytes() - queued;
+        let wants_flush = connection.wants_flush();
+        match sent {
+            Ok(true) => {
+                if connection.link.next_deadline().is_some() {
+                    self.schedule(slot);
+                }
+                self.mark_dirty(slot);
+                if wants_flush {
+                    self.flush_slot(cx, slot);
+                }
+            }
+            Ok(false) => {}
+            Err(end) => self.end(cx, slot, end),
+        }
+    }
 }
 
 impl Port for StreamPort {
@@ -360,27 +385,9 @@ impl Port for StreamPort {
         }
     }
 
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let Some(&slot) = self.faces.get(&outgoing.face) else { return };
-        let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
-        let queued = connection.queued_bytes();
-        let room = (self.config.queue_bytes_max.saturating_sub(queued))
-            .min(self.config.queues_bytes_max.saturating_sub(self.queued_bytes));
-        let sent = connection.send(cx.now(), outgoing, room, &mut self.frames, &mut self.spare);
-        self.queued_bytes += connection.queued_bytes() - queued;
-        let wants_flush = connection.wants_flush();
-        match sent {
-            Ok(true) => {
-                if connection.link.next_deadline().is_some() {
-                    self.schedule(slot);
-                }
-                self.mark_dirty(slot);
-                if wants_flush {
-                    self.flush_slot(cx, slot);
-                }
-            }
-            Ok(false) => {}
-            Err(end) => self.end(cx, slot, end),
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for outgoing in burst {
+            self.send(cx, outgoing);
         }
     }
 

@@ -86,7 +86,7 @@ impl Rig {
 
     fn send_with(&mut self, face: FaceId, fields: LinkFields, packet: &[u8]) {
         let outgoing = Outgoing { face, fields, packet: Packet::copy_from(packet) };
-        self.port.transmit(&mut self.bench.cx(), outgoing);
+        self.port.transmit(&mut self.bench.cx(), &mut [outgoing]);
     }
 
     fn created(&self) -> Vec<FaceStatus> {

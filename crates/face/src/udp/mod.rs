@@ -108,6 +108,27 @@ impl UdpPort {
         self.socket.local()
     }
 
+    /// Queues a packet for one of the faces.
+    fn send(&mut self, cx: &mut PortContext<'_>, outgoing: &mut Outgoing) {
+        let id = outgoing.face;
+        let Some(face) = self.faces.peers.get_mut(id) else { return };
+        if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
+            face.link.counters.out_drops += 1;
+            return;
+        }
+        // What is queued only until the end of the burst is no congestion.
+        let congested = if self.blocked { face.queue_bytes } else { 0 };
+        face.send(cx.now(), outgoing, congested);
+        let (full, link_timer) = (face.queue_bytes > FLUSH_BYTES, face.link.next_deadline().is_some());
+        if full && !self.blocked && face.send_queued(&mut self.socket) == Sent::Blocked {
+            self.block(cx);
+        }
+        self.faces.peers.mark_dirty(id);
+        if link_timer {
+            self.faces.peers.schedule(id);
+        }
+    }
+
     /// Leaves the socket alone until it takes output again.
     fn block(&mut self, cx: &mut PortContext<'_>) {
         self.blocked = true;
@@ -182,23 +203,9 @@ impl Port for UdpPort {
         }
     }
 
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let id = outgoing.face;
-        let Some(face) = self.faces.peers.get_mut(id) else { return };
-        if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
-            face.link.counters.out_drops += 1;
-            return;
-        }
-        // What is queued only until the end of the burst is no congestion.
-        let congested = if self.blocked { face.queue_bytes } else { 0 };
-        face.send(cx.now(), outgoing, congested);
-        let (full, link_timer) = (face.queue_bytes > FLUSH_BYTES, face.link.next_deadline().is_some());
-        if full && !self.blocked && face.send_queued(&mut self.socket) == Sent::Blocked {
-            self.block(cx);
-        }
-        self.faces.peers.mark_dirty(id);
-        if link_timer {
-            self.faces.peers.schedule(id);
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for outgoing in burst {
+            self.send(cx, outgoing);
         }
     }
 

@@ -190,15 +190,17 @@ impl Port for MulticastPort {
         }
     }
 
-    fn transmit(&mut self, cx: &mut PortContext<'_>, outgoing: Outgoing) {
-        let Some((member, _)) = self.member(outgoing.face) else { return };
-        let Some(face) = &mut member.face else { return };
-        if member.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
-            face.link.counters.out_drops += 1;
-            return;
+    fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        for outgoing in burst {
+            let Some((member, _)) = self.member(outgoing.face) else { continue };
+            let Some(face) = &mut member.face else { continue };
+            if member.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
+                face.link.counters.out_drops += 1;
+                continue;
+            }
+            let congested = if member.blocked { face.queue_bytes } else { 0 };
+            face.send(cx.now(), outgoing, congested);
         }
-        let congested = if member.blocked { face.queue_bytes } else { 0 };
-        face.send(cx.now(), outgoing, congested);
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {

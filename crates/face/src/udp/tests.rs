@@ -332,7 +332,7 @@ fn multicast_faces_hear_each_other_on_an_interface() {
     assert_eq!(face.link_type, byname_forward::face_table::LinkType::MultiAccess);
     assert_eq!(face.persistency, Persistency::Permanent);
     let outgoing = Outgoing { face: face.id, fields: LinkFields::default(), packet: packet(5, 60, 9) };
-    a.transmit(&mut here.cx(), outgoing);
+    a.transmit(&mut here.cx(), &mut [outgoing]);
     a.flush(&mut here.cx());
     there.wait(&mut b, 500);
     b.receive(&mut there.cx(), 64);

@@ -165,6 +165,22 @@ impl ClosedLoop {
             link: LinkCounters::default(),
         }
     }
+
+    /// Answers an Interest, or checks an answer.
+    fn take(&mut self, Outgoing { face, fields, packet }: Outgoing) {
+        if face == PRODUCER {
+            return self.answers.push_back((self.packets.name_of(&packet), fields.pit_token));
+        }
+        let consumer = (face.0 - face_of(0).0) as usize;
+        match self.asked[consumer].take() {
+            Some(name) if *packet == *self.packets.data(name) => {
+                self.idle.push(consumer);
+                self.done.under_way.fetch_sub(1, Ordering::Relaxed);
+                self.done.answered.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => _ = self.done.wrong.fetch_add(1, Ordering::Relaxed),
+        }
+    }
 }
 
 /// The consumer's face.
@@ -212,19 +228,8 @@ impl Port for ClosedLoop {
         }
     }
 
-    fn transmit(&mut self, _cx: &mut PortContext<'_>, Outgoing { face, fields, packet }: Outgoing) {
-        if face == PRODUCER {
-            return self.answers.push_back((self.packets.name_of(&packet), fields.pit_token));
-        }
-        let consumer = (face.0 - face_of(0).0) as usize;
-        match self.asked[consumer].take() {
-            Some(name) if *packet == *self.packets.data(name) => {
-                self.idle.push(consumer);
-                self.done.under_way.fetch_sub(1, Ordering::Relaxed);
-                self.done.answered.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => _ = self.done.wrong.fetch_add(1, Ordering::Relaxed),
-        }
+    fn transmit(&mut self, _cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
+        burst.iter_mut().for_each(|outgoing| self.take(outgoing.take()));
     }
 
     fn flush(&mut self, _cx: &mut PortContext<'_>) {}

@@ -27,7 +27,7 @@ mod variant;
 
 pub use measure::{Run, key_of, measure};
 pub use options::{Mix, Options};
-pub use packets::Packets;
+pub use packets::{Frames, Packets};
 pub use record::Record;
 pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
 pub use variant::Variant;

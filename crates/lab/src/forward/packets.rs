@@ -1,10 +1,11 @@
 //! Packets as they lie in a port's memory: encoded once, told apart by a number.
+//!
+//! Before a turn is timed its packets are written where a network card would write them ([`Frames`]): what
+//! is timed begins with the forwarder's first look at them.
 
 use std::ops::Range;
 
 use anyhow::ensure;
-use byname_forward::Packet;
-use byname_lookup::prefetch;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::{self, types};
@@ -16,9 +17,6 @@ use crate::workload::NameSet;
 const NUMBER: usize = 8;
 /// Octets from the end of the name to the nonce: its TLV-TYPE and TLV-LENGTH.
 const BEFORE_NONCE: usize = 2;
-
-/// Packets whose octets are asked for ahead: network cards and other cores write packets to a cache.
-const AHEAD: u64 = 32;
 
 /// An encoded Interest.
 struct Template {
@@ -92,39 +90,37 @@ impl Packets {
         (self.octets.len() as f64 / count, data as f64 / count)
     }
 
-    /// The `number`-th Interest that there is: names come again and again, each time with its number.
+    /// Writes the `number`-th Interest that there is: names come again and again, each time with its number.
     #[inline]
-    pub fn interest(&self, number: u64) -> Packet {
-        self.interest_with_nonce(number, number as u32)
+    pub fn write_interest(&self, number: u64, frames: &mut Frames) {
+        self.write_interest_with_nonce(number, number as u32, frames);
     }
 
     /// The same with this nonce, for one that is asked for again.
     #[inline]
-    pub fn interest_with_nonce(&self, number: u64, nonce: u32) -> Packet {
+    pub fn write_interest_with_nonce(&self, number: u64, nonce: u32, frames: &mut Frames) {
         let (template, octets) = self.template(number);
-        Packet::build(octets.len(), |packet| {
-            packet.copy_from_slice(octets);
-            let end = template.name().end;
-            packet[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
-            packet[end + BEFORE_NONCE..][..4].copy_from_slice(&nonce.to_be_bytes());
-        })
+        frames.write(|out| {
+            let end = out.len() + template.name().end;
+            out.extend_from_slice(octets);
+            out[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
+            out[end + BEFORE_NONCE..][..4].copy_from_slice(&nonce.to_be_bytes());
+        });
     }
 
-    /// The Data that answers it.
+    /// Writes the Data that answers it.
     #[inline]
-    pub fn data(&self, number: u64) -> Packet {
+    pub fn write_data(&self, number: u64, frames: &mut Frames) {
         let (template, octets) = self.template(number);
         let name = &octets[template.name()];
-        let value = name.len() + self.tail.len();
-        let header = tlv::element_size(types::DATA, value) - value;
-        Packet::build(header + value, |packet| {
-            let (head, rest) = packet.split_at_mut(header);
-            let (to_name, tail) = rest.split_at_mut(name.len());
-            write_data_header(head, value);
-            to_name.copy_from_slice(name);
-            to_name[name.len() - NUMBER..].copy_from_slice(&number.to_be_bytes());
-            tail.copy_from_slice(&self.tail);
-        })
+        frames.write(|out| {
+            tlv::push_number(out, types::DATA);
+            tlv::push_number(out, (name.len() + self.tail.len()) as u64);
+            out.extend_from_slice(name);
+            let end = out.len();
+            out[end - NUMBER..].copy_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(&self.tail);
+        });
     }
 
     /// Its name, put together in `scratch`.
@@ -139,22 +135,44 @@ impl Packets {
     }
 
     fn template(&self, number: u64) -> (&Template, &[u8]) {
-        let templates = self.templates.len() as u64;
-        prefetch::read_all(&self.octets[self.templates[((number + AHEAD) % templates) as usize].packet()]);
-        let template = &self.templates[(number % templates) as usize];
+        let template = &self.templates[(number % self.templates.len() as u64) as usize];
         (template, &self.octets[template.packet()])
     }
 }
 
-/// Writes TLV-TYPE and TLV-LENGTH of Data with so many octets of value, octet by octet: octets that
-/// are put together elsewhere and copied from there make a processor wait.
-fn write_data_header(head: &mut [u8], value: usize) {
-    let [high, low] = (value as u16).to_be_bytes();
-    head[0] = types::DATA as u8;
-    if let [_, long, to_high, to_low] = head {
-        (*long, *to_high, *to_low) = (253, high, low);
-    } else {
-        head[1] = low;
+/// Frames in a port's memory, the next to be received first.
+#[derive(Default)]
+pub struct Frames {
+    octets: Vec<u8>,
+    /// Of each.
+    ends: Vec<usize>,
+    received: usize,
+}
+
+impl Frames {
+    /// Makes room for other frames, in the same memory.
+    pub fn clear(&mut self) {
+        self.octets.clear();
+        self.ends.clear();
+        self.received = 0;
+    }
+
+    /// Writes a frame behind those there are: `write` appends it.
+    #[inline]
+    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.octets);
+        self.ends.push(self.octets.len());
+    }
+
+    /// The next frame.
+    ///
+    /// # Panics
+    /// If all were received.
+    #[inline]
+    pub fn receive(&mut self) -> &[u8] {
+        let start = self.received.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.received += 1;
+        &self.octets[start..self.ends[self.received - 1]]
     }
 }
 
@@ -171,9 +189,13 @@ mod tests {
         // Lengths of names and contents that take one octet, and three.
         for content in [0, 100, 1000] {
             let packets = Packets::encode(&names, 4000, content).expect("small packets");
-            let mut seen = std::collections::HashSet::new();
+            let (mut seen, mut frames) = (std::collections::HashSet::new(), Frames::default());
             for number in 0..250 {
-                let (interest, data) = (packets.interest(number), packets.data(number));
+                packets.write_interest(number, &mut frames);
+                packets.write_data(number, &mut frames);
+            }
+            for number in 0..250 {
+                let (interest, data) = (frames.receive().to_vec(), frames.receive().to_vec());
                 let interest = Interest::decode(&interest).expect("an Interest");
                 let data = Data::decode(&data).expect("Data");
                 assert_eq!((interest.nonce, interest.name.to_name()), (Some(number as u32), data.name.to_name()));

@@ -7,11 +7,11 @@ use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::stages::{Stage, StageTimes, Stopwatch};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{Worker, WorkerConfig};
-use byname_forward::{FaceId, Outgoing, Received, Ticks};
+use byname_forward::{FaceId, Outgoing, Packet, Received, Ticks};
 use byname_wire::NameHashKey;
 
 use super::options::{Mix, Options};
-use super::packets::Packets;
+use super::packets::{Frames, Packets};
 use super::variant::Variant;
 
 /// Where Interests come from.
@@ -37,6 +37,8 @@ pub struct Traffic<'a> {
     now: Ticks,
     /// Worker's time between two packets.
     step: Duration,
+    /// What is to be received.
+    frames: Frames,
     input: Vec<Received>,
     output: Vec<Outgoing>,
     /// For what is not the worker's own.
@@ -73,26 +75,29 @@ impl<'a> Traffic<'a> {
             answered: 0,
             now: Ticks(0),
             step: step(options),
+            frames: Frames::default(),
             input: Vec::new(),
             output: Vec::new(),
             stopwatch: Stopwatch::default(),
         };
-        traffic.pass(options.pit, |_| true);
+        for passed in (0..options.pit).step_by(TURN as usize) {
+            traffic.pass(TURN.min(options.pit - passed), |_| true);
+        }
         traffic
     }
 
     /// Lets [`TURN`] packets pass that are timed, and those that must pass beside them. Returns their time.
     pub fn turn(&mut self, mix: Mix) -> Duration {
         match mix {
-            Mix::Both => timed(|| self.pass(TURN, is_interest_in_turn)),
+            Mix::Both => self.pass(TURN, is_interest_in_turn),
             Mix::Interest => {
-                let time = timed(|| self.pass(TURN, |_| true));
+                let time = self.pass(TURN, |_| true);
                 self.pass(TURN, |_| false);
                 time
             }
             Mix::Data => {
                 self.pass(TURN, |_| true);
-                timed(|| self.pass(TURN, |_| false))
+                self.pass(TURN, |_| false)
             }
         }
     }
@@ -107,7 +112,7 @@ impl<'a> Traffic<'a> {
             Mix::Both => self.pass(TURN, is_interest_in_turn),
             Mix::Interest => self.pass(TURN, |_| true),
             Mix::Data => self.pass(TURN, |_| false),
-        }
+        };
         times.add(&self.stages().since(&before));
         if mix == Mix::Interest {
             self.pass(TURN, |_| false);
@@ -131,8 +136,11 @@ impl<'a> Traffic<'a> {
     /// Lets [`TURN`] packets pass, Interests and Data in turn, where of each burst the last `others` come
     /// from another face, which `receive` appends. Returns their time.
     pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
+        let bursts = self.bursts();
+        self.frames.clear();
+        (0..bursts).for_each(|_| self.write(self.burst - others, is_interest_in_turn));
         timed(|| {
-            for _ in 0..TURN / self.burst {
+            for _ in 0..bursts {
                 for i in 0..self.burst - others {
                     self.receive(is_interest_in_turn(i));
                 }
@@ -141,6 +149,11 @@ impl<'a> Traffic<'a> {
                 self.output.clear();
             }
         })
+    }
+
+    /// Bursts in a turn of [`Traffic::turn_beside`].
+    pub fn bursts(&self) -> u64 {
+        TURN / self.burst
     }
 
     /// Interests that were answered, and those whose Data did not reach who asked.
@@ -178,21 +191,39 @@ impl<'a> Traffic<'a> {
         self.asked + self.answered
     }
 
-    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool) {
-        let mut done = 0;
-        while done < packets {
-            let burst = self.burst.min(packets - done);
-            self.stopwatch.start();
-            for i in done..done + burst {
-                self.receive(is_interest(i));
+    /// Lets so many packets pass, and returns their time from the port's memory on.
+    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool) -> Duration {
+        self.frames.clear();
+        self.write(packets, is_interest);
+        timed(|| {
+            let mut done = 0;
+            while done < packets {
+                let burst = self.burst.min(packets - done);
+                self.stopwatch.start();
+                for i in done..done + burst {
+                    self.receive(is_interest(i));
+                }
+                self.stopwatch.lap(Stage::Receive, burst as usize);
+                self.forward(burst);
+                self.stopwatch.skip();
+                self.output.clear();
+                self.stopwatch.lap(Stage::Send, burst as usize);
+                self.stopwatch.stop(false);
+                done += burst;
             }
-            self.stopwatch.lap(Stage::Receive, burst as usize);
-            self.forward(burst);
-            self.stopwatch.skip();
-            self.output.clear();
-            self.stopwatch.lap(Stage::Send, burst as usize);
-            self.stopwatch.stop(false);
-            done += burst;
+        })
+    }
+
+    /// Puts so many packets into the port's memory, as a network card would.
+    fn write(&mut self, packets: u64, is_interest: fn(u64) -> bool) {
+        for i in 0..packets {
+            if is_interest(i) {
+                self.packets.write_interest(self.first + self.asked, &mut self.frames);
+                self.asked += 1;
+            } else {
+                self.packets.write_data(self.first + self.answered, &mut self.frames);
+                self.answered += 1;
+            }
         }
     }
 
@@ -203,17 +234,11 @@ impl<'a> Traffic<'a> {
     }
 
     /// What a port receives next.
+    #[inline]
     fn receive(&mut self, is_interest: bool) {
         let received = Received::append(&mut self.input);
-        if is_interest {
-            received.face = CONSUMERS;
-            received.packet = self.packets.interest(self.first + self.asked);
-            self.asked += 1;
-        } else {
-            received.face = PRODUCERS;
-            received.packet = self.packets.data(self.first + self.answered);
-            self.answered += 1;
-        }
+        received.face = if is_interest { CONSUMERS } else { PRODUCERS };
+        received.packet = Packet::copy_from(self.frames.receive());
     }
 }
 

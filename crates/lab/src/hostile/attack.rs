@@ -1,13 +1,13 @@
 //! Packets that are made to cost much.
 
 use byname_face::link::{LinkConfig, LinkService, ReassemblyBudget};
-use byname_forward::{FaceId, LinkFields, Received, Ticks};
+use byname_forward::{FaceId, Packet, Received, Ticks};
 use byname_wire::name_hash::hash_name;
 use byname_wire::{LpPacket, NameHashKey};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::forward::{LIFETIME_MS, Options, Packets, Run, key_of, step};
+use crate::forward::{Frames, LIFETIME_MS, Options, Packets, Run, key_of, step};
 use crate::workload::NameChoice;
 
 /// Where the attack comes from.
@@ -54,8 +54,8 @@ pub struct Attacker {
     forged: Vec<u64>,
     sent: u64,
     link: LinkService,
-    /// A frame.
-    scratch: Vec<u8>,
+    /// What is to be received.
+    frames: Frames,
 }
 
 impl Attacker {
@@ -76,7 +76,7 @@ impl Attacker {
             _ => Vec::new(),
         };
         let link = LinkService::new(LinkConfig::default(), ReassemblyBudget::default());
-        Ok(Attacker { attack, packets, forged, sent: 0, link, scratch: Vec::new() })
+        Ok(Attacker { attack, packets, forged, sent: 0, link, frames: Frames::default() })
     }
 
     /// Packets sent.
@@ -84,35 +84,43 @@ impl Attacker {
         self.sent
     }
 
-    /// What the attacker's port receives next: so many packets.
-    pub fn send(&mut self, now: Ticks, packets: u64, input: &mut Vec<Received>) {
+    /// Puts so many packets into the port's memory.
+    pub fn write(&mut self, packets: u64) {
+        self.frames.clear();
         for _ in 0..packets {
             let number = FIRST + self.sent;
-            let packet = match self.attack {
-                Attack::Unanswerable | Attack::Unroutable | Attack::Garbage => self.packets.interest(number),
+            match self.attack {
+                Attack::Unanswerable | Attack::Unroutable | Attack::Garbage => {
+                    self.packets.write_interest(number, &mut self.frames);
+                }
                 Attack::Forged | Attack::ForgedWithKey => {
                     let at = (self.sent % self.forged.len() as u64) as usize;
-                    self.packets.interest_with_nonce(self.forged[at], self.sent as u32)
+                    self.packets.write_interest_with_nonce(self.forged[at], self.sent as u32, &mut self.frames);
                 }
-                Attack::Unsolicited => self.packets.data(number),
+                Attack::Unsolicited => self.packets.write_data(number, &mut self.frames),
                 Attack::Fragments => {
-                    self.receive_fragment(now, input);
-                    continue;
+                    let lp = LpPacket { sequence: Some(self.sent * 2), frag_count: 2, ..LpPacket::default() };
+                    self.frames.write(|out| {
+                        lp.encode_header(FRAGMENT, out);
+                        out.resize(out.len() + FRAGMENT, 0x06);
+                    });
                 }
-            };
+            }
             self.sent += 1;
-            input.push(Received { face: ATTACKER, fields: LinkFields::default(), packet });
         }
     }
 
-    fn receive_fragment(&mut self, now: Ticks, input: &mut Vec<Received>) {
-        let fragment = [0x06; FRAGMENT];
-        let lp = LpPacket { sequence: Some(self.sent * 2), frag_count: 2, ..LpPacket::default() };
-        self.sent += 1;
-        self.scratch.clear();
-        lp.encode_header(FRAGMENT, &mut self.scratch);
-        self.scratch.extend_from_slice(&fragment);
-        self.link.receive(now, ATTACKER, &self.scratch, input);
+    /// Receives the next of them.
+    pub fn receive(&mut self, now: Ticks, packets: u64, input: &mut Vec<Received>) {
+        for _ in 0..packets {
+            let frame = self.frames.receive();
+            if self.attack == Attack::Fragments {
+                self.link.receive(now, ATTACKER, frame, input);
+            } else {
+                let received = Received::append(input);
+                (received.face, received.packet) = (ATTACKER, Packet::copy_from(frame));
+            }
+        }
     }
 
     /// Frames that the link service dropped, alone or with those that had come before.

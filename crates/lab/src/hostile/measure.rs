@@ -8,10 +8,13 @@ use hdrhistogram::Histogram;
 
 use super::attack::{ATTACKER, Attack, Attacker};
 use super::record::Record;
-use crate::forward::{Mix, Options, Run, TURN, Traffic};
+use crate::forward::{Options, Run, TURN, Traffic};
 use crate::progress::Progress;
 use crate::timing::on_cores;
 
+/// In as many packets as so many times those that are pending, the worker's time passes by more than an
+/// Interest's lifetime.
+const LIFETIME_PITS: u64 = 22;
 /// No turn takes a minute; what does is counted as this.
 const TURN_NS_MAX: u64 = 60_000_000_000;
 
@@ -33,7 +36,6 @@ pub fn measure(
     let fibs = run.fibs()?;
     let room = options.pit + 2 * TURN;
     let victim = || Traffic::new(options, plane, *run.key(), fibs[0].tables.clone(), &packets, 0, room);
-    let mut quiet = victim();
     let mut records = Vec::new();
     for &attack in attacks {
         let spinner = progress.spinner(&format!("{attack:?}"));
@@ -41,12 +43,11 @@ pub fn measure(
             let attacker = Attacker::new(attack, &run, options)?;
             Ok(Attacked { traffic: victim(), attacker, of_burst })
         };
-        let (alone, beside) = (attacked(plane.burst as u64)?, attacked(of_burst)?);
-        let mut sides = Sides { quiet, alone, beside, burst: plane.burst as u64 };
+        let (alone, beside, after) = (attacked(plane.burst as u64)?, attacked(of_burst)?, attacked(of_burst)?);
+        let mut sides = Sides { alone, beside, after, burst: plane.burst as u64 };
         let duration = options.measuring.repetition() * options.measuring.repetitions;
         let found = on_cores(std::slice::from_mut(&mut sides), |sides| sides.measure(options.pit, duration)).remove(0);
         let record = record(options, attack, &sides, &found);
-        quiet = sides.quiet;
         spinner.finish_and_clear();
         ensure!(record.lost == 0, "{} ordinary Interests were not answered beside {attack:?}", record.lost);
         records.push(record);
@@ -54,11 +55,15 @@ pub fn measure(
     Ok(records)
 }
 
-/// A worker that nobody attacks, one that only the attacker asks, and one among others.
+/// Workers that only the attacker asks, that others ask beside him, and that he has left alone.
+///
+/// What the last costs is the same worker's normal: a PIT that has been in use for a while has its entries
+/// here and there, where one that was filled in order and is answered in order, as in a worker that nobody
+/// ever attacked, finds each next to the one before.
 struct Sides<'a> {
-    quiet: Traffic<'a>,
     alone: Attacked<'a>,
     beside: Attacked<'a>,
+    after: Attacked<'a>,
     /// Packets in a burst.
     burst: u64,
 }
@@ -80,18 +85,24 @@ struct Found {
 impl Sides<'_> {
     /// Fills the PIT, and the caches, with the attack; then measures.
     fn measure(&mut self, pit: u64, duration: Duration) -> Found {
-        for attacked in [&mut self.alone, &mut self.beside] {
+        for attacked in [&mut self.alone, &mut self.beside, &mut self.after] {
             attacked.traffic.worker_mut().face_up(ATTACKER, Scope::NonLocal, LinkType::PointToPoint);
             for _ in 0..(pit + 2 * TURN).div_ceil(TURN) {
                 attacked.turn(self.burst);
             }
         }
+        let lifetime = LIFETIME_PITS * pit.div_ceil(TURN);
+        for attacked in [&mut self.beside, &mut self.after] {
+            (0..lifetime).for_each(|_| _ = attacked.turn(attacked.of_burst));
+        }
+        // The last of the attack runs out.
+        (0..lifetime).for_each(|_| _ = self.after.turn(0));
         let turns = || Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed");
         let mut found = Found { ordinary: turns(), attack: turns(), beside: turns() };
         let note = |turns: &mut Histogram<u64>, took: Duration| turns.saturating_record(took.as_nanos() as u64);
         let start = Instant::now();
         while start.elapsed() < duration {
-            note(&mut found.ordinary, self.quiet.turn(Mix::Both));
+            note(&mut found.ordinary, self.after.turn(0));
             for (attacked, turns) in [(&mut self.alone, &mut found.attack), (&mut self.beside, &mut found.beside)] {
                 note(turns, attacked.turn(attacked.of_burst));
             }
@@ -110,7 +121,8 @@ impl Attacked<'_> {
     /// A turn with so many packets of the attack in each burst.
     fn turn(&mut self, of_burst: u64) -> Duration {
         let attacker = &mut self.attacker;
-        self.traffic.turn_beside(of_burst, |now, packets, input| attacker.send(now, packets, input))
+        attacker.write(self.traffic.bursts() * of_burst);
+        self.traffic.turn_beside(of_burst, |now, packets, input| attacker.receive(now, packets, input))
     }
 }
 
@@ -140,7 +152,7 @@ fn record(options: &Options, attack: Attack, sides: &Sides<'_>, found: &Found) -
         lost,
         attack_packets: sides.alone.attacker.sent(),
         drops: sides.alone.drops(),
-        longest_chain: sides.quiet.worker().longest_chain(),
+        longest_chain: sides.after.traffic.worker().longest_chain(),
         attacked_longest_chain: sides.alone.traffic.worker().longest_chain(),
     }
 }

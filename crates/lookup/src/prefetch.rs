@@ -49,9 +49,10 @@ pub fn write_all<T: ?Sized>(place: &T) {
 fn each_line<T: ?Sized>(place: &T, ask: impl Fn(*const u8)) {
     let first = std::ptr::from_ref(place).cast::<u8>();
     let Some(last) = size_of_val(place).checked_sub(1) else { return };
-    // The last octet may lie on a line that no step reaches.
-    for offset in (0..last).step_by(LINE).chain([last]) {
-        ask(first.wrapping_add(offset));
+    let lines = (first.addr() % LINE + last) / LINE;
+    for line in 0..=lines {
+        // An octet of each line, the first of which may begin before.
+        ask(first.wrapping_add((line * LINE).min(last)));
     }
 }
 

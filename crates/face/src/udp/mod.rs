@@ -165,25 +165,25 @@ impl Port for UdpPort {
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let (now, mut datagrams) = (cx.now(), 0);
-        let mut last: Option<(SocketAddr, Option<FaceId>)> = None;
+        let mut last: Option<(SocketAddr, FaceId)> = None;
         let (faces, not_ndn) = (&mut self.faces, &mut self.not_ndn);
         while self.readable && datagrams < packets_max {
             let more = self.socket.receive(|meta, datagram| {
                 datagrams += 1;
-                let remote = without_flow(meta.addr);
-                let known = match last {
-                    Some((address, id)) if address == remote && id.is_some() => id,
-                    _ => faces.peers.find(&remote),
-                };
-                let id = known.or_else(|| {
-                    if !link::is_plausible(datagram) {
-                        *not_ndn += 1;
-                        return None;
-                    }
-                    faces.create_on_demand(cx, remote, meta.dst_ip)
-                });
-                last = Some((remote, id));
-                let Some((id, face)) = id.and_then(|id| Some((id, faces.peers.get_mut(id)?))) else { return };
+                // Written down for another peer only: an address that was just written in parts, and is then moved as
+                // a whole, keeps the processor waiting.
+                if last.is_none_or(|(address, _)| address != meta.addr) {
+                    let remote = without_flow(meta.addr);
+                    let id = faces.peers.find(&remote).or_else(|| {
+                        if !link::is_plausible(datagram) {
+                            *not_ndn += 1;
+                            return None;
+                        }
+                        faces.create_on_demand(cx, remote, meta.dst_ip)
+                    });
+                    last = id.map(|id| (meta.addr, id));
+                }
+                let Some((id, face)) = last.and_then(|(_, id)| Some((id, faces.peers.get_mut(id)?))) else { return };
                 face.heard = now;
                 face.link.receive(now, id, datagram, cx.received());
                 if face.has_earlier_deadline() {

@@ -27,7 +27,7 @@ pub enum Endpoint {
     PacketMmap(Box<Station<PacketSocket>>),
     /// Ethernet frames by AF_XDP.
     Xdp(Box<Station<XdpSocket>>),
-    /// Shared memory.
+    /// Shared memory, packets or Ethernet frames.
     Memif(Box<MemifEnd>),
 }
 

@@ -58,8 +58,28 @@ impl<S: FrameSocket> Station<S> {
 /// Starts a reflector in the forwarder's place, on core 0: what arrives at one of its ends leaves
 /// at the other. It runs until the program ends.
 pub fn start_reflector<S: FrameSocket + 'static>() -> anyhow::Result<()> {
-    let mut consumer = Station::<S>::new(THEIRS[0], OURS[0])?;
-    let mut producer = Station::<S>::new(THEIRS[1], OURS[1])?;
+    reflect_between(Station::<S>::new(THEIRS[0], OURS[0])?, Station::new(THEIRS[1], OURS[1])?)
+}
+
+/// The same on devices of DPDK in shared memory, to which the generator connects.
+#[cfg(feature = "dpdk")]
+pub fn start_dpdk_reflector() -> anyhow::Result<()> {
+    use byname_face::ethernet::dpdk::{Device, DpdkSocket, Environment, Settings};
+
+    let environment = Environment::start(&["--no-huge".to_owned()])?;
+    let station = |end: usize| -> anyhow::Result<_> {
+        let mut config = EthernetConfig::new(THEIRS[end]);
+        let socket = super::memif::SOCKETS[end];
+        let name = format!("net_memif{end},role=server,socket={socket},socket-abstract=no");
+        config.device = Some(Device::open(environment, &Settings::new(name, 1500, &config))?);
+        let found = DpdkSocket::find(&config)?;
+        let header = header(byname_face::ethernet::GROUP, found.address);
+        Ok(Station { socket: DpdkSocket::wait_for(&found, &config)?, header })
+    };
+    reflect_between(station(0)?, station(1)?)
+}
+
+fn reflect_between<S: FrameSocket + 'static>(mut consumer: Station<S>, mut producer: Station<S>) -> anyhow::Result<()> {
     std::thread::Builder::new().name("reflector".into()).spawn(move || -> anyhow::Result<()> {
         core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
         loop {

@@ -4,9 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use byname_face::ethernet::GROUP;
+use byname_face::ethernet::frame::{EthernetFrame, header};
+use byname_face::mac_address::MacAddress;
 use byname_face::memif::connection::{Connection, Listener};
 use byname_face::memif::rings::{Pushed, Rings};
-use byname_face::memif::{MemifConfig, Role};
+use byname_face::memif::{Framing, MemifConfig, Role};
 
 /// Frames taken from a ring at once.
 const BURST: usize = 64;
@@ -21,34 +24,38 @@ pub const SOCKETS: [&str; 2] = ["/tmp/byname-lab-memif0.sock", "/tmp/byname-lab-
 /// One end of an interface that is up.
 pub struct MemifEnd {
     connection: Connection,
+    framing: Framing,
     empty_looks: u32,
 }
 
+/// Who sends Ethernet frames here; they go to all.
+const STATION: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x01]);
+
 impl MemifEnd {
     /// Connects to the forwarder's socket.
-    pub fn connect(socket: &str) -> anyhow::Result<Self> {
+    pub fn connect(socket: &str, framing: Framing) -> anyhow::Result<Self> {
         let terms = MemifConfig::new(socket, Role::Client).terms();
         let deadline = Instant::now() + PATIENCE;
         loop {
             match Connection::connect(Path::new(socket), terms.clone()) {
-                Ok(connection) => return MemifEnd::agree(connection),
+                Ok(connection) => return MemifEnd::agree(connection, framing),
                 Err(error) => ensure!(
                     Instant::now() < deadline,
-                    "no forwarder listens on {socket} ({error}): give it [[faces.memif]] with this `socket`"
+                    "no forwarder listens on {socket} ({error}): `byname-lab wire --help` tells what it is to have there"
                 ),
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn agree(mut connection: Connection) -> anyhow::Result<Self> {
+    fn agree(mut connection: Connection, framing: Framing) -> anyhow::Result<Self> {
         let deadline = Instant::now() + PATIENCE;
         while connection.rings().is_none() {
             connection.advance().context("the other end of an interface does not agree")?;
             ensure!(Instant::now() < deadline, "the other end of an interface does not answer");
             std::thread::yield_now();
         }
-        Ok(MemifEnd { connection, empty_looks: 0 })
+        Ok(MemifEnd { connection, framing, empty_looks: 0 })
     }
 
     fn rings(&mut self) -> &mut Rings {
@@ -57,8 +64,12 @@ impl MemifEnd {
 
     /// Queues a frame.
     pub fn push(&mut self, frame: &[u8]) -> anyhow::Result<()> {
+        let header: &[u8] = match self.framing {
+            Framing::Packets => &[],
+            Framing::Ethernet => &header(GROUP, STATION),
+        };
         loop {
-            match self.rings().push([frame, &[], &[]])? {
+            match self.rings().push([header, frame, &[]])? {
                 Pushed::Done => return Ok(()),
                 Pushed::TooLong => bail!("{} octets are more than a ring takes: lower --payload", frame.len()),
                 Pushed::Full => {
@@ -76,9 +87,15 @@ impl MemifEnd {
 
     /// Hands over the frames that have arrived; returns how many.
     pub fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> anyhow::Result<usize> {
-        let mut frames = 0;
+        let (mut frames, framing) = (0, self.framing);
         self.rings().receive(BURST, |frame| {
-            each(&frame);
+            match framing {
+                Framing::Packets => each(&frame),
+                Framing::Ethernet => match EthernetFrame::parse(&frame) {
+                    Some(frame) => each(frame.payload),
+                    None => return,
+                },
+            }
             frames += 1;
         })?;
         self.empty_looks = if frames == 0 { self.empty_looks + 1 } else { 0 };
@@ -105,7 +122,7 @@ pub fn start_reflector() -> anyhow::Result<()> {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             };
-            ends.push(MemifEnd::agree(connection)?);
+            ends.push(MemifEnd::agree(connection, Framing::Packets)?);
         }
         let [consumer, producer] = &mut ends[..] else { bail!("there are two sockets") };
         loop {

@@ -6,7 +6,7 @@
 //! datagram at a time with `--plain`; a Unix stream gets one write a burst. Ethernet frames go over
 //! two virtual cables that the experiment lays, between packet sockets with rings, or between sockets of
 //! AF_XDP. Packets in shared
-//! memory pass two interfaces of memif, whose sockets the forwarder listens on.
+//! memory pass two interfaces of memif, whose sockets the forwarder listens on, or DPDK's driver in it.
 //!
 //! The same generator through a plain reflector (receive, send) on the forwarder's core is the
 //! floor of what the sockets cost.
@@ -22,9 +22,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use byname_face::ethernet::GROUP;
 use byname_face::ethernet::ring::PacketSocket;
 use byname_face::ethernet::socket::FrameSocket;
 use byname_face::ethernet::xdp::XdpSocket;
+use byname_face::memif::Framing;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -53,6 +55,11 @@ enum Port {
     /// Shared memory: the forwarder is the server of two [[faces.memif]], with the `socket`
     /// /tmp/byname-lab-memif0.sock for the consumer and /tmp/byname-lab-memif1.sock for the producer.
     Memif,
+    /// The same by DPDK's driver for shared memory: the forwarder has two [[faces.ethernet]], `interface = "byname0"`
+    /// and "byname1", with `port = "dpdk"` and dpdk_device =
+    /// "net_memif0,role=server,socket=/tmp/byname-lab-memif0.sock,socket-abstract=no" and the same with 1 for 0, and
+    /// `eal = ["--no-huge"]` in [faces.dpdk].
+    Dpdk,
 }
 
 /// Which names.
@@ -188,8 +195,18 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
         }
         Port::Memif => {
             memif::start_reflector()?;
-            memif_ends()?
+            memif_ends(Framing::Packets)?
         }
+        #[cfg(feature = "dpdk")]
+        Port::Dpdk => {
+            ethernet::start_dpdk_reflector()?;
+            memif_ends(Framing::Ethernet)?
+        }
+        #[cfg(not(feature = "dpdk"))]
+        Port::Dpdk => anyhow::bail!(
+            "a reflector on DPDK's drivers needs a byname-lab that was built with them: \
+             `cargo build --release -p byname-lab --features dpdk`"
+        ),
     };
     Ok(Some(Generator::new(consumer, producer, Names::new("/ndn/bench", 0)?, options.payload)))
 }
@@ -201,8 +218,8 @@ fn stations<S: FrameSocket>() -> anyhow::Result<[Box<Station<S>>; 2]> {
 }
 
 /// Consumer and producer at their ends of the interfaces.
-fn memif_ends() -> anyhow::Result<(Endpoint, Endpoint)> {
-    let end = |socket| memif::MemifEnd::connect(socket).map(|end| Endpoint::Memif(Box::new(end)));
+fn memif_ends(framing: Framing) -> anyhow::Result<(Endpoint, Endpoint)> {
+    let end = |socket| memif::MemifEnd::connect(socket, framing).map(|end| Endpoint::Memif(Box::new(end)));
     Ok((end(memif::SOCKETS[0])?, end(memif::SOCKETS[1])?))
 }
 
@@ -235,8 +252,15 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             ends
         }
         Port::Memif => {
-            let ends = memif_ends()?;
+            let ends = memif_ends(Framing::Packets)?;
             let face = management.face(&format!("memif://{}?id=0", memif::SOCKETS[1]), None)?;
+            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            ends
+        }
+        Port::Dpdk => {
+            // Who answers this has started its devices.
+            let face = management.face(&format!("ether://[{GROUP}]"), Some(&format!("dev://{}", THEIRS[1])))?;
+            let ends = memif_ends(Framing::Ethernet)?;
             management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
             ends
         }

@@ -12,8 +12,6 @@
 //! With the cargo feature `dpdk` only; needs Debian's `libdpdk-dev` to build, or DPDK 22.11 or newer from elsewhere.
 
 mod device;
-#[cfg(test)]
-mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;

@@ -93,13 +93,6 @@ impl Ethernet {
     /// What no single value can show to be wrong.
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.interface;
-        if !self.udp.is_empty() && self.port != EthernetPort::Xdp {
-            return Err(format!(
-                "{name} has peers by `udp`, and a port that is not \"xdp\": the system would answer the same \
-                 datagrams, or nobody their sender's question for the address; write port = \"xdp\", or leave them \
-                 to [faces.udp]"
-            ));
-        }
         match (self.port, self.dpdk_device.is_empty()) {
             (EthernetPort::Dpdk, true) => {
                 return Err(format!(

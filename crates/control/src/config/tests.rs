@@ -211,11 +211,6 @@ const ERRORS: &[(&str, &str)] = &[
         "byname.toml:5:12: a device's MTU of 60 octets; write 68 to 9600",
     ),
     (
-        "[[faces.ethernet]]\ninterface = \"eth0\"\nudp = [{ local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" }]\n",
-        "byname.toml: eth0 has peers by `udp`, and a port that is not \"xdp\": the system would answer the same \
-         datagrams, or nobody their sender's question for the address; write port = \"xdp\", or leave them to [faces.udp]",
-    ),
-    (
         "[[faces.ethernet]]\ninterface = \"eth0\"\nport = \"xdp\"\n\
          udp = [{ local = \"192.0.2.1:6363\", remote = \"[2001:db8::2]:6363\" }]\n",
         "byname.toml: 192.0.2.1:6363 and [2001:db8::2]:6363, of eth0, are not of one family: IPv4, or IPv6",

@@ -49,8 +49,7 @@ pub struct EthernetConfig {
     /// Frames go to the driver past the queueing discipline, and past captures of other programs; those of
     /// AF_XDP always do.
     pub qdisc_bypass: bool,
-    /// Peers that are reached by UDP, in frames that pass the kernel's IP by; at most [`DATAGRAM_PEERS_MAX`]. For
-    /// sockets of AF_XDP only: where the kernel hears what the port hears, it answers, too.
+    /// Peers that are reached by UDP, in frames that pass the kernel's IP by; at most [`DATAGRAM_PEERS_MAX`].
     pub datagrams: Vec<DatagramPeer>,
     /// How frames come to sockets of AF_XDP.
     pub xdp_mode: xdp::Mode,
@@ -90,6 +89,7 @@ impl EthernetConfig {
     pub fn ring(&self) -> RingConfig {
         RingConfig {
             frames: Frames::Ndn { group: self.group },
+            paths: self.datagrams.iter().map(|peer| peer.path).collect(),
             promiscuous: self.promiscuous,
             qdisc_bypass: self.qdisc_bypass,
             receive_bytes: self.receive_ring_bytes,

@@ -27,6 +27,8 @@ pub(super) const IPV4_PLAIN: u8 = 0x45;
 pub(super) const FRAGMENT_BITS: u16 = 0x3fff;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 const HOPS: u8 = 64;
+/// The limit of what no router is to pass on.
+pub(super) const HOPS_OF_LINK: u8 = 255;
 
 /// A datagram, taken out of its frame in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl<'a> Datagram<'a> {
         let len = usize::from(u16::from_be_bytes([l0, l1]));
         let payload = segment.get(UDP_BYTES..len)?;
         let checksum = u16::from_be_bytes([c0, c1]);
-        let pseudo = pseudo_header(source, destination, len as u16);
+        let pseudo = pseudo_header(source, destination, len as u16, UDP);
         let is_right = match checksum {
             // None was computed, which IPv6 does not allow.
             0 => source.is_ipv4(),
@@ -149,7 +151,7 @@ impl Path {
         let second = sum(payload.1);
         // Behind an odd number of octets all pairs are shifted by one.
         let second = if payload.0.len().is_multiple_of(2) { second } else { second.swap_bytes() };
-        let pseudo = pseudo_header(self.here.ip(), self.there.ip(), len);
+        let pseudo = pseudo_header(self.here.ip(), self.there.ip(), len, UDP);
         let checksum = match !add(add(pseudo, ports_and_len), add(sum(payload.0), second)) {
             // Which would say that there is none.
             0 => u16::MAX,
@@ -160,17 +162,17 @@ impl Path {
     }
 }
 
-/// The sum of what IP's header tells of a datagram.
-fn pseudo_header(source: IpAddr, destination: IpAddr, len: u16) -> u16 {
+/// The sum of what IP's header tells of a packet of such a protocol.
+pub(super) fn pseudo_header(source: IpAddr, destination: IpAddr, len: u16, protocol: u8) -> u16 {
     let of = |address: IpAddr| match address {
         IpAddr::V4(address) => sum(&address.octets()),
         IpAddr::V6(address) => sum(&address.octets()),
     };
-    add(add(of(source), of(destination)), add(u16::from(UDP), len))
+    add(add(of(source), of(destination)), add(u16::from(protocol), len))
 }
 
 /// The Internet's sum of two.
-fn add(a: u16, b: u16) -> u16 {
+pub(super) fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
 }
@@ -235,7 +237,7 @@ mod tests {
             let at = HEADER_BYTES + path.overhead() - 2;
             octets[at..at + 2].fill(0);
             assert_eq!(Datagram::parse(&octets).is_some(), may_miss);
-            let left = pseudo_header(path.here.ip(), path.there.ip(), 13);
+            let left = pseudo_header(path.here.ip(), path.there.ip(), 13, UDP);
             octets[at..at + 2].copy_from_slice(&left.to_be_bytes());
             assert!(Datagram::parse(&octets).is_some());
         }

@@ -3,21 +3,25 @@
 //!
 //! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
 //! single stations that management makes, and, on demand, faces to stations that were heard, in
-//! bounded number (`peers`). Configured peers may be reached by UDP instead (`datagram`). URIs are those of NFD: `ether://[08:00:27:01:02:03]` from
-//! `dev://eth0`.
+//! bounded number (`peers`). Configured peers may be reached by UDP instead ([`datagram`]). URIs are those of NFD:
+//! `ether://[08:00:27:01:02:03]` from `dev://eth0`.
 //!
 //! An interface may go down, or away, and come back as another device with its name: faces stay,
 //! what is to be sent meanwhile is dropped and counted, and the name is tried again each
 //! [`RETRY_INTERVAL`].
 
+mod arrival;
 mod config;
 pub mod datagram;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+mod filter;
 pub mod frame;
 pub mod interface;
+pub mod neighbor;
 mod offload;
 pub mod ring;
+mod silence;
 pub mod socket;
 #[cfg(test)]
 mod tests;
@@ -41,8 +45,8 @@ use crate::peers::{PeerFace, Peers, Sent, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 pub use config::{DATAGRAM_PEERS_MAX, DatagramPeer, EthernetConfig, GROUP, OpenError};
-use datagram::{Datagram, Path};
-use frame::EthernetFrame;
+use neighbor::Answer;
+use silence::Silence;
 use socket::FrameSocket;
 use transport::{EthernetTransport, Peer};
 
@@ -80,6 +84,9 @@ pub struct EthernetPort<S> {
     retry_at: Option<Ticks>,
     /// When the loop is to wake, so as to look at a socket that does not tell of input.
     look_at: Option<Ticks>,
+    /// To be sent to stations that asked for our address.
+    answers: Vec<Answer>,
+    silence: Silence,
     drops: Drops,
 }
 
@@ -101,6 +108,8 @@ impl<S: FrameSocket> EthernetPort<S> {
             blocked: false,
             retry_at: None,
             look_at: None,
+            answers: Vec::new(),
+            silence: Silence::default(),
             drops: Drops::default(),
             config,
         })
@@ -126,83 +135,6 @@ impl<S: FrameSocket> EthernetPort<S> {
         link
     }
 
-    /// Takes one frame.
-    fn take(&mut self, cx: &mut PortContext<'_>, octets: &[u8], last: &mut Option<(Peer, FaceId)>) {
-        let Some(frame) = EthernetFrame::parse(octets) else {
-            match Datagram::parse(octets) {
-                Some(datagram) => self.take_datagram(cx, datagram, last),
-                None if S::HEARS_ALL && !frame::is_ndn(octets) => self.drops.not_ours += 1,
-                None => self.drops.malformed += 1,
-            }
-            return;
-        };
-        let to_group = self.config.group == Some(frame.destination);
-        // The kernel's filter lets no other destination pass; a switch may send back our own.
-        if !(to_group || frame.destination == self.address) || frame.source == self.address {
-            self.drops.not_ours += 1;
-            return;
-        }
-        let known = match *last {
-            _ if to_group => self.group,
-            Some((peer, id)) if peer == Peer::Station(frame.source) => Some(id),
-            _ => self.peers.find(&Peer::Station(frame.source)),
-        };
-        if !link::is_plausible(frame.payload) {
-            self.drops.not_ndn += 1;
-            return;
-        }
-        let Some(id) = known.or_else(|| self.create_on_demand(cx, frame.source, to_group)) else { return };
-        let Some(face) = self.peers.get_mut(id) else { return };
-        if !to_group {
-            *last = Some((Peer::Station(frame.source), id));
-        }
-        let [a, b, c, d, e, f] = frame.source.0;
-        let endpoint = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-        face.heard = cx.now();
-        face.link.receive_from(cx.now(), id, endpoint, frame.payload, cx.received());
-        if face.has_earlier_deadline() {
-            self.peers.schedule(id);
-        }
-    }
-
-    /// Takes one datagram, which only configured peers send.
-    fn take_datagram(&mut self, cx: &mut PortContext<'_>, datagram: Datagram<'_>, last: &mut Option<(Peer, FaceId)>) {
-        let peer = Peer::Datagrams(Path { here: datagram.destination, there: datagram.source });
-        let known = match *last {
-            Some((last, id)) if last == peer => Some(id),
-            _ => self.peers.find(&peer),
-        };
-        let Some((id, face)) = known.and_then(|id| Some((id, self.peers.get_mut(id)?))) else {
-            self.drops.not_ours += 1;
-            return;
-        };
-        if !link::is_plausible(datagram.payload) {
-            self.drops.not_ndn += 1;
-            return;
-        }
-        *last = Some((peer, id));
-        face.transport.learn(datagram.station);
-        face.heard = cx.now();
-        face.link.receive(cx.now(), id, datagram.payload, cx.received());
-        if face.has_earlier_deadline() {
-            self.peers.schedule(id);
-        }
-    }
-
-    fn create_on_demand(&mut self, cx: &mut PortContext<'_>, source: MacAddress, to_group: bool) -> Option<FaceId> {
-        // Management took the group's face away.
-        if !self.config.on_demand || to_group {
-            self.peers.refused += 1;
-            return None;
-        }
-        if !self.peers.make_room(cx) {
-            return None;
-        }
-        let transport = self.transport(source);
-        let link = self.link_config(transport.peer);
-        Some(self.peers.insert(cx, transport, Persistency::OnDemand, link, |_| {}))
-    }
-
     /// Ends the socket: the interface is down, or gone.
     fn fail(&mut self, cx: &mut PortContext<'_>, error: &io::Error) {
         let Some(socket) = self.socket.take() else { return };
@@ -226,7 +158,8 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.address = interface.address;
         let mtu = socket.mtu().min(self.config.mtu);
         (self.socket, self.mtu) = (Some(socket), mtu);
-        self.retry_at = S::POLLED.then(|| cx.now() + RETRY_INTERVAL);
+        let again = S::POLLED || !self.keep_silent();
+        self.retry_at = again.then(|| cx.now() + RETRY_INTERVAL);
         for (_, face) in self.peers.iter_mut() {
             let most = mtu.saturating_sub(face.transport.peer.overhead()).max(link::MTU_MIN as usize);
             let mut link = face.link.config().clone();
@@ -235,6 +168,11 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
         self.peers.take_up(cx);
         Ok(())
+    }
+
+    /// Has the kernel say nothing to peers by UDP whose datagrams it hears, too; whether it does.
+    fn keep_silent(&mut self) -> bool {
+        !S::KERNEL_HEARS || self.silence.keep(self.config.datagrams.iter().map(|peer| peer.path))
     }
 
     /// Has the system send what is in the ring.
@@ -306,7 +244,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         if let Some(socket) = &self.socket {
             register(cx, socket)?;
         }
-        if S::POLLED || self.socket.is_none() {
+        if S::POLLED || self.socket.is_none() || !self.keep_silent() {
             self.retry_at = Some(cx.now() + RETRY_INTERVAL);
         }
         if let Some(group) = self.config.group {
@@ -361,6 +299,11 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
                 }
             }
         });
+        for answer in self.answers.drain(..) {
+            // Whoever gets none asks again.
+            socket.push(&answer, (&[], &[]));
+            let _ = socket.send();
+        }
         self.socket = Some(socket);
     }
 
@@ -418,7 +361,8 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         if self.retry_at.is_none_or(|at| at > cx.now()) {
             return;
         }
-        self.retry_at = S::POLLED.then(|| cx.now() + RETRY_INTERVAL);
+        let again = S::POLLED || !self.keep_silent();
+        self.retry_at = again.then(|| cx.now() + RETRY_INTERVAL);
         if let Some(socket) = &self.socket {
             match S::POLLED.then(|| socket.take_error()).flatten() {
                 Some(error) => self.fail(cx, &error),

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
-use std::io;
+use std::io::{self, Read};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,9 +20,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, tpacket_req, tpacket2_hdr};
 use memmap2::{MmapOptions, MmapRaw};
 use smallvec::{SmallVec, smallvec};
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 use super::config::{EthernetConfig, OpenError};
+use super::datagram::Path;
+use super::filter;
 use super::frame::{ETHER_TYPE, HEADER_BYTES};
 use super::interface::Interface;
 use super::offload::{VIRTIO_HEADER_BYTES, finish};
@@ -38,6 +40,11 @@ const TRANSMIT_OFFSET: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::
 /// Where, at the latest, the Ethernet payload begins in a slot that was received.
 const RECEIVE_OFFSET: usize =
     (TRANSMIT_OFFSET + size_of::<libc::sockaddr_ll>() + 16).next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+/// Has frames that fit into no slot come by the socket itself, too; of <linux/if_packet.h>.
+const PACKET_COPY_THRESH: c_int = 7;
+/// Octets that the longest frame may have that a sender has not cut.
+const LONG_BYTES: usize = (1 << 16) + 64;
 
 /// EtherTypes of VLANs, whose tag comes on top of what an interface's MTU counts.
 const VLAN_ETHER_TYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
@@ -64,6 +71,8 @@ const ARRIVALS: usize = 64;
 pub struct RingConfig {
     /// Which frames it takes.
     pub frames: Frames,
+    /// Besides those of NDN: plain datagrams to the interface's address that come on these paths.
+    pub paths: Vec<Path>,
     /// Puts the interface into promiscuous mode.
     pub promiscuous: bool,
     /// Frames pass the queueing discipline by.
@@ -98,6 +107,8 @@ pub struct PacketSocket {
     virtio_bytes: usize,
     /// Longest payload of a frame, in octets.
     mtu: usize,
+    /// For a frame that fits into no slot.
+    long: Vec<u8>,
     /// Frames in the ring that the kernel was not told of.
     unsent: bool,
 }
@@ -141,8 +152,16 @@ impl PacketSocket {
         let map = MmapOptions::new().len((slots[0] + slots[1]) * slot_bytes).map_raw(&socket)?;
         match config.frames {
             Frames::Ndn { group } => {
-                socket.attach_filter(&filter(interface.address, group.unwrap_or(interface.address)))?;
-                bind(&socket, interface.index, ETHER_TYPE)?;
+                socket.attach_filter(&filter::filter(interface.address, group, &config.paths))?;
+                if config.paths.is_empty() {
+                    bind(&socket, interface.index, ETHER_TYPE)?;
+                } else {
+                    // A run of datagrams that nobody has cut yet comes by the socket itself, as it fits into no slot.
+                    set(&socket, PACKET_COPY_THRESH, &1)?;
+                    let bytes = &config.receive_bytes;
+                    let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBufForce, bytes);
+                    bind(&socket, interface.index, libc::ETH_P_ALL as u16)?;
+                }
                 if let Some(group) = group {
                     join(&socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
                 }
@@ -160,51 +179,13 @@ impl PacketSocket {
             transmit: Ring { offset: slots[0] * slot_bytes, slots: slots[1], next: 0 },
             virtio_bytes,
             mtu: mtu.min(slot_bytes - overhead),
+            long: if config.paths.is_empty() { Vec::new() } else { vec![0; LONG_BYTES] },
             unsent: false,
         })
     }
 
-    /// The slot of a ring whose turn it is: `slot_bytes` octets of the mapping.
-    fn slot(&self, ring: &Ring) -> *mut u8 {
-        let at = ring.offset + ring.next * self.slot_bytes;
-        debug_assert!(at + self.slot_bytes <= self.map.len());
-        // SAFETY: the mapping has all slots of both rings, one ring after the other, and `next` is
-        // below the number of the ring's; so this stays within it.
-        unsafe { self.map.as_mut_ptr().add(at) }
-    }
-
-    /// The status of the slot whose turn it is.
-    fn status(&self, ring: &Ring) -> &AtomicU32 {
-        let status = self.slot(ring).wrapping_add(offset_of!(tpacket2_hdr, tp_status));
-        // SAFETY: slots are aligned to `SLOT_BYTES_MIN`, the mapping to pages, and the status is the
-        // first word of a slot, aligned therefore. It lives as long as the mapping, which `self` owns; the kernel
-        // and we read and write it as one word, and nobody by other means while this is borrowed.
-        unsafe { AtomicU32::from_ptr(status.cast()) }
-    }
-}
-
-impl FrameSocket for PacketSocket {
-    fn for_port(interface: &Interface, config: &EthernetConfig) -> Result<Self, OpenError> {
-        PacketSocket::open(interface, &config.ring()).map_err(|error| OpenError::of_system(&interface.name, error))
-    }
-
-    fn descriptors(&self) -> Descriptors {
-        smallvec![self.socket.as_raw_fd()]
-    }
-
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    fn take_error(&self) -> Option<io::Error> {
-        self.socket.take_error().unwrap_or_else(Some)
-    }
-
-    fn has_input(&self) -> bool {
-        self.status(&self.receive).load(Ordering::Acquire) & TP_STATUS_USER != 0
-    }
-
-    fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(&[Arrival<'_>])) {
+    /// Shows frames, up to `frames_max` or the first that fits into no slot, for which `long` is; says how many.
+    fn receive_some(&mut self, frames_max: usize, long: &mut [u8], visit: &mut impl FnMut(&[Arrival<'_>])) -> usize {
         let mut arrivals = SmallVec::<[Arrival<'_>; ARRIVALS]>::new();
         let (first, mut taken) = (self.receive.next, 0);
         // No slot twice, however many are asked for.
@@ -235,10 +216,17 @@ impl FrameSocket for PacketSocket {
                     unsafe { slot.add(start - VIRTIO_HEADER_BYTES).cast::<[u8; VIRTIO_HEADER_BYTES]>().read() };
                 offloaded = finish(octets, virtio);
             }
-            let cut = header.tp_snaplen < header.tp_len;
             // The tag of a VLAN is gone by now; this is what is left of it.
             let elsewhere = from.sll_pkttype >= libc::PACKET_OTHERHOST;
-            arrivals.push(Arrival { octets, cut, elsewhere, vlan: vlan_tag(&header), offloaded });
+            let vlan = vlan_tag(&header);
+            if header.tp_status & libc::TP_STATUS_COPY != 0 {
+                let len = (&self.socket).read(long).unwrap_or_default();
+                let cut = len < header.tp_len as usize;
+                arrivals.push(Arrival { octets: &long[..len], cut, elsewhere, vlan, offloaded });
+                break;
+            }
+            let cut = header.tp_snaplen < header.tp_len;
+            arrivals.push(Arrival { octets, cut, elsewhere, vlan, offloaded });
         }
         visit(&arrivals);
         self.receive.next = first;
@@ -246,6 +234,61 @@ impl FrameSocket for PacketSocket {
             self.status(&self.receive).store(TP_STATUS_KERNEL, Ordering::Release);
             self.receive.advance();
         }
+        taken
+    }
+
+    /// The slot of a ring whose turn it is: `slot_bytes` octets of the mapping.
+    fn slot(&self, ring: &Ring) -> *mut u8 {
+        let at = ring.offset + ring.next * self.slot_bytes;
+        debug_assert!(at + self.slot_bytes <= self.map.len());
+        // SAFETY: the mapping has all slots of both rings, one ring after the other, and `next` is
+        // below the number of the ring's; so this stays within it.
+        unsafe { self.map.as_mut_ptr().add(at) }
+    }
+
+    /// The status of the slot whose turn it is.
+    fn status(&self, ring: &Ring) -> &AtomicU32 {
+        let status = self.slot(ring).wrapping_add(offset_of!(tpacket2_hdr, tp_status));
+        // SAFETY: slots are aligned to `SLOT_BYTES_MIN`, the mapping to pages, and the status is the
+        // first word of a slot, aligned therefore. It lives as long as the mapping, which `self` owns; the kernel
+        // and we read and write it as one word, and nobody by other means while this is borrowed.
+        unsafe { AtomicU32::from_ptr(status.cast()) }
+    }
+}
+
+impl FrameSocket for PacketSocket {
+    const KERNEL_HEARS: bool = true;
+
+    fn for_port(interface: &Interface, config: &EthernetConfig) -> Result<Self, OpenError> {
+        PacketSocket::open(interface, &config.ring()).map_err(|error| OpenError::of_system(&interface.name, error))
+    }
+
+    fn descriptors(&self) -> Descriptors {
+        smallvec![self.socket.as_raw_fd()]
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn take_error(&self) -> Option<io::Error> {
+        self.socket.take_error().unwrap_or_else(Some)
+    }
+
+    fn has_input(&self) -> bool {
+        self.status(&self.receive).load(Ordering::Acquire) & TP_STATUS_USER != 0
+    }
+
+    fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(&[Arrival<'_>])) {
+        let mut long = std::mem::take(&mut self.long);
+        let mut left = frames_max;
+        while left > 0 {
+            match self.receive_some(left, &mut long, &mut visit) {
+                0 => break,
+                taken => left -= taken,
+            }
+        }
+        self.long = long;
     }
 
     fn has_room(&mut self) -> bool {
@@ -396,36 +439,4 @@ pub(super) fn mtu(socket: &Socket, interface: &str) -> io::Result<usize> {
     // SAFETY: the call has set this member; any octets are a number.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     usize::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-/// A program for the kernel: NDN's EtherType, from a station, to `address` or to `group`.
-fn filter(address: MacAddress, group: MacAddress) -> [SockFilter; 13] {
-    const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
-    const LOAD_OCTET: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-    const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    const IF_SET: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
-    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-    let op = |code: u32, then: u8, otherwise: u8, value: u32| SockFilter::new(code as u16, then, otherwise, value);
-    let split = |address: MacAddress| {
-        let [a, b, c, d, e, f] = address.0;
-        (u32::from_be_bytes([a, b, c, d]), u32::from(u16::from_be_bytes([e, f])))
-    };
-    let ((address_high, address_low), (group_high, group_low)) = (split(address), split(group));
-    // Jumps count from the next line; the last two lines take a frame and drop it.
-    [
-        op(LOAD_HALF, 0, 0, 12),
-        op(IF_EQUAL, 0, 10, u32::from(ETHER_TYPE)),
-        op(LOAD_OCTET, 0, 0, 6),
-        op(IF_SET, 8, 0, 1),
-        op(LOAD_WORD, 0, 0, 0),
-        op(IF_EQUAL, 0, 2, address_high),
-        op(LOAD_HALF, 0, 0, 4),
-        op(IF_EQUAL, 3, 4, address_low),
-        op(IF_EQUAL, 0, 3, group_high),
-        op(LOAD_HALF, 0, 0, 4),
-        op(IF_EQUAL, 0, 1, group_low),
-        op(RETURN, 0, 0, u32::MAX),
-        op(RETURN, 0, 0, 0),
-    ]
 }

@@ -53,6 +53,8 @@ pub trait FrameSocket: Send + Sized {
     const POLLED: bool = false;
     /// Whether all that the interface hears comes here, and to nobody else.
     const HEARS_ALL: bool = false;
+    /// Whether the kernel hears what comes here, too.
+    const KERNEL_HEARS: bool = false;
 
     /// The interface that the settings name, up or down.
     ///

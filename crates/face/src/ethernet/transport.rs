@@ -1,5 +1,7 @@
 //! How frames are sent to one peer of an Ethernet port.
 
+use std::net::IpAddr;
+
 use super::DatagramPeer;
 use super::datagram::Path;
 use super::frame;
@@ -64,6 +66,13 @@ impl EthernetTransport {
             Peer::Station(_) => socket.push(&frame::header(station, source), packet),
             Peer::Datagrams(path) => socket.push(&path.header(station, source, packet), packet),
         })
+    }
+
+    /// Notes that an address is a station's.
+    pub(super) fn learn_neighbor(&mut self, address: IpAddr, station: MacAddress) {
+        if matches!(self.peer, Peer::Datagrams(path) if path.there.ip() == address) {
+            self.learn(station);
+        }
     }
 
     /// Notes whom a datagram came from.

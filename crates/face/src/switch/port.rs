@@ -26,6 +26,7 @@ impl SwitchPortConfig {
     fn ring(&self) -> RingConfig {
         RingConfig {
             frames: Frames::All,
+            paths: Vec::new(),
             promiscuous: true,
             qdisc_bypass: false,
             receive_bytes: self.receive_ring_bytes,

@@ -61,6 +61,7 @@ impl Bench {
         let (handle, thread) = start(ports.into(), move |event| sender.send(event).is_ok()).expect("starts");
         let ring = RingConfig {
             frames: Frames::All,
+            paths: Vec::new(),
             promiscuous: true,
             qdisc_bypass: false,
             receive_bytes: 0,

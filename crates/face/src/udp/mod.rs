@@ -91,6 +91,9 @@ impl UdpPort {
     pub fn bind(config: UdpConfig) -> std::io::Result<Self> {
         let socket = DatagramSocket::create(&config.listen)?;
         socket.bind(&config.listen.into())?;
+        // Only now, as nobody is to have the port already. An Ethernet port of this process may then have what comes
+        // from some peers (`ethernet::silence`); other users' processes may not.
+        socket.set_reuse_port(true)?;
         let socket = DatagramSocket::new(socket, BUFFERS_BUSY, config.socket_buffer_bytes)?;
         Ok(UdpPort {
             name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },

@@ -266,6 +266,7 @@ impl Drop for Between {
 pub fn socket(name: &str, ring_bytes: usize) -> anyhow::Result<PacketSocket> {
     let config = RingConfig {
         frames: Frames::All,
+        paths: Vec::new(),
         promiscuous: true,
         qdisc_bypass: false,
         receive_bytes: ring_bytes,

@@ -29,6 +29,7 @@ struct RawSettings {
     receive_slots: u16,
     transmit_slots: u16,
     promiscuous: bool,
+    all_groups: bool,
     has_group: bool,
     group: [u8; 6],
 }
@@ -120,6 +121,7 @@ impl Device {
             receive_slots: settings.receive_slots,
             transmit_slots: settings.transmit_slots,
             promiscuous: settings.promiscuous,
+            all_groups: settings.all_groups,
             has_group: settings.group.is_some(),
             group,
         };

@@ -49,6 +49,8 @@ pub struct Settings {
     pub promiscuous: bool,
     /// The group that it hears.
     pub group: Option<MacAddress>,
+    /// Hears all groups, among which are those where IPv6 asks for addresses.
+    pub all_groups: bool,
 }
 
 impl Settings {
@@ -62,6 +64,7 @@ impl Settings {
             transmit_slots: slots(config.transmit_ring_bytes),
             promiscuous: config.promiscuous,
             group: config.group,
+            all_groups: config.datagrams.iter().any(|peer| peer.path.here.is_ipv6()),
         }
     }
 }

@@ -31,6 +31,7 @@ struct byname_dpdk_settings {
     uint16_t receive_slots;
     uint16_t transmit_slots;
     bool promiscuous;
+    bool all_groups;
     bool has_group;
     uint8_t group[RTE_ETHER_ADDR_LEN];
 };
@@ -131,6 +132,8 @@ static int configure(struct byname_dpdk_device *device, const struct byname_dpdk
     // A driver that cannot be told hears everything.
     if (settings->promiscuous)
         rte_eth_promiscuous_enable(port);
+    if (settings->all_groups)
+        rte_eth_allmulticast_enable(port);
     if (settings->has_group) {
         struct rte_ether_addr group;
         memcpy(group.addr_bytes, settings->group, sizeof settings->group);

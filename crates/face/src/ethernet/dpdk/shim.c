@@ -146,8 +146,9 @@ static int configure(struct byname_dpdk_device *device, const struct byname_dpdk
 // Finds a device, by EAL's name for it and what its driver is to know, and starts it.
 int byname_dpdk_open(const char *name, const struct byname_dpdk_settings *settings, struct byname_dpdk_device *device) {
     int done = rte_dev_probe(name);
+    // What many drivers say of all that fails is the number of EPERM.
     if (done < 0)
-        return done;
+        return done == -1 ? -EIO : done;
     struct rte_dev_iterator iterator;
     uint16_t port = RTE_MAX_ETHPORTS;
     if (rte_eth_iterator_init(&iterator, name) == 0)
@@ -161,7 +162,6 @@ int byname_dpdk_open(const char *name, const struct byname_dpdk_settings *settin
     *device = (struct byname_dpdk_device){.port = port};
     if ((done = configure(device, settings)) < 0)
         byname_dpdk_close(device);
-    // What many drivers say of all that fails is the number of EPERM.
     return done == -1 ? -EIO : done;
 }
 

@@ -1,5 +1,7 @@
 //! Round trips and hostile fragments through whole link services.
 
+mod in_place;
+
 use std::time::Duration;
 
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};

@@ -111,6 +111,29 @@ pub struct FaceStatus {
     pub link: LinkCounters,
 }
 
+impl FaceStatus {
+    /// A permanent face to one peer by the same name at both ends, without link services: what a face in
+    /// memory is, and what others are but for what they change.
+    pub fn plain(id: FaceId, uri: FaceUri, scope: Scope) -> FaceStatus {
+        FaceStatus {
+            id,
+            remote: uri.clone(),
+            local: uri,
+            scope,
+            link_type: LinkType::PointToPoint,
+            persistency: Persistency::Permanent,
+            mtu: None,
+            flags: LinkFlags::default(),
+            base_congestion_marking_interval_ns: 0,
+            default_congestion_threshold_bytes: 0,
+            expires_in_ms: None,
+            up: true,
+            counters: FaceCounters::default(),
+            link: LinkCounters::default(),
+        }
+    }
+}
+
 /// Link-layer counts of a face.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -172,20 +195,8 @@ pub(crate) mod tests {
     /// The status of some face.
     pub(crate) fn status(id: u64) -> FaceStatus {
         FaceStatus {
-            id: FaceId(id),
-            remote: FaceUri::Null,
-            local: FaceUri::Null,
-            scope: Scope::NonLocal,
-            link_type: LinkType::PointToPoint,
             persistency: Persistency::OnDemand,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: 0,
-            default_congestion_threshold_bytes: 0,
-            expires_in_ms: None,
-            up: true,
-            counters: FaceCounters::default(),
-            link: LinkCounters::default(),
+            ..FaceStatus::plain(FaceId(id), FaceUri::Null, Scope::NonLocal)
         }
     }
 

@@ -3,15 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::face::{
-    CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, LinkFlags, UpdateFaceError,
-};
+use crate::face::{FaceChange, FaceEvent, FaceStatus, LinkCounters, LinkFlags, UpdateFaceError};
 use crate::io_loop::InternalFace;
-use crate::port::{Port, PortContext, Readiness};
+use crate::port::{Port, PortContext};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -86,22 +84,8 @@ impl MemoryPort {
     }
 
     fn describe(&self) -> FaceStatus {
-        FaceStatus {
-            id: self.face,
-            remote: self.remote.clone(),
-            local: self.remote.clone(),
-            scope: self.scope,
-            link_type: LinkType::PointToPoint,
-            persistency: Persistency::Permanent,
-            mtu: None,
-            flags: self.flags,
-            base_congestion_marking_interval_ns: 0,
-            default_congestion_threshold_bytes: 0,
-            expires_in_ms: None,
-            up: true,
-            counters: FaceCounters::default(),
-            link: self.link,
-        }
+        let plain = FaceStatus::plain(self.face, self.remote.clone(), self.scope);
+        FaceStatus { flags: self.flags, link: self.link, ..plain }
     }
 }
 
@@ -117,8 +101,6 @@ impl Port for MemoryPort {
         cx.report(FaceEvent::Created(self.describe()));
         Ok(())
     }
-
-    fn ready(&mut self, _cx: &mut PortContext<'_>, _key: u32, _readiness: Readiness) {}
 
     fn has_input(&self) -> bool {
         self.alive && !self.input.is_empty()
@@ -155,20 +137,6 @@ impl Port for MemoryPort {
         }
     }
 
-    fn next_deadline(&self) -> Option<Ticks> {
-        None
-    }
-
-    fn on_deadline(&mut self, _cx: &mut PortContext<'_>) {}
-
-    fn create_face(
-        &mut self,
-        _cx: &mut PortContext<'_>,
-        _request: &FaceRequest,
-    ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        None
-    }
-
     fn update_face(
         &mut self,
         _cx: &mut PortContext<'_>,
@@ -201,10 +169,6 @@ impl Port for MemoryPort {
 
     fn status(&self, _now: Ticks, face: FaceId) -> Option<FaceStatus> {
         (self.alive && face == self.face).then(|| self.describe())
-    }
-
-    fn channels(&self) -> Vec<String> {
-        Vec::new()
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {

@@ -39,6 +39,9 @@ pub struct Readiness {
 /// and ends it with [`FaceEvent::Destroyed`]; after that it delivers nothing more for it and drops
 /// what it is asked to send there. The loop tells the worker and the control side. The counts of
 /// network packets in a [`FaceStatus`] (`counters`) are the loop's to fill in.
+///
+/// What has a default is for ports without descriptors, deadlines, listeners, or faces made by command; a port that
+/// wraps another passes on every call.
 pub trait Port: Send {
     /// A word for logs: `udp4`, `unix`.
     fn name(&self) -> &str;
@@ -51,7 +54,9 @@ pub trait Port: Send {
     ///
     /// Cheap: notes it, and leaves input to [`Port::receive`]. A port that connects or accepts may
     /// do so here.
-    fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, readiness: Readiness);
+    fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, readiness: Readiness) {
+        let _ = (cx, key, readiness);
+    }
 
     /// Whether `receive` may find something, as far as is known without a system call. Asked once
     /// a round, and before the loop sleeps.
@@ -85,11 +90,15 @@ pub trait Port: Send {
     }
 
     /// When [`Port::on_deadline`] is due; `None` when nothing is. Must be cheap: asked each round.
-    fn next_deadline(&self) -> Option<Ticks>;
+    fn next_deadline(&self) -> Option<Ticks> {
+        None
+    }
 
     /// Does what is due at `cx.now()`: idle faces, reconnections, link timers. Frames that come of
     /// it are sent here or in the `flush` that follows.
-    fn on_deadline(&mut self, cx: &mut PortContext<'_>);
+    fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
+        let _ = cx;
+    }
 
     /// Creates a face, or starts to; `None` when the request's remote URI is not of this port's
     /// kind. Persistent and permanent faces of stream ports are returned not yet `up` and connect
@@ -98,7 +107,10 @@ pub trait Port: Send {
         &mut self,
         cx: &mut PortContext<'_>,
         request: &FaceRequest,
-    ) -> Option<Result<FaceStatus, CreateFaceError>>;
+    ) -> Option<Result<FaceStatus, CreateFaceError>> {
+        let _ = (cx, request);
+        None
+    }
 
     /// Changes one of its faces.
     fn update_face(
@@ -115,7 +127,9 @@ pub trait Port: Send {
     fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus>;
 
     /// Local URIs of the addresses that it listens on.
-    fn channels(&self) -> Vec<String>;
+    fn channels(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// What it dropped that was of no face, by reason, in words fit for a metric label.
     fn drops(&self) -> Vec<(&'static str, u64)> {

@@ -4,31 +4,20 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use byname_face::FaceUri;
-use byname_face::face::{LinkCounters, LinkFlags};
-use byname_forward::FaceId;
-use byname_forward::Ticks;
-use byname_forward::face_table::{LinkType, Persistency, Scope};
+use byname_face::face::LinkCounters;
+use byname_forward::face_table::Scope;
 use byname_forward::stages::{Stage, Stopwatch};
 use byname_forward::worker::FibLines;
+use byname_forward::{FaceId, Ticks};
 
 use super::*;
 
 fn face(id: u64) -> FaceStatus {
+    let remote = FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363)));
     FaceStatus {
-        id: FaceId(id),
-        remote: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363))),
-        local: FaceUri::Udp(SocketAddr::from(([192, 0, 2, 2], 6363))),
-        scope: Scope::NonLocal,
-        link_type: LinkType::PointToPoint,
-        persistency: Persistency::OnDemand,
-        mtu: None,
-        flags: LinkFlags::default(),
-        base_congestion_marking_interval_ns: 0,
-        default_congestion_threshold_bytes: 0,
-        expires_in_ms: None,
-        up: true,
         counters: FaceCounters { in_interests: id, ..Default::default() },
         link: LinkCounters { out_drops: 3, ..Default::default() },
+        ..FaceStatus::plain(FaceId(id), remote, Scope::NonLocal)
     }
 }
 

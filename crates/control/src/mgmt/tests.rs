@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use byname_face::face::LinkCounters;
 use byname_face::io_loop::{self, IoConfig, Running};
-use byname_face::{FaceEvent, FaceStatus, FaceUri, LinkFlags};
-use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_face::{FaceEvent, FaceStatus, FaceUri};
+use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
@@ -40,22 +39,8 @@ fn name(uri: &str) -> Name {
 }
 
 fn face(id: FaceId, scope: Scope) -> FaceStatus {
-    FaceStatus {
-        id,
-        remote: FaceUri::Fd(id.0),
-        local: FaceUri::Unix("/run/nfd/nfd.sock".into()),
-        scope,
-        link_type: LinkType::PointToPoint,
-        persistency: Persistency::OnDemand,
-        mtu: None,
-        flags: LinkFlags::default(),
-        base_congestion_marking_interval_ns: 0,
-        default_congestion_threshold_bytes: 0,
-        expires_in_ms: None,
-        up: true,
-        counters: FaceCounters::default(),
-        link: LinkCounters::default(),
-    }
+    let local = FaceUri::Unix("/run/nfd/nfd.sock".into());
+    FaceStatus { local, persistency: Persistency::OnDemand, ..FaceStatus::plain(id, FaceUri::Fd(id.0), scope) }
 }
 
 struct Router {

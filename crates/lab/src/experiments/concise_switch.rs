@@ -44,14 +44,18 @@ fn figure_9(context: &mut Context<'_>) -> anyhow::Result<()> {
     print!("{}", switch::table_of_memory(&records));
     println!("{CONCISE}, with Click: below 2 M names twice the rate of Cuckoo and four times that of orthogonal Bloom");
     println!("filters, and the highest at every size, in 10 to 20 % of the memory of the others");
-    let mut octets: Vec<_> = records.iter().map(|record| record.octets).collect();
+    let mut octets: Vec<_> = records.iter().map(|record| record.passage.octets).collect();
     octets.sort_unstable();
     octets.dedup();
     for octets in octets {
         let mut chart = Chart::lines(format!("Frames of {octets} octets in memory"), "names", "frames/s");
         for engine in ["foretold"].into_iter().chain(ENGINES).chain([ORTHOGONAL.0]) {
-            let of_engine = records.iter().filter(|record| record.octets == octets && record.engine == engine);
-            chart.line(engine, of_engine.map(|record| (record.names as f64, record.frames_per_s)).collect());
+            let of_engine =
+                records.iter().filter(|record| record.passage.octets == octets && record.passage.engine == engine);
+            chart.line(
+                engine,
+                of_engine.map(|record| (record.passage.names as f64, record.passage.frames_per_s)).collect(),
+            );
         }
         context.plot(&chart)?;
     }
@@ -71,15 +75,15 @@ fn figure_11(context: &mut Context<'_>) -> anyhow::Result<()> {
     print!("{}", switch::table_of_wire(&records));
     println!("{CONCISE}, with DPDK and virtio: more than a million frames/s, the same at every number of names and");
     println!("for 64 and 1,500 octets (12 Gbit/s at least)");
-    let labels = records.iter().filter(|record| record.octets == records[0].octets);
-    let labels = labels.map(|record| match record.names {
-        0 => record.engine.clone(),
+    let labels = records.iter().filter(|record| record.passage.octets == records[0].passage.octets);
+    let labels = labels.map(|record| match record.passage.names {
+        0 => record.passage.engine.clone(),
         names => table::count(names),
     });
     let mut chart = Chart::bars("Frames on virtual cables, by names", labels.collect(), "frames/s");
-    for of_size in records.chunk_by(|one, next| one.octets == next.octets) {
-        let rates = of_size.iter().map(|record| Some(record.frames_per_s));
-        chart.bar(format!("{} octets", of_size[0].octets), rates);
+    for of_size in records.chunk_by(|one, next| one.passage.octets == next.passage.octets) {
+        let rates = of_size.iter().map(|record| Some(record.passage.frames_per_s));
+        chart.bar(format!("{} octets", of_size[0].passage.octets), rates);
     }
     context.plot(&chart)
 }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use super::foretold::Foretold;
 use super::options::{From, Options};
-use super::record::MemoryRecord;
+use super::record::{MemoryRecord, Passage, Tried};
 use super::stations::{Addresses, Stations};
 use super::tables::{self, Named};
 use crate::progress::Progress;
@@ -52,9 +52,10 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Memo
         }
     }
     let far = |record: &&MemoryRecord| {
-        (record.wrong + record.lost) as f64 > WRONG_TIMES * record.wrong_rate * record.checked as f64
+        let Passage { checked, wrong, lost, .. } = record.passage;
+        (wrong + lost) as f64 > WRONG_TIMES * record.wrong_rate * checked as f64
     };
-    if let Some(MemoryRecord { engine, checked, wrong, lost, .. }) = records.iter().find(far) {
+    if let Some(Passage { engine, checked, wrong, lost, .. }) = records.iter().find(far).map(|r| &r.passage) {
         anyhow::bail!("of {checked} frames {wrong} left by the wrong port and {lost} not at all, by {engine}");
     }
     Ok(records)
@@ -156,32 +157,16 @@ impl<'a> Bench<'a> {
         limit: f64,
     ) -> MemoryRecord {
         let options = self.options;
-        let frames_per_s = median(rates);
         let sum = |of: fn(&Lane<'_>) -> u64| lanes.iter().map(of).sum();
+        let counts = [sum(|lane| lane.passed), sum(|lane| lane.wrong), sum(|lane| lane.passed - lane.left)];
+        let table = Tried { engine, names: self.names, bytes: table_bytes };
+        let passage = Passage::new(options, octets, self.draws.len(), &table, rates, limit, counts);
         MemoryRecord {
-            on: options.on,
-            engine: engine.to_owned(),
-            names: self.names,
-            octets,
-            from: options.from,
-            trace: options.trace.is_some(),
-            frames_prepared: self.draws.len(),
             frame_memory: options.frame_memory,
-            hash: options.hash,
-            seed: options.measuring.seed,
             threads: options.measuring.threads,
-            repetitions: rates.len(),
-            frames_per_s,
-            frames_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            frames_per_s_max: rates.iter().copied().fold(0.0, f64::max),
-            ns_per_frame: options.measuring.threads as f64 * 1e9 / frames_per_s,
-            gbit_per_s: frames_per_s * octets as f64 * 8e-9,
-            table_bytes,
-            checked: sum(|lane| lane.passed),
-            wrong: sum(|lane| lane.wrong),
-            lost: sum(|lane| lane.passed - lane.left),
+            ns_per_frame: options.measuring.threads as f64 * 1e9 / passage.frames_per_s,
             wrong_rate,
-            of_limit: frames_per_s / limit,
+            passage,
         }
     }
 }

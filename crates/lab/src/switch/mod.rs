@@ -89,17 +89,17 @@ pub fn table_of_memory(records: &[MemoryRecord]) -> Table {
     let mut table = Table::new(&heads);
     for record in records {
         table.row([
-            record.engine.clone(),
-            table::count(record.names),
-            record.octets.to_string(),
-            format!("{:.2}", record.frames_per_s / 1e6),
-            format!("{:.2}", record.frames_per_s_min / 1e6),
-            format!("{:.2}", record.frames_per_s_max / 1e6),
+            record.passage.engine.clone(),
+            table::count(record.passage.names),
+            record.passage.octets.to_string(),
+            format!("{:.2}", record.passage.frames_per_s / 1e6),
+            format!("{:.2}", record.passage.frames_per_s_min / 1e6),
+            format!("{:.2}", record.passage.frames_per_s_max / 1e6),
             format!("{:.1}", record.ns_per_frame),
-            format!("{:.0}", 100.0 * record.of_limit),
-            format!("{:.1}", record.table_bytes as f64 / 1e6),
-            record.wrong.to_string(),
-            record.lost.to_string(),
+            format!("{:.0}", 100.0 * record.passage.of_limit),
+            format!("{:.1}", record.passage.table_bytes as f64 / 1e6),
+            record.passage.wrong.to_string(),
+            record.passage.lost.to_string(),
         ]);
     }
     table
@@ -126,20 +126,20 @@ pub fn table_of_wire(records: &[WireRecord]) -> Table {
     let mut table = Table::new(&heads);
     for record in records {
         table.row([
-            record.engine.clone(),
-            table::count(record.names),
-            record.octets.to_string(),
-            format!("{:.0}", record.frames_per_s / 1e3),
-            format!("{:.0}", record.frames_per_s_min / 1e3),
-            format!("{:.0}", record.frames_per_s_max / 1e3),
-            format!("{:.2}", record.gbit_per_s),
-            format!("{:.0}", 100.0 * record.of_limit),
+            record.passage.engine.clone(),
+            table::count(record.passage.names),
+            record.passage.octets.to_string(),
+            format!("{:.0}", record.passage.frames_per_s / 1e3),
+            format!("{:.0}", record.passage.frames_per_s_min / 1e3),
+            format!("{:.0}", record.passage.frames_per_s_max / 1e3),
+            format!("{:.2}", record.passage.gbit_per_s),
+            format!("{:.0}", 100.0 * record.passage.of_limit),
             format!("{:.0}", record.rate as f64 / 1e3),
             format!("{:.1}", record.p50_us),
             format!("{:.1}", record.p99_us),
             format!("{:.1}", record.p999_us),
-            record.wrong.to_string(),
-            record.lost.to_string(),
+            record.passage.wrong.to_string(),
+            record.passage.lost.to_string(),
         ]);
     }
     table

@@ -24,12 +24,15 @@ fn every_table_leads_every_frame_to_its_port() {
         let records = tiny(&format!("--from {from} --compare {all} --octets 64,1500")).expect("tiny tables fit");
         assert_eq!(records.len(), 10, "five tables, two sizes");
         for record in &records {
-            assert!(record.frames_per_s > 0.0 && record.frames_per_s.is_finite(), "{record:?}");
-            assert!(record.frames_per_s_min <= record.frames_per_s, "{record:?}");
-            assert!(record.checked > 10_000 && record.wrong == 0 && record.lost == 0, "{record:?}");
-            assert_eq!(record.engine == "foretold", record.table_bytes == 0, "{record:?}");
+            assert!(record.passage.frames_per_s > 0.0 && record.passage.frames_per_s.is_finite(), "{record:?}");
+            assert!(record.passage.frames_per_s_min <= record.passage.frames_per_s, "{record:?}");
+            assert!(
+                record.passage.checked > 10_000 && record.passage.wrong == 0 && record.passage.lost == 0,
+                "{record:?}"
+            );
+            assert_eq!(record.passage.engine == "foretold", record.passage.table_bytes == 0, "{record:?}");
         }
-        assert_eq!((records[0].engine.as_str(), records[0].of_limit), ("foretold", 1.0));
+        assert_eq!((records[0].passage.engine.as_str(), records[0].passage.of_limit), ("foretold", 1.0));
     }
 }
 
@@ -37,7 +40,7 @@ fn every_table_leads_every_frame_to_its_port() {
 #[test]
 fn a_table_that_errs_says_how_often() {
     let record = &tiny("--compare orthogonal --octets 64").expect("a tiny table")[1];
-    assert!(record.wrong_rate > 0.0 && record.lost < record.checked / 100, "{record:?}");
+    assert!(record.wrong_rate > 0.0 && record.passage.lost < record.passage.checked / 100, "{record:?}");
 }
 
 #[test]
@@ -46,7 +49,10 @@ fn frames_come_in_the_order_of_a_trace() {
     let requests: String = (0..640).map(|i| format!("time\tname{}\n", i % 10)).collect();
     std::fs::write(file.path(), requests).expect("written");
     let records = tiny(&format!("--compare line --octets 64 --trace {}", file.path().display())).expect("a trace");
-    assert!(records[1].trace && records[1].frames_prepared == 640 && records[1].lost == 0, "{records:?}");
+    assert!(
+        records[1].passage.trace && records[1].passage.frames_prepared == 640 && records[1].passage.lost == 0,
+        "{records:?}"
+    );
 }
 
 #[test]
@@ -77,9 +83,12 @@ fn frames_on_the_wire_arrive_as_they_left() {
         assert_eq!(records.len(), 10, "a reflector, two tables of two sizes, and frames of two sizes");
         for record in &records {
             // Rings run over where others have the cores: how many frames are lost says nothing here.
-            assert!(record.frames_per_s > 0.0 && record.checked > 100 && record.wrong == 0, "{record:?}");
+            assert!(
+                record.passage.frames_per_s > 0.0 && record.passage.checked > 100 && record.passage.wrong == 0,
+                "{record:?}"
+            );
             assert!(record.p50_us > 0.0 && record.p50_us <= record.p99_us, "{record:?}");
-            assert_eq!(record.engine == "reflector", record.table_bytes == 0, "{record:?}");
+            assert_eq!(record.passage.engine == "reflector", record.passage.table_bytes == 0, "{record:?}");
         }
     }
 }

@@ -28,7 +28,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use super::ends::{DELAY_NS_MAX, Ends, Passed};
 use super::options::{From, Options};
-use super::record::WireRecord;
+use super::record::{Passage, Tried, WireRecord};
 use super::stations::{Addresses, Stations};
 use super::tables::{self, Named, Table};
 use crate::cables::{Cables, OURS, THEIRS, interface};
@@ -290,34 +290,22 @@ fn reflect(from: &mut PacketSocket, to: &mut PacketSocket) {
 }
 
 fn record(options: &Options, octets: usize, subject: &Subject<'_>, found: &Found, limit: f64) -> WireRecord {
-    let frames_per_s = median(&found.rates);
     let us = |quantile: f64| found.delays.value_at_quantile(quantile) as f64 / 1000.0;
-    WireRecord {
-        on: options.on,
-        engine: subject.name().to_owned(),
+    let table = Tried {
+        engine: subject.name(),
         names: if subject.table.is_some() { subject.bench.names } else { 0 },
-        octets,
-        from: options.from,
-        trace: options.trace.is_some(),
-        frames_prepared: subject.bench.draws.len(),
+        bytes: subject.table.map_or(0, |(_, table)| table.fib.memory_bytes()),
+    };
+    let counts = [found.passed.arrived, found.passed.wrong, found.passed.lost];
+    let prepared = subject.bench.draws.len();
+    WireRecord {
+        passage: Passage::new(options, octets, prepared, &table, &found.rates, limit, counts),
         window: options.window,
-        hash: options.hash,
-        seed: options.measuring.seed,
-        repetitions: found.rates.len(),
-        frames_per_s,
-        frames_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
-        frames_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
-        gbit_per_s: frames_per_s * octets as f64 * 8e-9,
-        of_limit: frames_per_s / limit,
         rate: options.rate,
         p50_us: us(0.5),
         p90_us: us(0.9),
         p99_us: us(0.99),
         p999_us: us(0.999),
         max_us: us(1.0),
-        table_bytes: subject.table.map_or(0, |(_, table)| table.fib.memory_bytes()),
-        checked: found.passed.arrived,
-        wrong: found.passed.wrong,
-        lost: found.passed.lost,
     }
 }

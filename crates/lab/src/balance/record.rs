@@ -70,6 +70,11 @@ pub struct Record {
     pub lost_of_worst: f64,
     /// Interests answered a second, on threads.
     pub interests_per_s: Option<f64>,
+    /// There, time of the packet thread to give a packet to a worker, or to take one back, in the rounds
+    /// that are timed.
+    pub dispatch_ns: Option<f64>,
+    /// Time of a worker for a packet, in the bursts that are timed.
+    pub worker_ns: Option<f64>,
 }
 
 /// The largest and the smallest of these to their mean.

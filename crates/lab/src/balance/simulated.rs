@@ -78,6 +78,8 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
         lost_of_worst: run.cores.iter().zip(&packets).map(|(core, all)| lost_of(core.lost, *all)).fold(0.0, f64::max),
         packets,
         interests_per_s: None,
+        dispatch_ns: None,
+        worker_ns: None,
     })
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
-use byname_face::face::{
-    CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
-};
-use byname_face::{FaceUri, IoConfig, LinkFlags, Port, PortContext, Readiness, WorkerStatus, Workers, start};
-use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_face::face::{FaceChange, FaceEvent, FaceStatus, UpdateFaceError};
+use byname_face::{FaceUri, IoConfig, Port, PortContext, WorkerStatus, Workers, start};
+use byname_forward::face_table::Scope;
+use byname_forward::stages::Stage;
+use byname_forward::worker::WorkerCounters;
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
 use byname_wire::PitToken;
 
@@ -58,7 +58,8 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
     while done.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < end {
         std::thread::sleep(LOOK_EVERY);
     }
-    let drops = running.handle.counters().drops;
+    let WorkerCounters { drops, stages: in_workers, .. } = running.handle.counters();
+    let dispatch = running.handle.stages().of(Stage::Dispatch);
     running.handle.shutdown();
     running.thread.join().map_err(|_| anyhow!("the packet thread has failed"))?;
     let left = done.under_way.load(Ordering::Relaxed);
@@ -97,7 +98,14 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
         lost: 0.0,
         lost_of_worst: 0.0,
         interests_per_s: Some(measured as f64 / elapsed.as_secs_f64()),
+        dispatch_ns: per_packet(dispatch.ns, dispatch.packets),
+        worker_ns: per_packet(in_workers.ns(), in_workers.of(Stage::Parse).packets),
     })
+}
+
+/// Nanoseconds for one of so many packets, if there were any.
+fn per_packet(ns: u64, packets: u64) -> Option<f64> {
+    (packets > 0).then(|| ns as f64 / packets as f64)
 }
 
 /// Packets that a worker had to do with, strays included.
@@ -148,22 +156,7 @@ impl ClosedLoop {
     }
 
     fn describe(face: FaceId) -> FaceStatus {
-        FaceStatus {
-            id: face,
-            remote: FaceUri::Null,
-            local: FaceUri::Null,
-            scope: Scope::NonLocal,
-            link_type: LinkType::PointToPoint,
-            persistency: Persistency::Permanent,
-            mtu: None,
-            flags: LinkFlags::default(),
-            base_congestion_marking_interval_ns: 0,
-            default_congestion_threshold_bytes: 0,
-            expires_in_ms: None,
-            up: true,
-            counters: FaceCounters::default(),
-            link: LinkCounters::default(),
-        }
+        FaceStatus::plain(face, FaceUri::Null, Scope::NonLocal)
     }
 
     /// Answers an Interest, or checks an answer.
@@ -202,8 +195,6 @@ impl Port for ClosedLoop {
         Ok(())
     }
 
-    fn ready(&mut self, _cx: &mut PortContext<'_>, _key: u32, _readiness: Readiness) {}
-
     fn has_input(&self) -> bool {
         !self.answers.is_empty() || !self.idle.is_empty() && !self.stopped()
     }
@@ -234,20 +225,6 @@ impl Port for ClosedLoop {
 
     fn flush(&mut self, _cx: &mut PortContext<'_>) {}
 
-    fn next_deadline(&self) -> Option<Ticks> {
-        None
-    }
-
-    fn on_deadline(&mut self, _cx: &mut PortContext<'_>) {}
-
-    fn create_face(
-        &mut self,
-        _cx: &mut PortContext<'_>,
-        _request: &FaceRequest,
-    ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        None
-    }
-
     fn update_face(
         &mut self,
         _cx: &mut PortContext<'_>,
@@ -263,9 +240,5 @@ impl Port for ClosedLoop {
 
     fn status(&self, _now: Ticks, face: FaceId) -> Option<FaceStatus> {
         Some(Self::describe(face))
-    }
-
-    fn channels(&self) -> Vec<String> {
-        Vec::new()
     }
 }

@@ -24,6 +24,7 @@ mod context;
 mod counting;
 mod engines;
 mod hasegawa_balance;
+mod hasegawa_waiting;
 mod hash_functions;
 mod hashes;
 mod learned_index;
@@ -51,6 +52,7 @@ mod yuan_level_pulling;
 mod yuan_pages;
 mod yuan_prefetch;
 mod yuan_sizes;
+mod yuan_system;
 mod yuan_threads;
 
 use std::path::PathBuf;
@@ -70,6 +72,7 @@ const ALL: &[&Experiment] = &[
     &yuan_sizes::EXPERIMENT,
     &yuan_components::EXPERIMENT,
     &yuan_threads::EXPERIMENT,
+    &yuan_system::EXPERIMENT,
     &yuan_level_pulling::EXPERIMENT,
     &hash_functions::EXPERIMENT,
     &so_prefetch::EXPERIMENT,
@@ -78,6 +81,7 @@ const ALL: &[&Experiment] = &[
     &so_start_depth::EXPERIMENT,
     &so_forward::FIGURE_10,
     &so_forward::FIGURE_11,
+    &so_forward::FIGURE_12,
     &engines::EXPERIMENT,
     &updates::EXPERIMENT,
     &adversarial::EXPERIMENT,
@@ -99,6 +103,7 @@ const ALL: &[&Experiment] = &[
     &concise_switch::FIGURE_9,
     &concise_switch::FIGURE_11,
     &learned_index::EXPERIMENT,
+    &hasegawa_waiting::EXPERIMENT,
     &hasegawa_balance::EXPERIMENT,
     &tagnet_labels::EXPERIMENT,
     &tagnet_match_rate::EXPERIMENT,

@@ -75,7 +75,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         .compare
         .iter()
         .zip(&found)
-        .map(|(variant, found)| run.record(variant, fib_of(&fibs, variant), &packets, found))
+        .map(|(variant, found)| run.record(variant, fib_of(options, &fibs, variant), &packets, found))
         .collect();
     let wrong = |record: &Record| record.wrong + record.drops > 0;
     if let Some(record) = records.iter().find(|record| wrong(record)) {
@@ -84,12 +84,12 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
     Ok(records)
 }
 
-fn fib_of<'a>(fibs: &'a [Fib], variant: &Variant) -> &'a Fib {
-    &fibs[number_of(fibs, variant)]
+fn fib_of<'a>(options: &Options, fibs: &'a [Fib], variant: &Variant) -> &'a Fib {
+    &fibs[number_of(options, fibs, variant)]
 }
 
-fn number_of(fibs: &[Fib], variant: &Variant) -> usize {
-    let is_its = |fib: &Fib| fib.engine.name == variant.engine && fib.tuning == tuning(fib.engine, variant);
+fn number_of(options: &Options, fibs: &[Fib], variant: &Variant) -> usize {
+    let is_its = |fib: &Fib| fib.engine.name == variant.engine && fib.tuning == tuning(options, fib.engine, variant);
     fibs.iter().position(is_its).expect("each variant's FIB was built")
 }
 
@@ -98,8 +98,9 @@ pub fn key_of(options: &Options, secret: [u64; 2]) -> NameHashKey {
     NameHashKey::with_function(options.hash.into(), secret)
 }
 
-fn tuning(engine: &Engine, variant: &Variant) -> Tuning {
-    Tuning { prefetch: variant.prefetch.of_engine(), ..Tuning::default() }.only(engine.takes)
+fn tuning(options: &Options, engine: &Engine, variant: &Variant) -> Tuning {
+    let prefetch = options.tuning.prefetch.or(variant.prefetch.of_engine());
+    Tuning { prefetch, ..options.tuning.clone() }.only(engine.takes)
 }
 
 /// What the data planes of a run have in common.
@@ -157,7 +158,7 @@ impl<'a> Run<'a> {
         let mut wanted: Vec<(&'static Engine, Tuning)> = Vec::new();
         for variant in &self.options.compare {
             let engine = prefix::find(&variant.engine)?;
-            let tuning = tuning(engine, variant);
+            let tuning = tuning(self.options, engine, variant);
             if !wanted.iter().any(|(e, t)| e.name == engine.name && *t == tuning) {
                 wanted.push((engine, tuning));
             }
@@ -213,7 +214,7 @@ impl<'a> Run<'a> {
             .compare
             .iter()
             .map(|variant| {
-                let tables = || fib_of(fibs, variant).tables.clone();
+                let tables = || fib_of(options, fibs, variant).tables.clone();
                 let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread, TURN);
                 (0..options.measuring.threads).map(traffic).collect()
             })
@@ -228,7 +229,7 @@ impl<'a> Run<'a> {
             {
                 let mut forward = || on_cores(plane, |traffic| rate(traffic, options.mix, step));
                 let found = forward();
-                let writer = updates[number_of(fibs, variant)].as_mut().zip(options.fib_updates_per_s);
+                let writer = updates[number_of(options, fibs, variant)].as_mut().zip(options.fib_updates_per_s);
                 let found_beside =
                     writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
                 if round == 0 {
@@ -246,7 +247,7 @@ impl<'a> Run<'a> {
         }
         let found = planes.iter_mut().zip(measured).zip(&options.compare).map(|((plane, measured), variant)| {
             let (rates, beside, turns) = measured;
-            let written = updates[number_of(fibs, variant)].as_ref().map(Updates::written);
+            let written = updates[number_of(options, fibs, variant)].as_ref().map(Updates::written);
             let (staged, stages) = stages(&mut plane[0], options.mix, step.mul_f64(SHARE));
             let mut found = Found { rates, beside, written, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
             for traffic in plane {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::variant::Variant;
 use crate::machine::PageSize;
 use crate::options::{self, Measuring};
-use crate::prefix::Hash;
+use crate::prefix::{Hash, Tuning};
 use crate::size;
 use crate::workload::Kind;
 
@@ -42,6 +42,9 @@ pub struct Options {
     /// The rules.
     #[command(flatten)]
     pub workload: Kind,
+    /// The engines' own options, for experiments; a schedule decides what is not said here.
+    #[arg(skip)]
+    pub tuning: Tuning,
     /// Names prepared, in random order: each a rule's, and a component with the packet's number.
     #[arg(long, default_value = "4M", value_parser = size::count, value_name = "N")]
     pub draws: u64,

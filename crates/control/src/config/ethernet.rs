@@ -1,5 +1,6 @@
 //! `[[faces.ethernet]]`: interfaces that the router uses frame by frame.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -80,14 +81,27 @@ pub struct EthernetUdp {
     pub station: Option<MacAddress>,
 }
 
+impl EthernetUdp {
+    /// The peer, as ports have it.
+    pub(super) fn of_port(&self) -> DatagramPeer {
+        let path = Path { here: self.local, there: self.remote };
+        DatagramPeer { path, station: self.station }
+    }
+
+    /// What no single value can show to be wrong; `name` is the interface's.
+    pub(super) fn check(&self, name: &impl fmt::Display) -> Result<(), String> {
+        let EthernetUdp { local, remote, .. } = self;
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(format!("{local} and {remote}, of {name}, are not of one family: IPv4, or IPv6"));
+        }
+        Ok(())
+    }
+}
+
 impl Ethernet {
     /// Peers by UDP, as the port has them.
     pub fn datagram_peers(&self) -> Vec<DatagramPeer> {
-        let of_port = |peer: &EthernetUdp| {
-            let path = Path { here: peer.local, there: peer.remote };
-            DatagramPeer { path, station: peer.station }
-        };
-        self.udp.iter().map(of_port).collect()
+        self.udp.iter().map(EthernetUdp::of_port).collect()
     }
 
     /// What no single value can show to be wrong.
@@ -109,10 +123,8 @@ impl Ethernet {
             return Err(format!("{name} has {} peers by `udp`; {DATAGRAM_PEERS_MAX} are the most", self.udp.len()));
         }
         for (n, peer) in self.udp.iter().enumerate() {
-            let (local, remote) = (peer.local, peer.remote);
-            if local.is_ipv4() != remote.is_ipv4() {
-                return Err(format!("{local} and {remote}, of {name}, are not of one family: IPv4, or IPv6"));
-            }
+            peer.check(name)?;
+            let remote = peer.remote;
             if self.udp[..n].iter().any(|other| other.remote == remote) {
                 return Err(format!("{name} has two peers by `udp` at {remote}: leave one out"));
             }

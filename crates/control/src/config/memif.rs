@@ -8,7 +8,11 @@ use byname_face::memif::{Framing, MemifConfig, Role};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::ethernet::EthernetUdp;
 use super::value;
+
+/// Octets of an IP packet that any link takes, nearly.
+const IP_MTU: usize = 1500;
 
 /// `[[faces.memif]]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -35,9 +39,12 @@ pub struct Memif {
     /// Octets of each buffer.
     #[serde(default = "buffer", deserialize_with = "buffer_bytes")]
     pub buffer: u32,
-    /// Largest link packet to send.
+    /// Largest link packet to send; by UDP at most what fits a frame of 1,514 octets.
     #[serde(default = "mtu", deserialize_with = "value::mtu")]
     pub mtu: u64,
+    /// The peer by UDP in frames, if any: there is but one at the other end.
+    #[serde(default)]
+    pub udp: Vec<EthernetUdp>,
     /// Whether the peer is an application of this host.
     #[serde(default)]
     pub local: bool,
@@ -74,6 +81,8 @@ impl Memif {
         };
         let mut secret = [0; SECRET_BYTES];
         secret[..self.secret.len()].copy_from_slice(self.secret.as_bytes());
+        let datagrams = self.udp.first().map(EthernetUdp::of_port);
+        let mtu_max = datagrams.map_or(usize::MAX, |peer| IP_MTU - peer.path.overhead());
         MemifConfig {
             id: self.id,
             framing: match self.framing {
@@ -83,10 +92,24 @@ impl Memif {
             secret,
             slots_log2: self.ring.ilog2() as u8,
             buffer_bytes: self.buffer,
-            mtu: usize::try_from(self.mtu).unwrap_or(usize::MAX),
+            datagrams,
+            mtu: usize::try_from(self.mtu).unwrap_or(usize::MAX).min(mtu_max),
             local: self.local,
             congestion_marking,
             ..MemifConfig::new(&self.socket, role)
+        }
+    }
+
+    /// What no single value can show to be wrong.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name = self.socket.display();
+        match &self.udp[..] {
+            [] => Ok(()),
+            [_] if self.framing != MemifFraming::Ethernet => {
+                Err(format!("{name} has a peer by `udp`, in Ethernet frames: write framing = \"ethernet\""))
+            }
+            [peer] => peer.check(&name),
+            peers => Err(format!("{name} has {} peers by `udp`; an interface has one", peers.len())),
         }
     }
 }

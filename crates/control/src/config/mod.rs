@@ -380,6 +380,7 @@ impl Config {
             return Err(format!("{} has two [[faces.ethernet]]: leave one out", twice[0]));
         }
         self.faces.ethernet.iter().try_for_each(Ethernet::check)?;
+        self.faces.memif.iter().try_for_each(Memif::check)?;
         let memif = self.faces.memif.iter();
         let mut sockets: Vec<_> = memif.map(|m| (&m.socket, (m.role == MemifRole::Client).then_some(m.id))).collect();
         sockets.sort_unstable();

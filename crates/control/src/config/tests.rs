@@ -77,6 +77,13 @@ fn an_interface_in_shared_memory_is_as_it_was_configured() {
     assert_eq!((port.role, port.framing), (byname_face::memif::Role::Client, byname_face::memif::Framing::Ethernet));
     assert_eq!((port.id, port.slots_log2, port.buffer_bytes, port.mtu), (7, 6, 4096, 1400));
     assert_eq!((&port.secret[..6], port.local, port.congestion_marking), (&b"psst\0\0"[..], true, false));
+    assert!(port.datagrams.is_none());
+    let by_udp = format!("{text}udp = [{{ local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" }}]\n");
+    for (mtu, expected) in [("mtu = 1400", 1400), ("", 1472)] {
+        let port = parse(&by_udp.replace("mtu = 1400", mtu)).expect("good").faces.memif[0].port(false);
+        assert_eq!(port.datagrams.map(|peer| (peer.path.there.port(), peer.station)), Some((6363, None)));
+        assert_eq!(port.mtu, expected);
+    }
     // One socket has many clients, of different interfaces.
     parse(&format!("{text}{}", text.replace("id = 7", "id = 8"))).expect("good");
 }
@@ -220,6 +227,16 @@ const ERRORS: &[(&str, &str)] = &[
          udp = [{ local = \"192.0.2.1:6363\", remote = \"224.0.23.170:6363\" }]\n",
         "byname.toml:4:45: 224.0.23.170:6363 is no address of a host on this link, or no port; \
          write for example \"192.0.2.1:6363\"",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nudp = [{ local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" }]\n",
+        "byname.toml: /a has a peer by `udp`, in Ethernet frames: write framing = \"ethernet\"",
+    ),
+    (
+        "[[faces.memif]]\nsocket = \"/a\"\nframing = \"ethernet\"\nudp = [\n\
+         { local = \"192.0.2.1:6363\", remote = \"192.0.2.2:6363\" },\n\
+         { local = \"192.0.2.1:6363\", remote = \"192.0.2.3:6363\" }]\n",
+        "byname.toml: /a has 2 peers by `udp`; an interface has one",
     ),
     (
         "[[faces.memif]]\nsocket = \"memif.sock\"\n",

@@ -7,6 +7,7 @@ use byname_wire::PACKET_BYTES_MAX;
 use super::handshake::Terms;
 use super::message::SECRET_BYTES;
 use super::rings::Role;
+use crate::ethernet::DatagramPeer;
 
 /// What passes in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +30,8 @@ pub struct MemifConfig {
     pub role: Role,
     /// What passes.
     pub framing: Framing,
+    /// Packets are in UDP datagrams to and from this peer, which are in Ethernet frames.
+    pub datagrams: Option<DatagramPeer>,
     /// A text that both ends must know, of up to 24 octets; zeros: none.
     pub secret: [u8; SECRET_BYTES],
     /// Binary logarithm of the slots in each ring, 3 to 14; a server takes what the client brings.
@@ -51,6 +54,7 @@ impl MemifConfig {
             id: 0,
             role,
             framing: Framing::default(),
+            datagrams: None,
             secret: [0; SECRET_BYTES],
             slots_log2: 10,
             buffer_bytes: 2048,

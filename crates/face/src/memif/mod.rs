@@ -7,7 +7,8 @@
 //! [`RETRY_INTERVAL`], a server waits.
 //!
 //! What passes in a buffer is one link packet without any header before it, as in NDN-DPDK and
-//! NDNgo ([`Framing`]), though the interface says that it is in Ethernet mode, as these do. The face's URI is ours:
+//! NDNgo ([`Framing`]), though the interface says that it is in Ethernet mode, as these do; or it is in an Ethernet
+//! frame, or in a UDP datagram in one, for a host or a switch at the other end. The face's URI is ours:
 //! `memif:///run/byname/memif.sock?id=0`, at both ends.
 //!
 //! While the loop runs it looks at the ring, and the peer makes no system call to send. Before the
@@ -23,6 +24,7 @@
 pub mod breach;
 mod config;
 pub mod connection;
+mod framing;
 pub mod handshake;
 pub mod message;
 mod ring;
@@ -36,15 +38,12 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use byname_forward::face_table::{Persistency, Scope};
-use byname_forward::{FaceId, Outgoing, Packet, Ticks};
+use byname_forward::{FaceId, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
 
-use crate::ethernet::GROUP;
-use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::link::{self, LinkConfig};
-use crate::mac_address::MacAddress;
+use crate::link::LinkConfig;
 use crate::peers::{Peers, Sent, Transport, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::socket_file::ListenError;
@@ -52,6 +51,7 @@ use crate::uri::FaceUri;
 use breach::{Breach, Breaches, Ended};
 pub use config::{Framing, MemifConfig};
 use connection::{Connection, Listener};
+use framing::{Arrived, Wrapping};
 pub use rings::Role;
 use rings::{Pushed, Rings};
 
@@ -65,8 +65,6 @@ const SECOND_LOOK: Duration = Duration::from_millis(1);
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 /// Clients accepted in one round.
 const ACCEPTS_PER_ROUND: usize = 16;
-/// Who sends Ethernet frames here: the address that NDN-DPDK gives its interfaces.
-const STATION: MacAddress = MacAddress([0xf2, b'm', b'e', b'm', b'i', b'f']);
 
 const LISTENER_KEY: u32 = 0;
 const CONTROL_KEY: u32 = 1;
@@ -106,6 +104,7 @@ struct Drops {
 /// An interface and its face.
 pub struct MemifPort {
     config: MemifConfig,
+    wrapping: Wrapping,
     /// Of servers.
     listener: Option<Listener>,
     connection: Option<Connection>,
@@ -142,6 +141,7 @@ impl MemifPort {
             Role::Client => None,
         };
         Ok(MemifPort {
+            wrapping: Wrapping::new(&config),
             config,
             listener,
             connection: None,
@@ -330,7 +330,7 @@ impl Port for MemifPort {
     }
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
-        let MemifPort { config, connection, peers, face, asked, heard, drops, .. } = self;
+        let MemifPort { wrapping, connection, peers, face, asked, heard, drops, .. } = self;
         let Some(rings) = connection.as_mut().and_then(Connection::rings) else { return };
         if std::mem::take(asked) {
             rings.stop_interrupts();
@@ -339,28 +339,29 @@ impl Port for MemifPort {
         let Some(id) = *face else { return };
         let Some(face) = peers.get_mut(id) else { return };
         face.heard = cx.now();
-        let received = rings.receive(packets_max, |frame| match link_packet(frame, config.framing) {
-            Some(frame) => face.link.receive_owned(cx.now(), id, frame, cx.received()),
-            None => drops.not_ndn += 1,
+        let received = rings.receive(packets_max, |frame| match wrapping.unwrap(frame) {
+            Arrived::Packet(packet) => face.link.receive_owned(cx.now(), id, packet, cx.received()),
+            Arrived::Question => {}
+            Arrived::Other => drops.not_ndn += 1,
         });
         if face.has_earlier_deadline() {
             peers.schedule(id);
         }
-        if let Err(breach) = received {
+        if let Err(breach) = received.and_then(|_| wrapping.answer(rings)) {
             self.end(cx, Ended::Breach(breach));
         }
     }
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
-        let (now, framing) = (cx.now(), self.config.framing);
+        let (now, wrapping) = (cx.now(), &self.wrapping);
         let rings = self.connection.as_mut().filter(|_| self.up).and_then(Connection::rings);
         let Some(rings) = rings.filter(|_| !self.blocked) else {
             return burst.iter_mut().for_each(|outgoing| self.peers.hold(now, outgoing));
         };
         let mut broken = None;
         for outgoing in burst {
-            self.peers.send_at_once(now, outgoing, |_, packet| match push(rings, framing, (&[], packet)) {
-                Ok(pushed) => Some(pushed),
+            self.peers.send_at_once(now, outgoing, |_, packet| match wrapping.push(rings, (&[], packet)) {
+                Ok(pushed) => pushed,
                 Err(breach) => {
                     broken = Some(breach);
                     None
@@ -376,7 +377,7 @@ impl Port for MemifPort {
         if !self.up {
             return;
         }
-        let framing = self.config.framing;
+        let wrapping = &self.wrapping;
         let Some(rings) = self.connection.as_mut().and_then(Connection::rings) else { return };
         if !self.peers.has_queued() {
             return rings.send();
@@ -385,10 +386,10 @@ impl Port for MemifPort {
         let sent = self.peers.flush(|face| {
             let mut done = 0;
             for frame in &face.queue {
-                match push(rings, framing, frame.parts()) {
-                    Ok(Pushed::Done) => {}
-                    Ok(Pushed::Full) => break,
-                    Ok(Pushed::TooLong) => face.link.counters.out_drops += 1,
+                match wrapping.push(rings, frame.parts()) {
+                    Ok(Some(Pushed::Done)) => {}
+                    Ok(Some(Pushed::Full)) => break,
+                    Ok(Some(Pushed::TooLong) | None) => face.link.counters.out_drops += 1,
                     Err(breach) => {
                         broken = Some(breach);
                         break;
@@ -492,25 +493,5 @@ impl Port for MemifPort {
             ("memif_too_long", self.drops.too_long + now),
         ]);
         counts
-    }
-}
-
-/// The link packet that came in a buffer.
-fn link_packet(frame: Packet, framing: Framing) -> Option<Packet> {
-    let packet = match framing {
-        Framing::Packets => frame,
-        Framing::Ethernet => {
-            let len = EthernetFrame::parse(&frame)?.payload.len();
-            frame.slice(HEADER_BYTES..HEADER_BYTES + len)
-        }
-    };
-    link::is_plausible(&packet).then_some(packet)
-}
-
-/// Puts a link packet, in two parts, into the transmit ring.
-fn push(rings: &mut Rings, framing: Framing, (link_header, payload): (&[u8], &[u8])) -> Result<Pushed, Breach> {
-    match framing {
-        Framing::Packets => rings.push([&[], link_header, payload]),
-        Framing::Ethernet => rings.push([&header(GROUP, STATION), link_header, payload]),
     }
 }

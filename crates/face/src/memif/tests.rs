@@ -3,13 +3,18 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use byname_forward::Received;
+use byname_forward::{Packet, Received};
 use tempfile::TempDir;
 
+use super::framing::STATION;
 use super::handshake::Terms;
 use super::ring::{HEAD_AT, ring_bytes};
 use super::*;
+use crate::ethernet::datagram::Path as UdpPath;
+use crate::ethernet::frame::header;
+use crate::ethernet::{DatagramPeer, GROUP};
 use crate::face::{FaceEvent, LinkCounters};
+use crate::mac_address::MacAddress;
 use crate::port::tests::{Bench, packet};
 
 /// One end: a port and what a loop would have of it.
@@ -306,6 +311,98 @@ fn ethernet_frames_are_taken_where_they_were_asked_for() {
     rings.send();
     assert!(same(&server.receive(2), &[packet(5, 30, 3)]), "without what fills it up");
     assert_eq!(server.drops(), [("memif_not_ndn", 3)]);
+}
+
+/// Paths from one end to the other.
+fn paths(family: &str) -> [UdpPath; 2] {
+    let [here, there] = match family {
+        "ipv4" => ["192.0.2.1:6363", "192.0.2.2:7000"],
+        _ => ["[2001:db8::1]:6363", "[2001:db8::2]:7000"],
+    };
+    let [here, there] = [here, there].map(|address| address.parse().expect("an address"));
+    let path = |here, there| UdpPath { here, there };
+    [path(here, there), path(there, here)]
+}
+
+#[test]
+fn datagrams_in_frames_go_to_whoever_was_heard() {
+    for family in ["ipv4", "ipv6"] {
+        let (_folder, socket) = folder();
+        let paths = paths(family);
+        // The server does not know where its peer is.
+        let adjust = |c: &mut MemifConfig, i: usize, station| {
+            c.datagrams = Some(DatagramPeer { path: paths[i], station });
+            (c.framing, c.mtu) = (Framing::Ethernet, 1400);
+        };
+        let mut server = end(&socket, Role::Server, |c| adjust(c, 0, None));
+        let mut client = end(&socket, Role::Client, |c| adjust(c, 1, Some(STATION)));
+        join(&mut server, &mut client);
+        let sent = [packet(5, 30, 1), packet(6, 4000, 2), packet(5, 1300, 3)];
+        server.send(&sent[..1]);
+        assert!(client.receive(1).is_empty() && server.link().out_drops == 1, "whom to?");
+        client.send(&sent);
+        assert!(same(&server.receive(3), &sent), "{family}");
+        server.send(&sent);
+        assert!(same(&client.receive(3), &sent), "{family}");
+        assert_eq!((server.drops(), client.drops()), (vec![], vec![]));
+    }
+}
+
+/// What a host at the other end sends and hears, frame by frame.
+#[test]
+fn a_host_asks_for_the_address_and_hears_datagrams() {
+    let [path, back] = paths("ipv4");
+    let host = MacAddress([2, 0, 0, 0, 0, 9]);
+    let (_folder, socket) = folder();
+    let mut server = end(&socket, Role::Server, |c| {
+        c.datagrams = Some(DatagramPeer { path, station: None });
+        c.framing = Framing::Ethernet;
+    });
+    let mut client = end(&socket, Role::Client, |_| {});
+    join(&mut server, &mut client);
+    fn rings(client: &mut End) -> &mut Rings {
+        client.port.connection.as_mut().and_then(Connection::rings).expect("up")
+    }
+    let push = |client: &mut End, octets: &[u8]| {
+        assert_eq!(rings(client).push([octets, &[], &[]]).expect("room"), Pushed::Done);
+        rings(client).send();
+    };
+    let heard = |client: &mut End| {
+        let mut frames = Vec::new();
+        rings(client).receive(64, |frame| frames.push(frame.to_vec())).expect("an honest peer");
+        frames
+    };
+    // 192.0.2.2 asks for 192.0.2.1, and for another's address.
+    let question = |wanted: u8| {
+        let arp = [0, 1, 8, 0, 6, 4, 0, 1];
+        [&[255; 6], &host.0[..], &[8, 6], &arp, &host.0, &[192, 0, 2, 2], &[0; 6], &[192, 0, 2, wanted]].concat()
+    };
+    push(&mut client, &question(1));
+    push(&mut client, &question(7));
+    assert!(server.receive(1).is_empty());
+    let answers = heard(&mut client);
+    let [answer] = &answers[..] else { panic!("{answers:?}") };
+    assert!(answer.starts_with(&host.0) && answer[20..22] == [0, 2] && answer[22..28] == STATION.0);
+    // Now it is known where the peer is.
+    let sent = packet(5, 30, 1);
+    server.send(std::slice::from_ref(&sent));
+    let frames = heard(&mut client);
+    assert_eq!(frames, [[&path.header(host, STATION, (&[], &sent))[..], &sent].concat()]);
+    // From the peer, from a stranger's port, to another station, with a wrong checksum, and of NDN's own EtherType.
+    let stranger = UdpPath { there: back.there, here: "192.0.2.2:7001".parse().expect("one") };
+    let datagram = |path: &UdpPath, to| [&path.header(to, host, (&[], &sent))[..], &sent].concat();
+    let mut wrong = datagram(&back, STATION);
+    *wrong.last_mut().expect("octets") ^= 1;
+    let ndn = [&header(GROUP, host)[..], &sent].concat();
+    for octets in [datagram(&back, STATION), datagram(&stranger, STATION), datagram(&back, host), wrong, ndn] {
+        push(&mut client, &octets);
+    }
+    assert!(same(&server.receive(1), &[sent]));
+    assert_eq!(server.drops(), [("memif_not_ndn", 5)]);
+    // More questions than are answered at once.
+    (0..40).for_each(|_| push(&mut client, &question(1)));
+    server.receive(1);
+    assert!((1..=40).contains(&heard(&mut client).len()));
 }
 
 #[test]

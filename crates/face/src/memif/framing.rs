@@ -1,0 +1,146 @@
+//! What is around link packets in buffers: nothing, Ethernet's header, or those of Ethernet, IP and UDP.
+
+use std::net::IpAddr;
+
+use byname_forward::Packet;
+use smallvec::SmallVec;
+
+use super::MemifConfig;
+use super::breach::Breach;
+use super::config::Framing;
+use super::rings::{Pushed, Rings};
+use crate::ethernet::datagram::{Datagram, Path};
+use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
+use crate::ethernet::neighbor::{Answer, Question};
+use crate::ethernet::{DatagramPeer, GROUP};
+use crate::link;
+use crate::mac_address::MacAddress;
+
+/// Who sends Ethernet frames here: the address that NDN-DPDK gives its interfaces.
+pub(super) const STATION: MacAddress = MacAddress([0xf2, b'm', b'e', b'm', b'i', b'f']);
+/// Answers in one burst.
+const ANSWERS_MAX: usize = 16;
+
+/// What came in a buffer.
+pub(super) enum Arrived {
+    /// A link packet.
+    Packet(Packet),
+    /// A question for our address, which will be answered.
+    Question,
+    /// Something else.
+    Other,
+}
+
+/// Wraps packets of an interface, and unwraps them.
+pub(super) struct Wrapping {
+    framing: Framing,
+    /// Packets are in datagrams to and from this peer, in Ethernet frames.
+    datagrams: Option<Datagrams>,
+}
+
+struct Datagrams {
+    path: Path,
+    /// Whom frames go to. `None`: not heard yet.
+    station: Option<MacAddress>,
+    /// Frames go to whoever the latest came from.
+    learns: bool,
+    answers: SmallVec<[Answer; 1]>,
+}
+
+impl Wrapping {
+    pub fn new(config: &MemifConfig) -> Self {
+        let datagrams = config.datagrams.map(|DatagramPeer { path, station }| Datagrams {
+            path,
+            station,
+            learns: station.is_none(),
+            answers: SmallVec::new(),
+        });
+        Wrapping { framing: config.framing, datagrams }
+    }
+
+    /// Takes a buffer's octets apart.
+    #[inline]
+    pub fn unwrap(&mut self, frame: Packet) -> Arrived {
+        let packet = match (&mut self.datagrams, self.framing) {
+            (Some(datagrams), _) => return datagrams.unwrap(frame),
+            (None, Framing::Packets) => frame,
+            (None, Framing::Ethernet) => {
+                let Some(parsed) = EthernetFrame::parse(&frame) else { return Arrived::Other };
+                let len = parsed.payload.len();
+                frame.slice(HEADER_BYTES..HEADER_BYTES + len)
+            }
+        };
+        plausible(packet)
+    }
+
+    /// Puts a link packet, in two parts, into the transmit ring; `None` where nobody knows yet which station it is
+    /// for.
+    #[inline]
+    pub fn push(&self, rings: &mut Rings, packet: (&[u8], &[u8])) -> Result<Option<Pushed>, Breach> {
+        let (link_header, payload) = packet;
+        let pushed = match (&self.datagrams, self.framing) {
+            (Some(Datagrams { path, station, .. }), _) => {
+                let Some(station) = *station else { return Ok(None) };
+                rings.push([&path.header(station, STATION, packet), link_header, payload])
+            }
+            (None, Framing::Packets) => rings.push([&[], link_header, payload]),
+            (None, Framing::Ethernet) => rings.push([&header(GROUP, STATION), link_header, payload]),
+        };
+        pushed.map(Some)
+    }
+
+    /// Answers what was asked, as far as there is room.
+    pub fn answer(&mut self, rings: &mut Rings) -> Result<(), Breach> {
+        let Some(datagrams) = self.datagrams.as_mut().filter(|datagrams| !datagrams.answers.is_empty()) else {
+            return Ok(());
+        };
+        for answer in datagrams.answers.drain(..) {
+            rings.push([&answer, &[], &[]])?;
+        }
+        rings.send();
+        Ok(())
+    }
+}
+
+impl Datagrams {
+    fn unwrap(&mut self, frame: Packet) -> Arrived {
+        let Path { here, there } = self.path;
+        match Datagram::parse(&frame) {
+            Some(datagram) if frame.starts_with(&STATION.0) => {
+                if (datagram.source, datagram.destination) != (there, here) {
+                    return Arrived::Other;
+                }
+                let (len, station) = (datagram.payload.len(), datagram.station);
+                self.learn(station);
+                let start = HEADER_BYTES + self.path.overhead();
+                plausible(frame.slice(start..start + len))
+            }
+            _ => self.ask(&frame),
+        }
+    }
+
+    /// What may be a question for our address: no kernel answers here.
+    fn ask(&mut self, frame: &[u8]) -> Arrived {
+        let ours = |address: IpAddr| address == self.path.here.ip();
+        let Some(question) = Question::parse(frame).filter(|question| ours(question.wanted)) else {
+            return Arrived::Other;
+        };
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push(question.answer(STATION));
+        }
+        if question.asker == self.path.there.ip() {
+            self.learn(question.station);
+        }
+        Arrived::Question
+    }
+
+    fn learn(&mut self, station: MacAddress) {
+        if self.learns && !station.is_group() {
+            self.station = Some(station);
+        }
+    }
+}
+
+fn plausible(packet: Packet) -> Arrived {
+    if link::is_plausible(&packet) { Arrived::Packet(packet) } else { Arrived::Other }
+}

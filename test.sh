@@ -114,7 +114,8 @@ fi
 if wanted dpdk; then
   say "the feature dpdk"
   if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then
-    cargo clippy --locked -p byname-face -p byname --features byname/dpdk --all-targets -- -D warnings
+    cargo clippy --locked -p byname-face -p byname -p byname-lab --features byname/dpdk,byname-lab/dpdk --all-targets -- \
+      -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-face --features dpdk --no-deps
     cargo test --locked -p byname-face --features dpdk --lib ethernet
     cargo test --locked -p byname --features dpdk --test ethernet

@@ -67,8 +67,9 @@ fn ip(arguments: &str) -> bool {
 fn cable() -> bool {
     let made = unshare(CloneFlags::CLONE_NEWNET).is_ok()
         && ip("link add near type veth peer name far")
-        && ip("link set near up")
-        && ip("link set far up");
+        // Without addresses that nobody asked for, about which the system would send frames of its own.
+        && ip("link set near up addrgenmode none")
+        && ip("link set far up addrgenmode none");
     if !made {
         eprintln!("skipped: network namespaces and virtual cables are not allowed here");
     }

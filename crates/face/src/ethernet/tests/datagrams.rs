@@ -66,12 +66,37 @@ fn pair<S: Kind>(path: Path, knows_station: bool) -> Option<Pair<S>> {
         return None;
     }
     assert!(ip("link set far up") && ip(&format!("addr add {}/{length} dev far", path.there.ip())));
+    for (namespace, interface) in [(&here, "near"), (&there, "far")] {
+        namespace.enter();
+        wait_until_up(interface);
+    }
     let mut far_bench = Bench::new();
     // Longer ones the system would fragment.
     let mtu = 1500 - path.overhead();
     let mut far = UdpPort::bind(UdpConfig { mtu, ..UdpConfig::new(path.there) }).expect("bound");
     far.start(&mut far_bench.cx()).expect("starts");
     Some(Pair { near, far, far_bench, namespaces: [here, there] })
+}
+
+/// Waits until the system sends on an interface whose other end has come up: not before it has noticed, which it does
+/// when it has time.
+fn wait_until_up(interface: &str) {
+    let is_up = || {
+        let shown = Command::new("ip").args(["-o", "link", "show", interface]).output().expect("shown");
+        String::from_utf8_lossy(&shown.stdout).contains("state UP")
+    };
+    assert!(eventually(is_up), "{interface} does not come up");
+}
+
+/// Whether something is so within five seconds.
+fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..500).any(|_| {
+        let so = is_so();
+        if !so {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        so
+    })
 }
 
 fn path(here: &str, there: &str) -> Path {
@@ -190,7 +215,13 @@ fn a_udp_port_of_this_host_does_not_hear_what_comes_in_frames() {
     // As in a router, whose ports are all bound before they start.
     pair.near.port.silence = Silence::default();
     let all = SocketAddr::from(([0, 0, 0, 0], 6363));
-    let mut udp = UdpPort::bind(UdpConfig::new(all)).expect("free");
+    // Programs that other tests start have what was closed here until they begin.
+    let mut udp = None;
+    assert!(eventually(|| {
+        udp = UdpPort::bind(UdpConfig::new(all)).ok();
+        udp.is_some()
+    }));
+    let mut udp = udp.expect("bound");
     let mut udp_bench = Bench::new();
     udp.start(&mut udp_bench.cx()).expect("starts");
     assert!(UdpPort::bind(UdpConfig::new(all)).is_err(), "one is enough");

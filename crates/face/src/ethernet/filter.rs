@@ -1,12 +1,10 @@
 //! The program that shows a packet socket its frames: those of NDN, and datagrams of the port's peers.
 
-use std::net::IpAddr;
-
 use libc::sock_filter;
 use socket2::SockFilter;
 
-use super::datagram::{FRAGMENT_BITS, IPV4_ETHER_TYPE, IPV4_PLAIN, IPV6_ETHER_TYPE, Path, UDP, UDP_BYTES};
-use super::frame::{ETHER_TYPE, HEADER_BYTES};
+use super::conditions::{self, Conditions};
+use super::datagram::Path;
 use crate::mac_address::MacAddress;
 
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -38,8 +36,12 @@ impl Writer {
         self.open.push((self.lines.len(), if_it_holds));
         self.line(comparison, value);
     }
+}
 
-    /// Goes on only where these octets, two or four at a time, stand at a place in the frame.
+impl Conditions for Writer {
+    /// A load beyond a frame's end ends the program, and leaves the frame.
+    fn begin(&mut self, _octets: usize) {}
+
     fn expect(&mut self, at: usize, octets: &[u8]) {
         let (words, rest) = octets.as_chunks::<4>();
         for (n, word) in words.iter().enumerate() {
@@ -52,7 +54,21 @@ impl Writer {
         }
     }
 
-    /// Takes the frame; the next kind begins behind this.
+    fn expect_octet(&mut self, at: usize, octet: u8) {
+        self.load(LOAD_OCTET, at);
+        self.leave(IF_EQUAL, octet.into(), false);
+    }
+
+    fn refuse_bits(&mut self, at: usize, bits: u8) {
+        self.load(LOAD_OCTET, at);
+        self.leave(IF_SET, bits.into(), true);
+    }
+
+    fn refuse_bits_of_two(&mut self, at: usize, bits: u16) {
+        self.load(LOAD_HALF, at);
+        self.leave(IF_SET, bits.into(), true);
+    }
+
     fn take(&mut self) {
         self.line(RETURN, u32::MAX);
         let here = self.lines.len();
@@ -68,48 +84,7 @@ impl Writer {
 /// one of these paths.
 pub(super) fn filter(address: MacAddress, group: Option<MacAddress>, paths: &[Path]) -> Vec<SockFilter> {
     let mut program = Writer::default();
-    for destination in [Some(address), group].into_iter().flatten() {
-        program.expect(12, &ETHER_TYPE.to_be_bytes());
-        program.load(LOAD_OCTET, 6);
-        program.leave(IF_SET, 1, true);
-        program.expect(0, &destination.0);
-        program.take();
-    }
-    for path in paths {
-        write_path(&mut program, address, path);
-    }
+    conditions::write(&mut program, address, group, paths.iter().copied());
     program.line(RETURN, 0);
     program.lines.iter().map(|line| SockFilter::new(line.code, line.jt, line.jf, line.k)).collect()
-}
-
-/// Takes datagrams that come on a path.
-fn write_path(program: &mut Writer, address: MacAddress, path: &Path) {
-    let ip = HEADER_BYTES;
-    program.expect(0, &address.0);
-    let protocol_at = match (path.there.ip(), path.here.ip()) {
-        (IpAddr::V4(there), IpAddr::V4(here)) => {
-            program.expect(12, &IPV4_ETHER_TYPE.to_be_bytes());
-            program.load(LOAD_OCTET, ip);
-            program.leave(IF_EQUAL, u32::from(IPV4_PLAIN), false);
-            program.load(LOAD_HALF, ip + 6);
-            program.leave(IF_SET, u32::from(FRAGMENT_BITS), true);
-            program.expect(ip + 12, &there.octets());
-            program.expect(ip + 16, &here.octets());
-            ip + 9
-        }
-        (there, here) => {
-            program.expect(12, &IPV6_ETHER_TYPE.to_be_bytes());
-            for (at, address) in [(ip + 8, there), (ip + 24, here)] {
-                let IpAddr::V6(address) = address else { unreachable!("both are of one family") };
-                program.expect(at, &address.octets());
-            }
-            ip + 6
-        }
-    };
-    program.load(LOAD_OCTET, protocol_at);
-    program.leave(IF_EQUAL, u32::from(UDP), false);
-    let ports = ip + path.overhead() - UDP_BYTES;
-    program.expect(ports, &path.there.port().to_be_bytes());
-    program.expect(ports + 2, &path.here.port().to_be_bytes());
-    program.take();
 }

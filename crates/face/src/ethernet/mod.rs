@@ -11,6 +11,7 @@
 //! [`RETRY_INTERVAL`].
 
 mod arrival;
+mod conditions;
 mod config;
 pub mod datagram;
 #[cfg(feature = "dpdk")]

@@ -1,12 +1,11 @@
 //! The program that each frame of an interface meets first: those of NDN, and datagrams of the port's peers, go to the
 //! port's sockets, all others to the kernel.
 
-use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use super::bpf::Instruction;
-use crate::ethernet::datagram::{FRAGMENT_BITS, IPV4_ETHER_TYPE, IPV4_PLAIN, IPV6_ETHER_TYPE, Path, UDP, UDP_BYTES};
-use crate::ethernet::frame::{ETHER_TYPE, HEADER_BYTES};
+use crate::ethernet::conditions::{self, Conditions};
+use crate::ethernet::datagram::Path;
 use crate::mac_address::MacAddress;
 
 const R0: u8 = 0;
@@ -65,33 +64,6 @@ impl Writer {
         self.op(comparison, register, 0, 0, value);
     }
 
-    /// Goes on only where so many octets are there.
-    fn need(&mut self, octets: usize) {
-        self.op(MOVE, R4, R2, 0, 0);
-        self.op(ADD_VALUE, R4, 0, 0, octets as i32);
-        self.open.push(self.instructions.len());
-        self.op(IF_ABOVE, R4, R3, 0, 0);
-    }
-
-    /// Goes on only where these octets, two or four at a time, stand at a place in the frame.
-    fn expect(&mut self, at: usize, octets: &[u8]) {
-        let (words, rest) = octets.as_chunks::<4>();
-        for (n, word) in words.iter().enumerate() {
-            self.op(LOAD_WORD, R5, R2, (at + 4 * n) as i16, 0);
-            self.leave_if(IF_OTHER, R5, i32::from_ne_bytes(*word));
-        }
-        if let &[a, b] = rest {
-            self.op(LOAD_HALF, R5, R2, (at + 4 * words.len()) as i16, 0);
-            self.leave_if(IF_OTHER, R5, i32::from(u16::from_ne_bytes([a, b])));
-        }
-    }
-
-    /// Takes the frame.
-    fn take(&mut self) {
-        self.taken.push(self.instructions.len());
-        self.op(JUMP, 0, 0, 0, 0);
-    }
-
     /// Where those go on that left before.
     fn land(&mut self) {
         let here = self.instructions.len();
@@ -117,6 +89,48 @@ impl Writer {
     }
 }
 
+impl Conditions for Writer {
+    fn begin(&mut self, octets: usize) {
+        self.op(MOVE, R4, R2, 0, 0);
+        self.op(ADD_VALUE, R4, 0, 0, octets as i32);
+        self.open.push(self.instructions.len());
+        self.op(IF_ABOVE, R4, R3, 0, 0);
+    }
+
+    fn expect(&mut self, at: usize, octets: &[u8]) {
+        let (words, rest) = octets.as_chunks::<4>();
+        for (n, word) in words.iter().enumerate() {
+            self.op(LOAD_WORD, R5, R2, (at + 4 * n) as i16, 0);
+            self.leave_if(IF_OTHER, R5, i32::from_ne_bytes(*word));
+        }
+        if let &[a, b] = rest {
+            self.op(LOAD_HALF, R5, R2, (at + 4 * words.len()) as i16, 0);
+            self.leave_if(IF_OTHER, R5, i32::from(u16::from_ne_bytes([a, b])));
+        }
+    }
+
+    fn expect_octet(&mut self, at: usize, octet: u8) {
+        self.op(LOAD_OCTET, R5, R2, at as i16, 0);
+        self.leave_if(IF_OTHER, R5, octet.into());
+    }
+
+    fn refuse_bits(&mut self, at: usize, bits: u8) {
+        self.op(LOAD_OCTET, R5, R2, at as i16, 0);
+        self.leave_if(IF_SET, R5, bits.into());
+    }
+
+    fn refuse_bits_of_two(&mut self, at: usize, bits: u16) {
+        self.op(LOAD_HALF, R5, R2, at as i16, 0);
+        self.leave_if(IF_SET, R5, bits.to_be().into());
+    }
+
+    fn take(&mut self) {
+        self.taken.push(self.instructions.len());
+        self.op(JUMP, 0, 0, 0, 0);
+        self.land();
+    }
+}
+
 /// Frames of NDN's EtherType from a station to `address` or to `group`, and plain datagrams to `address` that come on
 /// one of these paths, go to the socket that `sockets` has for their queue, if any.
 pub(super) fn program(
@@ -129,51 +143,6 @@ pub(super) fn program(
     program.op(MOVE, R6, R1, 0, 0);
     program.op(LOAD_WORD, R2, R1, DATA, 0);
     program.op(LOAD_WORD, R3, R1, DATA_END, 0);
-    for destination in [Some(address), group].into_iter().flatten() {
-        program.need(HEADER_BYTES);
-        program.expect(0, &destination.0);
-        program.expect(12, &ETHER_TYPE.to_be_bytes());
-        program.op(LOAD_OCTET, R5, R2, 6, 0);
-        program.leave_if(IF_SET, R5, 1);
-        program.take();
-        program.land();
-    }
-    for path in paths {
-        write_path(&mut program, address, path);
-    }
+    conditions::write(&mut program, address, group, paths);
     program.finish(sockets)
-}
-
-/// Takes datagrams that come on a path.
-fn write_path(program: &mut Writer, address: MacAddress, path: Path) {
-    let ip = HEADER_BYTES;
-    program.need(ip + path.overhead());
-    program.expect(0, &address.0);
-    let protocol_at = match (path.there.ip(), path.here.ip()) {
-        (IpAddr::V4(there), IpAddr::V4(here)) => {
-            program.expect(12, &IPV4_ETHER_TYPE.to_be_bytes());
-            program.op(LOAD_OCTET, R5, R2, ip as i16, 0);
-            program.leave_if(IF_OTHER, R5, i32::from(IPV4_PLAIN));
-            program.op(LOAD_HALF, R5, R2, ip as i16 + 6, 0);
-            program.leave_if(IF_SET, R5, i32::from(FRAGMENT_BITS.to_be()));
-            program.expect(ip + 12, &there.octets());
-            program.expect(ip + 16, &here.octets());
-            ip + 9
-        }
-        (there, here) => {
-            program.expect(12, &IPV6_ETHER_TYPE.to_be_bytes());
-            for (at, address) in [(ip + 8, there), (ip + 24, here)] {
-                let IpAddr::V6(address) = address else { unreachable!("both are of one family") };
-                program.expect(at, &address.octets());
-            }
-            ip + 6
-        }
-    };
-    program.op(LOAD_OCTET, R5, R2, protocol_at as i16, 0);
-    program.leave_if(IF_OTHER, R5, i32::from(UDP));
-    let ports = ip + path.overhead() - UDP_BYTES;
-    program.expect(ports, &path.there.port().to_be_bytes());
-    program.expect(ports + 2, &path.here.port().to_be_bytes());
-    program.take();
-    program.land();
 }

@@ -6,15 +6,12 @@ use byname_wire::tlv::element_len;
 
 use super::datagram::{Datagram, Path};
 use super::frame::{self, EthernetFrame};
-use super::neighbor::Question;
+use super::neighbor::{ANSWERS_MAX, Question};
 use super::socket::FrameSocket;
 use super::transport::Peer;
 use super::{EthernetPort, link};
 use crate::mac_address::MacAddress;
 use crate::port::PortContext;
-
-/// Answers in one burst.
-const ANSWERS_MAX: usize = 16;
 
 impl<S: FrameSocket> EthernetPort<S> {
     /// Takes one frame.

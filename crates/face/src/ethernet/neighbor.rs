@@ -1,5 +1,5 @@
 //! Who has an address on this link: questions of ARP [RFC 826] and of IPv6 [RFC 4861], and our answers, for interfaces
-//! that no kernel answers on.
+//! that no kernel answers on; and where peers are, as far as it was heard.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,6 +24,37 @@ const ADVERTISEMENT_BYTES: usize = SOLICITATION_BYTES + 8;
 /// It is an answer, and holds instead of what was known.
 const SOLICITED_OVERRIDE: u8 = 0x60;
 const TARGET_STATION: [u8; 2] = [2, 1];
+
+/// Answers in one burst.
+pub(crate) const ANSWERS_MAX: usize = 16;
+
+/// The station that frames to a peer go to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whereabouts {
+    station: Option<MacAddress>,
+    /// Frames go to whoever the latest came from.
+    learns: bool,
+}
+
+impl Whereabouts {
+    /// This one for good; `None`: the one that the peer is heard from.
+    pub fn new(station: Option<MacAddress>) -> Self {
+        Whereabouts { station, learns: station.is_none() }
+    }
+
+    /// `None`: not heard yet.
+    #[inline]
+    pub fn station(&self) -> Option<MacAddress> {
+        self.station
+    }
+
+    /// Notes whom a datagram or a question of the peer's came from.
+    pub fn learn(&mut self, station: MacAddress) {
+        if self.learns && !station.is_group() {
+            self.station = Some(station);
+        }
+    }
+}
 
 /// A question for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::DatagramPeer;
 use super::datagram::Path;
 use super::frame;
+use super::neighbor::Whereabouts;
 use super::socket::{FrameSocket, Pushed};
 use crate::mac_address::MacAddress;
 use crate::peers::{PeerFace, Sent, Transport};
@@ -33,24 +34,21 @@ impl Peer {
 pub(super) struct EthernetTransport {
     pub(super) peer: Peer,
     interface: String,
-    /// `None`: not heard yet.
-    station: Option<MacAddress>,
-    /// Frames go to whoever the latest came from.
-    learns: bool,
+    whereabouts: Whereabouts,
 }
 
 impl EthernetTransport {
     /// To a station or a group.
     pub(super) fn to_station(station: MacAddress, interface: &str) -> Self {
         let interface = interface.to_owned();
-        EthernetTransport { peer: Peer::Station(station), interface, station: Some(station), learns: false }
+        EthernetTransport { peer: Peer::Station(station), interface, whereabouts: Whereabouts::new(Some(station)) }
     }
 
     /// To a host by UDP.
     pub(super) fn by_datagrams(peer: DatagramPeer, interface: &str) -> Self {
         let DatagramPeer { path, station } = peer;
         let interface = interface.to_owned();
-        EthernetTransport { peer: Peer::Datagrams(path), interface, station, learns: station.is_none() }
+        EthernetTransport { peer: Peer::Datagrams(path), interface, whereabouts: Whereabouts::new(station) }
     }
 
     /// Puts a link packet, in two parts, into the ring; `None` where nobody knows yet which station it is for.
@@ -61,7 +59,7 @@ impl EthernetTransport {
         source: MacAddress,
         packet: (&[u8], &[u8]),
     ) -> Option<Pushed> {
-        let station = self.station?;
+        let station = self.whereabouts.station()?;
         Some(match self.peer {
             Peer::Station(_) => socket.push(&frame::header(station, source), packet),
             Peer::Datagrams(path) => socket.push(&path.header(station, source, packet), packet),
@@ -77,9 +75,7 @@ impl EthernetTransport {
 
     /// Notes whom a datagram came from.
     pub(super) fn learn(&mut self, station: MacAddress) {
-        if self.learns && !station.is_group() {
-            self.station = Some(station);
-        }
+        self.whereabouts.learn(station);
     }
 }
 

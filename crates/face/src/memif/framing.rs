@@ -11,15 +11,13 @@ use super::config::Framing;
 use super::rings::{Pushed, Rings};
 use crate::ethernet::datagram::{Datagram, Path};
 use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
-use crate::ethernet::neighbor::{Answer, Question};
+use crate::ethernet::neighbor::{ANSWERS_MAX, Answer, Question, Whereabouts};
 use crate::ethernet::{DatagramPeer, GROUP};
 use crate::link;
 use crate::mac_address::MacAddress;
 
 /// Who sends Ethernet frames here: the address that NDN-DPDK gives its interfaces.
 pub(super) const STATION: MacAddress = MacAddress([0xf2, b'm', b'e', b'm', b'i', b'f']);
-/// Answers in one burst.
-const ANSWERS_MAX: usize = 16;
 
 /// What came in a buffer.
 pub(super) enum Arrived {
@@ -40,10 +38,7 @@ pub(super) struct Wrapping {
 
 struct Datagrams {
     path: Path,
-    /// Whom frames go to. `None`: not heard yet.
-    station: Option<MacAddress>,
-    /// Frames go to whoever the latest came from.
-    learns: bool,
+    whereabouts: Whereabouts,
     answers: SmallVec<[Answer; 1]>,
 }
 
@@ -51,8 +46,7 @@ impl Wrapping {
     pub fn new(config: &MemifConfig) -> Self {
         let datagrams = config.datagrams.map(|DatagramPeer { path, station }| Datagrams {
             path,
-            station,
-            learns: station.is_none(),
+            whereabouts: Whereabouts::new(station),
             answers: SmallVec::new(),
         });
         Wrapping { framing: config.framing, datagrams }
@@ -79,8 +73,8 @@ impl Wrapping {
     pub fn push(&self, rings: &mut Rings, packet: (&[u8], &[u8])) -> Result<Option<Pushed>, Breach> {
         let (link_header, payload) = packet;
         let pushed = match (&self.datagrams, self.framing) {
-            (Some(Datagrams { path, station, .. }), _) => {
-                let Some(station) = *station else { return Ok(None) };
+            (Some(Datagrams { path, whereabouts, .. }), _) => {
+                let Some(station) = whereabouts.station() else { return Ok(None) };
                 rings.push([&path.header(station, STATION, packet), link_header, payload])
             }
             (None, Framing::Packets) => rings.push([&[], link_header, payload]),
@@ -111,7 +105,7 @@ impl Datagrams {
                     return Arrived::Other;
                 }
                 let (len, station) = (datagram.payload.len(), datagram.station);
-                self.learn(station);
+                self.whereabouts.learn(station);
                 let start = HEADER_BYTES + self.path.overhead();
                 plausible(frame.slice(start..start + len))
             }
@@ -129,15 +123,9 @@ impl Datagrams {
             self.answers.push(question.answer(STATION));
         }
         if question.asker == self.path.there.ip() {
-            self.learn(question.station);
+            self.whereabouts.learn(question.station);
         }
         Arrived::Question
-    }
-
-    fn learn(&mut self, station: MacAddress) {
-        if self.learns && !station.is_group() {
-            self.station = Some(station);
-        }
     }
 }
 

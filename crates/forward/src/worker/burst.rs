@@ -236,6 +236,8 @@ impl Worker {
                 Parsed::Data(_) | Parsed::Nack(_) => name.up_to(0),
             });
         }
+        // What was asked for before is for the PIT and the content store.
+        self.stopwatch.lap(Stage::PitCs, 0);
         let found = &mut found[..names.len()];
         look_up(self.tables.fib(), &names, found, self.prefetch, &mut self.stopwatch, &mut self.counts.fib_lines);
         let routes = found.iter().zip(&names).map(|(found, name)| found.map(|m| (m.entry, name.hash(m.depth))));

@@ -1,5 +1,23 @@
 //! Ports at the two ends of a virtual cable, in a network namespace of each test's own.
 
+/// Has every kind of socket pass these tests, and all but DPDK's those behind the semicolon.
+macro_rules! of_every_socket {
+    ($($test:ident,)*; $($other:ident,)*) => {
+        mod packet_sockets {
+            $(#[test] fn $test() { super::$test::<super::PacketSocket>() })*
+            $(#[test] fn $other() { super::$other::<super::PacketSocket>() })*
+        }
+        mod xdp {
+            $(#[test] fn $test() { super::$test::<super::XdpSocket>() })*
+            $(#[test] fn $other() { super::$other::<super::XdpSocket>() })*
+        }
+        #[cfg(feature = "dpdk")]
+        mod devices {
+            $(#[test] fn $test() { super::$test::<crate::ethernet::dpdk::DpdkSocket>() })*
+        }
+    };
+}
+
 mod datagrams;
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -17,18 +35,6 @@ use super::*;
 use crate::FaceEvent;
 use crate::port::tests::{Bench, packet};
 
-/// Has every kind of socket pass these tests.
-macro_rules! of_every_socket {
-    ($($test:ident,)*) => {
-        mod packet_sockets {
-            $(#[test] fn $test() { super::$test::<super::PacketSocket>() })*
-        }
-        mod xdp {
-            $(#[test] fn $test() { super::$test::<super::XdpSocket>() })*
-        }
-    };
-}
-
 /// A kind of socket, as tests open it.
 trait Kind: FrameSocket + 'static {
     /// Opens what has to be there before the port.
@@ -42,11 +48,12 @@ of_every_socket! {
     stations_meet_in_the_group_and_answer_each_other,
     long_packets_cross_in_fragments,
     hostile_frames_are_dropped_and_counted,
-    what_a_full_ring_loses_is_told,
     more_than_the_transmit_ring_holds_is_sent_all_the_same,
-    an_interface_goes_down_and_away_and_comes_back,
     a_station_that_sends_again_under_another_address_takes_no_more_than_its_share,
     faces_are_asked_for_within_reason,
+    ;
+    what_a_full_ring_loses_is_told,
+    an_interface_goes_down_and_away_and_comes_back,
     what_cannot_be_opened_says_what_to_do,
 }
 

@@ -152,25 +152,10 @@ fn assert_exchange<S: Kind>(path: Path) {
     assert!(told.ends_with("\t0"), "{told}");
 }
 
-/// Has every kind of socket pass these tests.
-macro_rules! of_every_socket {
-    ($($test:ident,)*) => {
-        mod packet_sockets {
-            $(#[test] fn $test() { super::$test::<super::PacketSocket>() })*
-        }
-        mod xdp {
-            $(#[test] fn $test() { super::$test::<super::XdpSocket>() })*
-        }
-        #[cfg(feature = "dpdk")]
-        mod dpdk {
-            $(#[test] fn $test() { super::$test::<crate::ethernet::dpdk::DpdkSocket>() })*
-        }
-    };
-}
-
 of_every_socket! {
     datagrams_in_frames_are_those_of_a_udp_face,
     a_station_is_learnt_from_its_datagrams,
+    ;
 }
 
 fn datagrams_in_frames_are_those_of_a_udp_face<S: Kind>() {

@@ -32,21 +32,6 @@ fn device(name: &str, mtu: u16, config: &EthernetConfig) -> Result<Arc<Device>, 
     Device::open(environment, &Settings::new(name, mtu, config))
 }
 
-macro_rules! of_devices {
-    ($($test:ident,)*) => {
-        $(#[test] fn $test() { super::$test::<DpdkSocket>() })*
-    };
-}
-
-of_devices! {
-    stations_meet_in_the_group_and_answer_each_other,
-    long_packets_cross_in_fragments,
-    hostile_frames_are_dropped_and_counted,
-    more_than_the_transmit_ring_holds_is_sent_all_the_same,
-    a_station_that_sends_again_under_another_address_takes_no_more_than_its_share,
-    faces_are_asked_for_within_reason,
-}
-
 #[test]
 fn a_device_and_a_packet_socket_understand_each_other() {
     if !cable() {

@@ -25,10 +25,8 @@ use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 use faces::{Faces, without_flow};
-use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
+use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, Waiting, route_to};
 
-/// Bytes queued for a face from which they are sent before the burst is over.
-const FLUSH_BYTES: u64 = 128 << 10;
 /// Bytes that wait for one face while the system takes none.
 const QUEUE_BYTES_MAX: u64 = 1 << 20;
 const SOCKET_KEY: u32 = 0;
@@ -111,25 +109,22 @@ impl UdpPort {
         self.socket.local()
     }
 
-    /// Queues a packet for one of the faces.
-    fn send(&mut self, cx: &mut PortContext<'_>, outgoing: &mut Outgoing) {
-        let id = outgoing.face;
+    /// Queues packets for one of the faces.
+    fn send(&mut self, now: Ticks, id: FaceId, burst: &mut [Outgoing]) {
         let Some(face) = self.faces.peers.get_mut(id) else { return };
-        if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
-            face.link.counters.out_drops += 1;
-            return;
+        for outgoing in burst {
+            if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
+                face.link.counters.out_drops += 1;
+                continue;
+            }
+            // What is queued only until the end of the burst is no congestion.
+            let congested = if self.blocked { face.queue_bytes } else { 0 };
+            face.send(now, outgoing, congested);
         }
-        // What is queued only until the end of the burst is no congestion.
-        let congested = if self.blocked { face.queue_bytes } else { 0 };
-        face.send(cx.now(), outgoing, congested);
-        let (full, link_timer) = (face.queue_bytes > FLUSH_BYTES, face.link.next_deadline().is_some());
-        if full && !self.blocked && face.send_queued(&mut self.socket) == Sent::Blocked {
-            self.block(cx);
-        }
-        self.faces.peers.mark_dirty(id);
-        if link_timer {
+        if face.link.next_deadline().is_some() {
             self.faces.peers.schedule(id);
         }
+        self.faces.peers.mark_dirty(id);
     }
 
     /// Leaves the socket alone until it takes output again.
@@ -171,30 +166,43 @@ impl Port for UdpPort {
         let mut last: Option<(SocketAddr, FaceId)> = None;
         let (faces, not_ndn) = (&mut self.faces, &mut self.not_ndn);
         while self.readable && datagrams < packets_max {
-            let more = self.socket.receive(|meta, datagram| {
-                datagrams += 1;
-                // Written down for another peer only: an address that was just written in parts, and is then moved as
-                // a whole, keeps the processor waiting.
-                if last.is_none_or(|(address, _)| address != meta.addr) {
+            let waiting = self.socket.receive(|meta, mut run| {
+                datagrams += run.len();
+                let mut id = last.filter(|(address, _)| *address == meta.addr).map(|(_, id)| id);
+                if id.is_none() {
                     let remote = without_flow(meta.addr);
-                    let id = faces.peers.find(&remote).or_else(|| {
-                        if !link::is_plausible(datagram) {
+                    id = faces.peers.find(&remote);
+                    // Of a stranger's datagrams the first that looks like NDN makes a face.
+                    while let (None, Some(datagram)) = (id, run.peek()) {
+                        if link::is_plausible(datagram) {
+                            id = faces.create_on_demand(cx, remote, meta.dst_ip);
+                        } else {
                             *not_ndn += 1;
-                            return None;
                         }
-                        faces.create_on_demand(cx, remote, meta.dst_ip)
-                    });
+                        if id.is_none() {
+                            run.next();
+                        }
+                    }
                     last = id.map(|id| (meta.addr, id));
                 }
-                let Some((id, face)) = last.and_then(|(_, id)| Some((id, faces.peers.get_mut(id)?))) else { return };
+                let Some((id, face)) = id.and_then(|id| Some((id, faces.peers.get_mut(id)?))) else { return };
                 face.heard = now;
-                face.link.receive(now, id, datagram, cx.received());
+                for datagram in run {
+                    face.link.receive(now, id, datagram, cx.received());
+                }
                 if face.has_earlier_deadline() {
                     faces.peers.schedule(id);
                 }
             });
-            match more {
-                Ok(more) => (self.readable, self.receive_errors) = (more, 0),
+            match waiting {
+                Ok(waiting) => {
+                    (self.readable, self.receive_errors) = (waiting != Waiting::Nothing, 0);
+                    // Where packets come all the time, some will have come when these are done: to ask for them costs
+                    // less than to be told of them.
+                    if waiting == Waiting::Perhaps {
+                        break;
+                    }
+                }
                 Err(error) => {
                     // The system reports errors of earlier datagrams here: they concern no face
                     // for good. A socket that yields nothing else is given up.
@@ -207,8 +215,8 @@ impl Port for UdpPort {
     }
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
-        for outgoing in burst {
-            self.send(cx, outgoing);
+        for burst in burst.chunk_by_mut(|a, b| a.face == b.face) {
+            self.send(cx.now(), burst[0].face, burst);
         }
     }
 

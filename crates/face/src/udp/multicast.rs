@@ -19,7 +19,7 @@ use nix::net::if_::InterfaceFlags;
 use socket2::{InterfaceIndexOrAddress, Socket};
 
 use super::face::{UdpFace, UdpTransport};
-use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket};
+use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, Waiting};
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig, LinkService, ReassemblyBudget};
 use crate::peers::{PeerFace, Sent, changed_link_config, check_group_change};
@@ -173,19 +173,22 @@ impl Port for MulticastPort {
             let Member { socket, face, id, index, readable, .. } = member;
             let mut datagrams = 0;
             while *readable && datagrams < packets_max {
-                let more = socket.receive(|meta, datagram| {
-                    datagrams += 1;
+                let waiting = socket.receive(|meta, run| {
+                    datagrams += run.len();
                     let elsewhere = meta.interface_index.is_some_and(|i| i != *index);
-                    let Some(face) = face.as_mut().filter(|_| !elsewhere && link::is_plausible(datagram)) else {
-                        return;
-                    };
-                    face.heard = now;
-                    face.link.receive_from(now, *id, hash.hash_one(meta.addr), datagram, cx.received());
+                    let Some(face) = face.as_mut().filter(|_| !elsewhere) else { return };
+                    for datagram in run.filter(|datagram| link::is_plausible(datagram)) {
+                        face.heard = now;
+                        face.link.receive_from(now, *id, hash.hash_one(meta.addr), datagram, cx.received());
+                    }
                 });
-                *readable = more.unwrap_or_else(|error| {
-                    tracing::debug!(%error, interface = member.interface, "receive");
-                    false
-                });
+                *readable = waiting.map_or_else(
+                    |error| {
+                        tracing::debug!(%error, interface = member.interface, "receive");
+                        false
+                    },
+                    |waiting| waiting == Waiting::More,
+                );
             }
         }
     }

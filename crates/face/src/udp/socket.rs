@@ -10,7 +10,11 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
-use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ipv6_mtu_discover,
+    set_ipv6_recvtclass,
+};
+use smallvec::SmallVec;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// The longest datagram over IPv4; a run is no longer either.
@@ -26,6 +30,49 @@ pub(super) const BUFFERS_BUSY: usize = 32;
 const GSO_RESTORE_COST: u32 = 256;
 /// Successful sends that count towards that, at most.
 const GSO_CREDIT_MAX: u32 = 64 * GSO_RESTORE_COST;
+/// Datagrams in a run that systems take today; those that take fewer are found out.
+const RUN_MAX: usize = 128;
+
+/// What is left in a socket's queue after a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// More than fitted.
+    More,
+    /// What has come since.
+    Perhaps,
+    /// Nothing; the system will tell of what comes.
+    Nothing,
+}
+
+/// Datagrams from one peer, one after the other: all of one length, but for the last, which may be shorter. There is
+/// one at least, for an empty datagram is one, too.
+#[derive(Clone)]
+pub(super) struct Run<'a> {
+    rest: Option<&'a [u8]>,
+    stride: usize,
+}
+
+impl<'a> Run<'a> {
+    /// The one that is next.
+    pub(super) fn peek(&self) -> Option<&'a [u8]> {
+        self.rest.map(|rest| &rest[..rest.len().min(self.stride)])
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.rest.map_or(0, |rest| rest.len().div_ceil(self.stride).max(1))
+    }
+}
+
+impl<'a> Iterator for Run<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let datagram = self.peek()?;
+        self.rest = self.rest.map(|rest| &rest[datagram.len()..]).filter(|rest| !rest.is_empty());
+        Some(datagram)
+    }
+}
 
 /// A non-blocking UDP socket with its buffers.
 pub(super) struct DatagramSocket {
@@ -36,7 +83,8 @@ pub(super) struct DatagramSocket {
     meta: Vec<RecvMeta>,
     run: Vec<u8>,
     gso_credit: u32,
-    gso_segments: usize,
+    /// Most datagrams in a run that the system takes, unless it has just refused one.
+    run_max: usize,
 }
 
 impl DatagramSocket {
@@ -57,7 +105,11 @@ impl DatagramSocket {
             .as_socket()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the socket has no IP address"))?;
         set_buffer_sizes(&socket, socket_buffer_bytes);
-        let gso_segments = state.max_gso_segments();
+        let run_max = match state.max_gso_segments() {
+            segments @ 2..RUN_MAX if !takes_runs_of(RUN_MAX) => segments,
+            segments @ 2.. => segments.max(RUN_MAX),
+            _ => 1,
+        };
         let socket = DatagramSocket {
             socket,
             state,
@@ -66,7 +118,7 @@ impl DatagramSocket {
             meta: vec![RecvMeta::default(); buffers],
             run: Vec::with_capacity(DATAGRAM_BYTES_MAX),
             gso_credit: GSO_CREDIT_MAX,
-            gso_segments,
+            run_max,
         };
         socket.adjust()?;
         Ok(socket)
@@ -82,32 +134,26 @@ impl DatagramSocket {
         self.socket.as_raw_fd()
     }
 
-    /// Receives what one system call yields, and shows each datagram to `visit`. True when more
-    /// may be waiting, false when the system had no more.
-    pub(super) fn receive(&mut self, mut visit: impl FnMut(&RecvMeta, &[u8])) -> io::Result<bool> {
+    /// Receives what one system call yields, and shows each run of datagrams from one peer to `visit`.
+    pub(super) fn receive(&mut self, mut visit: impl FnMut(&RecvMeta, Run<'_>)) -> io::Result<Waiting> {
         let count = self.meta.len();
-        let mut slices: smallvec::SmallVec<[IoSliceMut<'_>; BUFFERS_BUSY]> =
+        let mut slices: SmallVec<[IoSliceMut<'_>; BUFFERS_BUSY]> =
             self.buffers.chunks_exact_mut(BUFFER_STRIDE).map(IoSliceMut::new).collect();
         let filled = match self.state.recv((&self.socket).into(), &mut slices, &mut self.meta) {
             Ok(filled) => filled,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Waiting::Nothing),
             Err(error) => return Err(error),
         };
         for (meta, buffer) in self.meta[..filled].iter().zip(&slices) {
-            if meta.len == 0 {
-                // Shown too, or a flood of empty datagrams would never count as a burst.
-                visit(meta, &[]);
-            }
-            for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                visit(meta, datagram);
-            }
+            visit(meta, Run { rest: Some(&buffer[..meta.len]), stride: meta.stride.max(1) });
         }
-        Ok(filled == count)
+        Ok(if filled == count { Waiting::More } else { Waiting::Perhaps })
     }
 
     /// Most datagrams in a run; 1 when the system cannot segment.
     pub(super) fn run_max(&self) -> usize {
-        self.state.max_gso_segments()
+        // The library says 1 after a refusal.
+        if self.state.max_gso_segments() > 1 { self.run_max } else { 1 }
     }
 
     /// Starts a run.
@@ -122,7 +168,7 @@ impl DatagramSocket {
         let transmit = Transmit { destination: to, ecn: None, contents: &self.run, segment_size, src_ip: from };
         let sent = self.state.try_send((&self.socket).into(), &transmit);
         self.gso_credit = (self.gso_credit + u32::from(sent.is_ok())).min(GSO_CREDIT_MAX);
-        if self.state.max_gso_segments() < self.gso_segments && self.gso_credit >= GSO_RESTORE_COST {
+        if self.run_max() < self.run_max && self.gso_credit >= GSO_RESTORE_COST {
             self.gso_credit -= GSO_RESTORE_COST;
             self.restore_gso();
         }
@@ -141,9 +187,13 @@ impl DatagramSocket {
 
     /// Undoes what the library sets for QUIC. NDN packets of up to 8,800 octets are longer than
     /// most links' MTU: let IP fragment them, as other forwarders do. And nobody reads the times
-    /// of arrival, which cost on every datagram.
+    /// of arrival and the classes of traffic, which cost on every datagram.
     fn adjust(&self) -> io::Result<()> {
         let _ = setsockopt(&self.socket, sockopt::ReceiveTimestampns, &false);
+        let _ = match self.local {
+            SocketAddr::V4(_) => set_ip_recvtos(&self.socket, false),
+            SocketAddr::V6(_) => set_ipv6_recvtclass(&self.socket, false),
+        };
         match self.local {
             SocketAddr::V4(_) => set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)?,
             SocketAddr::V6(_) => {
@@ -153,6 +203,17 @@ impl DatagramSocket {
         }
         Ok(())
     }
+}
+
+/// Whether the system takes runs of so many datagrams: sends one from a socket to itself.
+fn takes_runs_of(datagrams: usize) -> bool {
+    let send = || -> io::Result<()> {
+        let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let (destination, contents) = (socket.local_addr()?, vec![0; datagrams]);
+        let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: Some(1), src_ip: None };
+        UdpSocketState::new((&socket).into())?.try_send((&socket).into(), &transmit)
+    };
+    send().is_ok()
 }
 
 /// Sets both buffers, past the system's limit where the process may.

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{LinkFields, Packet};
 
+use super::socket::Run;
 use super::*;
 use crate::face::{FaceEvent, LinkFlags};
 use crate::port::tests::{Bench, packet};
@@ -123,13 +124,11 @@ fn runs_of_datagrams_reach_the_peer_whole() {
     }
     rig.send(face, &sent);
     let (mut got, mut longest_run) = (Vec::new(), 0);
-    while receiver
-        .receive(|meta, datagram| {
-            longest_run = longest_run.max(meta.len / meta.stride);
-            got.push(datagram.to_vec());
-        })
-        .unwrap()
-    {}
+    let mut take = |_: &_, run: Run<'_>| {
+        longest_run = longest_run.max(run.len());
+        got.extend(run.map(<[u8]>::to_vec));
+    };
+    while receiver.receive(&mut take).unwrap() != Waiting::Nothing {}
     let mut sent: Vec<_> = sent.iter().map(|p| p.to_vec()).collect();
     sent.sort();
     got.sort();
@@ -138,6 +137,48 @@ fn runs_of_datagrams_reach_the_peer_whole() {
         assert!(longest_run > 30, "runs of at most {longest_run}");
     }
     assert_eq!(rig.port.status(Ticks(0), face).unwrap().link.out_drops, 0);
+}
+
+#[test]
+fn a_run_of_a_stranger_counts_from_the_first_datagram_that_looks_like_ndn() {
+    let mut rig = rig();
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+    let socket = DatagramSocket::create(&address).unwrap();
+    socket.bind(&address.into()).unwrap();
+    let mut stranger = DatagramSocket::new(socket, 1, 1 << 20).unwrap();
+    if stranger.run_max() < 4 {
+        return;
+    }
+    let run = stranger.run();
+    for datagram in [&[0; 60], &*packet(5, 60, 1), &[0; 60], &packet(5, 50, 2)] {
+        run.extend_from_slice(datagram);
+    }
+    stranger.send_run(rig.port.local_addr(), None, 60).unwrap();
+    let received = rig.receive(2);
+    assert!(received.iter().map(|r| &*r.packet).eq([&*packet(5, 60, 1), &*packet(5, 50, 2)]));
+    assert_eq!(rig.port.drops(), [("udp_not_ndn", 1), ("udp_no_face", 0)]);
+    assert_eq!(rig.port.status(Ticks(0), received[0].face).unwrap().link.in_malformed, 1);
+    assert!(rig.port.has_input(), "more may have come since");
+    rig.port.receive(&mut rig.bench.cx(), 64);
+    assert!(!rig.port.has_input() && rig.bench.received.is_empty());
+}
+
+#[test]
+fn short_datagrams_leave_in_runs_as_long_as_the_system_takes() {
+    let mut rig = rig();
+    let run_max = rig.port.socket.run_max();
+    let peer = peer();
+    let id = rig.create(peer.local_addr().unwrap()).id;
+    // As many as a socket keeps that nobody has given room.
+    let sent: Vec<_> = (0..150).map(|n| packet(5, 60, n)).collect();
+    rig.send(id, &sent);
+    let mut buffer = [0; 100];
+    for packet in &sent {
+        assert_eq!(peer.recv(&mut buffer).unwrap(), 60);
+        assert_eq!(buffer[..60], **packet);
+    }
+    assert_eq!(rig.port.status(Ticks(0), id).unwrap().link.out_drops, 0);
+    assert_eq!(rig.port.socket.run_max(), run_max, "nothing was refused");
 }
 
 #[test]

@@ -127,8 +127,13 @@ impl<T: Transport> PeerFace<T> {
 
     /// Takes the first `done` frames, which were sent or dropped, from the queue.
     pub(crate) fn dequeue(&mut self, done: usize) -> Sent {
+        if done == self.queue.len() {
+            self.queue.clear();
+            self.queue_bytes = 0;
+            return Sent::All;
+        }
         self.queue_bytes -= self.queue.drain(..done).map(|f| f.len() as u64).sum::<u64>();
-        if self.queue.is_empty() { Sent::All } else { Sent::Blocked }
+        Sent::Blocked
     }
 
     pub(crate) fn status(&self, id: FaceId, now: Ticks, idle_timeout: Duration) -> FaceStatus {

@@ -35,7 +35,10 @@ impl Frame {
     /// Appends its octets.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         let (header, payload) = self.parts();
-        out.extend_from_slice(header);
+        // Most have none, and to copy nothing is a call, too.
+        if !header.is_empty() {
+            out.extend_from_slice(header);
+        }
         out.extend_from_slice(payload);
     }
 }

@@ -52,15 +52,19 @@ impl Transport for UdpTransport {
 impl UdpFace {
     /// Sends what is queued, in runs of equal length as far as possible.
     pub(super) fn send_queued(&mut self, socket: &mut DatagramSocket) -> Sent {
+        let Some(len) = self.queue.first().map(Frame::len) else { return Sent::All };
+        let alike = self.queue.iter().all(|frame| frame.len() == len);
         // Reliability reads losses from the order of frames; elsewhere order is not promised.
-        if !self.link.config().flags.reliability && self.queue.windows(2).any(|w| w[0].len() != w[1].len()) {
+        if !alike && !self.link.config().flags.reliability {
             self.queue.sort_by_key(|f| std::cmp::Reverse(f.len()));
         }
         let (mut done, mut manner) = (0, Manner::Run);
         while done < self.queue.len() {
             let segment = self.queue[done].len();
-            let count =
-                if manner == Manner::Run { self.transport.run_len(&self.queue[done..], socket.run_max()) } else { 1 };
+            let count = match manner {
+                Manner::Run => self.transport.run_len(&self.queue[done..], alike, socket.run_max()),
+                Manner::Single | Manner::Plainest => 1,
+            };
             let source = self.transport.source.filter(|_| manner != Manner::Plainest);
             let run = socket.run();
             for frame in &self.queue[done..done + count] {
@@ -102,11 +106,14 @@ impl UdpTransport {
         }
     }
 
-    /// How many of the frames, from the first on, make a run.
-    fn run_len(&mut self, frames: &[Frame], run_max: usize) -> usize {
+    /// How many of the frames, from the first on, make a run; `alike` where all are of one length.
+    fn run_len(&mut self, frames: &[Frame], alike: bool, run_max: usize) -> usize {
         let segment = frames[0].len();
         if run_max < 2 || frames.len() < 2 || segment > self.segment_bytes_max(segment) {
             return 1;
+        }
+        if alike {
+            return frames.len().min(run_max).min(DATAGRAM_BYTES_MAX / segment.max(1)).max(1);
         }
         let (mut count, mut bytes) = (0, 0);
         for frame in frames.iter().take(run_max) {

@@ -3,7 +3,7 @@
 //! A [`Packet`] is a stretch of a pooled buffer. Cloning shares it: the content store keeps the
 //! very buffer that the port received into [So §2.5]. Buffers come in a few size classes; each
 //! thread keeps a bounded stock of free ones, so that the path of a packet neither locks nor
-//! allocates.
+//! allocates. What a stock lacks or can't hold, many at a time, is in chunks that all threads share.
 //!
 //! A buffer counts parts, not packets, and each packet holds some of its parts (weighted reference
 //! counting [Bevan, "Distributed garbage collection using reference counting", 1987]). Cloning
@@ -13,14 +13,16 @@
 //! have reached the cache, and here that is where tables beyond the caches are written.
 #![allow(unsafe_code)]
 
-use std::alloc::Layout;
+#[cfg(not(loom))]
+mod chunks;
+
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use byname_lookup::prefetch;
 
-use crate::sync::{AtomicU64, Ordering, alloc, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Memory of a buffer of each class, in octets: whole cache lines. The last holds the largest packet
 /// and its link header.
@@ -64,36 +66,6 @@ fn class_of(len: usize) -> Option<usize> {
 struct Buffer(NonNull<Header>);
 
 impl Buffer {
-    fn layout(class: usize) -> Layout {
-        let layout = Layout::from_size_align(HEADER_BYTES + octets_of(class), 64);
-        layout.expect("classes are small")
-    }
-
-    /// A new one of zeros.
-    #[cold]
-    fn allocate(class: usize) -> Buffer {
-        let layout = Self::layout(class);
-        // SAFETY: the layout has a size.
-        let memory = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(header) = NonNull::new(memory.cast::<Header>()) else { std::alloc::handle_alloc_error(layout) };
-        // SAFETY: the memory is ours, and a header fits, aligned, at its start.
-        unsafe { header.write(Header { parts: AtomicU64::new(0) }) };
-        Buffer(header)
-    }
-
-    /// Gives the memory back.
-    ///
-    /// # Safety
-    /// Nobody holds or keeps the buffer, which is of this class.
-    #[cold]
-    unsafe fn free(self, class: usize) {
-        // SAFETY: the caller says so; it was made with this layout.
-        unsafe {
-            self.0.drop_in_place();
-            alloc::dealloc(self.0.as_ptr().cast(), Self::layout(class));
-        }
-    }
-
     /// Asks the memory for the header and `len` octets, to be written.
     #[inline]
     fn prefetch(self, len: usize) {
@@ -113,8 +85,7 @@ struct Stock([Vec<Buffer>; CLASS_BYTES.len()]);
 impl Drop for Stock {
     fn drop(&mut self) {
         for (class, buffers) in self.0.iter_mut().enumerate() {
-            // SAFETY: what is in the stock is of its class, and in nobody's hands.
-            buffers.drain(..).for_each(|buffer| unsafe { buffer.free(class) });
+            chunks::give(class, buffers);
         }
     }
 }
@@ -206,7 +177,7 @@ impl Packet {
             }
             free.pop()
         });
-        let buffer = buffer.unwrap_or_else(|| Buffer::allocate(class));
+        let buffer = buffer.unwrap_or_else(|| restock(class));
         // SAFETY: the buffer is valid, and in nobody else's hands: no packet holds it, and it has left
         // the stock.
         unsafe { buffer.0.as_ref() }.parts.store(PARTS, Ordering::Relaxed);
@@ -344,7 +315,16 @@ impl Drop for Packet {
     }
 }
 
-/// Puts a buffer that nobody holds into this thread's stock, or frees it.
+/// A buffer, where this thread's stock has none of the class, and others for the stock.
+#[cold]
+fn restock(class: usize) -> Buffer {
+    FREE.with_borrow_mut(|free| {
+        chunks::take(class, &mut free.0[class]);
+        free.0[class].pop().expect("there is one at least")
+    })
+}
+
+/// Puts a buffer that nobody holds into this thread's stock, or, where that is full, back to others.
 #[inline]
 fn keep(buffer: Buffer, class: usize) {
     // `try_with`: a packet may outlive its thread's stock at thread exit.
@@ -357,8 +337,23 @@ fn keep(buffer: Buffer, class: usize) {
         has_room
     });
     if !kept.unwrap_or(false) {
-        // SAFETY: nobody holds it, and it is not kept.
-        unsafe { buffer.free(class) };
+        spill(buffer, class);
+    }
+}
+
+/// Gives back what a thread's stock has had longest, to make room for a buffer; where the stock is gone,
+/// gives the buffer back.
+#[cold]
+fn spill(buffer: Buffer, class: usize) {
+    let spilled = FREE.try_with(|free| {
+        let free = &mut free.borrow_mut().0[class];
+        free.push(buffer);
+        let oldest = chunks::BATCH.min(free.len());
+        chunks::give(class, &mut free[..oldest]);
+        free.drain(..oldest);
+    });
+    if spilled.is_err() {
+        chunks::give(class, &mut [buffer]);
     }
 }
 
@@ -438,6 +433,61 @@ mod tests {
                 }
                 drop(packet);
             });
+        }
+    }
+
+    /// Each thread's stock overflows with what another has built, and runs out of its own.
+    #[test]
+    fn buffers_go_round_in_many_threads() {
+        const THREADS: usize = 4;
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::sync_channel(4)).unzip();
+        std::thread::scope(|scope| {
+            for (thread, receiver) in receivers.into_iter().enumerate() {
+                let next = senders[(thread + 1) % THREADS].clone();
+                scope.spawn(move || {
+                    for round in 0..40_u8 {
+                        let octet = round * THREADS as u8 + thread as u8;
+                        let build = |i: usize| Packet::build(i * 7919 % 9217, |octets| octets.fill(octet));
+                        next.send((octet, (0..500).map(build).collect::<Vec<_>>())).expect("the next receives");
+                        let (octet, packets) = receiver.recv().expect("the one before sends");
+                        assert!(packets.iter().all(|packet| packet.iter().all(|found| *found == octet)));
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A model's buffers come one by one, and go as soon as nobody holds them.
+#[cfg(loom)]
+mod chunks {
+    use std::alloc::Layout;
+
+    use super::{Buffer, Header, octets_of};
+    use crate::sync::{AtomicU64, alloc};
+
+    pub(super) const BATCH: usize = 1;
+
+    fn layout(class: usize) -> Layout {
+        Layout::from_size_align(size_of::<Header>() + octets_of(class), 64).expect("classes are small")
+    }
+
+    pub(super) fn take(class: usize, stock: &mut Vec<Buffer>) {
+        // SAFETY: the layout has a size; and a header fits, aligned, at the start of the memory.
+        stock.push(unsafe {
+            let header = alloc::alloc_zeroed(layout(class)).cast::<Header>();
+            header.write(Header { parts: AtomicU64::new(0) });
+            Buffer(std::ptr::NonNull::new(header).expect("there is memory"))
+        });
+    }
+
+    pub(super) fn give(class: usize, buffers: &mut [Buffer]) {
+        for buffer in buffers {
+            // SAFETY: nobody holds it, and it was made with this layout.
+            unsafe {
+                buffer.0.drop_in_place();
+                alloc::dealloc(buffer.0.as_ptr().cast(), layout(class));
+            }
         }
     }
 }

@@ -165,28 +165,24 @@ fn advise<T>(table: &Vec<T>) {
         let before = first.align_offset(LARGE_BYTES);
         let bytes = (table.capacity() * size_of::<T>()).saturating_sub(before) & !(LARGE_BYTES - 1);
         if bytes > 0 {
-            // SAFETY: these pages are the vector's own.
-            unsafe { advise_pages(first.wrapping_add(before), bytes) };
+            // SAFETY: these pages are the vector's own, and this advice is about where they lie, not
+            // about what they hold.
+            let _ = unsafe {
+                rustix::mm::madvise(
+                    first.wrapping_add(before).cast_mut().cast(),
+                    bytes,
+                    rustix::mm::Advice::LinuxHugepage,
+                )
+            };
         }
     }
     #[cfg(not(target_os = "linux"))]
     let _ = table;
 }
 
-/// Asks for large pages. Refused where the kernel has none: small ones do, slower.
-///
-/// # Safety
-/// These are whole pages, and the caller's.
-#[cfg(target_os = "linux")]
-unsafe fn advise_pages(first: *const u8, bytes: usize) {
-    // SAFETY: the caller says whose pages these are; the advice is about where they lie, not about what
-    // they hold.
-    let _ = unsafe { rustix::mm::madvise(first.cast_mut().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
-}
-
-/// Memory of the size of a large page, at a multiple of that size, zeros at first. It is taken from the
-/// system only as it is used, and given back when the chunk is dropped: nothing is read or written
-/// there that anybody still points to.
+/// 2 MiB of memory at a multiple of that size, zeros at first. It is taken from the system only as it is
+/// used, and given back when the chunk is dropped: nothing is read or written there that anybody still
+/// points to.
 pub struct Chunk(NonNull<u8>);
 
 // SAFETY: a chunk is a place, of which one may ask and which one may give back from any thread.
@@ -196,18 +192,12 @@ impl Chunk {
     /// Octets in a chunk, and what its address is a multiple of.
     pub const BYTES: usize = LARGE_BYTES;
 
-    /// A new one, on large pages where these are asked for and the kernel has them to give.
+    /// A new one.
     ///
     /// # Errors
     /// If the system has no memory.
-    pub fn zeroed(pages: Pages) -> io::Result<Chunk> {
-        let chunk = Chunk(Self::map()?);
-        #[cfg(target_os = "linux")]
-        if pages != Pages::Small {
-            // SAFETY: it is a whole page.
-            unsafe { advise_pages(chunk.0.as_ptr(), Self::BYTES) };
-        }
-        Ok(chunk)
+    pub fn zeroed() -> io::Result<Chunk> {
+        Self::map().map(Chunk)
     }
 
     /// Where its octet number `at` is.
@@ -298,10 +288,7 @@ mod tests {
 
     #[test]
     fn chunks_are_aligned_zero_and_their_owners_alone() {
-        let chunks: Vec<_> = (0..10)
-            .map(|i| Chunk::zeroed(if i < 5 { Pages::Small } else { Pages::Large }))
-            .map(Result::unwrap)
-            .collect();
+        let chunks: Vec<_> = (0..10).map(|_| Chunk::zeroed().expect("a few megabytes")).collect();
         for (i, chunk) in (1..).zip(&chunks) {
             assert_eq!(chunk.place(0).addr().get() % Chunk::BYTES, 0);
             for at in [0, 4096, Chunk::BYTES - 1] {
@@ -315,9 +302,7 @@ mod tests {
         // SAFETY: as above.
         let first = |chunk: &Chunk| unsafe { chunk.place(0).read() };
         assert!((1..).zip(&chunks).all(|(i, chunk)| first(chunk) == i));
-        assert!(
-            std::panic::catch_unwind(|| Chunk::zeroed(Pages::Small).map(|chunk| chunk.place(Chunk::BYTES))).is_err()
-        );
+        assert!(std::panic::catch_unwind(|| Chunk::zeroed().map(|chunk| chunk.place(Chunk::BYTES))).is_err());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Buffers of a class lie side by side in chunks of 2 MiB, each at a multiple of its size: closer than
 //! an allocator puts them, and one of 256 octets has both lines of each pair that a processor fetches
-//! at once. A class's first chunk lies on small pages, of which a router with little to do touches few,
-//! others on large ones.
+//! at once. They lie on small pages: large ones made no packet cheaper, and the kernel can take
+//! milliseconds to find one, for which the packet that needs it would wait.
 //!
 //! Threads take and give many at a time, behind a lock for each class. They take from the chunk at the
 //! highest address, mostly the oldest, so that others empty. One whose buffers are all back is given
@@ -13,7 +13,7 @@ use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{LazyLock, MutexGuard, PoisonError};
 
-use byname_lookup::{Pages, memory};
+use byname_lookup::memory;
 
 use super::{Buffer, CLASS_BYTES};
 use crate::sync::Mutex;
@@ -122,8 +122,7 @@ impl Depot {
     /// Returns its address.
     #[cold]
     fn add_chunk(&mut self) -> usize {
-        let pages = if self.chunks.is_empty() { Pages::Small } else { Pages::Large };
-        let Ok(memory) = memory::Chunk::zeroed(pages) else {
+        let Ok(memory) = memory::Chunk::zeroed() else {
             std::alloc::handle_alloc_error(Layout::new::<[u8; memory::Chunk::BYTES]>())
         };
         let address = memory.place(0).addr().get();

@@ -31,6 +31,15 @@ pub enum Endpoint {
     Memif(Box<MemifEnd>),
 }
 
+/// Frames one after the other.
+#[derive(Default)]
+pub struct Frames {
+    /// Of all of them.
+    pub octets: Vec<u8>,
+    /// Octets of each.
+    pub lens: Vec<usize>,
+}
+
 /// UDP with GSO and GRO.
 pub struct Udp {
     socket: UdpSocket,
@@ -86,6 +95,21 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Sends these frames after what is queued.
+    pub fn send(&mut self, frames: &Frames) -> anyhow::Result<()> {
+        if let Endpoint::Udp(udp) = self {
+            udp.flush()?;
+            return Ok(udp.send(frames)?);
+        }
+        let mut rest = &frames.octets[..];
+        for len in &frames.lens {
+            let (frame, behind) = rest.split_at(*len);
+            self.push(frame)?;
+            rest = behind;
+        }
+        self.flush()
+    }
+
     /// Sends what is queued.
     pub fn flush(&mut self) -> anyhow::Result<()> {
         match self {
@@ -126,23 +150,34 @@ impl Udp {
         if self.segments == 0 {
             return Ok(());
         }
-        let transmit = Transmit {
-            destination: self.peer,
-            ecn: None,
-            contents: &self.out,
-            segment_size: (self.segments > 1).then_some(self.segment),
-            src_ip: None,
-        };
+        let sent = self.send_run(&self.out, self.segment);
+        self.out.clear();
+        self.segments = 0;
+        sent
+    }
+
+    /// Sends frames from where they lie, those of one length that follow each other as a run.
+    fn send(&self, frames: &Frames) -> io::Result<()> {
+        let mut rest = &frames.octets[..];
+        for alike in frames.lens.chunk_by(|a, b| a == b) {
+            let len = alike[0];
+            let (octets, behind) = rest.split_at(alike.len() * len);
+            let run_max = self.segments_max.min(SEGMENTS_BYTES_MAX / len).max(1);
+            octets.chunks(run_max * len).try_for_each(|run| self.send_run(run, len))?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn send_run(&self, contents: &[u8], segment: usize) -> io::Result<()> {
+        let segment_size = (contents.len() > segment).then_some(segment);
+        let transmit = Transmit { destination: self.peer, ecn: None, contents, segment_size, src_ip: None };
         loop {
             match self.state.try_send((&self.socket).into(), &transmit) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 // Of an earlier datagram, when nobody listened yet.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                done => {
-                    self.out.clear();
-                    self.segments = 0;
-                    return done;
-                }
+                done => return done,
             }
         }
     }

@@ -6,7 +6,7 @@ use anyhow::bail;
 use byname_wire::{Data, LpPacket};
 use hdrhistogram::Histogram;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Frames};
 use super::packets::{Answers, Names};
 
 /// Interests that can be told apart by slot.
@@ -40,6 +40,8 @@ pub struct Generator {
     producer: Endpoint,
     names: Names,
     answers: Answers,
+    /// Answers to what the producer received last.
+    frames: Frames,
     pending: Vec<Pending>,
     /// Numbers of names that were never used.
     fresh: u32,
@@ -51,7 +53,16 @@ impl Generator {
     pub fn new(consumer: Endpoint, producer: Endpoint, names: Names, payload: usize) -> Self {
         let pending = vec![Pending { number: 0, sent: None }; SLOTS];
         let random = std::process::id() | 1;
-        Generator { consumer, producer, names, answers: Answers::new(payload), pending, fresh: 0, random }
+        Generator {
+            consumer,
+            producer,
+            names,
+            answers: Answers::new(payload),
+            frames: Frames::default(),
+            pending,
+            fresh: 0,
+            random,
+        }
     }
 
     /// Asks for the first `names` names once, so that the content store has them.
@@ -139,22 +150,14 @@ impl Generator {
 
     /// Answers what has reached the producer.
     fn serve(&mut self) -> anyhow::Result<()> {
-        let mut frames: Vec<u8> = Vec::new();
-        let mut lens: Vec<usize> = Vec::new();
-        let answers = &mut self.answers;
-        self.producer.receive(|frame| {
-            let answer = LpPacket::decode(frame).ok().and_then(|lp| answers.answer(&lp).map(<[u8]>::len));
-            if let Some(len) = answer {
-                frames.extend_from_slice(answers.last());
-                lens.push(len);
-            }
+        let Generator { producer, answers, frames, .. } = self;
+        frames.octets.clear();
+        frames.lens.clear();
+        producer.receive(|frame| {
+            let answer = LpPacket::decode(frame).ok().and_then(|lp| answers.answer(&lp, &mut frames.octets));
+            frames.lens.extend(answer);
         })?;
-        let mut at = 0;
-        for len in lens {
-            self.producer.push(&frames[at..at + len])?;
-            at += len;
-        }
-        self.producer.flush()
+        producer.send(frames)
     }
 
     /// Takes in what has come back to the consumer.

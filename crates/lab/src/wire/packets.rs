@@ -2,6 +2,7 @@
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
+use byname_wire::tlv::{self, types};
 use byname_wire::{Data, Interest, LpPacket, Name};
 
 /// Names of six components and 48 octets, told apart by their last eight hexadecimal digits.
@@ -63,7 +64,6 @@ impl Names {
 pub struct Answers {
     /// All that follows the name.
     tail: Vec<u8>,
-    packet: Vec<u8>,
 }
 
 impl Answers {
@@ -71,36 +71,22 @@ impl Answers {
     pub fn new(payload: usize) -> Self {
         let data = DataBuilder::new(Name::default()).freshness_ms(10_000).content(vec![b'x'; payload]).encode();
         let decoded = Data::decode(&data).expect("built above");
-        let tail = data[decoded.name_offset..].to_vec();
-        Answers { tail, packet: Vec::new() }
+        Answers { tail: data[decoded.name_offset..].to_vec() }
     }
 
-    /// The frame that answers `frame`, if that holds an Interest: its PIT token is echoed. The
+    /// Appends the frame that answers `frame`, if that holds an Interest: its PIT token is echoed. The
     /// signature is that of another name: nobody on the way looks.
-    pub fn answer(&mut self, frame: &LpPacket<'_>) -> Option<&[u8]> {
+    pub fn answer(&self, frame: &LpPacket<'_>, out: &mut Vec<u8>) -> Option<usize> {
         let interest = Interest::decode(frame.fragment?).ok()?;
-        self.packet.clear();
-        let (tail, name) = (&self.tail, interest.name.value());
-        let data = |out: &mut Vec<u8>| {
-            byname_wire::tlv::push_nested(out, byname_wire::tlv::types::DATA, |out| {
-                byname_wire::tlv::push_tlv(out, byname_wire::tlv::types::NAME, name);
-                out.extend_from_slice(tail);
-            });
-        };
-        if frame.pit_token.is_empty() {
-            data(&mut self.packet);
-        } else {
-            let mut inner = Vec::new();
-            data(&mut inner);
-            let lp = LpPacket { pit_token: frame.pit_token, fragment: Some(&inner), ..Default::default() };
-            lp.encode(&mut self.packet);
-        }
-        Some(&self.packet)
-    }
-
-    /// The latest answer.
-    pub fn last(&self) -> &[u8] {
-        &self.packet
+        let (start, name) = (out.len(), interest.name.value());
+        let len = tlv::element_size(types::NAME, name.len()) + self.tail.len();
+        LpPacket { pit_token: frame.pit_token, ..Default::default() }
+            .encode_header(tlv::element_size(types::DATA, len), out);
+        tlv::push_number(out, types::DATA);
+        tlv::push_number(out, len as u64);
+        tlv::push_tlv(out, types::NAME, name);
+        out.extend_from_slice(&self.tail);
+        Some(out.len() - start)
     }
 }
 
@@ -111,14 +97,22 @@ mod tests {
     #[test]
     fn an_answer_carries_the_number_that_was_asked() {
         let mut names = Names::new("/ndn/bench", 0).expect("a name");
-        let mut answers = Answers::new(1000);
+        let answers = Answers::new(1000);
         let interest = names.interest(0xabc_1234, 77).to_vec();
         let decoded = Interest::decode(&interest).expect("an Interest");
         assert_eq!((decoded.nonce, decoded.name.len()), (Some(77), 6));
         let frame = LpPacket::decode(&interest).expect("a bare Interest");
-        let answer = answers.answer(&frame).expect("an Interest").to_vec();
-        let data = Data::decode(&answer).expect("Data");
-        assert_eq!(data.content.len(), 1000);
-        assert_eq!(names.number(&data), Some(0xabc_1234));
+        let with_token =
+            LpPacket { pit_token: byname_wire::PitToken::new(&[7; 4]).expect("a short token"), ..frame.clone() };
+        let mut out = Vec::new();
+        for frame in [frame, with_token] {
+            let start = out.len();
+            let len = answers.answer(&frame, &mut out).expect("an Interest");
+            let answer = LpPacket::decode(&out[start..start + len]).expect("a frame");
+            assert_eq!((out.len(), answer.pit_token), (start + len, frame.pit_token));
+            let data = Data::decode(answer.fragment.expect("Data")).expect("Data");
+            assert_eq!(data.content.len(), 1000);
+            assert_eq!(names.number(&data), Some(0xabc_1234));
+        }
     }
 }

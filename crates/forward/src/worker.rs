@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use byname_lookup::EntryId;
 use byname_lookup::prefix::BURST_MAX;
+use byname_wire::name_hash::DepthSet;
 use byname_wire::{FaceId, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
@@ -188,6 +189,8 @@ pub struct Worker {
     pub(crate) hashes: Vec<PrefixHashes>,
     /// Of Interests of the burst, so many components are, and the whole.
     pub(crate) hashed_depth: usize,
+    /// Prefixes of Interests are hashed at these depths, those that tables have.
+    hashed: DepthSet,
     pub(crate) misses: Vec<Miss>,
     pub(crate) decision: Decision,
     /// Of one Data.
@@ -245,6 +248,7 @@ impl Worker {
             random: seed,
             hashes: vec![PrefixHashes::default(); BURST_MAX],
             hashed_depth: 0,
+            hashed: DepthSet::EMPTY,
             misses: Vec::with_capacity(BURST_MAX),
             decision: Decision::default(),
             met: Met::default(),

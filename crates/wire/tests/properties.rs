@@ -4,8 +4,7 @@ use std::hash::Hasher;
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
-use byname_wire::name::COMPONENTS_MAX;
-use byname_wire::name_hash::{digest_name, hash_name};
+use byname_wire::name_hash::{DEPTH_WORDS, DepthSet, digest_name, hash_name};
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::tagnet::{
     Address, Endpoint, LocatorPacket, LocatorPacketBuilder, TagPacket, TagPacketBuilder, TagSet, types,
@@ -229,6 +228,7 @@ proptest! {
         depth_max in 0..20usize,
         deeper in 0..20usize,
         go_on in vec(any::<bool>(), 70),
+        sets in vec(any::<[u64; DEPTH_WORDS]>(), 10),
     ) {
         use byname_wire::HashFunction::{Aes, SipHash13, SipHash24};
         let key = NameHashKey::with_function([SipHash13, SipHash24, Aes][function], [1, 2]);
@@ -242,13 +242,17 @@ proptest! {
         let which = (0..names.len()).filter(|i| go_on[*i]);
         PrefixHashes::go_on_burst_to(deeper, &key, &refs, &mut further, which);
         let mut whole = vec![PrefixHashes::default(); names.len()];
-        let prefixes = |i: usize| if i.is_multiple_of(2) { COMPONENTS_MAX } else { i / 2 % 5 };
+        let prefixes = |i: usize| match i % 3 {
+            0 => DepthSet::ALL,
+            1 => DepthSet::up_to(i / 3 % 5),
+            _ => DepthSet::from_words(sets[i % sets.len()]),
+        };
         PrefixHashes::fill_burst_where(prefixes, &key, &refs, &mut whole);
         for (i, (name, whole)) in refs.iter().zip(&whole).enumerate() {
             let whole = NameView::from_filled(*name, whole);
             prop_assert_eq!(whole.name(), *name);
             prop_assert_eq!(whole.last(), name.component(-1));
-            for depth in (0..=name.len()).filter(|depth| *depth <= prefixes(i) || *depth == name.len()) {
+            for depth in (0..=name.len()).filter(|depth| prefixes(i).contains(*depth) || *depth == name.len()) {
                 prop_assert_eq!(whole.digest(depth), digest_name(&key, name.prefix(depth)));
                 prop_assert_eq!(whole.prefix(depth), name.prefix(depth));
             }

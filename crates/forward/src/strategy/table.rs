@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use byname_wire::name_hash::hash_name;
+use byname_wire::name_hash::{DepthSet, hash_name};
 use byname_wire::{Name, NameHashKey, NameView};
 
 use crate::strategy::{Strategy, StrategyChoice, build, default_name};
@@ -62,6 +62,13 @@ impl StrategyTable {
     /// No choice is for a name of more components.
     pub fn depth_max(&self) -> usize {
         self.depths.first().copied().unwrap_or_default()
+    }
+
+    /// Depths of the choices.
+    pub fn depths(&self) -> DepthSet {
+        let mut depths = DepthSet::EMPTY;
+        self.depths.iter().for_each(|depth| depths.insert(*depth));
+        depths
     }
 
     /// Whether any of the strategies learns from what comes.

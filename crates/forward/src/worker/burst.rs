@@ -11,7 +11,7 @@
 
 use byname_lookup::PrefixFib;
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
-use byname_wire::name::COMPONENTS_MAX;
+use byname_wire::name_hash::DepthSet;
 use byname_wire::{NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
@@ -112,17 +112,18 @@ impl Worker {
         let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
         // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
-        // Names may be much longer than rules are: a stranger's are.
+        // Names may be much longer than rules are: a stranger's are. And of few depths are there rules.
         self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depth_max());
-        let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [0; BURST_MAX]);
+        self.hashed = self.tables.fib().depths().union(self.strategies.depths());
+        let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
         for (i, (at, parsed)) in parsed.iter().enumerate() {
             names[i] = name_in(&burst[*at].packet, parsed.name());
             prefixes[i] = match parsed {
-                _ if all_wanted => COMPONENTS_MAX,
-                Parsed::Data(_) => 0,
+                _ if all_wanted => DepthSet::ALL,
+                Parsed::Data(_) => DepthSet::EMPTY,
                 // Of Data by its digest, the name is all but that.
-                _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => COMPONENTS_MAX,
-                _ => self.hashed_depth,
+                _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => DepthSet::ALL,
+                _ => self.hashed,
             };
         }
         let names = &names[..parsed.len()];
@@ -240,9 +241,23 @@ impl Worker {
         self.stopwatch.lap(Stage::PitCs, 0);
         let found = &mut found[..names.len()];
         look_up(self.tables.fib(), &names, found, self.prefetch, &mut self.stopwatch, &mut self.counts.fib_lines);
+        if self.lacks_depths() {
+            drop(names);
+            self.hashed = DepthSet::ALL;
+            for ((at, parsed), hashes) in self.parsed.iter().zip(&mut self.hashes) {
+                hashes.fill(&self.key, name_in(&burst[*at].packet, parsed.name()));
+            }
+            return self.match_ahead(burst);
+        }
         let routes = found.iter().zip(&names).map(|(found, name)| found.map(|m| (m.entry, name.hash(m.depth))));
         self.routes_ahead.extend(routes);
         self.routes_ahead.iter().flatten().for_each(|(entry, _)| self.tables.prefetch_nexthops(*entry));
+    }
+
+    /// Whether depths have come to the FIB since the names of the burst were hashed: what it was asked meanwhile, it
+    /// is to be asked again.
+    fn lacks_depths(&self) -> bool {
+        !self.hashed.contains_all(self.tables.fib().depths())
     }
 
     /// The longest FIB match of each miss that has no route yet, in one burst.
@@ -253,6 +268,20 @@ impl Worker {
             }
             return;
         }
+        if !self.match_names(misses, false) {
+            for miss in misses.iter().filter(|m| m.wants_fib()) {
+                self.hashes[miss.hashes].fill(&self.key, self.table.slot(miss.slot).name());
+            }
+            self.match_names(misses, true);
+        }
+        if self.prefetch != Prefetch::None {
+            misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_nexthops(entry));
+        }
+    }
+
+    /// As [`Worker::match_misses`], by what is hashed of their names: all prefixes, or false if others than were
+    /// wanted may have been looked at.
+    fn match_names(&mut self, misses: &mut [Miss], all_hashed: bool) -> bool {
         let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
         for miss in misses.iter().filter(|m| m.wants_fib()) {
             let name = NameView::from_filled(self.table.slot(miss.slot).name(), &self.hashes[miss.hashes]);
@@ -261,14 +290,15 @@ impl Worker {
         }
         let found = &mut found[..names.len()];
         look_up(self.tables.fib(), &names, found, self.prefetch, &mut self.stopwatch, &mut self.counts.fib_lines);
+        if !all_hashed && self.lacks_depths() {
+            return false;
+        }
         let mut found = found.iter().zip(&names);
         for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
             let (found, name) = found.next().expect("one answer for each name asked");
             miss.set_route(found.map(|m| (m.entry, name.hash(m.depth))));
         }
-        if self.prefetch != Prefetch::None {
-            misses.iter().filter_map(Miss::entry).for_each(|entry| self.tables.prefetch_nexthops(entry));
-        }
+        true
     }
 }
 

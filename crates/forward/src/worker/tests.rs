@@ -1,6 +1,7 @@
 //! The worker as ports see it: packets in, packets out, in virtual time.
 
 mod addressed;
+mod depths;
 mod others;
 mod stages;
 

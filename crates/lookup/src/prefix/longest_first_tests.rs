@@ -1,8 +1,8 @@
+use byname_wire::name_hash::DEPTHS;
 use byname_wire::{Component, PrefixHashes};
 
 use super::*;
 use crate::entry::EntryId;
-use crate::prefix::depth_set::DEPTHS;
 use crate::prefix::rule_array::RuleKey;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);

@@ -11,6 +11,7 @@ mod rule_table;
 mod rule_writer;
 pub mod two_stage;
 
+use byname_wire::name_hash::DepthSet;
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
@@ -90,6 +91,14 @@ pub trait PrefixFib: Send + Sync {
     ///
     /// [`PrefixHashes::fill_burst_to`]: byname_wire::PrefixHashes::fill_burst_to
     fn depth_max(&self) -> usize;
+    /// Of a name, a lookup looks at the digests of prefixes of so many components and no others
+    /// ([`PrefixHashes::fill_burst_where`]). Whoever leaves out others asks once more after the lookup, and
+    /// repeats it where a depth has come to this set: the lookup may have looked at it.
+    ///
+    /// [`PrefixHashes::fill_burst_where`]: byname_wire::PrefixHashes::fill_burst_where
+    fn depths(&self) -> DepthSet {
+        DepthSet::up_to(self.depth_max())
+    }
     /// Cache lines of the table that a lookup of `name` reads, counted by walking once more; `None`
     /// where the engine cannot tell.
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {

@@ -24,8 +24,9 @@
 use std::sync::Arc;
 
 use byname_wire::NameView;
+use byname_wire::name_hash::DepthSet;
 
-use super::depth_set::{DepthSet, SharedDepthSet};
+use super::depth_set::SharedDepthSet;
 use super::rule_array::{Rule, RuleArray, RuleKey};
 use super::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::bucket::BucketArray;

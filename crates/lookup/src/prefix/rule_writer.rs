@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use byname_wire::name_hash::digest_name;
+use byname_wire::name_hash::{DEPTHS, DepthSet, digest_name};
 use byname_wire::{Name, NameHashKey, NameRef};
 
 use super::PrefixFib;
-use super::depth_set::{DEPTHS, DepthSet};
 use super::rule_array::{CHUNK, Rule, RuleArray, RuleKey};
 use super::rule_table::{Prefetch, RuleTable};
 use crate::bucket::{BucketArray, OverflowExhausted, Shape};
@@ -113,7 +112,7 @@ impl RuleWriter {
         let primary = if options.preallocate { options.rules_max.div_ceil(options.load_factor) } else { 0 };
         let shape = Shape::for_load(primary.max(BUCKETS_MIN), options.load_factor);
         let buckets = BucketArray::new(shape, options.pages)?;
-        let depths = if options.probe_empty_depths { DepthSet::all_but_root() } else { DepthSet::empty() };
+        let depths = if options.probe_empty_depths { DepthSet::all_but_root() } else { DepthSet::EMPTY };
         let rules = Arc::new(RuleArray::new(room));
         Ok(RuleWriter {
             key,

@@ -35,11 +35,11 @@ use std::io;
 use std::sync::Arc;
 
 use byname_wire::name::COMPONENTS_MAX;
+use byname_wire::name_hash::DEPTHS;
 use byname_wire::{Name, NameHashKey, NameView};
 
 use self::stage::Stage;
 use super::PrefixFib;
-use super::depth_set::DEPTHS;
 use super::longest_first;
 use super::rule_array::{CHUNK, Rule, RuleKey};
 use super::rule_writer::{Prepared, RuleWriter, TableMemory};

@@ -300,6 +300,16 @@ impl<'a> Burst<'a> {
         Burst { names, prefixes }
     }
 
+    /// Hashes the prefixes that `fib` looks at; the places of others have digests of other names.
+    pub fn at_depths(names: &'a [Name], fib: &dyn PrefixFib) -> Self {
+        let mut prefixes = vec![PrefixHashes::default(); names.len()];
+        let refs: Vec<_> = names.iter().map(Name::as_ref).collect();
+        let others: Vec<_> = refs.iter().rev().copied().collect();
+        PrefixHashes::fill_burst(&KEY, &others, &mut prefixes);
+        PrefixHashes::fill_burst_where(|_| fib.depths(), &KEY, &refs, &mut prefixes);
+        Burst { names, prefixes }
+    }
+
     pub fn views(&self) -> Vec<NameView<'_>> {
         let pairs = self.names.iter().zip(&self.prefixes);
         pairs.map(|(name, prefixes)| NameView::from_filled(name.as_ref(), prefixes)).collect()

@@ -193,10 +193,11 @@ impl<'a> Check<'a> {
     /// Looks the names up in one burst, and the first one by itself.
     fn look(&mut self, names: &[Name]) -> Result<(), String> {
         let fib = &*self.subject.fib;
-        let burst = match self.operations % 3 {
+        let burst = match self.operations % 4 {
             0 => Burst::new(names).longest(fib),
             // Without the hashes that the table has no use for.
             1 => Burst::cut(names, fib).longest(fib),
+            2 => Burst::at_depths(names, fib).longest(fib),
             // The engine remembers what it met, and begins anew now and then.
             _ if self.operations.is_multiple_of(5) => longest_of_names(fib, names, &mut HashRoom::default()),
             _ => longest_of_names(fib, names, &mut self.room),

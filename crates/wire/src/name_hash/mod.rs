@@ -5,9 +5,12 @@
 //! no stranger can make names collide.
 
 mod aes;
+mod depth_set;
 mod octets;
 mod processor;
 mod siphash;
+
+pub use depth_set::{DEPTH_WORDS, DEPTHS, DepthSet};
 
 use siphash::Wanted;
 
@@ -138,13 +141,13 @@ impl PrefixHashes {
     }
 
     /// As [`PrefixHashes::fill_burst`], but of each name, by its number, only the digests of prefixes of
-    /// up to `prefixes` components and of the whole are sure to be right: these come for a fraction of the
-    /// work.
+    /// as many components as `prefixes` tells and of the whole are sure to be right: these come for a
+    /// fraction of the work.
     ///
     /// # Panics
     /// As [`PrefixHashes::fill_burst`].
     pub fn fill_burst_where(
-        prefixes: impl Fn(usize) -> usize,
+        prefixes: impl Fn(usize) -> DepthSet,
         key: &NameHashKey,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
@@ -163,7 +166,7 @@ impl PrefixHashes {
     /// [`Interest::decode_noting`]: crate::Interest::decode_noting
     /// [`Data::decode_noting`]: crate::Data::decode_noting
     pub fn fill_noted_burst_where(
-        prefixes: impl Fn(usize) -> usize,
+        prefixes: impl Fn(usize) -> DepthSet,
         key: &NameHashKey,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],

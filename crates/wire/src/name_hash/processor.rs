@@ -9,7 +9,7 @@
 use super::aes::AesHash;
 use super::siphash::octets::Block;
 use super::siphash::{self, Lanes, SipHash, Wanted};
-use super::{Digest, PrefixHashes};
+use super::{DepthSet, Digest, PrefixHashes};
 use crate::name::NameRef;
 
 /// Names of a burst that are asked for ahead of the one being hashed.
@@ -129,7 +129,7 @@ fn has_vaes() -> bool {
 /// As [`SipHash::go_on_burst`], eight names at a time; false if this processor has no such vectors.
 pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
     function: &SipHash<C, D>,
-    wanted: &Wanted<impl Fn(usize) -> usize>,
+    wanted: &Wanted<impl Fn(usize) -> DepthSet>,
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
     which: &mut impl Iterator<Item = usize>,

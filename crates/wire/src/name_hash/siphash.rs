@@ -9,8 +9,8 @@
 //!
 //! Cost: `C` rounds for each eight octets, of one name or of eight, and `C + 2 D` for each eight prefixes.
 
-use super::{Digest, PrefixHashes, processor};
-use crate::name::{self, COMPONENTS_MAX, NameRef};
+use super::{DepthSet, Digest, PrefixHashes, processor};
+use crate::name::{self, NameRef};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
@@ -21,14 +21,14 @@ pub(super) struct Wanted<P> {
     /// Components are to be found, up to so many of each name; `None`: their ends are noted, and nothing is
     /// hashed yet.
     pub depth_max: Option<usize>,
-    /// Of a name, by its number, prefixes of so many components, and the whole.
+    /// Of a name, by its number, prefixes of these depths, and the whole.
     pub prefixes: P,
 }
 
-impl Wanted<fn(usize) -> usize> {
+impl Wanted<fn(usize) -> DepthSet> {
     /// All prefixes of up to so many components.
     pub fn all_to(depth_max: usize) -> Self {
-        Wanted { depth_max: Some(depth_max), prefixes: |_| COMPONENTS_MAX }
+        Wanted { depth_max: Some(depth_max), prefixes: |_| DepthSet::ALL }
     }
 }
 
@@ -77,7 +77,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     /// Of names whose ends are noted: where some prefixes are not wanted, the others and the whole are finished.
     pub(super) fn fill_noted_burst_where(
         &self,
-        prefixes: impl Fn(usize) -> usize,
+        prefixes: impl Fn(usize) -> DepthSet,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
     ) {
@@ -92,7 +92,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
 
     pub(super) fn go_on_burst(
         &self,
-        wanted: &Wanted<impl Fn(usize) -> usize>,
+        wanted: &Wanted<impl Fn(usize) -> DepthSet>,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
         which: &mut impl Iterator<Item = usize>,
@@ -109,11 +109,11 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     }
 
     /// One name of which the first `hashed` components are hashed, and the others' ends noted.
-    fn go_on_one(&self, hashed: usize, prefixes: usize, value: &[u8], out: &mut PrefixHashes) {
+    fn go_on_one(&self, hashed: usize, prefixes: DepthSet, value: &[u8], out: &mut PrefixHashes) {
         let mut waiting = Waiting::default();
         let mut words = Words::<C>::behind(State { v: out.state }, value, out.end[hashed].into());
         for depth in hashed + 1..=out.len {
-            if depth <= prefixes || depth == out.len {
+            if prefixes.contains(depth) || depth == out.len {
                 waiting.push(words.first(out.end[depth].into()), depth);
                 if waiting.len == WAITING_MAX {
                     waiting.finish::<C, D>(out);

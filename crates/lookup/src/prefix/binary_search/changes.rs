@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use byname_wire::name_hash::hash_name;
+use byname_wire::name_hash::{DEPTHS, hash_name};
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use super::level::Level;
@@ -18,7 +18,6 @@ use super::table::Table;
 use super::{BinarySearch, Use};
 use crate::entry::EntryId;
 use crate::prefix::PrefixMatch;
-use crate::prefix::depth_set::DEPTHS;
 use crate::prefix::level_pulling::Pulled;
 
 /// Buckets of a table that are rebuilt at a time, so that their name entries come together.

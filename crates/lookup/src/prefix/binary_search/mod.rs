@@ -44,6 +44,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use byname_wire::name_hash::DEPTHS;
 use byname_wire::{Name, NameHashKey, NameView, PACKET_BYTES_MAX, PrefixHashes};
 
 use self::level::FINGERPRINT_BITS;
@@ -51,7 +52,6 @@ use self::name_store::Writer;
 use self::rule_trie::RuleTrie;
 use self::table::Table;
 use super::PrefixFib;
-use super::depth_set::DEPTHS;
 use super::level_pulling::Pulling;
 use crate::entry::EntryId;
 use crate::memory::{Lines, Pages};

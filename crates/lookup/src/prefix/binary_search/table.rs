@@ -5,13 +5,13 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use byname_wire::NameView;
+use byname_wire::name_hash::DEPTHS;
 
 use super::level::{Level, Slot};
 use super::name_store::NameStore;
 use super::search::{Count, Hit, Search, Tally};
 use super::{Options, Prefetch, Strategy};
 use crate::entry::EntryId;
-use crate::prefix::depth_set::DEPTHS;
 use crate::prefix::level_pulling::CTrie;
 use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};

@@ -149,6 +149,7 @@ impl BulkLoader {
         let handle = fattest(above, node.depth);
         let hash = last.hash(handle);
         let word = Word::new(answer, node.depth - handle, last.check(node.depth));
+        self.shared.note_depths(handle, node.depth);
         self.levels.add(&self.shared.levels, handle, hash);
         self.part.prefetch(self.part.primary(hash));
         self.waiting.push_back(Waiting { hash, tag: tag_of(last.check(handle)), word });

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use byname_wire::name_hash::DepthSet;
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
@@ -11,6 +12,7 @@ use super::levels::Levels;
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
+use crate::prefix::depth_set::SharedDepthSet;
 use crate::prefix::{BURST_MAX, HashRoom, PrefixFib, PrefixMatch, views};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -26,6 +28,9 @@ pub(super) struct Shared {
     root: AtomicU64,
     /// No node is deeper.
     depth_max: AtomicU64,
+    /// Depths of nodes and handles that there are or were, and that of the first component. Noted
+    /// before a node of theirs is visible.
+    depths: SharedDepthSet,
     pub(super) levels: Levels,
     /// Changes begun, by first component: counted before each, so that a reader notices.
     changes: Box<[AtomicU64]>,
@@ -38,6 +43,7 @@ impl Shared {
         Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
+            depths: SharedDepthSet::new(DepthSet::up_to(1)),
             levels: Levels::new(),
             changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
@@ -59,6 +65,16 @@ impl Shared {
     pub(super) fn deepen(&self, depth: usize) {
         if self.depth_max.load(Ordering::Relaxed) < depth as u64 {
             self.depth_max.store(depth as u64, Ordering::Release);
+        }
+    }
+
+    /// Notes the depths of a handle and its node, before their entry is visible. The writer's method.
+    pub(super) fn note_depths(&self, handle: usize, node: usize) {
+        let known = self.depths.load();
+        for depth in [handle, node] {
+            if !known.contains(depth) {
+                self.depths.insert(depth);
+            }
         }
     }
 
@@ -354,6 +370,11 @@ impl PrefixFib for Query {
     fn depth_max(&self) -> usize {
         // Acquire: whoever sees a node of this depth or what it led to sees the depth.
         (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
+    }
+
+    fn depths(&self) -> DepthSet {
+        // In exact mode all of a name's prefixes may be compared.
+        if self.exact.is_some() { DepthSet::up_to(self.depth_max()) } else { self.shared.depths.load() }
     }
 
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {

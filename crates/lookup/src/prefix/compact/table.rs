@@ -224,6 +224,7 @@ impl Table {
         owner: NodeId,
         hash_of: impl Fn(NodeId) -> u64,
     ) -> io::Result<()> {
+        self.query.shared.note_depths(key.handle, key.handle + word.extent());
         self.levels.add(&self.query.shared.levels, key.handle, key.hash);
         let i = self.query.part_of(key.hash);
         while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {
@@ -244,6 +245,7 @@ impl Table {
 
     /// Gives the entry of one node to another, of the same key, in one step.
     pub(super) fn hand_over(&mut self, key: Key, from: NodeId, to: NodeId, word: Word) {
+        self.query.shared.note_depths(key.handle, key.handle + word.extent());
         let i = self.query.part_of(key.hash);
         let (part, place) = self.place(key, from);
         part.set_word(place, word.placed(part.word(place).is_alternate()));

@@ -34,12 +34,12 @@ mod run;
 
 use std::sync::Arc;
 
-use byname_wire::name_hash::{Digest, digest_name};
+use byname_wire::name_hash::{DEPTHS, DepthSet, Digest, digest_name};
 use byname_wire::{Name, NameHashKey, NameView};
 
 use self::model::Window;
 use self::run::{Record, Run};
-use super::depth_set::{DEPTHS, DepthSet, SharedDepthSet};
+use super::depth_set::SharedDepthSet;
 use super::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::count::{Count, Counts};
 use crate::entry::EntryId;
@@ -190,7 +190,7 @@ impl Learned {
     pub fn new(key: NameHashKey, rules_max: usize) -> Self {
         assert!(rules_max <= 1 << 31, "positions are 32 bits");
         let empty = Arc::new(Run::empty());
-        let table = Table { recent: empty.clone(), middle: empty.clone(), old: empty, depths: DepthSet::empty() };
+        let table = Table { recent: empty.clone(), middle: empty.clone(), old: empty, depths: DepthSet::EMPTY };
         Learned { key, rules_max, rules: 0, depth_rules: [0; DEPTHS], table: Arc::new(table) }
     }
 
@@ -290,7 +290,7 @@ impl Control<Name> for Learned {
         if records.is_empty() {
             return Ok(Update::Patched);
         }
-        let depths = SharedDepthSet::new(DepthSet::empty());
+        let depths = SharedDepthSet::new(DepthSet::EMPTY);
         (0..DEPTHS).filter(|&depth| depth_rules[depth] > 0).for_each(|depth| depths.insert(depth));
         self.table = Arc::new(self.table_with(records, depths.load()));
         (self.rules, self.depth_rules) = (rules, depth_rules);

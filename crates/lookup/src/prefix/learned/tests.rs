@@ -80,7 +80,7 @@ fn a_full_table_refuses_whole_batches() {
 fn a_second_name_of_a_hash_is_refused_and_removing_it_does_nothing() {
     let mut control = Learned::new(KEY, 100);
     let Admitted { records, .. } = control.admit(&[prepared(5, 10, Some(1))]).expect("room");
-    control.table = Arc::new(control.table_with(records, DepthSet::empty()));
+    control.table = Arc::new(control.table_with(records, DepthSet::EMPTY));
     let refused = |changes: &[Prepared]| control.admit(changes).err() == Some(BuildError::Collision);
     assert!(refused(&[prepared(5, 11, Some(2))]));
     assert!(refused(&[prepared(7, 1, Some(1)), prepared(7, 2, Some(1))]));

@@ -18,8 +18,9 @@ use std::arch::x86_64::{
 use super::octets::Block;
 use super::{LANES, Lanes, SipHash, Wanted, Word, compress, finish};
 use crate::name::NameRef;
+use crate::name_hash::depth_set::lowest;
 use crate::name_hash::processor::prefetch_later;
-use crate::name_hash::{Digest, PrefixHashes};
+use crate::name_hash::{DepthSet, Digest, PrefixHashes};
 
 /// Names of more words behind what was hashed of them are left to [`SipHash::go_on_one`].
 const WORDS_MAX: usize = 64;
@@ -28,7 +29,7 @@ const WORDS_MAX: usize = 64;
 #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
 pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
     function: &SipHash<C, D>,
-    wanted: &Wanted<impl Fn(usize) -> usize>,
+    wanted: &Wanted<impl Fn(usize) -> DepthSet>,
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
     which: &mut impl Iterator<Item = usize>,
@@ -100,7 +101,7 @@ impl Ends {
     fn mark(
         &mut self,
         (i, lane): (usize, usize),
-        (hashed, prefixes): (usize, usize),
+        (hashed, prefixes): (usize, DepthSet),
         of_lane: &mut Lane<'_>,
         octets: usize,
         out: &PrefixHashes,
@@ -109,28 +110,46 @@ impl Ends {
         if len == hashed {
             return;
         }
-        let end = |depth: usize| usize::from(out.end[depth]);
-        let word = |depth: usize| (end(depth) - before) / 8;
         let name = (i as u64) << NAME_SHIFT;
-        let mut mark = |depth: usize| {
-            let place = &mut self.0[word(depth)][lane];
-            if *place == 0 {
-                *place = name | (depth as u64) << DEPTH_SHIFT;
+        let (mut above, mut above_word) = (hashed, usize::MAX);
+        let mut from = hashed + 1;
+        for (first, wanted) in (0..).step_by(64).zip(prefixes.words()) {
+            // In a register: a set that was just written in parts cannot be read as a whole at once.
+            let last = if (first..first + 64).contains(&len) { 1 << (len % 64) } else { 0 };
+            let mut bits =
+                (wanted | last) & !lowest(from.saturating_sub(first)) & lowest((len + 1).saturating_sub(first));
+            while bits != 0 {
+                let depth = first + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let word = self.mark_one(name, lane, depth, usize::from(out.end[depth]) - before);
+                if word == above_word {
+                    // Those between that end in the same word must be told apart: their depths are counted on.
+                    for between in above + 1..depth {
+                        self.mark_one(name, lane, between, usize::from(out.end[between]) - before);
+                    }
+                }
+                (above, above_word) = (depth, word);
             }
-            *place |= 1 << (end(depth) % 8);
-        };
-        let deepest = len.min(prefixes);
-        (hashed + 1..=deepest).for_each(&mut mark);
-        if deepest < len {
-            // The whole; components before it that end in the same word must be told apart from it.
-            let is_near = |depth: &usize| word(*depth) == word(len);
-            let nearest = (deepest.max(hashed) + 1..len).rev().take_while(is_near).last();
-            (nearest.unwrap_or(len)..=len).for_each(mark);
+            from = from.max(first + 64);
+            if len < first + 64 {
+                break;
+            }
         }
-        if end(len) < octets {
-            self.0[word(len)][lane] |= MORE;
+        if usize::from(out.end[len]) < octets {
+            self.0[above_word][lane] |= MORE;
         }
-        of_lane.words = word(len) + 1;
+        of_lane.words = above_word + 1;
+    }
+
+    /// Marks that the prefix of `depth` ends so many octets behind the lane's first, and returns in which word.
+    #[inline(always)]
+    fn mark_one(&mut self, name: u64, lane: usize, depth: usize, end: usize) -> usize {
+        let place = &mut self.0[end / 8][lane];
+        if *place == 0 {
+            *place = name | (depth as u64) << DEPTH_SHIFT;
+        }
+        *place |= 1 << (end % 8);
+        end / 8
     }
 }
 

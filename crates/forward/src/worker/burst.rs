@@ -123,7 +123,9 @@ impl Worker {
                 Parsed::Data(_) => DepthSet::EMPTY,
                 // Of Data by its digest, the name is all but that.
                 _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => DepthSet::ALL,
-                _ => self.hashed,
+                // It meets the FIB by itself, after depths may have come.
+                Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
+                Parsed::Interest(_) => self.hashed,
             };
         }
         let names = &names[..parsed.len()];

@@ -80,3 +80,19 @@ fn a_rule_of_a_new_depth_is_found_whenever_it_came() {
         route_with(WorkerConfig { pit_entries_max: 12, ..WorkerConfig::default() }, looks);
     }
 }
+
+#[test]
+fn a_refused_interest_meets_a_rule_of_a_new_depth() {
+    let mut b = bench();
+    let rules = vec![(3, hash_name(&KEY, name("/a/b/c").as_ref()), EntryId(0))];
+    let nexthops = [HOST, HOST_2].into_iter().zip(0..).map(|(face, cost)| Nexthop { face, cost }).collect();
+    b.tables.set_group(EntryId(0), Some(NexthopGroup { nexthops }));
+    let fib = Arc::new(Growing { rules, looks_left: AtomicUsize::new(0) });
+    b.tables.replace_fib(Arc::clone(&fib) as _);
+    assert_eq!(shape(&b.receive(APP, &interest("/a/b/c/d", 1).encode())), ["I300"]);
+    // What is left where the next name's digests will be is another's.
+    b.receive(APP, &interest("/a/x/y/z", 1).encode());
+    fib.looks_left.store(1, Ordering::Relaxed);
+    let refusal = LinkFields { nack: Some(NackReason::Congestion), ..Default::default() };
+    assert_eq!(shape(&b.receive_with(HOST, &interest("/a/b/c/d", 1).encode(), refusal)), ["I301"]);
+}

@@ -12,8 +12,8 @@ pub struct StrategyTable {
     strategies: Vec<(Name, Box<dyn Strategy>)>,
     /// From a prefix's hash to its name and the strategy's place in `strategies`.
     choices: HashMap<u64, (Name, usize)>,
-    /// Depths at which there is a choice, deepest first, without the root.
-    depths: Vec<usize>,
+    /// Depths at which there is a choice, without the root.
+    depths: DepthSet,
     /// The strategy of `/`.
     root: usize,
 }
@@ -24,7 +24,7 @@ impl Default for StrategyTable {
         StrategyTable {
             strategies: vec![(default_name(), strategy)],
             choices: HashMap::new(),
-            depths: Vec::new(),
+            depths: DepthSet::EMPTY,
             root: 0,
         }
     }
@@ -42,16 +42,12 @@ impl StrategyTable {
                 self.root = strategy;
                 continue;
             }
-            let depth = choice.prefix.as_ref().len();
-            if !self.depths.contains(&depth) {
-                self.depths.push(depth);
-            }
+            self.depths.insert(choice.prefix.as_ref().len());
             self.choices.insert(hash_name(key, choice.prefix.as_ref()), (choice.prefix.clone(), strategy));
         }
         if !choices.iter().any(|c| c.prefix.as_ref().is_empty()) {
             self.root = self.place(&mut old, &default_name()).expect("the default strategy's name is ours");
         }
-        self.depths.sort_unstable_by(|a, b| b.cmp(a));
     }
 
     /// How many choices there are, the one for `/` included.
@@ -61,14 +57,12 @@ impl StrategyTable {
 
     /// No choice is for a name of more components.
     pub fn depth_max(&self) -> usize {
-        self.depths.first().copied().unwrap_or_default()
+        self.depths.deepest()
     }
 
-    /// Depths of the choices.
+    /// Depths of the choices, but for the one for `/`.
     pub fn depths(&self) -> DepthSet {
-        let mut depths = DepthSet::EMPTY;
-        self.depths.iter().for_each(|depth| depths.insert(*depth));
-        depths
+        self.depths
     }
 
     /// Whether any of the strategies learns from what comes.
@@ -78,7 +72,7 @@ impl StrategyTable {
 
     /// The number of the strategy that serves a name.
     pub fn choose(&self, name: &NameView<'_>) -> usize {
-        for &depth in self.depths.iter().filter(|d| **d <= name.len()) {
+        for depth in self.depths.down_from(name.len()) {
             if let Some((prefix, strategy)) = self.choices.get(&name.hash(depth))
                 && prefix.value() == name.prefix(depth).value()
             {
@@ -90,7 +84,7 @@ impl StrategyTable {
 
     /// The one strategy, if all names have the same.
     pub fn only(&self) -> Option<usize> {
-        self.depths.is_empty().then_some(self.root)
+        (self.depths == DepthSet::EMPTY).then_some(self.root)
     }
 
     /// A strategy by its number.

@@ -112,12 +112,10 @@ impl Ends {
         }
         let name = (i as u64) << NAME_SHIFT;
         let (mut above, mut above_word) = (hashed, usize::MAX);
-        let mut from = hashed + 1;
-        for (first, wanted) in (0..).step_by(64).zip(prefixes.words()) {
+        for (first, wanted) in (0..).step_by(64).zip(prefixes.words()).take(len / 64 + 1) {
             // In a register: a set that was just written in parts cannot be read as a whole at once.
             let last = if (first..first + 64).contains(&len) { 1 << (len % 64) } else { 0 };
-            let mut bits =
-                (wanted | last) & !lowest(from.saturating_sub(first)) & lowest((len + 1).saturating_sub(first));
+            let mut bits = (wanted | last) & !lowest((hashed + 1).saturating_sub(first)) & lowest(len + 1 - first);
             while bits != 0 {
                 let depth = first + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
@@ -129,10 +127,6 @@ impl Ends {
                     }
                 }
                 (above, above_word) = (depth, word);
-            }
-            from = from.max(first + 64);
-            if len < first + 64 {
-                break;
             }
         }
         if usize::from(out.end[len]) < octets {

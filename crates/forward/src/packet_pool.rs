@@ -15,8 +15,9 @@
 
 #[cfg(not(loom))]
 mod chunks;
+mod stock;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
@@ -31,11 +32,9 @@ const CLASS_BYTES: [usize; 6] = [256, 640, 1280, 2304, 4608, 9280];
 pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
 /// Octets in the largest packet.
 const OCTETS_MAX: usize = 9216;
-/// Free buffers that a thread keeps in each class. A model's buffers end with it.
-const FREE_MAX: usize = if cfg!(loom) { 0 } else { 1024 };
-
-/// Buffers are asked for ahead by so many packets.
-const AHEAD: usize = 32;
+/// Octets of a buffer that are asked for ahead: behind them, the processor goes on by itself sooner than
+/// it could be asked.
+const ASKED_BYTES: usize = 1280;
 
 /// Parts of a buffer that a packet begins with.
 const PARTS: u64 = 1 << 15;
@@ -66,32 +65,18 @@ fn class_of(len: usize) -> Option<usize> {
 struct Buffer(NonNull<Header>);
 
 impl Buffer {
-    /// Asks the memory for the header and `len` octets, to be written.
+    /// Asks the memory for the buffer, of this class, to be written: for the whole of most.
     #[inline]
-    fn prefetch(self, len: usize) {
+    fn prefetch(self, class: usize) {
+        let bytes = CLASS_BYTES[class].min(ASKED_BYTES);
         // SAFETY: so much is the buffer's own, and is not looked at.
-        prefetch::write_all(unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), HEADER_BYTES + len) });
+        prefetch::write_all(unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), bytes) });
     }
 
     fn octets(self) -> NonNull<u8> {
         // SAFETY: octets follow the header in the same memory.
         unsafe { self.0.cast::<u8>().add(HEADER_BYTES) }
     }
-}
-
-/// Free buffers of one thread, by class.
-struct Stock([Vec<Buffer>; CLASS_BYTES.len()]);
-
-impl Drop for Stock {
-    fn drop(&mut self) {
-        for (class, buffers) in self.0.iter_mut().enumerate() {
-            chunks::give(class, buffers);
-        }
-    }
-}
-
-thread_local! {
-    static FREE: RefCell<Stock> = const { RefCell::new(Stock([const { Vec::new() }; CLASS_BYTES.len()])) };
 }
 
 /// A packet: read-only while shared.
@@ -170,14 +155,7 @@ impl Packet {
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Packet {
         let class = class_of(len).filter(|_| len <= OCTETS_MAX).expect("caller keeps packets within 9,216 octets");
-        let buffer = FREE.with_borrow_mut(|free| {
-            let free = &mut free.0[class];
-            if let Some(soon) = free.len().checked_sub(AHEAD) {
-                free[soon].prefetch(len);
-            }
-            free.pop()
-        });
-        let buffer = buffer.unwrap_or_else(|| restock(class));
+        let buffer = stock::take(class);
         // SAFETY: the buffer is valid, and in nobody else's hands: no packet holds it, and it has left
         // the stock.
         unsafe { buffer.0.as_ref() }.parts.store(PARTS, Ordering::Relaxed);
@@ -311,49 +289,7 @@ impl Drop for Packet {
             }
             fence(Ordering::Acquire);
         }
-        keep(buffer, self.stretch.get().class());
-    }
-}
-
-/// A buffer, where this thread's stock has none of the class, and others for the stock.
-#[cold]
-fn restock(class: usize) -> Buffer {
-    FREE.with_borrow_mut(|free| {
-        chunks::take(class, &mut free.0[class]);
-        free.0[class].pop().expect("there is one at least")
-    })
-}
-
-/// Puts a buffer that nobody holds into this thread's stock, or, where that is full, back to others.
-#[inline]
-fn keep(buffer: Buffer, class: usize) {
-    // `try_with`: a packet may outlive its thread's stock at thread exit.
-    let kept = FREE.try_with(|free| {
-        let mut free = free.borrow_mut();
-        let has_room = free.0[class].len() < FREE_MAX;
-        if has_room {
-            free.0[class].push(buffer);
-        }
-        has_room
-    });
-    if !kept.unwrap_or(false) {
-        spill(buffer, class);
-    }
-}
-
-/// Gives back what a thread's stock has had longest, to make room for a buffer; where the stock is gone,
-/// gives the buffer back.
-#[cold]
-fn spill(buffer: Buffer, class: usize) {
-    let spilled = FREE.try_with(|free| {
-        let free = &mut free.borrow_mut().0[class];
-        free.push(buffer);
-        let oldest = chunks::BATCH.min(free.len());
-        chunks::give(class, &mut free[..oldest]);
-        free.drain(..oldest);
-    });
-    if spilled.is_err() {
-        chunks::give(class, &mut [buffer]);
+        stock::keep(buffer, self.stretch.get().class());
     }
 }
 

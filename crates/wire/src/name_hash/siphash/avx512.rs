@@ -253,10 +253,19 @@ fn take_in<const C: usize, const D: usize>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn octets_at(octets: &[u8], at: usize) -> __m512i {
-    let rest = octets.get(at..).unwrap_or_default();
+    let rest = rest_of(octets, at);
     let mask = if rest.len() >= 64 { u64::MAX } else { (1 << rest.len()) - 1 };
     // SAFETY: of these 64 octets only those of the mask are read, which are in `rest`.
     unsafe { _mm512_maskz_loadu_epi8(mask, rest.as_ptr().cast()) }
+}
+
+/// The octets from `at` on. Where there are none, the place is still one that can be read: to read no octets takes
+/// a processor hundreds of cycles where there is no memory, and one long name in a burst would make each shorter
+/// one beside it cost these, again and again.
+#[inline]
+fn rest_of(octets: &[u8], at: usize) -> &[u8] {
+    static NOTHING: [u8; 64] = [0; 64];
+    octets.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(&NOTHING[..0])
 }
 
 /// From eight words of each lane to the first of all lanes, the second of all, and so on.
@@ -353,5 +362,20 @@ impl Word for Eight {
     fn rotate<const BITS: i32>(self) -> Self {
         // SAFETY: there is no `Eight` on a processor without AVX-512.
         Eight(unsafe { _mm512_rol_epi64::<BITS>(self.0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_octets_are_read_there_is_memory() {
+        let name = [7; 100];
+        for (octets, at) in [(&name[..], 100), (&name, 128), (&[], 0), (&[], 64)] {
+            let rest = rest_of(octets, at);
+            assert!(rest.is_empty() && rest.as_ptr() != <&[u8]>::default().as_ptr(), "{} {at}", octets.len());
+        }
+        assert_eq!(rest_of(&name, 64), &name[64..]);
     }
 }

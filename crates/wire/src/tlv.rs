@@ -61,16 +61,16 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn next_tlv(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
         // Nearly all elements have one octet of type and one of length.
-        if let [typ @ 1..=252, len @ 0..=252, ..] = *self.rest {
-            return self.take(u64::from(typ), 2, usize::from(len)).map(Some);
+        match *self.rest {
+            [typ @ 1..=252, len @ 0..=252, ..] => self.take(u64::from(typ), 2, usize::from(len)).map(Some),
+            [] => Ok(None),
+            _ => self.next_large_tlv(),
         }
-        self.next_large_tlv()
     }
 
     #[inline(never)]
     fn next_large_tlv(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
         match *self.rest {
-            [] => Ok(None),
             // Content and whole packets.
             [typ @ 1..=252, 253, a, b, ..] if a > 0 || b > 252 => {
                 self.take(u64::from(typ), 4, usize::from(u16::from_be_bytes([a, b]))).map(Some)

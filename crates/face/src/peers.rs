@@ -100,7 +100,12 @@ impl<T: Transport> PeerFace<T> {
     /// Sends a packet that needs no link header, and before which nothing waits, by `push`, at once; queues others.
     /// Where `push` yields nothing, it is dropped.
     #[inline]
-    fn send_at_once(&mut self, now: Ticks, outgoing: &mut Outgoing, push: impl FnOnce(&T, &[u8]) -> Option<Pushed>) {
+    pub(crate) fn send_at_once(
+        &mut self,
+        now: Ticks,
+        outgoing: &mut Outgoing,
+        push: impl FnOnce(&T, &[u8]) -> Option<Pushed>,
+    ) {
         // What is queued only until the end of the burst is no congestion.
         if !self.queue.is_empty() {
             return self.send(now, outgoing, 0);

@@ -80,7 +80,8 @@ pub trait Port: Send {
     /// what was written before has reached the caches.
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]);
 
-    /// Sends what is queued, grouped as the system likes it, as far as it takes it now.
+    /// Sends what is queued, grouped as the system likes it, as far as it takes it now. What more may join can wait for
+    /// the next round, where [`Port::has_input`] brings one about at once.
     fn flush(&mut self, cx: &mut PortContext<'_>);
 
     /// Whether it holds output back that the system did not take yet; asked when the forwarder

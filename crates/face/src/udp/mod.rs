@@ -8,6 +8,7 @@
 mod face;
 mod faces;
 pub mod multicast;
+mod open_runs;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 use faces::{Faces, without_flow};
+use open_runs::OpenRuns;
 use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, Waiting, route_to};
 
 /// Bytes that wait for one face while the system takes none.
@@ -77,7 +79,10 @@ pub struct UdpPort {
     socket: DatagramSocket,
     faces: Faces,
     readable: bool,
+    /// There was input since the last flush, and more may be there.
+    receives: bool,
     blocked: bool,
+    open_runs: OpenRuns,
     /// Errors in a row.
     receive_errors: u32,
     /// Datagrams of strangers that did not look like NDN.
@@ -98,7 +103,9 @@ impl UdpPort {
             faces: Faces::new(config, socket.local()),
             socket,
             readable: false,
+            receives: false,
             blocked: false,
+            open_runs: OpenRuns::default(),
             receive_errors: 0,
             not_ndn: 0,
         })
@@ -109,22 +116,42 @@ impl UdpPort {
         self.socket.local()
     }
 
-    /// Queues packets for one of the faces.
-    fn send(&mut self, now: Ticks, id: FaceId, burst: &mut [Outgoing]) {
+    /// Puts packets for one of the faces into its run, or into its queue.
+    fn send(&mut self, cx: &mut PortContext<'_>, id: FaceId, burst: &mut [Outgoing]) {
+        let (now, runs, socket) = (cx.now(), &mut self.open_runs, &mut self.socket);
         let Some(face) = self.faces.peers.get_mut(id) else { return };
+        let mut sent = Sent::All;
         for outgoing in burst {
-            if self.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
-                face.link.counters.out_drops += 1;
+            if self.blocked || sent == Sent::Blocked {
+                if face.queue_bytes > QUEUE_BYTES_MAX {
+                    face.link.counters.out_drops += 1;
+                } else {
+                    face.send(now, outgoing, face.queue_bytes);
+                }
                 continue;
             }
-            // What is queued only until the end of the burst is no congestion.
-            let congested = if self.blocked { face.queue_bytes } else { 0 };
-            face.send(now, outgoing, congested);
+            let len = outgoing.packet.len();
+            let run = if face.transport.alike && face.queue.is_empty() {
+                runs.find((id, &mut face.transport), len, socket.run_max())
+            } else {
+                None
+            };
+            match run {
+                Some(at) => {
+                    face.send_at_once(now, outgoing, |_, datagram| Some(runs.push(at, datagram)));
+                    sent = runs.send_if_full(at, face, socket);
+                }
+                // What is queued only until the end of the burst is no congestion.
+                None => face.send(now, outgoing, 0),
+            }
         }
         if face.link.next_deadline().is_some() {
             self.faces.peers.schedule(id);
         }
         self.faces.peers.mark_dirty(id);
+        if sent == Sent::Blocked {
+            self.block(cx);
+        }
     }
 
     /// Leaves the socket alone until it takes output again.
@@ -212,11 +239,12 @@ impl Port for UdpPort {
                 }
             }
         }
+        self.receives = self.readable && datagrams > 0;
     }
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
         for burst in burst.chunk_by_mut(|a, b| a.face == b.face) {
-            self.send(cx.now(), burst[0].face, burst);
+            self.send(cx, burst[0].face, burst);
         }
     }
 
@@ -224,14 +252,17 @@ impl Port for UdpPort {
         if self.blocked {
             return;
         }
+        let (may_follow, peers) = (std::mem::take(&mut self.receives), &mut self.faces.peers);
         let socket = &mut self.socket;
-        if self.faces.peers.flush(|face| face.send_queued(socket)) == Sent::Blocked {
+        if self.open_runs.flush(peers, socket, may_follow) == Sent::Blocked
+            || peers.flush(|face| face.send_queued(socket)) == Sent::Blocked
+        {
             self.block(cx);
         }
     }
 
     fn has_output(&self) -> bool {
-        self.faces.peers.has_queued()
+        self.faces.peers.has_queued() || !self.open_runs.is_empty()
     }
 
     fn next_deadline(&self) -> Option<Ticks> {

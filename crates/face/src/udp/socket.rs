@@ -81,7 +81,8 @@ pub(super) struct DatagramSocket {
     local: SocketAddr,
     buffers: Vec<u8>,
     meta: Vec<RecvMeta>,
-    run: Vec<u8>,
+    /// Where frames are put one after the other, to be sent.
+    pub(super) run: Vec<u8>,
     gso_credit: u32,
     /// Most datagrams in a run that the system takes, unless it has just refused one.
     run_max: usize,
@@ -116,7 +117,7 @@ impl DatagramSocket {
             local,
             buffers: vec![0; buffers * BUFFER_STRIDE],
             meta: vec![RecvMeta::default(); buffers],
-            run: Vec::with_capacity(DATAGRAM_BYTES_MAX),
+            run: Vec::new(),
             gso_credit: GSO_CREDIT_MAX,
             run_max,
         };
@@ -156,16 +157,16 @@ impl DatagramSocket {
         if self.state.max_gso_segments() > 1 { self.run_max } else { 1 }
     }
 
-    /// Starts a run.
-    pub(super) fn run(&mut self) -> &mut Vec<u8> {
-        self.run.clear();
-        &mut self.run
-    }
-
-    /// Sends the run: datagrams of `segment` octets each, of which the last may be shorter.
-    pub(super) fn send_run(&mut self, to: SocketAddr, from: Option<IpAddr>, segment: usize) -> io::Result<()> {
-        let segment_size = (segment < self.run.len()).then_some(segment);
-        let transmit = Transmit { destination: to, ecn: None, contents: &self.run, segment_size, src_ip: from };
+    /// Sends a run: datagrams of `segment` octets each, of which the last may be shorter.
+    pub(super) fn send_run(
+        &mut self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        contents: &[u8],
+        segment: usize,
+    ) -> io::Result<()> {
+        let segment_size = (segment < contents.len()).then_some(segment);
+        let transmit = Transmit { destination: to, ecn: None, contents, segment_size, src_ip: from };
         let sent = self.state.try_send((&self.socket).into(), &transmit);
         self.gso_credit = (self.gso_credit + u32::from(sent.is_ok())).min(GSO_CREDIT_MAX);
         if self.run_max() < self.run_max && self.gso_credit >= GSO_RESTORE_COST {

@@ -149,11 +149,11 @@ fn a_run_of_a_stranger_counts_from_the_first_datagram_that_looks_like_ndn() {
     if stranger.run_max() < 4 {
         return;
     }
-    let run = stranger.run();
+    let mut run = Vec::new();
     for datagram in [&[0; 60], &*packet(5, 60, 1), &[0; 60], &packet(5, 50, 2)] {
         run.extend_from_slice(datagram);
     }
-    stranger.send_run(rig.port.local_addr(), None, 60).unwrap();
+    stranger.send_run(rig.port.local_addr(), None, &run, 60).unwrap();
     let received = rig.receive(2);
     assert!(received.iter().map(|r| &*r.packet).eq([&*packet(5, 60, 1), &*packet(5, 50, 2)]));
     assert_eq!(rig.port.drops(), [("udp_not_ndn", 1), ("udp_no_face", 0)]);
@@ -198,6 +198,125 @@ fn a_refusal_of_runs_by_one_route_loses_nothing_and_concerns_no_other() {
     }
     assert_eq!(rig.port.status(Ticks(0), id).unwrap().link.out_drops, 0);
     assert_eq!(rig.port.socket.run_max() > 1, self::rig().port.socket.run_max() > 1);
+}
+
+/// A face whose packets were of one length so far, and a peer that notes what comes there.
+fn rig_with_alike_face() -> (Rig, FaceId, UdpSocket) {
+    let (mut rig, peer) = (rig(), peer());
+    let id = rig.create(peer.local_addr().unwrap()).id;
+    rig.send(id, &[packet(6, 1000, 1), packet(6, 1000, 2)]);
+    assert_eq!(arrived(&peer), [(1000, 1), (1000, 2)]);
+    peer.set_nonblocking(true).unwrap();
+    (rig, id, peer)
+}
+
+/// Length, and the number that it was made with, of each packet that has come: on loopback, when it is sent.
+fn arrived(peer: &UdpSocket) -> Vec<(usize, u8)> {
+    peer.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 9000];
+    std::iter::from_fn(|| peer.recv(&mut buffer).ok().map(|len| (len, buffer[len - 1]))).collect()
+}
+
+impl Rig {
+    /// Takes in a datagram, so that the port looks for more.
+    fn hear(&mut self) {
+        let from = peer();
+        from.send_to(&packet(5, 60, 1), self.port.local_addr()).unwrap();
+        assert_eq!(self.receive(1).len(), 1);
+        assert!(self.port.has_input());
+    }
+}
+
+#[test]
+fn what_full_runs_leave_over_waits_for_one_more_burst_where_one_is_looked_for() {
+    let (mut rig, id, peer) = rig_with_alike_face();
+    if rig.port.socket.run_max() < 4 {
+        return;
+    }
+    let full = DATAGRAM_BYTES_MAX / 1000;
+    let burst: Vec<_> = (0..=full as u8).map(|n| packet(6, 1000, n)).collect();
+    rig.send(id, &burst);
+    assert_eq!(arrived(&peer).len(), full + 1, "nothing was heard: nothing may follow");
+    rig.hear();
+    rig.send(id, &burst[1..full]);
+    assert_eq!(arrived(&peer).len(), full - 1, "no run was full");
+
+    rig.hear();
+    rig.send(id, &burst);
+    assert_eq!(arrived(&peer).len(), full);
+    assert!(rig.port.has_output());
+    rig.hear();
+    rig.send(id, &burst[..full - 1]);
+    assert_eq!(arrived(&peer).len(), full, "the one that waited is the first");
+    assert!(!rig.port.has_output());
+
+    rig.hear();
+    rig.send(id, &burst);
+    assert_eq!(arrived(&peer).len(), full);
+    rig.hear();
+    rig.send(id, &[packet(6, 1000, 7)]);
+    assert_eq!(arrived(&peer), [(1000, full as u8), (1000, 7)], "it waits once");
+
+    rig.hear();
+    rig.send(id, &burst);
+    assert_eq!(arrived(&peer).len(), full);
+    rig.port.receive(&mut rig.bench.cx(), 64);
+    assert!(!rig.port.has_input());
+    rig.port.flush(&mut rig.bench.cx());
+    assert_eq!(arrived(&peer), [(1000, full as u8)], "nothing more came");
+}
+
+#[test]
+fn packets_of_other_lengths_and_with_fields_pass_an_open_run() {
+    let (mut rig, id, peer) = rig_with_alike_face();
+    rig.send(id, &[packet(6, 1000, 3), packet(6, 500, 4), packet(6, 1000, 5), packet(6, 900, 6)]);
+    let fields = LinkFields { congestion_mark: 1, ..LinkFields::default() };
+    rig.port.transmit(&mut rig.bench.cx(), &mut [Outgoing { face: id, fields, packet: packet(6, 1000, 7) }]);
+    rig.port.flush(&mut rig.bench.cx());
+    rig.send(id, &[packet(6, 300, 8)]);
+    let mut all = arrived(&peer);
+    all.sort_by_key(|(_, number)| *number);
+    assert_eq!(all.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7, 8]);
+    assert!(all[4].0 > 1000, "a header");
+    assert_eq!(rig.port.status(Ticks(0), id).unwrap().link.out_drops, 0);
+}
+
+#[test]
+fn an_open_run_ends_with_its_face_and_survives_a_refusal() {
+    let (mut rig, id, peer) = rig_with_alike_face();
+    // An address that is not ours.
+    rig.port.faces.peers.get_mut(id).unwrap().transport.source = Some(Ipv4Addr::new(192, 0, 2, 1).into());
+    let sent: Vec<_> = (0..10).map(|n| packet(6, 1000, n)).collect();
+    rig.send(id, &sent);
+    assert_eq!(arrived(&peer), (0..10).map(|n| (1000, n)).collect::<Vec<_>>());
+    assert_eq!(rig.port.status(Ticks(0), id).unwrap().link.out_drops, 0);
+
+    rig.hear();
+    rig.send(id, &vec![packet(6, 1000, 3); DATAGRAM_BYTES_MAX / 1000 + 1]);
+    arrived(&peer);
+    assert!(rig.port.has_output() || rig.port.socket.run_max() == 1);
+    assert!(rig.port.destroy_face(&mut rig.bench.cx(), id));
+    rig.port.flush(&mut rig.bench.cx());
+    assert_eq!(arrived(&peer), []);
+    assert!(!rig.port.has_output());
+}
+
+#[test]
+fn more_faces_than_runs_can_be_open_lose_nothing() {
+    let mut rig = rig();
+    let peers: Vec<_> = (0..9).map(|_| peer()).collect();
+    let ids: Vec<_> = peers.iter().map(|peer| rig.create(peer.local_addr().unwrap()).id).collect();
+    for n in [1, 3] {
+        rig.hear();
+        let packets = ids.iter().flat_map(|id| [n, n + 1].map(|n| (*id, packet(6, 1000, n))));
+        let outgoing = packets.map(|(face, packet)| Outgoing { face, fields: LinkFields::default(), packet });
+        rig.port.transmit(&mut rig.bench.cx(), &mut outgoing.collect::<Vec<_>>());
+        rig.port.flush(&mut rig.bench.cx());
+    }
+    rig.port.flush(&mut rig.bench.cx());
+    for peer in &peers {
+        assert_eq!(arrived(peer), [(1000, 1), (1000, 2), (1000, 3), (1000, 4)]);
+    }
 }
 
 #[test]

@@ -50,18 +50,21 @@ impl Free {
     fn take(&mut self, class: usize) -> Option<Buffer> {
         let buffer = self.buffers.pop()?;
         self.in_use = true;
-        if self.unasked > 0 {
+        if self.lacks_asked() {
             self.ask_ahead(class);
         }
         Some(buffer)
     }
 
+    fn lacks_asked(&self) -> bool {
+        self.unasked > 0 && self.unasked + AHEAD > self.buffers.len()
+    }
+
     fn ask_ahead(&mut self, class: usize) {
-        let left = self.buffers.len();
-        self.unasked = self.unasked.min(left);
+        self.unasked = self.unasked.min(self.buffers.len());
         // Two for one that goes, until there are enough.
         for _ in 0..2 {
-            if self.unasked > 0 && self.unasked + AHEAD > left {
+            if self.lacks_asked() {
                 self.unasked -= 1;
                 self.buffers[self.unasked].prefetch(class);
             }

@@ -61,6 +61,8 @@ enum Experiment {
     Switch(switch::Options),
     /// How evenly workers are loaded where some names are popular, on simulated cores and on threads.
     Balance(balance::Options),
+    /// What hostile packets cost the data plane, and what they leave of others' rate.
+    Hostile(hostile::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
     /// Shows what can be run, with the paper each experiment belongs to.
@@ -79,6 +81,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Tags(options) => tags::run(&options),
         Experiment::Switch(options) => switch::run(&options),
         Experiment::Balance(options) => balance::run(&options),
+        Experiment::Hostile(options) => hostile::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::List => {
             experiments::list();

@@ -7,7 +7,7 @@ use byname_wire::{LpPacket, NameHashKey};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::forward::{Frames, LIFETIME_MS, Options, Packets, Run, key_of, step};
+use crate::forward::{self, Frames, LIFETIME_MS, Packets, Run, key_of, step};
 use crate::workload::NameChoice;
 
 /// Where the attack comes from.
@@ -46,6 +46,19 @@ pub enum Attack {
     Fragments,
 }
 
+impl Attack {
+    /// All there are.
+    pub const ALL: [Attack; 7] = [
+        Attack::Unanswerable,
+        Attack::Unroutable,
+        Attack::Garbage,
+        Attack::Forged,
+        Attack::ForgedWithKey,
+        Attack::Unsolicited,
+        Attack::Fragments,
+    ];
+}
+
 /// The attacker's face.
 pub struct Attacker {
     attack: Attack,
@@ -60,7 +73,7 @@ pub struct Attacker {
 
 impl Attacker {
     /// An attacker on the worker of `run`.
-    pub fn new(attack: Attack, run: &Run<'_>, options: &Options) -> anyhow::Result<Self> {
+    pub fn new(attack: Attack, run: &Run<'_>, options: &forward::Options) -> anyhow::Result<Self> {
         let choice = match attack {
             Attack::Unroutable => NameChoice::Miss,
             Attack::Garbage => NameChoice::Garbage(run.components()),

@@ -6,9 +6,10 @@ use anyhow::{Context as _, ensure};
 use byname_forward::face_table::{LinkType, Scope};
 use hdrhistogram::Histogram;
 
+use super::Options;
 use super::attack::{ATTACKER, Attack, Attacker};
 use super::record::Record;
-use crate::forward::{Options, Run, TURN, Traffic};
+use crate::forward::{self, Run, TURN, Traffic};
 use crate::progress::Progress;
 use crate::timing::on_cores;
 
@@ -18,19 +19,15 @@ const LIFETIME_PITS: u64 = 22;
 /// No turn takes a minute; what does is counted as this.
 const TURN_NS_MAX: u64 = 60_000_000_000;
 
-/// Measures these attacks on the first data plane of `options`, each for all its seconds. Beside
-/// ordinary packets, `of_burst` packets of each burst are the attacker's.
+/// Measures the attacks on the default data plane; a record of each.
 ///
 /// # Errors
 /// If the tables cannot be built, or an ordinary Interest was not answered.
-pub fn measure(
-    options: &Options,
-    attacks: &[Attack],
-    of_burst: u64,
-    progress: Progress,
-) -> anyhow::Result<Vec<Record>> {
-    let plane = options.compare.first().context("there must be a data plane (--compare)")?;
-    ensure!(plane.burst as u64 > of_burst, "a burst of {} has no room for {of_burst} beside others", plane.burst);
+pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
+    let Options { attacks, of_burst, .. } = options;
+    let options = &options.ordinary()?;
+    let plane = options.compare.first().context("there is a default data plane")?;
+    ensure!(plane.burst as u64 > *of_burst, "a burst of {} has no room for {of_burst} beside others", plane.burst);
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let fibs = run.fibs()?;
@@ -43,9 +40,9 @@ pub fn measure(
             let attacker = Attacker::new(attack, &run, options)?;
             Ok(Attacked { traffic: victim(), attacker, of_burst })
         };
-        let (alone, beside, after) = (attacked(plane.burst as u64)?, attacked(of_burst)?, attacked(of_burst)?);
+        let (alone, beside, after) = (attacked(plane.burst as u64)?, attacked(*of_burst)?, attacked(*of_burst)?);
         let mut sides = Sides { alone, beside, after, burst: plane.burst as u64 };
-        let duration = options.measuring.repetition() * options.measuring.repetitions;
+        let duration = Duration::from_secs_f64(options.measuring.seconds);
         let found = on_cores(std::slice::from_mut(&mut sides), |sides| sides.measure(options.pit, duration)).remove(0);
         let record = record(options, attack, &sides, &found);
         spinner.finish_and_clear();
@@ -126,7 +123,7 @@ impl Attacked<'_> {
     }
 }
 
-fn record(options: &Options, attack: Attack, sides: &Sides<'_>, found: &Found) -> Record {
+fn record(options: &forward::Options, attack: Attack, sides: &Sides<'_>, found: &Found) -> Record {
     let per_packet = |turns: &Histogram<u64>, packets: f64| turns.value_at_quantile(0.5) as f64 / packets;
     let attacker_share = sides.beside.of_burst as f64 / sides.burst as f64;
     let ns_per_packet = per_packet(&found.ordinary, TURN as f64);

@@ -12,9 +12,55 @@
 
 mod attack;
 mod measure;
+mod options;
 mod record;
 #[cfg(test)]
 mod tests;
 
 pub use attack::Attack;
 pub use measure::measure;
+pub use options::Options;
+pub use record::Record;
+
+use crate::experiments::{Table, table::word};
+use crate::progress::Progress;
+use crate::record::Recorder;
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
+    let mut recorder = Recorder::new("hostile", options.json)?;
+    let records = measure(options, progress)?;
+    records.iter().try_for_each(|record| recorder.add(record))?;
+    if !options.json {
+        print!("{}", table(&records));
+    }
+    Ok(())
+}
+
+/// What records say, for a terminal.
+pub fn table(records: &[Record]) -> Table {
+    let mut table = Table::new(&[
+        "attack",
+        "ns a packet",
+        "an ordinary one",
+        "times",
+        "others' rate, %",
+        "their losses",
+        "longest chain",
+        "without attack",
+    ]);
+    for r in records {
+        table.row([
+            word(r.attack),
+            format!("{:.0}", r.attack_ns_per_packet),
+            format!("{:.0}", r.ns_per_packet),
+            format!("{:.2}", r.times),
+            format!("{:.1}", r.rate_left * 100.0),
+            r.lost.to_string(),
+            r.attacked_longest_chain.to_string(),
+            r.longest_chain.to_string(),
+        ]);
+    }
+    table
+}

@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod asleep;
+mod by_hash;
 pub mod counters;
 mod dead_nonces;
 pub mod dispatch;

@@ -14,32 +14,15 @@
 //! has it built from the content store, and after a minute without one it is dropped. And it is
 //! bounded: Data that would need more nodes than are left is not found by prefix, only by its name.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use byname_wire::NameView;
 
+use crate::by_hash::ByHash;
 use crate::ticks::Ticks;
 
 /// No node, no slot.
 const NONE: u32 = u32::MAX;
-
-/// The keys are keyed hashes already.
-#[derive(Default)]
-struct HashIsKey(u64);
-
-impl Hasher for HashIsKey {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Node {
@@ -62,7 +45,7 @@ pub struct PrefixIndex {
     kept_until: Option<Ticks>,
     /// Counts the trees there have been: nodes of an earlier one are gone.
     tree: u32,
-    by_hash: HashMap<u64, u32, BuildHasherDefault<HashIsKey>>,
+    by_hash: ByHash<u32>,
     nodes: Vec<Node>,
     free: Vec<u32>,
 }

@@ -1,11 +1,11 @@
 //! Round-trip times by prefix and upstream, for strategies that want them.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use byname_wire::FaceId;
 use smallvec::SmallVec;
 
+use crate::by_hash::ByHash;
 use crate::ticks::Ticks;
 
 /// Prefixes measured at most; the one not used longest of a few makes room.
@@ -98,7 +98,7 @@ impl Prefix {
 /// All measured prefixes, by the hash of their names.
 #[derive(Default)]
 pub struct Measurements {
-    prefixes: HashMap<u64, Prefix>,
+    prefixes: ByHash<Prefix>,
 }
 
 impl Measurements {

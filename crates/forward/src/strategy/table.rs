@@ -1,17 +1,16 @@
 //! Which strategy serves which names: longest prefix match over the few choices there are.
 
-use std::collections::HashMap;
-
 use byname_wire::name_hash::{DepthSet, hash_name};
 use byname_wire::{Name, NameHashKey, NameView};
 
+use crate::by_hash::ByHash;
 use crate::strategy::{Strategy, StrategyChoice, build, default_name};
 
 /// Strategies and the prefixes that chose them.
 pub struct StrategyTable {
     strategies: Vec<(Name, Box<dyn Strategy>)>,
     /// From a prefix's hash to its name and the strategy's place in `strategies`.
-    choices: HashMap<u64, (Name, usize)>,
+    choices: ByHash<(Name, usize)>,
     /// Depths at which there is a choice, without the root.
     depths: DepthSet,
     /// The strategy of `/`.
@@ -23,7 +22,7 @@ impl Default for StrategyTable {
         let strategy = build(default_name().as_ref()).expect("the default strategy's name is ours");
         StrategyTable {
             strategies: vec![(default_name(), strategy)],
-            choices: HashMap::new(),
+            choices: ByHash::default(),
             depths: DepthSet::EMPTY,
             root: 0,
         }

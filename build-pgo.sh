@@ -55,7 +55,7 @@ done
 "$lab" locator --nodes 5k --edges 15k "${short[@]}"
 "$lab" switch --names 100k --compare line "${short[@]}"
 for port in udp unix; do
-  "$lab" wire --start "$byname run --config byname.toml" --socket byname.sock --port $port --window 64 --seconds 1
+  "$lab" wire --start "$byname run --config byname.toml" --socket byname.sock --port $port --window 64,256 --seconds 1
 done
 cd - >/dev/null
 

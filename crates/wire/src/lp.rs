@@ -69,7 +69,10 @@ impl NackReason {
 }
 
 /// Opaque octets (1 to 32) that the peer wants back with the answer. Empty: none.
+// Whole words: of one octet that was just written, and three beside it that were not, a processor waits to read
+// a word until all stores before are done.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(align(4))]
 pub struct PitToken {
     len: u8,
     octets: [u8; 32],

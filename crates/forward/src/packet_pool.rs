@@ -173,6 +173,14 @@ impl Packet {
         self
     }
 
+    /// Puts a packet in the place of this one, which is empty and is not looked at: it may just have been written
+    /// with others as a whole, and to read it alone a processor waits until all stores before have reached the cache.
+    #[inline]
+    pub fn fill(&mut self, packet: Packet) {
+        debug_assert!(self.buffer.is_none(), "a buffer would be lost");
+        std::mem::forget(std::mem::replace(self, packet));
+    }
+
     /// This packet; what stays in its place is empty.
     pub(crate) fn take(&mut self) -> Packet {
         std::mem::take(self)

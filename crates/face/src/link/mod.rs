@@ -122,7 +122,7 @@ impl LinkService {
         if let Some(place) = self.open(now, (face, endpoint), frame, out)
             && let Some(received) = out.last_mut()
         {
-            received.packet = Packet::copy_from(&frame[place]);
+            received.packet.fill(Packet::copy_from(&frame[place]));
         }
     }
 
@@ -132,7 +132,7 @@ impl LinkService {
         if let Some(place) = self.open(now, (face, 0), &frame, out)
             && let Some(received) = out.last_mut()
         {
-            received.packet = frame.slice(place);
+            received.packet.fill(frame.slice(place));
         }
     }
 

@@ -121,7 +121,7 @@ impl Worker {
                 sent.fields.pit_token = record.pit_token;
                 sent.fields.incoming_face_id = Some(upstream);
                 sent.fields.congestion_mark = received.fields.congestion_mark;
-                sent.packet = received.packet.clone();
+                sent.packet.fill(received.packet.clone());
             }
         }
         // Cached Data answers what comes back in a circle, unless it goes stale before.

@@ -269,7 +269,7 @@ impl Worker {
         if let Some(tokens) = &self.tokens {
             outgoing.fields.pit_token = tokens.token(pit.can_be_prefix, usize::from(pit.depth));
         }
-        outgoing.packet = packet.clone();
+        outgoing.packet.fill(packet.clone());
         if let Some(face) = self.faces.get_mut(&to) {
             face.counters.out_interests += 1;
         }

@@ -238,7 +238,7 @@ impl<'a> Traffic<'a> {
     fn receive(&mut self, is_interest: bool) {
         let received = Received::append(&mut self.input);
         received.face = if is_interest { CONSUMERS } else { PRODUCERS };
-        received.packet = Packet::copy_from(self.frames.receive());
+        received.packet.fill(Packet::copy_from(self.frames.receive()));
     }
 }
 

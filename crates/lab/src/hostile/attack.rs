@@ -131,7 +131,8 @@ impl Attacker {
                 self.link.receive(now, ATTACKER, frame, input);
             } else {
                 let received = Received::append(input);
-                (received.face, received.packet) = (ATTACKER, Packet::copy_from(frame));
+                received.face = ATTACKER;
+                received.packet.fill(Packet::copy_from(frame));
             }
         }
     }

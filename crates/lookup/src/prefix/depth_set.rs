@@ -18,10 +18,13 @@ impl SharedDepthSet {
         DepthSet::from_words(std::array::from_fn(|i| self.0[i].load(Ordering::Acquire)))
     }
 
-    /// The writer's method.
+    /// The writer's method. Writes nothing where the depth is known, so that readers keep the line.
     pub(crate) fn insert(&self, depth: usize) {
-        let word = &self.0[depth / 64];
-        word.store(word.load(Ordering::Relaxed) | 1 << (depth % 64), Ordering::Release);
+        let (word, bit) = (&self.0[depth / 64], 1 << (depth % 64));
+        let now = word.load(Ordering::Relaxed);
+        if now & bit == 0 {
+            word.store(now | bit, Ordering::Release);
+        }
     }
 
     /// The writer's method.

@@ -70,12 +70,8 @@ impl Shared {
 
     /// Notes the depths of a handle and its node, before their entry is visible. The writer's method.
     pub(super) fn note_depths(&self, handle: usize, node: usize) {
-        let known = self.depths.load();
-        for depth in [handle, node] {
-            if !known.contains(depth) {
-                self.depths.insert(depth);
-            }
-        }
+        self.depths.insert(handle);
+        self.depths.insert(node);
     }
 
     /// The counter of changes to names that share the first component of `name`.

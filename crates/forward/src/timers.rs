@@ -35,11 +35,56 @@ impl Link {
     }
 }
 
+/// A set of buckets, and of the words of it that are not zero: a burst that looks for the next deadline, which is
+/// seconds away most often, passes 4,096 buckets at a step.
+struct Occupied {
+    words: Box<[u64; BUCKETS / 64]>,
+    filled: [u64; BUCKETS / 64 / 64],
+}
+
+impl Default for Occupied {
+    fn default() -> Self {
+        Occupied { words: Box::new([0; _]), filled: [0; _] }
+    }
+}
+
+impl Occupied {
+    fn insert(&mut self, bucket: usize) {
+        let word = bucket / 64;
+        self.words[word] |= 1 << (bucket % 64);
+        self.filled[word / 64] |= 1 << (word % 64);
+    }
+
+    fn remove(&mut self, bucket: usize) {
+        let word = bucket / 64;
+        self.words[word] &= !(1 << (bucket % 64));
+        if self.words[word] == 0 {
+            self.filled[word / 64] &= !(1 << (word % 64));
+        }
+    }
+
+    /// The first bucket at or after this one.
+    fn first_from(&self, bucket: usize) -> Option<usize> {
+        let word = bucket / 64;
+        let bits = self.words[word] & (!0 << (bucket % 64));
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
+        }
+        // Of the words after this one.
+        let next = word + 1;
+        let word = (next / 64..self.filled.len()).find_map(|i| {
+            let filled = self.filled[i] & if i == next / 64 { !0 << (next % 64) } else { !0 };
+            (filled != 0).then(|| i * 64 + filled.trailing_zeros() as usize)
+        })?;
+        Some(word * 64 + self.words[word].trailing_zeros() as usize)
+    }
+}
+
 /// Deadlines of the slots of a table.
 pub struct TimerWheel {
     heads: Box<[u32]>,
-    /// One bit for each bucket that has a timer.
-    occupied: Box<[u64]>,
+    /// Buckets that have a timer.
+    occupied: Occupied,
     links: Vec<Link>,
     /// The first bucket, counted from zero time, that has not been passed.
     current: u64,
@@ -53,7 +98,7 @@ impl TimerWheel {
     pub fn new(now: Ticks) -> Self {
         TimerWheel {
             heads: vec![NONE; BUCKETS].into(),
-            occupied: vec![0; BUCKETS / 64].into(),
+            occupied: Occupied::default(),
             links: Vec::new(),
             current: now.0 >> BUCKET_SHIFT,
             resume: None,
@@ -86,7 +131,7 @@ impl TimerWheel {
             self.links[head as usize].prev = slot;
         }
         self.heads[bucket] = slot;
-        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.occupied.insert(bucket);
         self.resume = None;
         self.set += 1;
     }
@@ -107,7 +152,7 @@ impl TimerWheel {
             let bucket = link.bucket();
             self.heads[bucket] = next;
             if next == NONE {
-                self.occupied[bucket / 64] &= !(1 << (bucket % 64));
+                self.occupied.remove(bucket);
             }
         }
         self.links[slot as usize] = UNSET;
@@ -167,22 +212,8 @@ impl TimerWheel {
             return None;
         }
         let start = (from % BUCKETS as u64) as usize;
-        let words = self.occupied.len();
-        for step in 0..=words {
-            let word = (start / 64 + step) % words;
-            let mut bits = self.occupied[word];
-            if step == 0 {
-                bits &= !0 << (start % 64);
-            } else if step == words {
-                bits &= !(!0 << (start % 64));
-            }
-            if bits != 0 {
-                let bucket = word * 64 + bits.trailing_zeros() as usize;
-                let ahead = (bucket + BUCKETS - start) % BUCKETS;
-                return Some(from + ahead as u64);
-            }
-        }
-        None
+        let bucket = self.occupied.first_from(start).or_else(|| self.occupied.first_from(0))?;
+        Some(from + ((bucket + BUCKETS - start) % BUCKETS) as u64)
     }
 }
 
@@ -211,6 +242,27 @@ mod tests {
         assert_eq!(due(&mut wheel, Ticks::from_ms(19_999)), []);
         assert_eq!(due(&mut wheel, Ticks::from_ms(20_001)), [5]);
         assert_eq!(wheel.next_deadline(), None);
+    }
+
+    #[test]
+    fn the_first_bucket_that_has_a_timer_is_found_from_anywhere() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        for buckets in [0, 1, 3, 100, 8000] {
+            let (mut occupied, mut model) = (Occupied::default(), std::collections::BTreeSet::new());
+            for _ in 0..2 * buckets {
+                let bucket = rng.random_range(0..BUCKETS);
+                if model.len() < buckets && rng.random_bool(0.7) {
+                    occupied.insert(bucket);
+                    model.insert(bucket);
+                } else if let Some(&bucket) = model.range(bucket..).next() {
+                    occupied.remove(bucket);
+                    model.remove(&bucket);
+                }
+            }
+            for bucket in 0..BUCKETS {
+                assert_eq!(occupied.first_from(bucket), model.range(bucket..).next().copied());
+            }
+        }
     }
 
     #[test]

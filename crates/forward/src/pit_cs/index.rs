@@ -34,6 +34,20 @@ impl Bucket {
         equal & ((1 << (8 * self.used)) - 1)
     }
 
+    /// The pair of this slot, which was added with this tag.
+    #[inline(always)]
+    fn way_of(&self, tag: u8, slot: u32) -> Option<usize> {
+        let mut ways = self.ways_of(tag);
+        while ways != 0 {
+            let way = ways.trailing_zeros() as usize / 8;
+            if self.slots[way] == slot {
+                return Some(way);
+            }
+            ways &= ways - 1;
+        }
+        None
+    }
+
     fn tag(&self, way: usize) -> u8 {
         (self.tags >> (8 * way)) as u8
     }
@@ -118,7 +132,7 @@ impl Index {
         loop {
             let bucket = self.at(home, here);
             if found.is_none() {
-                found = (0..bucket.used as usize).find(|&w| bucket.slots[w] == slot).map(|way| (here, way));
+                found = bucket.way_of(tag(hash), slot).map(|way| (here, way));
             }
             if bucket.overflow == NONE {
                 break;

@@ -417,6 +417,9 @@ impl Worker {
             in_records: SmallVec::from_buf([record]),
             out_records: SmallVec::new(),
         };
+        if let Some(free) = self.table.prefetch_free() {
+            self.wheel.prefetch(free);
+        }
         let slot = self.table.insert_pit(hash, packet, info.name, owner, entry);
         self.wheel.start(slot, expiry);
         slot

@@ -6,7 +6,10 @@ use super::list::Links;
 use super::{PitCs, Slot, SlotId};
 
 /// Victims that are known ahead.
-const VICTIMS_AHEAD: usize = 8;
+const VICTIMS_AHEAD: usize = 16;
+
+/// A free slot is asked for when so many others will be taken before it.
+const FREE_AHEAD: usize = 4;
 
 impl PitCs {
     /// Asks the memory for what a lookup of this hash reads first.
@@ -23,6 +26,15 @@ impl PitCs {
     pub fn prefetch_slot(&self, slot: SlotId) {
         self.slots[slot as usize].prefetch();
         self.links.prefetch(slot);
+    }
+
+    /// Asks the memory for a free slot and its links, which an Interest will take soon, and tells which. It was left a
+    /// burst ago, or longer, and stores wait for their lines one after the other.
+    pub fn prefetch_free(&self) -> Option<SlotId> {
+        let later = self.free.len().checked_sub(1 + FREE_AHEAD).filter(|_| self.prefetches)?;
+        let slot = self.free[later];
+        self.prefetch_slot(slot);
+        Some(slot)
     }
 
     /// Asks the memory for the packet of a slot, and for the slots beside it in its list.

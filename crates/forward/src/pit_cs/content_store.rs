@@ -69,7 +69,7 @@ impl PitCs {
         } else {
             NodeId::NONE
         };
-        self.slots[slot as usize].kind = Kind::Cs(CsEntry { fresh_until, is_shared: false, node });
+        self.slots[slot as usize].turn_into(Kind::Cs(CsEntry { fresh_until, is_shared: false, node }));
         if was_shared {
             self.share(slot, digest);
         }

@@ -135,6 +135,15 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == 192);
 
 impl Slot {
+    /// Makes it another kind. In the place of nothing, which is dropped before: then what is new is written where it
+    /// stays, part by part. Put together elsewhere and moved as a whole, it would be read back before its parts have
+    /// reached the cache, and a processor waits until they and all stores before them have.
+    #[inline(always)]
+    pub(super) fn turn_into(&mut self, kind: Kind) {
+        drop(std::mem::take(&mut self.kind));
+        std::mem::forget(std::mem::replace(&mut self.kind, kind));
+    }
+
     /// Asks the memory for the slot.
     pub fn prefetch(&self) {
         prefetch::read_all_soon(self);

@@ -344,8 +344,7 @@ impl PitCs {
     ) -> SlotId {
         self.pit_bytes += packet.memory_bytes();
         let slot = self.allocate(hash, packet, name);
-        // An entry is large: it is made where it is to stay.
-        self.slots[slot as usize].kind = Kind::Pit(entry());
+        self.slots[slot as usize].turn_into(Kind::Pit(entry()));
         self.count_pit(slot, true);
         self.index.insert(hash, slot);
         self.shares.add(&mut self.links, owner, slot);
@@ -417,7 +416,8 @@ impl PitCs {
             (len - 1) as SlotId
         });
         let s = &mut self.slots[slot as usize];
-        (s.hash, s.packet, s.name_start, s.name_len) = (hash, packet, name.start, name.len);
+        (s.hash, s.name_start, s.name_len) = (hash, name.start, name.len);
+        s.packet.fill(packet);
         slot
     }
 

@@ -398,7 +398,7 @@ impl Worker {
         }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[hashes]);
         let (hash, owner, expiry) = (name.full_hash(), record.face, record.expiry);
-        let strategy = self.strategies.only().unwrap_or_else(|| self.strategies.choose(&name));
+        let strategy = self.strategies.choose(&name);
         let depth = name.len() as u8;
         let has_implicit_digest = name.ends_in_implicit_digest();
         let entry = || PitEntry {

@@ -1,31 +1,75 @@
 //! Which strategy serves which names: longest prefix match over the few choices there are.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use byname_wire::name_hash::{DepthSet, hash_name};
 use byname_wire::{Name, NameHashKey, NameView};
 
 use crate::by_hash::ByHash;
 use crate::strategy::{Strategy, StrategyChoice, build, default_name};
 
+/// Up to so many choices are compared with a name one after the other, by its octets: it need not be hashed for them.
+const COMPARED_MAX: usize = 8;
+
 /// Strategies and the prefixes that chose them.
 pub struct StrategyTable {
     strategies: Vec<(Name, Box<dyn Strategy>)>,
-    /// From a prefix's hash to its name and the strategy's place in `strategies`.
-    choices: ByHash<(Name, usize)>,
-    /// Depths at which there is a choice, without the root.
-    depths: DepthSet,
+    choices: Choices,
     /// The strategy of `/`.
     root: usize,
+}
+
+/// Prefixes, but for the root, and the places of their strategies in `strategies`.
+enum Choices {
+    /// The deepest first.
+    Few(Vec<Choice>),
+    Many {
+        by_hash: ByHash<(Name, usize)>,
+        depths: DepthSet,
+    },
+}
+
+impl Choices {
+    const NONE: Choices = Choices::Few(Vec::new());
+}
+
+struct Choice {
+    prefix: Name,
+    /// The prefix's first octets, which most names differ in, and the bits that they are in.
+    first: u64,
+    mask: u64,
+    strategy: usize,
+}
+
+impl Choice {
+    fn new(prefix: Name, strategy: usize) -> Choice {
+        let octets = prefix.value().len().min(8);
+        let mask = if octets == 8 { u64::MAX } else { (1 << (8 * octets)) - 1 };
+        Choice { first: first_octets(prefix.value()), mask, prefix, strategy }
+    }
+
+    #[inline]
+    fn is_for(&self, octets: &[u8], first: u64) -> bool {
+        first & self.mask == self.first && octets.starts_with(self.prefix.value())
+    }
+}
+
+/// The first eight, or zeros where there are fewer.
+#[inline]
+fn first_octets(octets: &[u8]) -> u64 {
+    let first = octets.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 8];
+        padded[..octets.len()].copy_from_slice(octets);
+        padded
+    });
+    u64::from_le_bytes(first)
 }
 
 impl Default for StrategyTable {
     fn default() -> Self {
         let strategy = build(default_name().as_ref()).expect("the default strategy's name is ours");
-        StrategyTable {
-            strategies: vec![(default_name(), strategy)],
-            choices: ByHash::default(),
-            depths: DepthSet::EMPTY,
-            root: 0,
-        }
+        StrategyTable { strategies: vec![(default_name(), strategy)], choices: Choices::NONE, root: 0 }
     }
 }
 
@@ -35,15 +79,26 @@ impl StrategyTable {
     pub fn set(&mut self, key: &NameHashKey, choices: &[StrategyChoice]) {
         let mut old = std::mem::take(self);
         self.strategies.clear();
+        let mut chosen = BTreeMap::new();
         for choice in choices {
             let Some(strategy) = self.place(&mut old, &choice.strategy) else { continue };
             if choice.prefix.as_ref().is_empty() {
                 self.root = strategy;
                 continue;
             }
-            self.depths.insert(choice.prefix.as_ref().len());
-            self.choices.insert(hash_name(key, choice.prefix.as_ref()), (choice.prefix.clone(), strategy));
+            chosen.insert(choice.prefix.clone(), strategy);
         }
+        self.choices = if chosen.len() <= COMPARED_MAX {
+            let mut few: Vec<_> = chosen.into_iter().map(|(prefix, strategy)| Choice::new(prefix, strategy)).collect();
+            few.sort_by_key(|choice| Reverse(choice.prefix.as_ref().len()));
+            Choices::Few(few)
+        } else {
+            let mut depths = DepthSet::EMPTY;
+            chosen.keys().for_each(|prefix| depths.insert(prefix.as_ref().len()));
+            let by_hash =
+                chosen.into_iter().map(|(prefix, strategy)| (hash_name(key, prefix.as_ref()), (prefix, strategy)));
+            Choices::Many { by_hash: by_hash.collect(), depths }
+        };
         if !choices.iter().any(|c| c.prefix.as_ref().is_empty()) {
             self.root = self.place(&mut old, &default_name()).expect("the default strategy's name is ours");
         }
@@ -51,17 +106,18 @@ impl StrategyTable {
 
     /// How many choices there are, the one for `/` included.
     pub fn count(&self) -> usize {
-        self.choices.len() + 1
+        1 + match &self.choices {
+            Choices::Few(few) => few.len(),
+            Choices::Many { by_hash, .. } => by_hash.len(),
+        }
     }
 
-    /// No choice is for a name of more components.
-    pub fn depth_max(&self) -> usize {
-        self.depths.deepest()
-    }
-
-    /// Depths of the choices, but for the one for `/`.
+    /// Depths at which names must have been hashed to choose by them.
     pub fn depths(&self) -> DepthSet {
-        self.depths
+        match &self.choices {
+            Choices::Few(_) => DepthSet::EMPTY,
+            Choices::Many { depths, .. } => *depths,
+        }
     }
 
     /// Whether any of the strategies learns from what comes.
@@ -69,21 +125,25 @@ impl StrategyTable {
         self.strategies.iter().any(|(_, strategy)| strategy.measures())
     }
 
-    /// The number of the strategy that serves a name.
+    /// The number of the strategy that serves a name, which is hashed at [`StrategyTable::depths`] at least.
     pub fn choose(&self, name: &NameView<'_>) -> usize {
-        for depth in self.depths.down_from(name.len()) {
-            if let Some((prefix, strategy)) = self.choices.get(&name.hash(depth))
-                && prefix.value() == name.prefix(depth).value()
-            {
-                return *strategy;
+        match &self.choices {
+            Choices::Few(few) => {
+                let octets = name.name().value();
+                let first = first_octets(octets);
+                few.iter().find(|choice| choice.is_for(octets, first)).map_or(self.root, |choice| choice.strategy)
+            }
+            Choices::Many { by_hash, depths } => {
+                for depth in depths.down_from(name.len()) {
+                    if let Some((prefix, strategy)) = by_hash.get(&name.hash(depth))
+                        && prefix.value() == name.prefix(depth).value()
+                    {
+                        return *strategy;
+                    }
+                }
+                self.root
             }
         }
-        self.root
-    }
-
-    /// The one strategy, if all names have the same.
-    pub fn only(&self) -> Option<usize> {
-        (self.depths == DepthSet::EMPTY).then_some(self.root)
     }
 
     /// A strategy by its number.
@@ -102,5 +162,47 @@ impl StrategyTable {
         };
         self.strategies.push((name.clone(), strategy));
         Some(self.strategies.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use byname_wire::{Component, PrefixHashes};
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    #[test]
+    fn few_and_many_choices_agree_with_a_search_through_all() {
+        let mut rng = SmallRng::seed_from_u64(1);
+        let key = NameHashKey::new([3, 5]);
+        let name = |rng: &mut SmallRng, depth_max| {
+            let components = ["a", "b", "localhost", "longer than eight octets"];
+            let depth = rng.random_range(0..=depth_max);
+            Name::from_components(
+                (0..depth).map(|_| Component::generic(components[rng.random_range(0..components.len())].as_bytes())),
+            )
+        };
+        let strategies: Vec<Name> = crate::strategy::all_names().collect();
+        for count in (0..4 * COMPARED_MAX).chain([COMPARED_MAX; 20]) {
+            let choices: Vec<StrategyChoice> = (0..count)
+                .map(|_| StrategyChoice {
+                    prefix: name(&mut rng, 3),
+                    strategy: strategies[rng.random_range(0..3usize)].clone(),
+                })
+                .collect();
+            let mut table = StrategyTable::default();
+            table.set(&key, &choices);
+            for _ in 0..200 {
+                let name = name(&mut rng, 5);
+                let mut hashes = PrefixHashes::default();
+                let number = table.choose(&NameView::new(&key, name.as_ref(), &mut hashes));
+                let is_for = |choice: &&StrategyChoice| choice.prefix.as_ref().is_prefix_of(&name.as_ref());
+                // Of equals the last.
+                let expected = choices.iter().filter(is_for).max_by_key(|choice| choice.prefix.as_ref().len());
+                let expected = expected.map_or(default_name(), |choice| choice.strategy.clone());
+                assert_eq!(table.strategies[number].0, expected, "{name} of {count} choices");
+            }
+        }
     }
 }

@@ -113,7 +113,7 @@ impl Worker {
         // Data is looked up by its whole name, unless somebody waits for what is below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
         // Names may be much longer than rules are: a stranger's are. And of few depths are there rules.
-        self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depth_max());
+        self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depths().deepest());
         self.hashed = self.tables.fib().depths().union(self.strategies.depths());
         let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
         for (i, (at, parsed)) in parsed.iter().enumerate() {

@@ -135,9 +135,10 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == 192);
 
 impl Slot {
-    /// Makes it another kind. In the place of nothing, which is dropped before: then what is new is written where it
-    /// stays, part by part. Put together elsewhere and moved as a whole, it would be read back before its parts have
-    /// reached the cache, and a processor waits until they and all stores before them have.
+    /// Makes it another kind. What it was is dropped first, so that nothing has to be dropped when the new kind
+    /// comes: that is then written where it stays, part by part. Put together elsewhere and moved as a whole, it would
+    /// be read back before its parts have reached the cache, and a processor waits until they and all stores before
+    /// them have.
     #[inline(always)]
     pub(super) fn turn_into(&mut self, kind: Kind) {
         drop(std::mem::take(&mut self.kind));

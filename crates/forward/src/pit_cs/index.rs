@@ -34,13 +34,13 @@ impl Bucket {
         equal & ((1 << (8 * self.used)) - 1)
     }
 
-    /// The pair of this slot, which was added with this tag.
+    /// The first pair with this tag whose slot `wanted` accepts.
     #[inline(always)]
-    fn way_of(&self, tag: u8, slot: u32) -> Option<usize> {
+    fn find(&self, tag: u8, mut wanted: impl FnMut(u32) -> bool) -> Option<usize> {
         let mut ways = self.ways_of(tag);
         while ways != 0 {
             let way = ways.trailing_zeros() as usize / 8;
-            if self.slots[way] == slot {
+            if wanted(self.slots[way]) {
                 return Some(way);
             }
             ways &= ways - 1;
@@ -89,13 +89,8 @@ impl Index {
     pub fn find(&self, hash: u64, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {
-            let mut ways = bucket.ways_of(tag(hash));
-            while ways != 0 {
-                let slot = bucket.slots[ways.trailing_zeros() as usize / 8];
-                if wanted(slot) {
-                    return Some(slot);
-                }
-                ways &= ways - 1;
+            if let Some(way) = bucket.find(tag(hash), &mut wanted) {
+                return Some(bucket.slots[way]);
             }
             bucket = self.overflow.get(bucket.overflow as usize)?;
         }
@@ -132,7 +127,7 @@ impl Index {
         loop {
             let bucket = self.at(home, here);
             if found.is_none() {
-                found = bucket.way_of(tag(hash), slot).map(|way| (here, way));
+                found = bucket.find(tag(hash), |s| s == slot).map(|way| (here, way));
             }
             if bucket.overflow == NONE {
                 break;

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds byname and its lab guided by a profile of their own runs: some 8 % faster than `cargo build --release`.
+# Builds byname and its lab with profile-guided optimization: about 8 % faster than `cargo build --release`.
 #
-#   ./build-pgo.sh                     both, in target/pgo/bin
-#   ./build-pgo.sh OUTPUT              in the folder OUTPUT
-#   ./build-pgo.sh --native [OUTPUT]   for processors like this machine's, which they are then some 5 % faster on;
-#                                      others may not run them
+#   ./build-pgo.sh                     puts both into target/pgo/bin
+#   ./build-pgo.sh OUTPUT              puts both into the folder OUTPUT
+#   ./build-pgo.sh --native [OUTPUT]   builds for this machine's processor: about 5 % faster on it;
+#                                      other processors may not run the result
 #
-# Takes two builds and two minutes of training, on two cores that do nothing else meanwhile: trained beside tests, one
-# build came out no faster than an ordinary one. Needs llvm-profdata of the toolchain's own LLVM:
+# Takes two builds and two minutes of training. The machine needs two idle cores: a build that was trained beside tests
+# was no faster than an ordinary one. Needs llvm-profdata of the toolchain's own LLVM:
 #   rustup component add llvm-tools
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -16,7 +16,7 @@ native=
 case ${1:-} in
   -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit ;;
   --native) native="-Ctarget-cpu=native "; shift ;;
-  -*) echo "build-pgo.sh: $1 is no option of this script; see --help" >&2; exit 2 ;;
+  -*) echo "build-pgo.sh: $1 is not an option of this script; see --help" >&2; exit 2 ;;
 esac
 
 say() { printf '\n== %s\n' "$*"; }
@@ -33,10 +33,11 @@ output=${1:-$folder/bin}
 rm -rf "$folder/profiles" "$folder/training"
 mkdir -p "$folder/profiles" "$folder/training" "$output"
 
-# With --target, build scripts and procedural macros are not built with these flags.
+# Both in one build, because the lab trains the router's code. So this router has the feature `lab`, too.
+# With --target, these flags do not apply to build scripts and procedural macros.
 build() { RUSTFLAGS="$native$1" cargo build --locked --release --target "$host" --target-dir "$2" -p byname -p byname-lab; }
 
-say "a build that counts"
+say "instrumented build"
 build "-Cprofile-generate=$folder/profiles" "$folder/counting"
 
 say "training"
@@ -60,7 +61,7 @@ for port in udp unix; do
 done
 cd - >/dev/null
 
-say "the build that the profile guides"
+say "optimized build"
 "$profdata" merge --output "$folder/merged.profdata" "$folder"/profiles/*.profraw
 build "-Cprofile-use=$folder/merged.profdata" "$folder/guided"
 cp "$folder/guided/$host/release/byname" "$folder/guided/$host/release/byname-lab" "$output/"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all. Needs Rust, Python 3.11 or newer, and Node 20 or newer.
+# Installs the tests' dependencies and runs all tests. Needs Rust, Python 3.11 or newer, and Node 20 or newer.
+# At its end, prints which tests were skipped, and why, and which tests of speed or memory needed a second attempt.
 #
-#   ./test.sh                     everything
-#   ./test.sh clippy unit         some parts only: setup fmt clippy doc deny unit dpdk models clients
-#   ./test.sh --long              with the scenarios that take a minute or more
-#   ./test.sh clients -- -k nack  what follows `--` goes to pytest
+#   ./test.sh                     all parts
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models clients
+#   ./test.sh --long              also client tests that take a minute or more
+#   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
-# Environment: BYNAME_BIN tests that binary and builds none; PYTHON names the interpreter.
-# BYNAME_TEST_OPERATIONS=50000000 has prefix engines checked for so many operations, from BYNAME_TEST_SEED on.
+# Environment: BYNAME_BIN is the binary for client tests, instead of a new build; PYTHON is the Python interpreter.
+# BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -18,7 +19,7 @@ while (($#)); do
     setup | fmt | clippy | doc | deny | unit | dpdk | models | clients) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
@@ -26,6 +27,21 @@ done
 ((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients)
 
 say() { printf '\n== %s\n' "$*"; }
+setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
+trap 'kill $setup_job 2>/dev/null || true; rm -f "$setup_log" "$log" "$skipped"' EXIT
+
+skip() {
+  echo "skipped: $*"
+  echo "$*" >>"$skipped"
+}
+
+# Runs cargo test and collects the lines `skipped: REASON` that tests print. Only --show-output shows these lines; awk
+# hides the rest of its output.
+cargo_test() {
+  cargo test --locked "$@" -- --show-output 2>&1 | tee "$log" |
+    awk '/^successes:$/ { hidden = 1 } /^failures:$/ || /^test result:/ { hidden = 0 } !hidden { print; fflush() }'
+  sed -n 's/^ *skipped: //p' "$log" >>"$skipped"
+}
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 
 find_python() {
@@ -40,7 +56,7 @@ find_python() {
   return 1
 }
 
-# Makes .venv, by whichever of venv, virtualenv and a plain pip this Python has.
+# Makes .venv with venv, virtualenv or plain pip, whichever this Python has.
 install_python_packages() {
   local python requirements=tests/clients/requirements.txt
   cmp -s "$requirements" .venv/installed.txt && return
@@ -78,13 +94,10 @@ setup() {
   install_node_packages
 }
 
-# Packages come over the network while the compiler has the cores.
-setup_job=
+# Packages download while the compiler uses the cores.
 if wanted setup || wanted clients; then
-  setup_log=$(mktemp)
   setup >"$setup_log" 2>&1 &
   setup_job=$!
-  trap 'kill "$setup_job" 2>/dev/null || true; rm -f "$setup_log"' EXIT
 fi
 
 if wanted fmt; then
@@ -94,22 +107,25 @@ fi
 if wanted clippy; then
   say "cargo clippy"
   cargo clippy --locked --workspace --all-targets -- -D warnings
+  # As it ships: without the feature `lab`, which the rest of the workspace turns on.
+  cargo clippy --locked -p byname -- -D warnings
 fi
 if wanted doc; then
   say "cargo doc"
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-lookup -p byname-forward --no-deps
 fi
 if wanted deny; then
   say "cargo deny"
   if cargo deny --version >/dev/null 2>&1; then
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
   else
-    echo "skipped: cargo-deny is not installed (cargo install cargo-deny --locked)"
+    skip "cargo-deny is not installed (cargo install cargo-deny --locked)"
   fi
 fi
 if wanted unit; then
   say "cargo test"
-  cargo test --locked --workspace
+  cargo_test --workspace
 fi
 if wanted dpdk; then
   say "the feature dpdk"
@@ -117,15 +133,15 @@ if wanted dpdk; then
     cargo clippy --locked -p byname-face -p byname -p byname-lab --features byname/dpdk,byname-lab/dpdk --all-targets -- \
       -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-face --features dpdk --no-deps
-    cargo test --locked -p byname-face --features dpdk --lib ethernet
-    cargo test --locked -p byname --features dpdk --test ethernet
+    cargo_test -p byname-face --features dpdk --lib ethernet
+    cargo_test -p byname --features dpdk --test ethernet
   else
-    echo "skipped: DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
+    skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
   fi
 fi
 if wanted models; then
-  say "loom: what threads share, under every order of up to two preemptions"
-  # A folder of its own, or each change of flags would build everything anew.
+  say "loom: shared data, under every schedule with up to two preemptions"
+  # A separate folder: otherwise each change of flags would rebuild everything.
   loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" cargo test --locked "$@"; }
   export LOOM_MAX_PREEMPTIONS=2
   loom -p byname-lookup --lib --test "loom*"
@@ -144,6 +160,9 @@ fi
 if wanted clients; then
   say "client tests"
   python="$PWD/.venv/bin/python"
-  cd tests/clients
-  "$python" -m pytest ${pytest_args[@]+"${pytest_args[@]}"}
+  (cd tests/clients && "$python" -m pytest ${pytest_args[@]+"${pytest_args[@]}"}) 2>&1 | tee "$log"
+  sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \
+    >>"$skipped"
 fi
+say "skipped"
+if [[ -s $skipped ]]; then sort "$skipped" | uniq -c; else echo "nothing"; fi

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Runs every fuzz target in turn, SECONDS each (default 20), and prints one line for each.
-# Usage: fuzz/run-all.sh [SECONDS [TARGET...]]. Exits 1 if any target found something.
+# Runs each fuzz target for SECONDS (default 20), one after the other, and prints a line for each.
+# Usage: fuzz/run-all.sh [SECONDS [TARGET...]]. Exits with 1 if a target found a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seconds=${1:-20}
 [ $# -gt 0 ] && shift
-# Sanitizers are unstable options; this lets the stable compiler take them.
+# Sanitizers are unstable options. This makes the stable compiler accept them.
 export RUSTC_BOOTSTRAP=1
-# cargo-fuzz rebuilds with its own flags: keep that apart from ordinary builds.
+# cargo-fuzz builds with its own flags: keep its output apart from ordinary builds.
 unset CARGO_TARGET_DIR
 python3 fuzz/seeds.py || exit 2
 cargo fuzz build || exit 2
 [ $# -gt 0 ] || set -- $(cargo fuzz list)
-# Run what was just built: `cargo fuzz run` would build again if a source changed meanwhile.
+# Run the binaries directly: `cargo fuzz run` would build again if a source file changed meanwhile.
 binaries=fuzz/target/$(rustc -vV | sed -n 's/^host: //p')/release
 export ASAN_OPTIONS=detect_odr_violation=0
 failed=0

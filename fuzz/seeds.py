@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes first corpora from the packet vectors: fuzz/corpus/TARGET/vector-N."""
+"""Writes the first inputs from the packet vectors to fuzz/corpus/TARGET/vector-N."""
 
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 VECTORS = HERE.parent / "crates/wire/tests/vectors"
-# Which targets begin with which vectors.
+# The vector files of each target.
 TARGETS = {
     "tlv": ["interest", "data", "lp", "name"],
     "name_uri": ["name"],
@@ -18,7 +18,7 @@ TARGETS = {
 
 
 def vectors(name):
-    """Yields the octets and the expectation of each vector."""
+    """Yields the bytes and the expectation of each vector."""
     wire = ""
     for line in (VECTORS / f"{name}.txt").read_text().splitlines():
         if line.startswith("wire"):
@@ -29,7 +29,7 @@ def vectors(name):
 
 
 def signature_infos(wire):
-    """Yields what looks like the value of a SignatureInfo element."""
+    """Yields bytes that look like the value of a SignatureInfo element."""
     for typ in (b"\x16", b"\x2c"):
         at = wire.rfind(typ)
         if at >= 0 and wire[at + 2 : at + 3] == b"\x1b":

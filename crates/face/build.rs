@@ -1,4 +1,4 @@
-//! Compiles the shim between this crate and DPDK, if DPDK is wanted.
+//! Compiles the shim between this crate and DPDK, if the feature `dpdk` is on.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -11,7 +11,7 @@ mod dpdk {
     use std::env;
     use std::process::Command;
 
-    const SHIM: &str = "src/ethernet/dpdk/shim.c";
+    const SHIM: &str = "src/frames/dpdk/shim.c";
 
     pub fn compile() {
         println!("cargo::rerun-if-changed={SHIM}");
@@ -19,7 +19,7 @@ mod dpdk {
         println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
         let mut shim = cc::Build::new();
         shim.file(SHIM).warnings_into_errors(true);
-        // A processor and a header to begin with are among them.
+        // These flags include the processor type and a header to include first.
         for flag in pkg_config("--cflags") {
             shim.flag(flag);
         }
@@ -33,7 +33,7 @@ mod dpdk {
         }
     }
 
-    /// What the system tells of DPDK.
+    /// Asks pkg-config about DPDK.
     fn pkg_config(what: &str) -> Vec<String> {
         let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
         let told = Command::new(&program).args([what, "libdpdk >= 22.11"]).output();

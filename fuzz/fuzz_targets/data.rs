@@ -1,4 +1,5 @@
-//! Data: decode, build again from the fields and the signature, decode: the same fields.
+//! Data: decodes a packet, builds it again from its fields and signature, and decodes the result. The fields must be
+//! the same.
 #![no_main]
 
 use byname_wire::data::DataBuilder;
@@ -19,8 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
         builder = builder.final_block(component);
     }
     let mut signed = Vec::new();
-    let built = builder.encode_signed(&data.signature.info, |octets| {
-        signed = octets.to_vec();
+    let built = builder.encode_signed(&data.signature.info, |bytes| {
+        signed = bytes.to_vec();
         data.signature.value.to_vec()
     });
     if built.len() <= PACKET_BYTES_MAX {

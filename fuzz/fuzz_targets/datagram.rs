@@ -1,14 +1,14 @@
-//! Datagrams in Ethernet frames: what is read lies within the frame, and what is written for the same way back is read
-//! as it was written.
+//! Datagrams in Ethernet frames. A parsed payload must lie within the frame. A datagram written for the way back must
+//! parse to the same values.
 #![no_main]
 
-use byname_face::ethernet::datagram::{Datagram, Path};
+use byname_face::frames::datagram::{Datagram, Path};
 use byname_face::mac_address::MacAddress;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|octets: &[u8]| {
-    let Some(read) = Datagram::parse(octets) else { return };
-    let start = octets.as_ptr_range();
+fuzz_target!(|bytes: &[u8]| {
+    let Some(read) = Datagram::parse(bytes) else { return };
+    let start = bytes.as_ptr_range();
     let payload = read.payload.as_ptr_range();
     assert!(start.start <= payload.start && payload.end <= start.end);
     assert_eq!(read.source.is_ipv4(), read.destination.is_ipv4());

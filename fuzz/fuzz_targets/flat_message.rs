@@ -1,11 +1,12 @@
-//! Update messages of flat tables, whole and cut into pieces, at replicas of both engines: none is
-//! taken that the sender did not seal; and what it sealed makes a table that answers, or is refused.
+//! Update messages of flat tables, whole and in parts, for replicas of both engines. A replica must ignore messages
+//! without the sender's seal. A sealed message must lead to a table that answers lookups, or be rejected.
 //!
-//! The octets are sealed here, as no stranger could: what lies behind the seal is fuzzed, too.
+//! The target seals messages itself, as no stranger could. So the fuzzer also reaches the code behind the check of the
+//! seal.
 #![no_main]
 
 use byname_lookup::Pages;
-use byname_lookup::flat::message::{Block, Flip, MESSAGE_OCTETS_MIN, Sender};
+use byname_lookup::flat::message::{Block, Flip, MESSAGE_BYTES_MIN, Sender};
 use byname_lookup::flat::{line, othello};
 use byname_wire::{Digest, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
@@ -13,10 +14,10 @@ use libfuzzer_sys::fuzz_target;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
-/// One thing that is sent.
+/// One message to send.
 #[derive(Arbitrary, Debug)]
 enum Sending {
-    /// As it is, without a seal.
+    /// Raw bytes without a seal.
     Raw(Vec<u8>),
     Changes(Vec<Vec<(u8, u8, u64)>>),
     Blocks {
@@ -24,16 +25,16 @@ enum Sending {
         header: Vec<u8>,
         blocks: Vec<(u8, Vec<u8>, Vec<u64>)>,
     },
-    /// A part of a table of lines: cells of each level, most of them as many as there are words for.
+    /// A part of a table of lines, with the numbers of cells of each level. Usually they fit the number of words.
     Part {
         number: u8,
         cells: [u8; 4],
     },
 }
 
-fuzz_target!(|octets: &[u8]| {
-    let mut input = Unstructured::new(octets);
-    let mut sender = Sender::new(KEY, MESSAGE_OCTETS_MIN);
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Unstructured::new(bytes);
+    let mut sender = Sender::new(KEY, MESSAGE_BYTES_MIN);
     let mut othello = othello::Replica::new(KEY, 1 << 16, Pages::Small);
     let mut line = line::Replica::new(KEY, 1 << 16, Pages::Small);
     while !input.is_empty()
@@ -44,8 +45,8 @@ fuzz_target!(|octets: &[u8]| {
             let _ = (othello.receive(message), line.receive(message));
         };
         match sending {
-            Sending::Raw(octets) => {
-                receive(&octets);
+            Sending::Raw(bytes) => {
+                receive(&bytes);
                 assert_eq!((othello.is_stale(), line.is_stale()), before, "it had no seal");
             }
             Sending::Changes(changes) => {

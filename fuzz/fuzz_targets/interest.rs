@@ -1,4 +1,4 @@
-//! Interests: decode, build again from the fields, decode: the same fields.
+//! Interests: decodes a packet, builds it again from its fields, and decodes the result. The fields must be the same.
 #![no_main]
 
 use byname_wire::interest::{InterestBuilder, with_nonce};

@@ -1,4 +1,5 @@
-//! NDNLPv2 frames: decode, encode, decode: the same frame, and lengths told exactly beforehand.
+//! NDNLPv2 frames: decodes a frame, encodes it, and decodes the result. The frame must be the same, and its computed
+//! length must be exact.
 #![no_main]
 
 use byname_wire::LpPacket;
@@ -14,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     if packet.header_len(fragment_len) > 0 {
         assert_eq!(LpPacket::decode(&out).as_ref(), Ok(&packet));
     } else {
-        // Without fields it is the fragment itself, which may be anything.
+        // Without fields, the frame is the fragment itself, which may be any bytes.
         assert_eq!(out, packet.fragment.unwrap_or_default());
     }
 });

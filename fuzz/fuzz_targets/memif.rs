@@ -1,6 +1,5 @@
-//! Two ends of memif: control messages as they come, and a shared memory in which somebody writes
-//! anything. Nobody panics; what is received is as long as a frame may be; messages that are
-//! decoded can be encoded.
+//! Two ends of memif that receive any control messages, over shared memory with any contents. No end may panic.
+//! Received frames must respect the maximum length. Decoded messages must be encodable.
 #![no_main]
 
 use std::os::fd::OwnedFd;
@@ -16,17 +15,17 @@ const TERMS: Terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes
 
 #[derive(Arbitrary, Debug)]
 enum Action {
-    /// Octets on a server's control socket, perhaps with a descriptor.
+    /// Bytes on a server's control socket, perhaps with a descriptor.
     Say(Vec<u8>, bool),
-    /// The octets of a message, on both ends' sockets.
+    /// The bytes of a message, for one end's socket.
     Tell {
         is_server: bool,
         typ: u16,
         fields: [u8; 40],
     },
-    /// Octets at a place of the memory.
+    /// Bytes to write at a place in the shared memory.
     Write(u16, Vec<u8>),
-    /// A frame, from one end to the other.
+    /// A frame from one end to the other.
     Push {
         is_server: bool,
         len: u16,
@@ -36,7 +35,7 @@ enum Action {
     },
 }
 
-/// Lets two ends agree; the client's memory can be written to by a third.
+/// Performs the handshake between two ends. Also returns the client's memory, so that the fuzzer can write to it.
 fn agree() -> (Rings, Rings, SharedMemory) {
     let mut client = Handshake::client(TERMS);
     let (mut server, hello) = Handshake::server(TERMS);
@@ -59,8 +58,8 @@ fn agree() -> (Rings, Rings, SharedMemory) {
     unreachable!("honest ends agree");
 }
 
-fuzz_target!(|octets: &[u8]| {
-    let mut input = Unstructured::new(octets);
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Unstructured::new(bytes);
     let (client, server, memory) = agree();
     let mut ends = [Some(client), Some(server)];
     let (mut listening, _) = Handshake::server(TERMS);
@@ -69,22 +68,22 @@ fuzz_target!(|octets: &[u8]| {
         && let Ok(action) = Action::arbitrary(&mut input)
     {
         match action {
-            Action::Say(octets, with_fd) => {
-                let Ok(message) = Message::decode(&octets) else { continue };
+            Action::Say(bytes, with_fd) => {
+                let Ok(message) = Message::decode(&bytes) else { continue };
                 Message::decode(&message.encode()).expect("encoded here");
                 let fd: Option<OwnedFd> = with_fd.then(|| std::fs::File::open("/dev/null").expect("there").into());
                 let _ = listening.receive(message, fd);
             }
             Action::Tell { is_server, typ, fields } => {
-                let mut octets = [0; MESSAGE_BYTES];
-                octets[..2].copy_from_slice(&(typ % 10).to_ne_bytes());
-                octets[2..42].copy_from_slice(&fields);
-                let Ok(message) = Message::decode(&octets) else { continue };
+                let mut bytes = [0; MESSAGE_BYTES];
+                bytes[..2].copy_from_slice(&(typ % 10).to_ne_bytes());
+                bytes[2..42].copy_from_slice(&fields);
+                let Ok(message) = Message::decode(&bytes) else { continue };
                 let end = if is_server { &mut listening } else { &mut connecting };
                 let _ = end.receive(message, None);
             }
-            Action::Write(place, octets) => {
-                let _ = memory.write(usize::from(place) % memory.bytes(), &octets);
+            Action::Write(place, bytes) => {
+                let _ = memory.write(usize::from(place) % memory.bytes(), &bytes);
             }
             Action::Push { is_server, len } => {
                 let end = &mut ends[usize::from(is_server)];

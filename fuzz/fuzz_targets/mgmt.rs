@@ -1,5 +1,5 @@
-//! Management: elements of the protocol decode, encode and decode alike; and whole commands, well
-//! signed or not, are answered without panic by answers that a packet can carry.
+//! Management. Elements of the protocol must decode, encode and decode to the same value. Whole commands, with valid
+//! signatures or not, must not panic, and their answers must fit into packets.
 #![no_main]
 
 use std::sync::{Arc, OnceLock};
@@ -57,14 +57,14 @@ struct Parameters {
 
 impl Parameters {
     fn element(&self) -> Vec<u8> {
-        let name = |octets: &Vec<u8>| match byname_wire::NameRef::new(octets) {
+        let name = |bytes: &Vec<u8>| match byname_wire::NameRef::new(bytes) {
             Ok(name) => name.to_name(),
-            Err(_) => Name::from_components(octets.chunks(3).map(Component::generic)),
+            Err(_) => Name::from_components(bytes.chunks(3).map(Component::generic)),
         };
         let n = self.numbers;
         mgmt::ControlParameters {
             name: self.name.as_ref().map(name),
-            strategy: self.strategy.as_ref().map(|octets| mgmt::StrategyName(name(octets))),
+            strategy: self.strategy.as_ref().map(|bytes| mgmt::StrategyName(name(bytes))),
             uri: self.uri.as_ref().map(|uri| uri.clone() + &"a".repeat(usize::from(self.uri_padding % 8000))),
             local_uri: self.local_uri.clone(),
             face_id: n[0],
@@ -93,8 +93,8 @@ enum Action {
         parameters: Parameters,
         application_parameters: Option<Vec<u8>>,
     },
-    /// A command with any octets for parameters.
-    Octets {
+    /// A command with any bytes as parameters.
+    Bytes {
         verb: u8,
         incoming: u8,
         parameters: Vec<u8>,
@@ -106,7 +106,7 @@ enum Action {
         tail: Option<(u32, u8)>,
     },
     Packet {
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
     Wait {
         ms: u32,
@@ -119,16 +119,16 @@ struct Input {
     actions: Vec<Action>,
 }
 
-fn element<E: Element + PartialEq + std::fmt::Debug>(octets: &[u8]) {
-    for value in [E::decode_value(octets), E::decode(octets)] {
+fn element<E: Element + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    for value in [E::decode_value(bytes), E::decode(bytes)] {
         if let Ok(value) = value {
             assert_eq!(E::decode(&value.encode()).as_ref(), Ok(&value));
         }
     }
-    let _ = mgmt::decode_list::<E>(octets);
+    let _ = mgmt::decode_list::<E>(bytes);
 }
 
-/// One packet thread for all runs: management only asks it.
+/// One packet thread for all runs: management only sends it requests.
 fn forwarder() -> (ForwarderHandle, Arc<Tables>) {
     static RUNNING: OnceLock<(Running, Arc<Tables>)> = OnceLock::new();
     let (running, tables) = RUNNING.get_or_init(|| {
@@ -178,7 +178,7 @@ fuzz_target!(|input: Input| {
                 let Ok(wire) = signer.sign_command(&builder, now.unix_ms) else { continue };
                 (wire, incoming(from))
             }
-            Action::Octets { verb, incoming: from, parameters, application_parameters } => {
+            Action::Bytes { verb, incoming: from, parameters, application_parameters } => {
                 let builder = InterestBuilder::new(command(verb, &parameters), 1);
                 (builder.application_parameters(application_parameters).encode(), incoming(from))
             }
@@ -189,7 +189,7 @@ fuzz_target!(|input: Input| {
                 }
                 (InterestBuilder::new(name, 1).can_be_prefix(true).encode(), FaceId::INTERNAL)
             }
-            Action::Packet { octets } => (octets, FaceId::INTERNAL),
+            Action::Packet { bytes } => (bytes, FaceId::INTERNAL),
             Action::Wait { ms } => {
                 now.ms += u64::from(ms);
                 now.unix_ms += u64::from(ms);
@@ -202,5 +202,5 @@ fuzz_target!(|input: Input| {
         }
         now.unix_ms += 1;
     }
-    // Nothing is committed: the FIB is the forwarder's, shared by all runs.
+    // Nothing is committed: the FIB belongs to the forwarder, which all runs share.
 });

@@ -1,4 +1,4 @@
-//! SignatureInfo: decode, encode, decode: the same.
+//! SignatureInfo: decodes, encodes and decodes it. The result must be the same.
 #![no_main]
 
 use byname_wire::signature::SignatureInfo;

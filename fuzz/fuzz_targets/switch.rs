@@ -1,13 +1,13 @@
-//! Frames at all ports of a switch while plans and tables change, and what a controller and its switches
-//! tell each other: what can be decoded is encoded as it was; frames leave by other ports than they came
-//! in by, as they were but for their tag; and what is sent to hosts has none.
+//! Frames at all ports of a switch while plans and tables change, and messages between a controller and its switches. A
+//! decoded message must encode to the same bytes. Frames must leave by other ports than they arrived at, unchanged
+//! except for their tag. Frames to hosts must have no tag.
 #![no_main]
 
-use byname_control::switch::message::{ToController, ToSwitch};
-use byname_control::switch::session::{Hello, Secret, Session, read_frame};
+use byname_switch::control::message::{ToController, ToSwitch};
+use byname_switch::control::session::{Caller, Greeting, Hello, Secret, read_frame};
 use byname_forward::Ticks;
-use byname_forward::switch::frame::{Arrived, Frame};
-use byname_forward::switch::{Plan, Role, Switch, check};
+use byname_switch::frame::{Arrived, Frame};
+use byname_switch::switch::{Plan, Role, Switch, check};
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{Change, Control, EntryId};
 use byname_wire::NameHashKey;
@@ -25,9 +25,9 @@ enum Action {
         hop_limit: u8,
         roles: [u8; PORTS],
     },
-    /// A host whose address ends so, and its port.
+    /// The last byte of a host's address, and its port.
     Host(u8, u8),
-    /// From and to hosts, tagged or not.
+    /// A frame from one host to another, tagged or not.
     Frame {
         port: u8,
         to: u8,
@@ -36,46 +36,50 @@ enum Action {
         payload: Vec<u8>,
         vlan: bool,
     },
-    Octets {
+    Bytes {
         port: u8,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
     Later(u16),
 }
 
-fn check_message(octets: &[u8]) {
-    if let Some(message) = ToSwitch::decode(octets) {
-        assert_eq!(message.encode(), octets);
+fn check_message(bytes: &[u8]) {
+    if let Some(message) = ToSwitch::decode(bytes) {
+        assert_eq!(message.encode(), bytes);
     }
-    if let Some(message) = ToController::decode(octets) {
-        assert_eq!(message.encode(), octets);
+    if let Some(message) = ToController::decode(bytes) {
+        assert_eq!(message.encode(), bytes);
     }
-    if let Some(hello) = Hello::decode(octets) {
-        assert_eq!(hello.encode(), octets);
+    if let Some(hello) = Hello::decode(bytes) {
+        assert_eq!(hello.encode(), bytes);
     }
-    // Nobody without the secret makes a welcome.
-    assert!(Session::welcomed(&Secret::new(b"secret"), b"hello", octets).is_err());
-    let _ = read_frame(&mut &octets[..]);
+    // Without the secret, nobody can make a hello or a welcome.
+    let secret = Secret::new(b"secret");
+    assert!(Caller::hear(&secret, bytes).is_err());
+    let hello = Hello { name: "s1".into(), ports: vec!["eth0".into()] };
+    let (greeting, _) = Greeting::new(&secret, &hello).expect("the system has randomness");
+    assert!(greeting.welcomed(bytes).is_err());
+    let _ = read_frame(&mut &bytes[..]);
 }
 
-fn forward(switch: &mut Switch, now: Ticks, port: usize, octets: &[u8], vlan: bool) {
+fn forward(switch: &mut Switch, now: Ticks, port: usize, bytes: &[u8], vlan: bool) {
     let roles = switch.roles().to_vec();
-    let arrived = Arrived { octets, vlan: vlan.then_some([0x81, 0, 0, 7]) };
+    let arrived = Arrived { bytes, vlan: vlan.then_some([0x81, 0, 0, 7]) };
     let frame = Frame::parse(arrived);
     switch.forward(now, port, &[arrived], &mut |to, header, rest| {
         let frame = frame.expect("what leaves was a frame");
         assert_ne!(to, port);
         assert_ne!(roles[port], Role::Closed);
         assert_eq!(rest, frame.rest);
-        assert_eq!(header[..12], octets[..12]);
+        assert_eq!(header[..12], bytes[..12]);
         let is_tagged = header[12..].starts_with(&[0x88, 0xb5]);
         assert_eq!(is_tagged, matches!(roles[to], Role::Trunk { .. }));
         Ok(())
     });
 }
 
-fuzz_target!(|octets: &[u8]| {
-    let mut input = Unstructured::new(octets);
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Unstructured::new(bytes);
     let mut switch = Switch::new(PORTS);
     let options = Options { entry_bits: check().bits(), ..Options::default() };
     let mut control = Othello::new(options).expect("a little memory");
@@ -84,7 +88,7 @@ fuzz_target!(|octets: &[u8]| {
         && let Ok(action) = Action::arbitrary(&mut input)
     {
         match action {
-            Action::Message(octets) => check_message(&octets),
+            Action::Message(bytes) => check_message(&bytes),
             Action::Plan { epoch, hop_limit, roles } => {
                 let role = |role| match role % 4 {
                     0 => Role::Closed,
@@ -94,7 +98,7 @@ fuzz_target!(|octets: &[u8]| {
                 switch.set_plan(Plan { epoch, hop_limit, roles: roles.map(role).to_vec() });
             }
             Action::Host(number, port) => {
-                let digest = KEY.digest_octets(&[2, 0, 0, 0, 0, number]);
+                let digest = KEY.digest_bytes(&[2, 0, 0, 0, 0, number]);
                 let stored = check().stored(digest, EntryId(port.into())).expect("eight bits");
                 control.apply(&[Change::Set(digest, stored)]).expect("few names");
                 switch.set_table(KEY, control.query());
@@ -103,10 +107,10 @@ fuzz_target!(|octets: &[u8]| {
             Action::Frame { port, to, from, tag, payload, vlan } => {
                 let destination = if to == 255 { [255; 6] } else { [2, 0, 0, 0, 0, to] };
                 let tag = tag.map(|(epoch, hops)| vec![0x88, 0xb5, epoch, hops]).unwrap_or_default();
-                let octets = [&destination[..], &[2, 0, 0, 0, 0, from], &tag, &[8, 0], &payload].concat();
-                forward(&mut switch, now, usize::from(port) % PORTS, &octets, vlan);
+                let bytes = [&destination[..], &[2, 0, 0, 0, 0, from], &tag, &[8, 0], &payload].concat();
+                forward(&mut switch, now, usize::from(port) % PORTS, &bytes, vlan);
             }
-            Action::Octets { port, octets } => forward(&mut switch, now, usize::from(port) % PORTS, &octets, false),
+            Action::Bytes { port, bytes } => forward(&mut switch, now, usize::from(port) % PORTS, &bytes, false),
             Action::Later(ms) => {
                 now = now + std::time::Duration::from_millis(ms.into());
                 switch.retry_held(now, &mut |_, _, _| Ok(()));

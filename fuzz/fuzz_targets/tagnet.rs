@@ -1,4 +1,5 @@
-//! Tag-addressed and locator-addressed packets: decode, build again from the fields, decode: the same fields.
+//! Tag-addressed and locator-addressed packets: decodes a packet, builds it again from its fields, and decodes the
+//! result. The fields must be the same.
 #![no_main]
 
 use byname_wire::tagnet::{LocatorPacket, LocatorPacketBuilder, TagPacket, TagPacketBuilder, TagSet, is_tagnet};

@@ -1,10 +1,10 @@
-//! TLV elements: what is read is written back octet for octet, and streams are cut alike.
+//! TLV elements: writing a read element must give the same bytes, and streams must be cut at the same places.
 #![no_main]
 
 use byname_wire::tlv::{self, Reader};
 use libfuzzer_sys::fuzz_target;
 
-/// Reads `bytes` as elements, and their values as elements again, down to some depth.
+/// Reads `bytes` as elements, and their values as elements, down to `depth`.
 fn walk(bytes: &[u8], depth: usize) {
     let mut reader = Reader::new(bytes);
     let mut written = Vec::new();
@@ -27,7 +27,7 @@ fn walk(bytes: &[u8], depth: usize) {
             }
             Ok(None) => break,
             Err(_) => {
-                // Truncated or malformed: a stream either waits for more or fails.
+                // The element is truncated or malformed: a stream either waits for more bytes or fails.
                 assert!(!matches!(tlv::element_len(rest, usize::MAX), Ok(Some(_))));
                 break;
             }

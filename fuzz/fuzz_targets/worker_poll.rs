@@ -1,15 +1,15 @@
-//! `Worker::poll` under any sequence of packets, faces that come and go, route and content store
-//! changes, in virtual time. Tables stay within their bounds, nothing is sent to a face that is
-//! not there, nobody gets an answer that he did not ask for, and what is pending ends with time.
+//! `Worker::poll` in virtual time, under any sequence of packets, face changes, and changes of routes and the content
+//! store. Tables must stay within their bounds. The worker must send nothing to a face that does not exist, no answer
+//! without an Interest, and no Data from a face that was not asked. Pending entries must expire.
 #![no_main]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::strategy::StrategyChoice;
-use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::tables::{Announcements, Nexthop, NexthopGroup, Tables};
 use byname_forward::worker::{CsPolicy, WorkerConfig};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
 use byname_lookup::oracle::Oracle;
@@ -24,8 +24,8 @@ const PIT_ENTRIES_MAX: usize = 12;
 const CS_PACKETS_MAX: usize = 6;
 const CS_BYTES_MAX: usize = 8 << 10;
 
-/// Few names, so that packets meet: up to four components of three kinds, maybe under a scope,
-/// maybe with the digest of one of the latest Data packets.
+/// Few names, so that packets meet: up to four components of two kinds, perhaps under a scope, perhaps with the digest
+/// of the latest Data.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Uri {
     components: u8,
@@ -80,16 +80,16 @@ enum Action {
         len: u16,
         no_cache: bool,
     },
-    /// Sends an Interest that the worker sent back to it as a Nack, or answers it.
+    /// Answers an Interest that the worker sent, with Data or a Nack.
     Answer {
         which: u8,
         nack: bool,
         freshness_ms: u16,
     },
-    Octets {
+    Bytes {
         face: u8,
         nack: bool,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
     Poll {
         wait_ms: u16,
@@ -132,8 +132,10 @@ struct Bench {
     now: Ticks,
     input: Vec<Received>,
     up: HashMap<FaceId, ()>,
-    /// Answers that each face may still get: one for each Interest it sent.
+    /// Number of answers that each face may still get: one for each Interest that it sent.
     owed: HashMap<FaceId, i64>,
+    /// Names of the Interests that the worker sent to each face.
+    asked: HashMap<FaceId, HashSet<Name>>,
     sent: Vec<Outgoing>,
     choices: Vec<StrategyChoice>,
     entries: u32,
@@ -158,7 +160,14 @@ impl Bench {
             producer_regions: vec!["/a".parse().expect("a literal name")],
             ..WorkerConfig::default()
         };
-        let worker = Worker::new(config, NameHashKey::new([1, 2]), Arc::clone(&tables), 3);
+        let mut worker = Worker::new(config, NameHashKey::new([1, 2]), Arc::clone(&tables), 3);
+        let mut heard = 0;
+        worker.tell_routes(Box::new(move |_| {
+            heard += 1;
+            heard % 4 > 0
+        }));
+        let announced = ["/", "/a"].map(|uri| (uri.parse().expect("a literal name"), uri.as_bytes().into()));
+        tables.replace_announcements(Announcements::new(announced));
         let mut bench = Bench {
             worker,
             fib,
@@ -167,6 +176,7 @@ impl Bench {
             input: Vec::new(),
             up: HashMap::new(),
             owed: HashMap::new(),
+            asked: HashMap::new(),
             sent: Vec::new(),
             choices: Vec::new(),
             entries: 0,
@@ -201,11 +211,11 @@ impl Bench {
         self.tables.replace_fib(self.fib.query());
     }
 
-    fn receive(&mut self, face: FaceId, fields: LinkFields, octets: &[u8]) {
-        if octets.is_empty() || octets.len() > PACKET_BYTES_MAX {
+    fn receive(&mut self, face: FaceId, fields: LinkFields, bytes: &[u8]) {
+        if bytes.is_empty() || bytes.len() > PACKET_BYTES_MAX {
             return;
         }
-        self.input.push(Received { face, fields, packet: Packet::copy_from(octets) });
+        self.input.push(Received { face, fields, packet: Packet::copy_from(bytes) });
     }
 
     fn interest(&self, fields: &InterestFields) -> Vec<u8> {
@@ -234,7 +244,7 @@ impl Bench {
 
     fn poll(&mut self) {
         let mut output = Vec::new();
-        // Faces come up and go down between arrival and now: now is what counts.
+        // Faces may have changed since the packets arrived. The worker goes by the present state.
         for received in &self.input {
             if received.packet[0] == 5 && received.fields.nack.is_none() && self.up.contains_key(&received.face) {
                 *self.owed.entry(received.face).or_default() += 1;
@@ -249,8 +259,13 @@ impl Bench {
                 let owed = self.owed.get_mut(&sent.face).expect("no Interest came from there");
                 *owed -= 1;
                 assert!(*owed >= 0, "more answers to {} than it asked for", sent.face);
+                if sent.fields.nack.is_none() {
+                    self.check_asked(&sent);
+                }
             } else {
-                assert!(Interest::decode(&sent.packet).expect("it forwards Interests").nonce.is_some());
+                let interest = Interest::decode(&sent.packet).expect("it forwards Interests");
+                assert!(interest.nonce.is_some());
+                self.asked.entry(sent.face).or_default().insert(interest.name.to_name());
                 self.sent.push(sent);
             }
         }
@@ -261,13 +276,24 @@ impl Bench {
         assert!(counters.cs.packets <= self.cs_packets_max && counters.cs.bytes <= CS_BYTES_MAX as u64);
     }
 
+    /// Data must come from the content store, or from a face that was asked for it.
+    fn check_asked(&self, sent: &Outgoing) {
+        let from = sent.fields.incoming_face_id.expect("a worker says where Data is from");
+        let data = Data::decode(&sent.packet).expect("it forwards Data");
+        let full_name = data.name.to_name().join(Component { typ: 1, value: &data.implicit_digest() });
+        let answers = |asked: &Name| asked.as_ref().is_prefix_of(&full_name.as_ref());
+        let was_asked = self.asked.get(&from).is_some_and(|names| names.iter().any(answers));
+        assert!(was_asked || from == FaceId::CONTENT_STORE, "{} was not asked for {}", from, data.name);
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Interest { face: n, token, next_hop, fields } => {
                 let wire = self.interest(&fields);
                 let link = LinkFields {
-                    pit_token: PitToken::new(&vec![token; usize::from(token % 33)]).expect("at most 32 octets"),
+                    pit_token: PitToken::new(&vec![token; usize::from(token % 33)]).expect("at most 32 bytes"),
                     next_hop_face_id: next_hop.map(face),
+                    non_discovery: token % 2 == 1,
                     ..LinkFields::default()
                 };
                 self.receive(face(n), link, &wire);
@@ -283,26 +309,10 @@ impl Bench {
                 self.receive(face(n), LinkFields { no_cache, ..LinkFields::default() }, &wire);
                 self.latest = Some(wire);
             }
-            Action::Answer { which, nack, freshness_ms } => {
-                if self.sent.is_empty() {
-                    return;
-                }
-                let sent = &self.sent[usize::from(which) % self.sent.len()];
-                let (from, packet) = (sent.face, sent.packet.to_vec());
-                if nack {
-                    let fields = LinkFields { nack: Some(NackReason::NoRoute), ..LinkFields::default() };
-                    self.receive(from, fields, &packet);
-                } else {
-                    let interest = Interest::decode(&packet).expect("it was sent");
-                    let name = interest.name.to_name();
-                    let wire = DataBuilder::new(name).freshness_ms(freshness_ms.into()).encode();
-                    self.receive(from, LinkFields::default(), &wire);
-                    self.latest = Some(wire).filter(|wire| wire.len() <= PACKET_BYTES_MAX);
-                }
-            }
-            Action::Octets { face: n, nack, octets } => {
+            Action::Answer { which, nack, freshness_ms } => self.answer(which, nack, freshness_ms),
+            Action::Bytes { face: n, nack, bytes } => {
                 let nack = nack.then_some(NackReason::Congestion);
-                self.receive(face(n), LinkFields { nack, ..LinkFields::default() }, &octets);
+                self.receive(face(n), LinkFields { nack, ..LinkFields::default() }, &bytes);
             }
             Action::Poll { wait_ms } => {
                 self.now = self.now + Duration::from_millis(wait_ms.into());
@@ -338,6 +348,26 @@ impl Bench {
             }
         }
     }
+
+    /// Answers one of the Interests that were sent, from the face that it was sent to.
+    fn answer(&mut self, which: u8, nack: bool, freshness_ms: u16) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let sent = &self.sent[usize::from(which) % self.sent.len()];
+        let (from, packet) = (sent.face, sent.packet.to_vec());
+        if nack {
+            let fields = LinkFields { nack: Some(NackReason::NoRoute), ..LinkFields::default() };
+            return self.receive(from, fields, &packet);
+        }
+        let interest = Interest::decode(&packet).expect("it was sent");
+        let name = interest.name.to_name();
+        let wire = DataBuilder::new(name).freshness_ms(freshness_ms.into()).encode();
+        let announcement = (freshness_ms % 2 == 1).then(|| Packet::copy_from(&wire));
+        let fields = LinkFields { prefix_announcement: announcement, ..LinkFields::default() };
+        self.receive(from, fields, &wire);
+        self.latest = Some(wire).filter(|wire| wire.len() <= PACKET_BYTES_MAX);
+    }
 }
 
 fuzz_target!(|input: (bool, Vec<Action>)| {
@@ -347,7 +377,7 @@ fuzz_target!(|input: (bool, Vec<Action>)| {
         bench.act(action);
     }
     bench.poll();
-    // Longer than anything may be pending.
+    // Longer than any Interest may stay pending.
     bench.now = bench.now + Duration::from_secs(25 * 3600);
     bench.poll();
     assert_eq!(bench.worker.counters().pit_entries, 0);

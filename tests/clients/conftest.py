@@ -1,4 +1,4 @@
-"""What every test shares: a router, NDNts, a directory with a short path."""
+"""Fixtures of all tests: a router, NDNts, a directory with a short path."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from topology import namespaces_allowed  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="also run what takes a minute or more")
-    parser.addoption("--workers", type=int, default=0, help="threads that forward, of every router (default 0)")
+    parser.addoption("--long", action="store_true", help="also run tests that take a minute or more")
+    parser.addoption("--workers", type=int, default=0, help="number of workers of each router (default 0)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,31 +29,38 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests marked `workers` run with none, one and two, unless the command line says how many."""
-    if metafunc.definition.get_closest_marker("workers") and not metafunc.config.getoption("--workers"):
-        metafunc.parametrize("workers", [0, 1, 2], ids="workers{}".format)
+    """Runs tests marked `workers` with 0, 1 and 2, unless they are long or the command line gives a number."""
+    marked = {marker.name for marker in metafunc.definition.iter_markers()}
+    if "workers" in marked and "long" not in marked and not metafunc.config.getoption("--workers"):
+        metafunc.parametrize("workers", [0, 1, 2], ids="workers{}".format, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skips tests that this run or this machine does not allow. Gives tests that measure a second attempt."""
     for item in items:
+        if "measures" in item.keywords:
+            item.add_marker(pytest.mark.flaky(retries=1, delay=2))
         if "long" in item.keywords and not config.getoption("--long"):
             item.add_marker(pytest.mark.skip(reason="takes a minute or more: --long"))
         if "netns" in item.keywords and not namespaces_allowed():
-            item.add_marker(pytest.mark.skip(reason="no right to make network namespaces here"))
+            item.add_marker(pytest.mark.skip(reason="this user may not create network namespaces"))
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory whose path is short enough for Unix sockets (108 octets)."""
+    """A directory whose path is short enough for Unix sockets (108 bytes)."""
     path = Path(tempfile.mkdtemp(prefix="byname-"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture
-def workers() -> int:
-    """Threads that forward, of the test's router."""
-    return router_module.workers_of_all
+@pytest.fixture(autouse=True)
+def workers(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Number of workers of each router that the test creates without a number."""
+    of_all = router_module.workers_of_all
+    router_module.workers_of_all = getattr(request, "param", of_all)
+    yield router_module.workers_of_all
+    router_module.workers_of_all = of_all
 
 
 @pytest.fixture

@@ -1,17 +1,24 @@
 """Sends Interests for distinct names as fast as Python can: `flood.py UPLINK PREFIX SECONDS`.
 
-Prints how many it sent. A process of its own, so that it takes no time from
-the tests' event loop.
+It reads and drops the answers, because the router stops reading from a local
+client that does not read. Prints the number of Interests sent. It runs in a
+separate process, so that it takes no time from the tests' event loop.
 """
 
 import os
 import struct
 import sys
+import threading
 import time
 
 import packets
 
 BATCH = 64
+
+
+def drain(wire: packets.Wire) -> None:
+    while wire.socket.recv(1 << 20):
+        pass
 
 
 def main(uplink: str, prefix: str, seconds: float) -> None:
@@ -23,6 +30,7 @@ def main(uplink: str, prefix: str, seconds: float) -> None:
     until = time.monotonic() + seconds
     with packets.Wire(uplink) as wire:
         wire.socket.setblocking(True)
+        threading.Thread(target=drain, args=[wire], daemon=True).start()
         while time.monotonic() < until:
             batch = []
             for _ in range(BATCH):

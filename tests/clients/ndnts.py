@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class NdntsError(AssertionError):
-    """NDNts threw; the message is its own."""
+    """NDNts threw an error, which is the message."""
 
 
 class Ndnts:
@@ -56,7 +56,7 @@ class Ndnts:
                 future.set_exception(NdntsError("the NDNts process ended"))
 
     async def call(self, op: str, **args):
-        """One operation of the agent; see ndnts/agent.mjs for what there is."""
+        """Runs one operation of the agent; ndnts/agent.mjs lists them."""
         self._last_id += 1
         future = asyncio.get_running_loop().create_future()
         self._pending[self._last_id] = future
@@ -83,7 +83,7 @@ class NdntsClient:
         await self.call("close")
 
     async def produce(self, prefix: str, content: str = "", **options) -> bool | None:
-        """Serves `prefix`; whether the router accepted its registration."""
+        """Serves `prefix`. Returns whether the router accepted the registration."""
         return (await self.call("produce", prefix=prefix, content=content, **options))["advertised"]
 
     async def fetch(self, name: str, **options) -> dict:

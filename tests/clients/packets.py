@@ -1,4 +1,4 @@
-"""Packets octet by octet, for what no well-behaved client would send."""
+"""Packets built byte by byte, for tests that send what no correct client would."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def number(value: int) -> bytes:
 
 def nni(value: int) -> bytes:
     """A non-negative integer in its shortest form."""
-    for octets in (1, 2, 4, 8):
-        if value < 1 << (8 * octets):
-            return value.to_bytes(octets, "big")
+    for size in (1, 2, 4, 8):
+        if value < 1 << (8 * size):
+            return value.to_bytes(size, "big")
     raise ValueError(value)
 
 
@@ -66,9 +66,9 @@ def register_parameters(prefix: str) -> bytes:
 def command(verb: str, parameters: bytes, *, forge: str = "", time_ms: int | None = None) -> bytes:
     """A v0.3 signed command Interest under /localhost/nfd, by DigestSha256.
 
-    `forge` is "" for a good one, "signature" for a SignatureValue that is not
-    the digest, "parameters" for a ParametersSha256DigestComponent that does
-    not fit, "unsigned" for none of it.
+    `forge` is "" for a valid command, "signature" for a wrong SignatureValue,
+    "parameters" for a wrong ParametersSha256DigestComponent, and "unsigned" for
+    a command with neither of them.
     """
     name = components(f"/localhost/nfd/{verb}") + tlv(GENERIC, parameters)
     if forge == "unsigned":
@@ -88,7 +88,7 @@ def command(verb: str, parameters: bytes, *, forge: str = "", time_ms: int | Non
 
 
 def with_new_nonce(packet: bytes) -> bytes:
-    """The same Interest once more: only its Nonce, which nothing signs, differs."""
+    """The same Interest with another Nonce, which is not signed."""
     at = packet.index(bytes([NONCE, 4])) + 2
     return packet[:at] + os.urandom(4) + packet[at + 4:]
 
@@ -113,35 +113,35 @@ def fragment(sequence: int, index: int, count: int, payload: bytes) -> bytes:
     )
 
 
-def elements(octets: bytes) -> list[tuple[int, bytes]]:
-    """Splits octets into TLV elements; an incomplete last one is left out."""
+def elements(raw: bytes) -> list[tuple[int, bytes]]:
+    """Splits bytes into TLV elements. Leaves out an incomplete last one."""
     found = []
     at = 0
-    while at < len(octets):
+    while at < len(raw):
         try:
-            kind, begin = _number_at(octets, at)
-            length, begin = _number_at(octets, begin)
+            kind, begin = _number_at(raw, at)
+            length, begin = _number_at(raw, begin)
         except IndexError:
             break
-        if begin + length > len(octets):
+        if begin + length > len(raw):
             break
-        found.append((kind, octets[begin:begin + length]))
+        found.append((kind, raw[begin:begin + length]))
         at = begin + length
     return found
 
 
-def _number_at(octets: bytes, at: int) -> tuple[int, int]:
-    first = octets[at]
+def _number_at(raw: bytes, at: int) -> tuple[int, int]:
+    first = raw[at]
     if first < 253:
         return first, at + 1
     size = {253: 2, 254: 4, 255: 8}[first]
-    if at + 1 + size > len(octets):
+    if at + 1 + size > len(raw):
         raise IndexError
-    return int.from_bytes(octets[at + 1:at + 1 + size], "big"), at + 1 + size
+    return int.from_bytes(raw[at + 1:at + 1 + size], "big"), at + 1 + size
 
 
 class Wire:
-    """A socket to the router, for raw octets."""
+    """A socket to the router, for raw bytes."""
 
     def __init__(self, uplink: str) -> None:
         scheme, rest = uplink.split("://")
@@ -164,19 +164,27 @@ class Wire:
     def send(self, *packets: bytes) -> None:
         self.socket.sendall(b"".join(packets))
 
+    def exchange(self, packet: bytes) -> bytes:
+        """Sends an Interest. Returns the bytes of the answer, which is one element."""
+        self.send(packet)
+        raw = b""
+        while not elements(raw):
+            raw += self.socket.recv(1 << 16)
+        return raw
+
     def receive(self, wait_s: float = 1.0) -> list[tuple[int, bytes]]:
-        """What has arrived when the line has been quiet for `wait_s`, or at its end."""
+        """Reads until nothing arrives for `wait_s` or the connection ends. Returns the elements."""
         self.socket.settimeout(wait_s)
         try:
-            while octets := self.socket.recv(1 << 20):
-                self.buffered += octets
+            while raw := self.socket.recv(1 << 20):
+                self.buffered += raw
         except (TimeoutError, ConnectionError):
             pass
         got, self.buffered = self.buffered, b""
         return elements(got)
 
     def status(self, packet: bytes, wait_s: float = 0.5) -> int | None:
-        """Sends a command; the status code of the answer, or None without one."""
+        """Sends a command. Returns the status code of the answer, or None without an answer."""
         self.send(packet)
         for kind, value in self.receive(wait_s):
             if kind == LP_PACKET:

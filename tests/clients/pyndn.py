@@ -15,12 +15,12 @@ from ndn.encoding import Component, FormalName, MetaInfo, Name, make_data
 from ndn.security import DigestSha256Signer, KeychainDigest
 from ndn.types import InterestTimeout
 
-SEGMENT_OCTETS = 7000
+SEGMENT_BYTES = 7000
 
 
 @contextlib.asynccontextmanager
 async def _running(app) -> AsyncIterator:
-    """Runs an app's main loop beside the test, as a program's own loop would."""
+    """Runs an app's main loop while the test runs."""
     started = asyncio.Event()
 
     async def after_start() -> None:
@@ -42,18 +42,18 @@ async def _running(app) -> AsyncIterator:
 
 
 def current(uplink: str):
-    """An `appv2.NDNApp` on that uplink: registers with v0.3 signed Interests."""
+    """An `appv2.NDNApp` on that uplink, which registers with v0.3 signed Interests."""
     return _running(appv2.NDNApp(face=default_face(uplink)))
 
 
 def older(uplink: str):
-    """An `NDNApp` of the first interface: registers with the v0.2 command form."""
+    """An `NDNApp` of the older interface, which registers with v0.2 commands."""
     return _running(OlderApp(face=default_face(uplink), keychain=KeychainDigest()))
 
 
 async def serve(app: appv2.NDNApp, prefix: str, content: str, *, suffix: str = "", freshness_ms: int | None = None,
                 register: bool = True) -> list[FormalName]:
-    """Answers each Interest under `prefix` with its name plus `suffix`; the list of names seen grows."""
+    """Answers each Interest under `prefix` with its name plus `suffix`. Returns the growing list of its names."""
     seen: list[FormalName] = []
 
     def on_interest(name, _param, reply, _context) -> None:
@@ -70,20 +70,20 @@ async def serve(app: appv2.NDNApp, prefix: str, content: str, *, suffix: str = "
 
 
 async def fetch(app: appv2.NDNApp, name, **options) -> tuple[str, bytes]:
-    """Name and content of the Data that answers."""
+    """Returns the name and content of the Data."""
     options = {"lifetime": 2000, **options}
     try:
         data_name, content, _context = await app.express(name, appv2.pass_all, **options)
     except KeyError as error:
-        # python-ndn forgets an Interest twice when its Data arrives as its time is over.
+        # python-ndn removes an Interest twice if its Data arrives just when its lifetime ends.
         raise InterestTimeout() from error
     return Name.to_str(data_name), bytes(content or b"")
 
 
 async def serve_file(app: appv2.NDNApp, prefix: str, path: Path) -> None:
-    """Serves a file's segments, each signed when asked for."""
+    """Serves a file's segments. Signs each one when it is requested."""
     content = memoryview(path.read_bytes())
-    last = max(0, (len(content) - 1) // SEGMENT_OCTETS)
+    last = max(0, (len(content) - 1) // SEGMENT_BYTES)
     final = Component.from_segment(last)
     signer = DigestSha256Signer()
 
@@ -92,7 +92,7 @@ async def serve_file(app: appv2.NDNApp, prefix: str, path: Path) -> None:
             name = name + [Component.from_segment(0)]
         number = Component.to_number(name[-1])
         if number <= last:
-            body = content[number * SEGMENT_OCTETS:(number + 1) * SEGMENT_OCTETS]
+            body = content[number * SEGMENT_BYTES:(number + 1) * SEGMENT_BYTES]
             meta = MetaInfo(freshness_period=10_000, final_block_id=final)
             reply(make_data(name, meta, body, signer=signer))
 
@@ -101,7 +101,7 @@ async def serve_file(app: appv2.NDNApp, prefix: str, path: Path) -> None:
 
 
 async def fetch_file(app: appv2.NDNApp, name: str, *, window: int = 16, attempts: int = 10) -> tuple[str, int]:
-    """SHA-256 and length of a segmented object, fetched `window` segments at a time."""
+    """Fetches a segmented object, `window` segments at a time. Returns its SHA-256 and length."""
     base = Name.from_str(name)
     hasher = hashlib.sha256()
 

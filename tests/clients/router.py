@@ -18,12 +18,12 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Threads that forward, of each router that does not say: `pytest --workers`.
+# Number of workers of each router without its own number; set by `pytest --workers`.
 workers_of_all = 0
 
 
 def binary() -> Path:
-    """The byname under test: $BYNAME_BIN, else the newest build in the tree."""
+    """The byname under test: $BYNAME_BIN, else the release build, else the debug build."""
     named = os.environ.get("BYNAME_BIN")
     if named:
         return Path(named).resolve()
@@ -35,7 +35,7 @@ def binary() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free for TCP and UDP just now, outside of what the kernel gives to others."""
+    """Ports that are free now for TCP and UDP, outside the kernel's ephemeral range."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.randrange(10_000, 32_000)
@@ -52,7 +52,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class Router:
-    """One `byname run`, with a configuration, ports and directory of its own."""
+    """One `byname run`, with its own configuration, ports and directory."""
 
     directory: Path
     name: str = "router"
@@ -73,7 +73,7 @@ class Router:
         self.log_path = self.directory / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    # Where clients find it, in the form of NDN_CLIENT_TRANSPORT.
+    # Addresses for clients, as in NDN_CLIENT_TRANSPORT.
 
     @property
     def unix(self) -> str:
@@ -102,7 +102,7 @@ class Router:
     def usage(self) -> psutil.Process:
         return psutil.Process(self.pid)
 
-    # Life
+    # Start and end
 
     def config(self) -> str:
         return CONFIG.format(router=self) + "\n" + self.extra_config
@@ -115,7 +115,10 @@ class Router:
         log = self.log_path.open("wb")
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env={**os.environ, "HOME": str(self.directory), "RUST_BACKTRACE": "1", **self.env},
+            env={
+                **os.environ, "HOME": str(self.directory), "STATE_DIRECTORY": str(self.directory / "state"),
+                "RUST_BACKTRACE": "1", **self.env,
+            },
         )
         log.close()
         self._wait_ready(wait_s)
@@ -126,14 +129,14 @@ class Router:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log()}")
-            # The start-up table comes when all is open.
+            # The router prints its start-up table after it has opened all ports.
             if f"(process {self.process.pid})" in self.log():
                 return
             time.sleep(0.02)
         raise TimeoutError(f"{self.name} does not listen after {wait_s} s:\n{self.log()}")
 
     def stop(self, wait_s: float = 10.0) -> int:
-        """SIGTERM, as systemd does; the exit status."""
+        """Sends SIGTERM, as systemd does. Returns the exit status."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
@@ -154,10 +157,10 @@ class Router:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # What it says of itself
+    # Status
 
     def cli(self, *args: str, check: bool = True, timeout: float = 60, **kwargs) -> subprocess.CompletedProcess[str]:
-        """Runs another byname command against this router, over its Unix socket."""
+        """Runs a byname command against this router, over its Unix socket."""
         result = subprocess.run(
             [str(binary()), *args], text=True, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
             env={**os.environ, "HOME": str(self.directory), "NDN_CLIENT_TRANSPORT": self.unix}, **kwargs,
@@ -167,7 +170,7 @@ class Router:
         return result
 
     def metrics(self) -> dict[str, float]:
-        """The Prometheus metrics, by name with labels."""
+        """The Prometheus metrics, keyed by name with labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
             text = answer.read().decode()
         samples: dict[str, float] = {}

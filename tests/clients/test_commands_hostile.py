@@ -1,4 +1,4 @@
-"""Commands that must be refused, and be counted: replayed, forged, from elsewhere."""
+"""Commands that the router must refuse and count: replayed, forged, or from other hosts."""
 
 import time
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 from ndnts import Ndnts
 from packets import Wire, command, older_command, register_parameters, with_new_nonce
 from router import Router
+
+pytestmark = pytest.mark.workers
 
 REFUSED = r"^byname_command_refusals_total"
 
@@ -60,12 +62,20 @@ def test_command_of_yesterday_is_refused(router: Router, form):
 
 
 def test_clients_may_share_the_digest_signer_and_a_millisecond(router: Router):
-    """Several clients sign by digest at one time: no timestamp may lock another out."""
+    """Clients that sign by digest share a key: the timestamp of one must not lock another out."""
     now = int(time.time() * 1000)
     with Wire(router.unix) as first, Wire(router.unix) as second:
         assert first.status(command("rib/register", register_parameters("/first"), time_ms=now + 50)) == 200
         assert second.status(command("rib/register", register_parameters("/second"), time_ms=now)) == 200
         assert second.status(command("rib/register", register_parameters("/third"), time_ms=now)) == 200
+
+
+def test_names_of_management_cannot_be_registered(router: Router):
+    with Wire(router.unix) as wire:
+        for name in ("/localhost/nfd", "/localhost/nfd/faces", "/localhop/nfd", "/localhop/nfd/rib/register"):
+            for verb in ("rib/register", "fib/add-nexthop"):
+                assert wire.status(command(verb, register_parameters(name))) == 403, name
+        assert wire.status(command("rib/register", register_parameters("/localhost/other"))) == 200
 
 
 def test_localhost_is_out_of_reach_over_udp(router: Router):
@@ -89,14 +99,17 @@ async def test_localhop_registration_by_a_trust_anchor(directory: Path, ndnts: N
     with Router(directory, anchors='"operator.ndncert"') as router:
         server = await ndnts.connect(router.udp, signer="operator")
         assert not server.local
-        assert await server.produce("/udp/anchored", "x")
+        assert await server.produce("/operator/anchored", "x")
         client = await ndnts.connect(router.unix, register=False)
-        assert (await client.fetch("/udp/anchored/1"))["content"] == "x 1"
+        assert (await client.fetch("/operator/anchored/1"))["content"] == "x 1"
+        # The key registers only names under its identity, and no management names.
+        for prefix in ("/udp/anchored", "/", "/localhop/nfd/rib"):
+            assert not await server.produce(prefix, "x", wait_ms=700), prefix
 
 
 @pytest.mark.parametrize("algorithm", ["ecdsa", "rsa", "ed25519", "hmac"])
 async def test_rights_by_key(directory: Path, ndnts: Ndnts, algorithm: str):
-    """Where the configuration names one key for a module, nobody else may command it."""
+    """If the configuration names one key for a module, no other signer may send it commands."""
     secret = "5ec2e7" * 8
     made = await ndnts.call("make_key", key="operator", identity="/operator", algorithm=algorithm, secret=secret)
     if algorithm == "hmac":

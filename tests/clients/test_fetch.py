@@ -1,4 +1,4 @@
-"""Register a prefix, serve, fetch: every client over every transport it has."""
+"""Registers a prefix, serves and fetches: each client over each of its transports."""
 
 import asyncio
 import socket
@@ -14,8 +14,8 @@ from router import Router
 NDNTS_TRANSPORTS = ["unix", "udp", "tcp", "ws"]
 PYTHON_TRANSPORTS = ["unix", "udp", "tcp"]
 
-# Loopback UDP is not local unless the operator says so; these clients register
-# under /localhost there, so the router is told.
+# Loopback UDP is not local by default. These clients register under /localhost
+# over it, so the configuration makes it local.
 LOCAL_UDP = "loopback_is_local = true"
 
 
@@ -82,7 +82,7 @@ async def test_interests_for_one_name_are_aggregated(router: Router, ndnts: Ndnt
     clients = [await ndnts.connect(router.unix, register=False) for _ in range(20)]
     answers = await asyncio.gather(*(client.fetch("/slow/same") for client in clients))
     assert [answer["content"] for answer in answers] == ["once 1"] * 20
-    # As in NFD, one may pass as a retransmission when 10 ms are over, the next after 20 ms more, and so on doubling.
+    # As in NFD, one may pass as a retransmission after 10 ms, the next one after 20 ms more, and so on, doubling.
     assert (await server.call("stop", prefix="/slow"))["served"] <= 6
 
 
@@ -109,7 +109,7 @@ async def test_routes_die_with_their_face(router: Router, ndnts: Ndnts):
 
 
 class TestLoopbackUdpAsLocal:
-    """Registration over UDP, where the operator calls loopback UDP local."""
+    """Registration over UDP, if the configuration makes loopback UDP local."""
 
     @pytest.fixture
     def router(self, directory):

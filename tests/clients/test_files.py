@@ -1,4 +1,4 @@
-"""Files in segments, whole and with their SHA-256, through one router and through three."""
+"""Segmented files through one router and through three; their SHA-256 must match."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ SMALL = 2 * MEGA
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[Path, str]]:
-    """Files of random octets with their SHA-256, by length."""
+    """Files of random bytes and their SHA-256, keyed by length."""
     made = {}
     for length in (SMALL, LARGE):
         path = tmp_path_factory.mktemp("files") / f"{length}.bin"
@@ -30,7 +30,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[Path, str
 
 async def ndnts_transfer(ndnts: Ndnts, served_at: str, fetched_at: str, path: Path, digest: str) -> None:
     server = await ndnts.connect(served_at, local=True)
-    # A second process, so that consumer and producer do not share a thread.
+    # Consumer and producer run in two processes, so that they do not share a thread.
     async with Ndnts() as other:
         client = await other.connect(fetched_at, register=False)
         served = await server.call("serve_file", prefix="/file/ndnts/54=%01", producer_prefix="/file/ndnts", path=str(path))

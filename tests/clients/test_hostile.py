@@ -1,4 +1,4 @@
-"""Clients that misbehave: the router stays up, bounded, and serves the others."""
+"""Clients that misbehave: the router keeps running in bounded memory and serves other clients."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,8 @@ import pyndn
 from ndnts import Ndnts
 from packets import Wire, fragment, interest, number, tlv
 from router import Router
+
+pytestmark = pytest.mark.workers
 
 MEBI = 1 << 20
 HERE = Path(__file__).resolve().parent
@@ -40,13 +42,14 @@ async def still_serves(router: Router, prefix: str = "/still/serves", rounds: in
 
 
 async def settled(read, wanted, wait_s: float = 5.0):
-    """The value of `read()` once `wanted(value)` holds, or the last one."""
+    """Polls `read()` until `wanted(value)` holds or the time is over. Returns the last value."""
     deadline = time.monotonic() + wait_s
     while not wanted(value := read()) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
     return value
 
 
+@pytest.mark.measures
 async def test_slow_reader_on_tcp_is_bounded(router: Router):
     content = os.urandom(8000)
     async with pyndn.current(router.unix) as server:
@@ -69,13 +72,75 @@ async def test_slow_reader_on_tcp_is_bounded(router: Router):
                 slow.send(batch)
                 asked += 50
             await asyncio.sleep(0)
-        assert asked >= 5_000, "the router reads on though its answers are not read"
+        assert asked >= 5_000, "so many Interests fit between the two"
         await still_serves(router)
         assert resident(router) - before < 64 * MEBI
         slow.close()
     await still_serves(router)
 
 
+def served(router: Router, transport: str, seconds: float, name: str, names: int) -> float:
+    """Rate of cached Data per second that a client gets with 16 Interests in flight."""
+    got = 0
+    batch = b"".join(interest(f"{name}/{i % names}") for i in range(16))
+    with Wire(router.uplink(transport)) as wire:
+        wire.socket.settimeout(5)
+        batch_bytes = sum(len(wire.exchange(interest(f"{name}/{i % names}"))) for i in range(16))
+        begin = time.monotonic()
+        while time.monotonic() < begin + seconds:
+            wire.send(batch)
+            left = batch_bytes
+            while left > 0:
+                raw = wire.socket.recv(left)
+                assert raw, "the router closed the connection of a client that reads"
+                left -= len(raw)
+            got += 16
+        return got / (time.monotonic() - begin)
+
+
+async def cache_bulk(router: Router, names: int, content: bytes) -> None:
+    """Makes the router cache /bulk/0 to /bulk/(names - 1)."""
+    async with pyndn.current(router.unix) as server:
+        server.attach_handler("/bulk", lambda name, _p, reply, _c: reply(
+            packets.data("/bulk/" + bytes(name[-1])[2:].decode(), content)))
+        assert await server.register("/bulk")
+        async with pyndn.current(router.unix) as client:
+            for i in range(names):
+                await pyndn.fetch(client, f"/bulk/{i}")
+
+
+@pytest.mark.measures
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("transport", ["unix", "tcp", "ws"])
+async def test_peers_that_do_not_read(directory: Path, workers: int, transport: str):
+    """150 peers request 2.5 MB each and read nothing: the router closes them and serves others."""
+    peers, names, content = 150, 50, os.urandom(8000)
+    settings = "[faces.stream]\nstall_timeout = \"4 s\"\n"
+    with Router(directory, workers=workers, extra_config=settings) as router:
+        await cache_bulk(router, names, content)
+        before = served(router, "tcp", 1, "/bulk", names), served(router, "unix", 1, "/bulk", names)
+        memory = resident(router)
+        attack = await asyncio.create_subprocess_exec(
+            sys.executable, str(HERE / "nonreaders.py"), router.uplink(transport), "/bulk", str(names), str(peers),
+            "300", "30", stdout=subprocess.PIPE,
+        )
+        assert (await attack.stdout.readline()).strip() == b"ready"
+        during = served(router, "tcp", 1, "/bulk", names), served(router, "unix", 1, "/bulk", names)
+        print(f"Data a second over TCP and Unix before: {before}, beside {peers} peers that do not read: {during}")
+        # A test machine may be busy: this check distinguishes "less" from "nothing".
+        assert all(now > then / 4 for now, then in zip(during, before, strict=True))
+        assert router.cli("status").returncode == 0
+        assert resident(router) - memory < 200 * MEBI
+        # A TCP probe of a closed window may move a few bytes, which begins the 4 s anew.
+        assert int(await attack.stdout.readline()) == peers, "who does not read is closed"
+        await attack.wait()
+        await still_serves(router)
+        assert router.metric(r'faces_closed_total\{reason="\w+_stalled"') == peers
+        assert router.metric("links_out_drops_total") > 0, "what was not sent is known although the faces are gone"
+        assert "_stalled=" in router.cli("status").stdout
+
+
+@pytest.mark.measures
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 async def test_half_closing_client(router: Router, ndnts: Ndnts, transport: str):
     server = await ndnts.connect(router.unix)
@@ -93,6 +158,7 @@ async def test_half_closing_client(router: Router, ndnts: Ndnts, transport: str)
     await still_serves(router)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("transport", ["unix", "tcp", "ws"])
 async def test_connections_opened_and_dropped_leave_nothing(router: Router, ndnts: Ndnts, transport: str):
     uplink = f"tcp://127.0.0.1:{router.ws_port}" if transport == "ws" else router.uplink(transport)
@@ -121,7 +187,7 @@ async def test_connections_opened_and_dropped_leave_nothing(router: Router, ndnt
 
 
 async def flood(router: Router, uplink: str, seconds: float, prefix: str) -> tuple[int, list[float], int, int]:
-    """Floods while another client is served: (sent, resident memory samples, served, asked)."""
+    """Floods the router while another client fetches: (sent, resident memory samples, served, asked)."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(HERE / "flood.py"), uplink, prefix, str(seconds), stdout=subprocess.PIPE,
     )
@@ -140,6 +206,7 @@ async def flood(router: Router, uplink: str, seconds: float, prefix: str) -> tup
     return int(await process.stdout.read()), memory, served, asked
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("routed", [False, True], ids=["no-route", "silent-producer"])
 @pytest.mark.parametrize("transport", ["udp", "unix"])
 async def test_interest_flood(router: Router, transport: str, routed: bool):
@@ -154,6 +221,7 @@ async def test_interest_flood(router: Router, transport: str, routed: bool):
     await still_serves(router)
 
 
+@pytest.mark.measures
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("transport", ["udp", "unix"])
@@ -163,22 +231,24 @@ async def test_interest_flood_for_a_minute(router: Router, transport: str):
         assert await silent.register("/flood")
         _, memory, served, asked = await flood(router, router.uplink(transport), 60, "/flood")
     assert served >= asked * 0.9, f"{served} of {asked}"
-    settled_at = memory[len(memory) // 6]
-    assert max(memory[len(memory) // 6:]) < settled_at + 10 * MEBI, "memory is level after ten seconds"
-    assert max(memory) < 300 * MEBI
+    # The pool's buffers are touched for the first time over many seconds, so that resident memory creeps towards what
+    # is allocated. A leak of three bytes an Interest adds 10 MiB in half a minute.
+    half = len(memory) // 2
+    assert max(memory[half:]) < memory[half] + 10 * MEBI, "memory is level after half a minute"
+    assert max(memory) < 120 * MEBI
 
 
 def _discard(app):
-    """Makes an app read and forget Interests, answers to its own commands excepted."""
+    """Makes an app read Interests and drop them. It still receives answers to its own commands."""
 
-    async def receive(kind, octets) -> None:
-        # A router whose workers have threads sends Interests with a PIT token, and so in an LpPacket.
-        packet = bytes(octets)
+    async def receive(kind, raw) -> None:
+        # A router with workers sends Interests with a PIT token, and so in an LpPacket.
+        packet = bytes(raw)
         if kind == packets.LP_PACKET:
             (_, fields), = packets.elements(packet)
             packet = dict(packets.elements(fields)).get(packets.FRAGMENT, b"")
         if packet[:1] != bytes([packets.INTEREST]):
-            await app._receive(kind, octets)
+            await app._receive(kind, raw)
 
     return receive
 
@@ -202,8 +272,9 @@ async def test_garbage(router: Router, transport: str):
     await still_serves(router)
 
 
+@pytest.mark.measures
 async def test_fragments_that_never_complete(router: Router):
-    """First fragments only, overlapping and contradicting ones, and a bomb of fragment counts."""
+    """First fragments only, overlapping and contradictory fragments, and huge fragment counts."""
     before = resident(router)
     with Wire(router.udp) as wire:
         payload = bytes(1000)
@@ -220,7 +291,7 @@ async def test_fragments_that_never_complete(router: Router):
 
 
 async def test_fragments_are_put_together(router: Router):
-    """The same link layer still does what it is for."""
+    """Valid fragments are still reassembled."""
     async with pyndn.current(router.unix) as server:
         await pyndn.serve(server, "/pieces", "whole")
         packet = interest("/pieces/" + "x" * 200)
@@ -232,9 +303,9 @@ async def test_fragments_are_put_together(router: Router):
         assert any(b"whole 1" in value for _, value in answers)
 
 
-def test_length_of_nine_octets_closes_or_skips(router: Router):
+def test_length_of_nine_bytes_closes_or_skips(router: Router):
     with Wire(router.unix) as wire:
-        # In one call: a second one may find the connection closed already.
+        # Send all in one call: a second call may find the connection closed already.
         wire.send(number(5) + b"\xff" + (1 << 62).to_bytes(8, "big"), interest("/after") * 10)
         wire.receive(0.3)
     with Wire(router.unix) as wire:

@@ -1,4 +1,4 @@
-"""Link-layer fields between the router and local applications, as routing daemons use them."""
+"""Link-layer fields that local applications, such as routing daemons, use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INCOMING_FACE_ID, NEXT_HOP_FACE_ID, CACHE_POLICY, CACHE_POLICY_TYPE = 0x032C, 0x
 LOCAL_FIELDS_ON = tlv(packets.CONTROL_PARAMETERS, tlv(FLAGS, b"\x01"), tlv(MASK, b"\x01"))
 
 
-def lp_fields(octets: list[tuple[int, bytes]], kind: int) -> list[dict[int, bytes]]:
-    """The link-layer fields of each received packet of one kind, its bare form as {FRAGMENT: ...}."""
+def lp_fields(raw: list[tuple[int, bytes]], kind: int) -> list[dict[int, bytes]]:
+    """The link-layer fields of each received packet of one kind. A packet without a link header is {FRAGMENT: ...}."""
     found = []
-    for outer, value in octets:
+    for outer, value in raw:
         fields = dict(elements(value)) if outer == packets.LP_PACKET else {packets.FRAGMENT: tlv(outer, value)}
         inner = elements(fields.get(packets.FRAGMENT, b""))
         if packets.NACK not in fields and inner and inner[0][0] == kind:
@@ -59,7 +59,7 @@ async def test_next_hop_face_id_overrides_routes(router: Router, application: Wi
     with Wire(router.unix) as routed, Wire(router.unix) as chosen:
         assert routed.status(command("rib/register", register_parameters("/choice"))) == 200
         assert chosen.status(command("rib/register", register_parameters("/elsewhere"))) == 200
-        # The chosen one asks for something, so that its face id is seen.
+        # An Interest from `chosen` shows its face id.
         assert application.status(command("rib/register", register_parameters("/who"))) == 200
         chosen.send(interest("/who/am/i"))
         [fields] = lp_fields(await asyncio.to_thread(application.receive, 0.5), packets.INTEREST)
@@ -85,7 +85,7 @@ async def test_no_cache_policy_keeps_data_out_of_the_store(router: Router, appli
 
 
 async def test_a_stream_is_never_fragmented(router: Router):
-    """python-ndn and ndnd reject fragments: a whole packet of 8,800 octets reaches them as one."""
+    """python-ndn and ndnd reject fragments, so streams carry even the largest packets whole."""
     content = bytes(8500)
     async with pyndn.current(router.unix) as server:
         server.attach_handler("/whole", lambda _n, _p, reply, _c: reply(packets.data("/whole", content)))

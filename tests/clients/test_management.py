@@ -1,4 +1,4 @@
-"""The NFD management protocol, as NDNts's and python-ndn's clients speak it."""
+"""The NFD management protocol with the clients of NDNts and python-ndn."""
 
 import asyncio
 import time
@@ -173,7 +173,7 @@ async def test_route_expires(manager: NdntsClient):
 
 
 async def test_route_of_the_largest_expiration_never_expires(manager: NdntsClient):
-    """NLSR sends the largest number of milliseconds there is."""
+    """NLSR sends the largest possible number of milliseconds."""
     response = await manager.invoke("rib/register", {"name": "/route/forever", "expirationPeriod": 2**53 - 1})
     assert response["code"] == 200, response
     await asyncio.sleep(0.2)
@@ -222,6 +222,44 @@ async def test_strategies(manager: NdntsClient):
     assert "/8=multi" not in await strategies(manager)
     root = await manager.invoke("strategy-choice/unset", {"name": "/"})
     assert root["code"] >= 400, "the root's strategy cannot be unset"
+
+
+async def test_strategies_of_nfds_configuration_are_there(manager: NdntsClient):
+    chosen = await strategies(manager)
+    assert chosen["/8=ndn/8=broadcast"] == MULTICAST + "/54=%05"
+    assert chosen["/8=localhost"] == MULTICAST + "/54=%05"
+    assert chosen["/8=localhost/8=nfd"] == BEST_ROUTE + "/54=%05"
+    assert chosen["/"] == BEST_ROUTE + "/54=%05"
+
+
+async def test_strategies_are_named_and_refused_as_nfd_does(manager: NdntsClient):
+    root = "/8=localhost/8=nfd/8=strategy"
+
+    async def choose(strategy: str) -> tuple[int, str]:
+        answer = await manager.invoke("strategy-choice/set", {"name": "/chosen", "strategy": f"{root}/{strategy}"})
+        return answer["code"], answer["body"]["strategy"] if answer["code"] == 200 else answer["text"]
+
+    tuned = "8=asf/54=%05/8=probing-interval~30000/8=max-timeouts~5/8=measurements-lifetime~120000/8=no-such~1"
+    for asked, full in [
+        ("8=access", "8=access/54=%01"),
+        ("8=random", "8=random/54=%01"),
+        ("8=self-learning", "8=self-learning/54=%01"),
+        ("8=adaptive", "8=asf/54=%05"),
+        (tuned, tuned),
+    ]:
+        assert await choose(asked) == (200, f"{root}/{full}")
+        assert (await strategies(manager))["/8=chosen"] == f"{root}/{full}"
+    why = "Error instantiating strategy: "
+    for asked, refusal in [
+        ("8=best-route/54=%01", (409, why + "best-route does not support version 1; its version is 5")),
+        ("8=best-route/54=%06", (404, "Strategy not registered")),
+        ("8=asf/54=%05/8=probing-interval~5", (409, why + "Probing interval must be >= 1000 milliseconds")),
+        ("8=asf/54=%05/8=max-timeouts~x", (409, why + "max-timeouts value is malformed")),
+        ("8=random/54=%01/8=x~1", (409, why + "random does not accept parameters")),
+    ]:
+        assert await choose(asked) == refusal
+    assert (await strategies(manager))["/8=chosen"] == f"{root}/{tuned}", "a refusal changes nothing"
+    assert (await manager.invoke("strategy-choice/unset", {"name": "/chosen"}))["code"] == 200
 
 
 async def test_multicast_strategy_asks_every_producer(router: Router, ndnts: Ndnts, manager: NdntsClient):
@@ -290,7 +328,7 @@ async def test_python_ndn_reads_status_and_faces(router: Router):
 
 
 async def test_fib_commands(router: Router):
-    """NDNts has no fib client; these are python-ndn's commands, in both formats."""
+    """NDNts has no client for fib commands. These are python-ndn's, in both formats."""
     async with pyndn.current(router.unix) as client:
         for command, form in (("add-nexthop", "current"), ("remove-nexthop", "older")):
             if form == "current":
@@ -311,7 +349,7 @@ async def fib_names(client) -> set[str]:
 
 
 async def test_face_events_are_notified(router: Router, ndnts: Ndnts):
-    """A subscriber asks for the newest event, then waits for each next one."""
+    """A subscriber fetches the newest event, then waits for each next event."""
     async with pyndn.current(router.unix) as client:
         first = asyncio.create_task(pyndn.fetch(
             client, "/localhost/nfd/faces/events", can_be_prefix=True, must_be_fresh=True, lifetime=10_000))

@@ -1,4 +1,4 @@
-"""CanBePrefix, MustBeFresh and the content store, as clients see them."""
+"""CanBePrefix, MustBeFresh and the content store, from the clients' side."""
 
 import asyncio
 import hashlib
@@ -71,8 +71,8 @@ async def test_implicit_digest_selects_one_data(router: Router):
 
 
 async def test_longest_prefix_wins(router: Router, ndnts: Ndnts):
-    # The shorter route is inherited by longer prefixes (flag child-inherit, the
-    # default) unless one captures, as NDNts's registrations do.
+    # Longer prefixes inherit the shorter route (flag child-inherit, the default),
+    # unless one captures, as NDNts's registrations do.
     long = await ndnts.connect(router.unix)
     assert await long.produce("/a/b/c", "long")
     async with pyndn.current(router.unix) as short, pyndn.current(router.unix) as client:

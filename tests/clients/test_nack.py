@@ -1,4 +1,4 @@
-"""Nacks, link-layer fields and tokens as clients see them."""
+"""Nacks, link-layer fields and PIT tokens, from the clients' side."""
 
 import asyncio
 import time
@@ -16,6 +16,7 @@ NO_ROUTE = 150
 TRANSPORTS = ["unix", "udp", "tcp", "ws"]
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("transport", ["unix", "udp", "tcp"])
 async def test_python_ndn_learns_that_there_is_no_route(router: Router, transport: str):
     async with pyndn.current(router.uplink(transport)) as client:
@@ -36,7 +37,7 @@ async def test_nack_carries_the_interest_and_its_token(router: Router, ndnts: Nd
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_pit_token_is_echoed(router: Router, ndnts: Ndnts, transport: str):
-    """From the producer and from the cache; the producer echoes none itself (python-ndn would; this NDNts does)."""
+    """The token comes back with Data from the producer, and with Data from the content store."""
     server = await ndnts.connect(router.unix)
     assert await server.produce("/token", "x")
     names = [f"/token/{i}" for i in range(20)]
@@ -70,6 +71,7 @@ async def test_interest_comes_back_as_nack_when_the_producer_is_gone(router: Rou
         assert nack.value.reason == NO_ROUTE
 
 
+@pytest.mark.measures
 async def test_silent_producer_is_a_timeout(router: Router):
     async with pyndn.current(router.unix) as server, pyndn.current(router.unix) as client:
         server.attach_handler("/silent", lambda *_: None)

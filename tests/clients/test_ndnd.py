@@ -1,6 +1,6 @@
-"""ndnd's client tools and its routing daemon, unmodified. $NDND_BIN names the binary; without it, all is skipped.
+"""ndnd's client tools and its routing daemon, unmodified. $NDND_BIN names the binary; without it, all tests are skipped.
 
-ndnd says /localhost over Unix sockets and /localhop over TCP, even to its own host. It has no UDP for clients.
+ndnd uses /localhost over Unix sockets and /localhop over TCP, even on its own host. Its clients have no UDP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def environment(router: Router, transport: str) -> dict[str, str]:
 
 
 def ndnd(router: Router, transport: str, *args: str, timeout: float = 30) -> bytes:
-    """The output of an ndnd command that is to succeed."""
+    """Runs an ndnd command that must succeed. Returns its output."""
     done = subprocess.run(
         [NDND, *args], env=environment(router, transport), stdin=subprocess.DEVNULL, capture_output=True,
         timeout=timeout,
@@ -43,7 +43,7 @@ def ndnd(router: Router, transport: str, *args: str, timeout: float = 30) -> byt
 
 @contextlib.contextmanager
 def ndnd_serves(router: Router, transport: str, *args: str, stdin: Path | None = None) -> Iterator[Path]:
-    """An ndnd command that runs meanwhile; where its output goes."""
+    """Runs an ndnd command in the background. Yields the path of its output."""
     log_path = router.directory / f"{router.name}-{args[0]}-{transport}.log"
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(log_path.open("wb"))
@@ -84,12 +84,12 @@ def test_ping(router: Router, transport: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_objects(router: Router, transport: str) -> None:
-    octets = os.urandom(300_000)
+    raw = os.urandom(300_000)
     source = router.directory / "object"
-    source.write_bytes(octets)
+    source.write_bytes(raw)
     with ndnd_serves(router, transport, "put", "/ndnd/object", stdin=source):
         wait_until(lambda: "/ndnd/object" in prefixes(router), "registration", 10)
-        assert ndnd(router, transport, "cat", "/ndnd/object") == octets
+        assert ndnd(router, transport, "cat", "/ndnd/object") == raw
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -98,7 +98,7 @@ def test_forwarder_control(router: Router, transport: str) -> None:
         return ndnd(router, transport, "fw", *args).decode()
 
     assert "version=byname" in fw("status")
-    # As ndnd's own documentation writes it.
+    # In the syntax of ndnd's documentation.
     assert "Uri=udp4://127.0.0.1:9" in fw("face-create", "remote=udp://127.0.0.1:9", "persistency=permanent")
     assert "Status=200" in fw("route-add", "prefix=/x", "face=udp://127.0.0.1:9", "cost=7")
     assert re.search(r"prefix=/x nexthop=\d+ .*cost=7", fw("route-list"))
@@ -126,19 +126,19 @@ def dv_config(router: Router, neighbours: list[Router]) -> Path:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_routing_daemon(directory: Path, transport: str) -> None:
-    """Three routers, each with an ndn-dv: what is announced at one end is there at the other, and then not any more."""
-    octets = os.urandom(50_000)
+    """Three routers, each with ndn-dv: an announcement at one end reaches the other, and so does its withdrawal."""
+    raw = os.urandom(50_000)
     source = directory / "object"
-    source.write_bytes(octets)
+    source.write_bytes(raw)
     with loopback_line(directory, 3) as routers, contextlib.ExitStack() as stack:
         near, middle, far = routers
         for router, neighbours in ((near, [middle]), (middle, [near, far]), (far, [middle])):
             stack.enter_context(ndnd_serves(router, transport, "dv", "run", str(dv_config(router, neighbours))))
         with ndnd_serves(far, "unix", "put", "--expose", "/app/object", stdin=source):
             wait_until(lambda: "/app/object" in prefixes(near), "the route over three routers", 30)
-            assert ndnd(near, "unix", "cat", "/app/object") == octets
+            assert ndnd(near, "unix", "cat", "/app/object") == raw
         wait_until(lambda: "/app/object" not in prefixes(near), "the withdrawal", 30)
-        # A dead link is noticed, and its routes go.
+        # The daemon notices a dead router and removes its routes.
         wait_until(lambda: any("/net/router2" in prefix for prefix in prefixes(near)), "the far router", 30)
         assert far.stop() == 0
         wait_until(lambda: not any("/net/router2" in prefix for prefix in prefixes(near)), "its end", 30)

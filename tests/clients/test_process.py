@@ -1,4 +1,4 @@
-"""The process itself: start-up, a second instance, SIGTERM, and what idling costs."""
+"""The process: start-up, a second instance, SIGTERM, and CPU use while idle."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def test_start_up_table_says_where_it_listens(router: Router):
 @pytest.mark.netns
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv to give up root")
 def test_needs_no_configuration_and_no_rights(directory: Path):
-    """As nobody, with no file: standard ports, and a socket in the user's runtime directory."""
+    """User nobody, without a configuration: default ports, and a socket in the user's runtime directory."""
     nobody = 65534
     os.chown(directory, nobody, nobody)
     copy = shutil.copy(binary(), directory / "byname")
@@ -113,6 +113,7 @@ def test_default_config_passes_its_own_check(directory: Path):
     subprocess.run([str(binary()), "check", str(path)], check=True, capture_output=True)
 
 
+@pytest.mark.measures
 def test_idle_router_uses_next_to_no_cpu(router: Router):
     time.sleep(1)
     usage = router.usage()

@@ -1,7 +1,7 @@
-"""python-ndn's own management command, `pynfdc`, and where its clients look for the router.
+"""python-ndn's management command, `pynfdc`, and how python-ndn's clients find the router.
 
-Unlike other clients, pynfdc signs the Interests with which it reads datasets, so
-that their names end in a ParametersSha256DigestComponent.
+Unlike other clients, pynfdc signs its Interests for datasets. So their names end
+in a ParametersSha256DigestComponent.
 """
 
 import os
@@ -9,7 +9,10 @@ import subprocess
 import sys
 
 import pytest
+from ndn.app_support import nfd_mgmt
+from ndn.security import DigestSha256Signer
 
+import pyndn
 from router import Router
 
 
@@ -66,7 +69,7 @@ def test_strategies(router: Router):
 
 @pytest.mark.parametrize("place", ["environment", "client.conf"])
 def test_an_application_finds_the_router(router: Router, place: str):
-    """As programs do that name no router: by NDN_CLIENT_TRANSPORT, or by ~/.ndn/client.conf."""
+    """A program that names no router uses NDN_CLIENT_TRANSPORT or ~/.ndn/client.conf."""
     application = (
         "from ndn.appv2 import NDNApp\n"
         "app = NDNApp()\n"
@@ -82,3 +85,40 @@ def test_an_application_finds_the_router(router: Router, place: str):
         (router.directory / ".ndn").mkdir()
         (router.directory / ".ndn" / "client.conf").write_text(f"transport={router.unix}\n")
     assert "registered True" in python_ndn(router, "-c", application, **environment)
+
+
+async def test_link_settings_are_read_in_each_answer_about_a_face(router: Router):
+    """ndn-cxx shows them. python-ndn rejects an answer if they come after the flags or the persistency."""
+    async with pyndn.current(router.unix) as client:
+        async def answer(verb: str, **parameters) -> dict:
+            name = nfd_mgmt.make_command_v2("faces", verb, client.face, **parameters)
+            signer = DigestSha256Signer(for_interest=True)
+            # The form of pynfdc's commands. Answers to python-ndn's other commands contain only fields of the command.
+            like_pynfdc = {"can_be_prefix": True, "must_be_fresh": True}
+            _, content = await pyndn.fetch(client, name, app_param=b"", signer=signer, **like_pynfdc)
+            return nfd_mgmt.parse_response(content)
+
+        def settings(told: dict) -> tuple:
+            kinds = ("base_congestion_mark_interval", "default_congestion_threshold", "mtu", "face_persistency", "flags")
+            return tuple(told[kind] for kind in kinds)
+
+        created = await answer("create", uri=b"udp4://127.0.0.1:9", mtu=1400)
+        persistent = nfd_mgmt.FacePersistency.PERSISTENT
+        assert created["status_code"] == 200
+        assert settings(created) == (100_000_000, 65_536, 1400, persistent, 4)
+        again = await answer("create", uri=b"udp4://127.0.0.1:9")
+        assert (again["status_code"], settings(again)) == (409, settings(created))
+        updated = await answer("update", face_id=created["face_id"], mtu=1300)
+        assert (updated["status_code"], settings(updated)) == (200, (100_000_000, 65_536, 1300, persistent, 4))
+        refused = await answer("update", face_id=created["face_id"], mtu=1, face_persistency=2)
+        assert (refused["status_code"], refused["mtu"]) == (409, 1)
+
+
+async def test_a_program_reads_answers_about_faces(router: Router):
+    async with pyndn.current(router.unix) as client:
+        for code in (200, 409):
+            name = nfd_mgmt.make_command_v2("faces", "create", client.face, uri=b"udp4://127.0.0.1:9")
+            signer = DigestSha256Signer(for_interest=True)
+            _, content = await pyndn.fetch(client, name, app_param=b"", signer=signer)
+            told = nfd_mgmt.parse_response(content)
+            assert (told["status_code"], told["uri"]) == (code, "udp4://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""byname's own commands against stock clients, and the other way round."""
+"""byname's commands against unmodified clients, and the other way round."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from router import Router, binary
 
 @contextlib.asynccontextmanager
 async def running(router: Router, *args: str, content: bytes = b"") -> AsyncIterator[asyncio.subprocess.Process]:
-    """A byname command that serves until it is ended; `content` is its standard input."""
+    """Runs a byname server command in the background. `content` is its standard input."""
     process = await asyncio.create_subprocess_exec(
         str(binary()), *args, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**os.environ, "HOME": str(router.directory), "NDN_CLIENT_TRANSPORT": router.unix},
@@ -122,7 +122,7 @@ async def test_peek_tells_of_a_nack(router: Router):
 
 
 async def test_management_commands(router: Router, ndnts: Ndnts):
-    """What byname's commands do, NDNts's client sees, and the other way round."""
+    """NDNts's client sees the effects of byname's commands, and the other way round."""
     manager = await ndnts.connect(router.unix, register=False)
     status = json.loads((await cli(router, "status", "--json")).stdout)
     assert isinstance(status, dict) and status

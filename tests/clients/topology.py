@@ -1,4 +1,4 @@
-"""Routers in a line, joined by loopback ports or by veth pairs between namespaces."""
+"""Routers in a line, joined over loopback or by veth pairs between namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ip(*args: str) -> None:
 
 @functools.cache
 def namespaces_allowed() -> bool:
-    """Whether this user may make network namespaces and veth pairs here."""
+    """Whether this user may create network namespaces and veth pairs."""
     name = f"byname-try-{os.getpid()}"
     try:
         _ip("netns", "add", name)
@@ -36,7 +36,7 @@ def namespaces_allowed() -> bool:
 
 @contextlib.contextmanager
 def loopback_line(directory: Path, count: int, extra_config: str = "") -> Iterator[list[Router]]:
-    """`count` routers on this host, apart by their ports."""
+    """`count` routers on this host with different ports."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(Router(directory, name=f"router{i}", extra_config=extra_config))
@@ -46,9 +46,9 @@ def loopback_line(directory: Path, count: int, extra_config: str = "") -> Iterat
 
 @contextlib.contextmanager
 def namespace_line(directory: Path, count: int, extra_config: str = "") -> Iterator[list[Router]]:
-    """`count` routers in a namespace each; router i and i+1 share a veth pair, 10.67.i.0/30.
+    """`count` routers, each in its own namespace. Routers i and i+1 share a veth pair, 10.67.i.0/30.
 
-    Clients stay outside: a Unix socket is reached from any namespace.
+    Clients stay outside the namespaces, because a Unix socket works across them.
     """
     spaces = [f"byname-{os.getpid()}-{i}" for i in range(count)]
     with contextlib.ExitStack() as stack:
@@ -77,7 +77,7 @@ async def manager(ndnts: Ndnts, router: Router) -> NdntsClient:
 
 async def route_along(ndnts: Ndnts, routers: list[Router], prefix: str, scheme: str = "udp4",
                       mtu: int | None = None) -> list[int]:
-    """Makes a face from each router to the next and a route for `prefix` on it; the face ids."""
+    """Creates a face from each router to the next, with a route for `prefix`. Returns the face ids."""
     faces = []
     for near, far in zip(routers, routers[1:]):
         client = await manager(ndnts, near)

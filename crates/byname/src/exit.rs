@@ -1,33 +1,36 @@
-//! Exit codes, so that scripts can tell what happened.
+//! Exit codes, for scripts.
 
 use crate::client::management::ManagementError;
-use crate::client::{ConnectError, ExchangeError};
+use crate::client::{ConnectError, ConnectionLost, ExchangeError};
 use crate::fetch::pipeline::PipelineError;
 
-/// All went well.
+/// Success.
 pub const OK: u8 = 0;
-/// Failed for a reason that has no code of its own.
+/// A failure without a code of its own.
 pub const FAILED: u8 = 1;
-/// The command line makes no sense.
+/// Invalid command line.
 pub const USAGE: u8 = 2;
-/// Nobody answered in time.
+/// No answer in time.
 pub const TIMEOUT: u8 = 3;
-/// There is no forwarder to talk to.
+/// No forwarder is running, or the connection to it ended.
 pub const NO_FORWARDER: u8 = 4;
-/// The network refused (Nack).
+/// The network refused with a Nack.
 pub const REFUSED: u8 = 5;
 /// No such face, route or strategy.
 pub const NOT_FOUND: u8 = 6;
-/// Ctrl-C.
+/// A thread panicked: a bug in byname. Rust uses the same code.
+pub const PANICKED: u8 = 101;
+/// Interrupted by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
 /// The codes, as `--help` shows them.
 pub const HELP: &str = "\
 Exit codes:
-  0 done   1 failed   2 wrong usage   3 no answer in time   4 no forwarder
-  5 refused by a Nack   6 no such face, route or strategy   130 interrupted";
+  0 done   1 failed   2 wrong usage   3 no answer in time   4 no forwarder, or it ended
+  5 refused by a Nack   6 no such face, route or strategy
+  101 a bug in byname   130 interrupted";
 
-/// An error with the exit code that it deserves.
+/// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -36,13 +39,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An error of this code.
+    /// Returns an error with this code.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Failure { code, message: message.into() }
     }
 }
 
-/// An error with its causes in one line. Causes that an error's own words repeat are left out.
+/// An error and its causes in one line. A cause that the message already ends with is left out.
 pub fn message_of(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |message, cause| {
         let cause = cause.to_string();
@@ -56,17 +59,20 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(failure) = cause.downcast_ref::<Failure>() {
             return failure.code;
         }
-        if cause.is::<ConnectError>() {
+        if cause.is::<ConnectError>() || cause.is::<ConnectionLost>() {
             return NO_FORWARDER;
         }
         let exchange = match cause.downcast_ref::<ManagementError>() {
             Some(ManagementError::Unanswered { error, .. }) => Some(error),
+            // As in HTTP: not found, and gone.
+            Some(ManagementError::Refused { code: 404 | 410, .. }) => return NOT_FOUND,
             _ => cause.downcast_ref::<ExchangeError>(),
         };
         match exchange {
             Some(ExchangeError::Timeout { .. }) => return TIMEOUT,
             Some(ExchangeError::Nack { .. }) => return REFUSED,
             Some(ExchangeError::Interrupted) => return INTERRUPTED,
+            Some(ExchangeError::Lost(_)) => return NO_FORWARDER,
             _ => {}
         }
         match cause.downcast_ref::<PipelineError>() {
@@ -98,6 +104,14 @@ mod tests {
         assert_eq!(code_of(&error(refused)), REFUSED);
         let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout(), local: true };
         assert_eq!(code_of(&anyhow::Error::new(unanswered)), TIMEOUT);
+        let refused = |code| ManagementError::Refused {
+            command: "rib/register".into(),
+            code,
+            text: "Face not found".into(),
+            body: None,
+        };
+        assert_eq!(code_of(&anyhow::Error::new(refused(410))), NOT_FOUND);
+        assert_eq!(code_of(&anyhow::Error::new(refused(406))), FAILED);
         assert_eq!(code_of(&Failure::new(NOT_FOUND, "no face").into()), NOT_FOUND);
         assert_eq!(code_of(&anyhow::anyhow!("other")), FAILED);
     }
@@ -105,9 +119,8 @@ mod tests {
     #[test]
     fn messages_do_not_repeat_themselves() {
         let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let message = message_of(&error(ExchangeError::Io(refused())));
+        let message = message_of(&anyhow::Error::new(refused()).context(format!("cannot do it: {}", refused())));
         assert_eq!(message.matches(&refused().to_string()).count(), 1, "{message}");
-        assert!(message.starts_with("cannot find /a: "), "{message}");
         let nack = ExchangeError::Nack { name: Name::default(), reason: NackReason::NoRoute };
         assert!(message_of(&error(nack)).ends_with(nack_words(NackReason::NoRoute)));
     }

@@ -1,23 +1,31 @@
-//! `byname`: the forwarder that forwards by name, and its command-line tools.
+//! `byname`: a router for Named Data Networking, and its command-line tools.
 //!
-//! `run`, `check` and `default-config` are the forwarder; `manage` speaks to a running one over the
-//! NFD management protocol; `tools` fetch and publish. All but the first group go through
-//! [`client`], a small blocking NDN client.
+//! README.md of the repository says what they are for, and how to use them. Read these modules first:
+//!
+//! - [`run`]: `byname run`, from the configuration to the last packet. `check` and `default-config` are there, too.
+//! - [`process`]: signals, and what happens when one of the threads fails.
+//! - [`client`]: a small blocking NDN client, which the other commands use.
+//!
+//! [`manage`] speaks to a running router by the NFD management protocol. [`tools`] and [`fetch`] publish and fetch.
+//! [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
 #![forbid(unsafe_code)]
-// Doc comments on arguments are help texts, in which `HOST[:PORT]` is no link.
+// Doc comments on arguments are help texts, where `HOST[:PORT]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod client;
 mod demo;
 mod exit;
 mod fetch;
+mod keygen;
 mod manage;
 mod nfdc_words;
+mod process;
 mod run;
 mod switch;
 mod tools;
 mod trees;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -27,20 +35,21 @@ use crate::client::transport::Environment;
 use crate::manage::{cs, face, route, status, strategy};
 use crate::tools::{get, peek, ping, ping_server, poke, put};
 
-/// The overview that `byname --help` shows in the place of clap's flat list.
+/// Overview that `byname --help` shows instead of clap's flat list.
 const OVERVIEW: &str = "\
 Forwarder:
   run             Start the forwarder; needs no configuration
   check           Check a configuration file
   default-config  Print the default configuration, with comments
-  trees           Show the trees over a network, for routing by tags and locators
+  keygen          Make a key and its certificate, for a host or an operator
+  trees           Show the spanning trees of a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
   status          Show the whole state, or its summary
   face            List, show, create and destroy faces
   route           List, show, add and remove routes (RIB)
-  fib             List the forwarding table that the routes make
-  channel         List the addresses that it listens on
+  fib             List the forwarding table (FIB)
+  channel         List the addresses that the forwarder listens on
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
 
@@ -49,12 +58,12 @@ Tools:
   ping-server     Answer pings
   peek            Fetch one packet
   poke            Serve one packet from standard input
-  get             Fetch a file in segments; goes on where it was interrupted
+  get             Fetch a file in segments; resumes an interrupted fetch
   put             Publish a file in segments
-  demo            Show applications by tags and locators, and hosts on switches, on three of each
+  demo            Run three routers with applications, or three switches with hosts, on this machine
 
 Ethernet by flat names:
-  switch             Forward frames by their destination's address, as a controller says
+  switch             Forward Ethernet frames by destination address, as a controller decides
   switch-controller  Tell the switches of a network where hosts are";
 
 const EXAMPLES: &str = "\
@@ -67,15 +76,14 @@ Examples:
 
 /// The forwarder that forwards by name: a router for Named Data Networking, and its tools.
 #[derive(Debug, Parser)]
-#[command(name = "byname", version, about, max_term_width = 110)]
+#[command(name = "byname", version = env!("BYNAME_VERSION"), about, max_term_width = 110)]
 #[command(help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}")]
 #[command(before_help = OVERVIEW)]
 #[command(after_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 #[command(disable_help_subcommand = true)]
 struct Cli {
-    /// Where the forwarder is: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT]
-    /// [default: as NDN_CLIENT_TRANSPORT or client.conf say, else /run/nfd/nfd.sock or nfd/nfd.sock in
-    /// the user's runtime directory]
+    /// Address of the forwarder: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT] [default: from
+    /// NDN_CLIENT_TRANSPORT or client.conf, else /run/nfd/nfd.sock or nfd/nfd.sock in the user's runtime directory]
     #[arg(long, global = true, value_name = "URI")]
     transport: Option<String>,
     #[command(subcommand)]
@@ -90,7 +98,9 @@ enum Command {
     Check(run::CheckArgs),
     /// Print the default configuration, with comments
     DefaultConfig,
-    /// Show the trees over a network, for routing by tags and locators
+    /// Make a key and its certificate, for a host or an operator
+    Keygen(keygen::KeygenArgs),
+    /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
     /// Show the state of the forwarder
     Status(status::StatusArgs),
@@ -98,7 +108,7 @@ enum Command {
     Face(face::FaceArgs),
     /// List, show, add and remove routes
     Route(route::RouteArgs),
-    /// List the forwarding table that the routes make
+    /// List the forwarding table (FIB)
     Fib(route::FibArgs),
     /// List the addresses that the forwarder listens on
     Channel(face::ChannelArgs),
@@ -114,13 +124,13 @@ enum Command {
     Peek(peek::PeekArgs),
     /// Serve one packet from standard input
     Poke(poke::PokeArgs),
-    /// Fetch a file in segments
+    /// Fetch a file in segments; resumes an interrupted fetch
     Get(get::GetArgs),
     /// Publish a file in segments
     Put(put::PutArgs),
-    /// Show applications by tags and locators, and hosts on switches, on three of each
+    /// Run three routers with applications, or three switches with hosts, on this machine
     Demo(demo::DemoArgs),
-    /// Forward Ethernet frames by their destination's address, as a controller says
+    /// Forward Ethernet frames by destination address, as a controller decides
     Switch(switch::SwitchArgs),
     /// Tell the switches of a network where hosts are
     SwitchController(switch::ControllerArgs),
@@ -133,7 +143,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the forwarder that the user named, or to the usual one.
+    /// Connects to the forwarder that the user named, or to the default one.
     pub fn connect(&self) -> anyhow::Result<Client> {
         let candidates = Environment::of_process()
             .candidates(self.transport.as_deref())
@@ -150,6 +160,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Check(args) => run::check(args),
         Command::DefaultConfig => run::print_default_config(),
+        Command::Keygen(args) => keygen::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Status(args) => status::run(args, &connection),
         Command::Face(args) => face::run(args, &connection),
@@ -172,13 +183,14 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(error) if is_broken_pipe(&error) => exit::OK.into(),
         Err(error) => {
-            eprintln!("error: {}", exit::message_of(&error));
+            // Standard error may be closed. The exit code still reports the failure.
+            let _ = writeln!(std::io::stderr(), "error: {}", exit::message_of(&error));
             exit::code_of(&error).into()
         }
     }
 }
 
-/// Whether the reader of our output went away, as `head` does: no failure.
+/// Whether the reader of our output went away, as `head` does. This is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

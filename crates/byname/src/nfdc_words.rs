@@ -1,20 +1,20 @@
-//! nfdc's habit of naming arguments by words: `route add prefix /a nexthop 300 cost 5`.
+//! Accepts nfdc's syntax, which names arguments by words: `route add prefix /a nexthop 300 cost 5`.
 //!
-//! The command line is rewritten before clap sees it, so that both habits give the same command:
-//! words that name positional arguments are dropped and their values put in order, words that name
-//! options become `--option`. Only the management commands that nfdc has are touched.
+//! This module rewrites the command line before clap sees it, so that both syntaxes give the same command. It drops
+//! words that name positional arguments and puts their values in order. It turns words that name options into
+//! `--option`. It only changes the management commands that nfdc has.
 
 use std::ffi::OsString;
 
-/// What nfdc calls the arguments of one command.
+/// nfdc's names for the arguments of one command.
 struct Command {
     noun: &'static str,
     verb: &'static str,
-    /// Arguments that may be given by position, in that order.
+    /// Positional arguments, in order.
     positional: &'static [&'static str],
-    /// Arguments that are flags here, and have a value.
+    /// Options with a value.
     options: &'static [&'static str],
-    /// Arguments that are flags here, and have none.
+    /// Options without a value.
     switches: &'static [&'static str],
 }
 
@@ -77,7 +77,7 @@ pub fn rewrite(line: Vec<OsString>) -> Vec<OsString> {
             out.push(format!("--{text}").into());
             out.extend(words.next());
         } else if text.starts_with("--") && !text.contains('=') && command.takes_value(&text[2..]) {
-            // An option in our own habit: its value is no positional argument.
+            // An option in byname's own syntax: its value is not a positional argument.
             out.push(word);
             out.extend(words.next());
         } else if text.starts_with('-') {
@@ -99,10 +99,10 @@ impl Command {
     }
 }
 
-/// The command on this line, and where its arguments begin.
+/// Returns the command on this line, and the index of its first argument.
 fn find(line: &[OsString]) -> Option<(usize, &'static Command)> {
     let mut at = 1;
-    // Options of `byname` itself.
+    // Skip options of `byname` itself.
     while let Some(option) = line.get(at).and_then(|word| word.to_str()).filter(|word| word.starts_with("--")) {
         at += if option == "--transport" { 2 } else { 1 };
     }
@@ -151,7 +151,7 @@ mod tests {
         {
             assert_eq!(rewritten(line), line);
         }
-        // What is wrong stays wrong, for clap to explain.
+        // Invalid lines stay invalid, so that clap reports them.
         assert_eq!(rewritten("byname face show id"), "byname face show id");
         assert_eq!(rewritten("byname route add cost"), "byname route add --cost");
     }

@@ -1,4 +1,4 @@
-//! `byname trees`: the trees over a network, as routers compute them from the same file.
+//! `byname trees`: the spanning trees of a network, as routers compute them from the same file.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::exit;
 /// Options of `byname trees`.
 #[derive(Debug, Args)]
 pub struct TreesArgs {
-    /// The network: GML, or lines with the names of two nodes
+    /// The network graph: GML, or lines with the names of two nodes
     #[arg(long, value_name = "FILE")]
     graph: PathBuf,
-    /// Where a tree begins; repeated, one tree each, numbered from 1
+    /// Root node of a tree; repeat it for more trees (their ids count from 1)
     #[arg(long = "root", value_name = "NODE", required = true)]
     roots: Vec<String>,
     /// Print the configuration of this router instead of all labels
@@ -52,7 +52,7 @@ pub fn run(args: TreesArgs) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// The `[tags]` section of a router, but for the addresses of its neighbours.
+/// The `[tags]` section of a router's configuration, without the addresses of its neighbours.
 fn configuration(args: &TreesArgs, plan: &Plan, node: usize) -> anyhow::Result<String> {
     let places = plan.places(node).context("no configuration")?;
     let graph = args.graph.display().to_string();
@@ -65,7 +65,9 @@ fn configuration(args: &TreesArgs, plan: &Plan, node: usize) -> anyhow::Result<S
     neighbors.dedup();
     for neighbor in neighbors {
         text.push_str(&format!(
-            "\n[[tags.neighbor]]\nnode = {neighbor:?}\nface = \"udp4://ADDRESS:6363\"  # of {neighbor}\n"
+            "\n[[tags.neighbor]]\nnode = {neighbor:?}\nface = \"udp4://ADDRESS:6363\"  # of {neighbor}\n\
+             hmac_key = \"/NAME\"  # the same at both ends\n\
+             hmac_secret_file = \"FILE\"  # the same; `openssl rand -base64 32` makes one\n"
         ));
     }
     Ok(text)

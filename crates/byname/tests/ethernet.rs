@@ -1,12 +1,12 @@
-//! Routers joined by Ethernet alone: virtual cables in a network namespace of each test's own.
-//! Applications use the routers' Unix sockets.
+//! Routers joined only by Ethernet: virtual cables, in a separate network namespace for each test. Applications use the
+//! routers' Unix sockets.
 
 mod common;
 
 use std::process::Command;
 
+use byname_face::system::enter_new_network;
 use common::Router;
-use nix::sched::{CloneFlags, unshare};
 
 const GROUP: &str = "ether://[01:00:5e:00:17:aa]";
 
@@ -16,10 +16,10 @@ fn ip(arguments: &str) -> bool {
     command.is_ok_and(|done| done.status.success())
 }
 
-/// Puts this thread, and all that it starts, into a namespace with cables from `west` to `middle-w`
-/// and from `middle-e` to `east`; says so where that is not allowed.
+/// Moves this thread, and all processes that it starts, into a namespace with cables from `west` to `middle-w` and from
+/// `middle-e` to `east`. Prints a message and returns false if this is not allowed.
 fn cables() -> bool {
-    let made = unshare(CloneFlags::CLONE_NEWNET).is_ok()
+    let made = enter_new_network().is_ok()
         && ip("link set lo up")
         && ip("link add dev west address 02:00:00:00:00:01 type veth peer name middle-w address 02:00:00:00:00:02")
         && ip("link add dev middle-e address 02:00:00:00:00:03 type veth peer name east address 02:00:00:00:00:04")
@@ -34,7 +34,7 @@ fn router(interfaces: &[&str]) -> Router {
     router_of("packet-mmap", interfaces)
 }
 
-/// A router whose frames come by a port of this kind.
+/// A router with Ethernet ports of this kind.
 fn router_of(port: &str, interfaces: &[&str]) -> Router {
     let mut config = "[faces.dpdk]\neal = [\"--no-huge\"]\n".to_owned();
     for (n, name) in interfaces.iter().enumerate() {
@@ -46,14 +46,14 @@ fn router_of(port: &str, interfaces: &[&str]) -> Router {
     Router::start_with(&config)
 }
 
-/// Adds a route to a station, named by the last octet of its address.
+/// Adds a route to a station. `station` is the last byte of its address.
 fn route(router: &Router, prefix: &str, station: u8, interface: &str) {
     let remote = format!("ether://[02:00:00:00:00:{station:02x}]");
     let face = router.json(&format!("face create {remote} --local dev://{interface}"));
     router.ok(&format!("route add {prefix} {}", face["face_id"]));
 }
 
-/// Number of a router's face to the group on an interface.
+/// The id of a router's face to the group on an interface.
 fn group(router: &Router, interface: &str) -> u64 {
     let faces = router.json(&format!("face list {GROUP} --local dev://{interface}"));
     faces[0]["face_id"].as_u64().unwrap_or_else(|| panic!("no face to the group: {faces}"))
@@ -77,11 +77,11 @@ fn routers_with_ports_of_different_kinds_understand_each_other() {
 #[cfg(feature = "dpdk")]
 #[test]
 fn interests_and_data_cross_three_routers_by_dpdk() {
-    // No more than one: numbers that the driver makes up for two processes in one namespace may be the same.
+    // At most one router with DPDK: in two processes in one namespace, the driver may create the same numbers.
     assert_crossing(["packet-mmap", "dpdk", "xdp"]);
 }
 
-/// Interests and Data cross three routers with such ports.
+/// Checks that Interests and Data cross three routers with these ports.
 fn assert_crossing(ports: [&str; 3]) {
     if !cables() {
         return;
@@ -97,7 +97,7 @@ fn assert_crossing(ports: [&str; 3]) {
 
     let _file = west.fetches_whole(&east);
 
-    // Whoever was heard has a face, and no more than one.
+    // Each station that the router heard has exactly one face.
     let faces = middle.json("face list --scheme ether");
     assert_eq!(faces.as_array().map(Vec::len), Some(4), "two groups, west on demand, east: {faces}");
     for router in [&west, &middle, &east] {
@@ -169,7 +169,7 @@ fn what_cannot_be_opened_says_what_to_do() {
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     let told = failing(&[], "none", "\"packet-mmap\"");
-    assert!(told.contains("there is no network interface none; `ip link` lists them"), "{told}");
+    assert!(told.contains("there is no interface none here; `ip link` lists"), "{told}");
     let told = failing(&["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"], "west", "\"packet-mmap\"");
     assert!(told.contains("CAP_NET_RAW") && told.contains("setcap cap_net_raw+ep"), "{told}");
     let told = failing(
@@ -186,7 +186,7 @@ fn what_cannot_be_opened_says_what_to_do() {
         assert!(told.contains("device \"0000:ff:1f.7\" (No such device") && told.contains("dpdk-devbind.py"), "{told}");
         let told = dpdk("net_null0", "--no-such-argument");
         assert!(told.contains("does not take these arguments: --no-such-argument"), "{told}");
-        // No folder for files on huge pages.
+        // The folder for files on huge pages does not exist.
         let told = dpdk("net_null0", "--huge-dir=/nowhere");
         assert!(told.contains("huge pages") && told.contains("--no-huge"), "{told}");
     } else {

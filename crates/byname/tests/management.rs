@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 
-use common::{Router, assert_documented, command_at, finish};
+use common::{Router, assert_documented, command_at, finish, free_port};
 use serde_json::Value;
 
 #[test]
@@ -28,7 +29,7 @@ fn status_has_all_parts() {
     assert!(router.ok("channel").contains("unix://"));
 }
 
-/// Each object has exactly the fields that `docs/json.md` promises.
+/// Each object has exactly the fields that `docs/json.md` lists.
 #[test]
 fn json_has_the_documented_fields() {
     let router = Router::start();
@@ -59,7 +60,7 @@ fn status_tells_where_time_goes_and_what_was_dropped() {
             stages.iter().for_each(|stage| assert_documented("stage", stage));
             stages.iter().map(|stage| stage["stage"].as_str().unwrap().to_owned()).collect()
         };
-        // A packet is a burst, unless the system lets the router wait.
+        // Each packet is a burst of its own, unless the system delays the router.
         let after_pings = || {
             router.ok("ping /s -c 600 -i 1");
             router.json("status")
@@ -79,7 +80,7 @@ fn status_tells_where_time_goes_and_what_was_dropped() {
             drops.iter().find(|drops| drops["reason"] == "malformed").map(|drops| drops["packets"].as_u64().unwrap())
         };
         assert_eq!(malformed(&status), None);
-        // An Interest without a name; it is there before the command that asks for it.
+        // An Interest without a name. The router receives it before the command that asks for the count.
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[5, 0], ("127.0.0.1", router.port)).unwrap();
         assert_eq!(malformed(&router.json("status")), Some(1));
         let text = router.ok("status");
@@ -128,7 +129,7 @@ fn routes_come_and_go() {
     assert_eq!((&routes[0]["origin"], routes[0]["cost"].as_u64()), (&Value::from("static"), Some(7)));
     assert_eq!((routes[0]["child_inherit"].as_bool(), routes[0]["capture"].as_bool()), (Some(true), Some(true)));
 
-    // The same face, found by its URI; another prefix; an expiry.
+    // The same face, found by its URI, gets another route, which expires.
     router.ok("route add /a/c udp4://127.0.0.1:7001 --no-inherit --expires 60000");
     let routes = router.json("route list /a");
     assert_eq!(routes.as_array().unwrap().len(), 2);
@@ -147,7 +148,7 @@ fn routes_come_and_go() {
     let done = router.run(&format!("route remove /a/b {face}"));
     assert_eq!(done.code, 6, "{}", done.stderr);
     assert_eq!(router.run("route show /a/b").code, 6);
-    // Routes die with their face.
+    // Routes disappear with their face.
     router.ok(&format!("face destroy {face}"));
     assert_eq!(router.run("route show /a/c").code, 6);
 }
@@ -218,4 +219,51 @@ fn errors_say_what_to_do() {
         assert_eq!(done.code, 0, "{line}");
         assert!(!done.stdout.is_empty(), "{line}");
     }
+    let version = at("unix:///nonexistent", "--version").stdout;
+    assert!(version.starts_with(concat!("byname ", env!("CARGO_PKG_VERSION"))), "{version}");
+    if Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.git")).exists() {
+        let commit = version.trim_end().split_once(" (").and_then(|(_, rest)| rest.strip_suffix(')'));
+        assert!(commit.is_some_and(|c| c.len() >= 7 && c.bytes().all(|b| b.is_ascii_hexdigit())), "{version}");
+    }
+}
+
+#[test]
+fn a_face_to_nobody_is_refused_with_the_reason_unless_it_is_permanent() {
+    let router = Router::start();
+    let nobody = format!("tcp4://127.0.0.1:{}", free_port());
+    let done = router.run(&format!("face create {nobody}"));
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("Connection failed: Connection refused"), "{}", done.stderr);
+    assert!(done.stderr.contains("504"), "{}", done.stderr);
+    assert!(!router.ok("face list").contains(&nobody));
+    // A route that needs this face fails as well.
+    assert_ne!(router.run(&format!("route add /a {nobody}")).code, 0);
+    assert!(router.ok(&format!("face create {nobody} permanent")).contains("face-created"));
+    assert!(router.ok("face list").contains(&nobody));
+}
+
+#[test]
+fn other_commands_go_on_while_a_face_waits_for_its_connection() {
+    let router = Router::start();
+    // The listener's queue is full: the system neither accepts nor refuses connections.
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let listener = socket.expect("a socket");
+    rustix::net::bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("bound");
+    rustix::net::listen(&listener, 0).expect("listens");
+    let listener = TcpListener::from(listener);
+    let address = listener.local_addr().expect("an address");
+    let _first = TcpStream::connect(address).expect("the line has room for one");
+    let mut command = router.command(&format!("face create tcp4://{address}"));
+    let create = command.stdout(std::process::Stdio::piped()).spawn().expect("byname");
+    for _ in 0..3 {
+        assert!(!router.ok("face list").contains(&format!("tcp4://{address}")));
+    }
+    // The system repeats the connection request after a second.
+    let _accepted = (listener.accept().expect("the first"), listener.accept().expect("the router"));
+    let output = create.wait_with_output().expect("ended");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(router.ok("face list").contains(&format!("tcp4://{address}")));
+    // The face exists now.
+    let again = router.ok(&format!("face create tcp4://{address}"));
+    assert!(again.contains("face-exists"), "{again}");
 }

@@ -1,5 +1,5 @@
-//! Routers joined by shared memory alone, and a router with DPDK's driver at the other end.
-//! Applications use the routers' Unix sockets.
+//! Routers joined only by shared memory, and a router whose peer is DPDK's driver. Applications use the routers' Unix
+//! sockets.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn router(socket: &Path, settings: &str) -> Router {
     Router::start_with(&format!("[[faces.memif]]\nsocket = \"{}\"\n{settings}\n", socket.display()))
 }
 
-/// The face of the interface.
+/// The only face of the memif interface.
 fn face(router: &Router) -> serde_json::Value {
     let faces = router.json("face list --scheme memif");
     let [face] = &faces.as_array().expect("a list")[..] else { panic!("one face: {faces}") };
@@ -34,7 +34,7 @@ fn packets_cross_and_either_router_may_start_again() {
         west
     };
     let east = || router(&socket, "role = \"client\"\nsecret = \"psst\"");
-    // The client first: it waits for the server.
+    // The client starts first and waits for the server.
     let first_east = east();
     let first_west = west();
     let server = first_east.serve("ping-server /demo", "/demo/ping", b"");
@@ -85,8 +85,8 @@ impl Drop for Ending {
     }
 }
 
-/// DPDK's test program, which sends back what it receives on its driver for memif; `None`, saying so,
-/// where there is none.
+/// Starts DPDK's test program, which sends back all packets that its memif driver receives. Returns `None`, with a
+/// message, if the program is not installed.
 fn testpmd(folder: &Path, device: &str) -> Option<Ending> {
     let log = std::fs::File::create(folder.join("testpmd.log")).expect("a file");
     let prefix = folder.file_name().expect("a name").to_string_lossy().replace('.', "");
@@ -107,7 +107,7 @@ fn testpmd(folder: &Path, device: &str) -> Option<Ending> {
     }
 }
 
-/// What was sent to the interface has come back from it.
+/// Checks that the peer sends back every packet.
 fn echoes(router: &Router) {
     route(router, "/echo");
     let counts = || {

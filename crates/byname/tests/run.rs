@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Any free ports; the table says which.
+/// Any free ports. The start-up table shows them.
 const CONFIG: &str = "\
 [faces.udp]\nport = 0\nipv6 = false\n\
 [faces.tcp]\nport = 0\nipv6 = false\n\
@@ -53,7 +53,7 @@ impl Running {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The last address in a row of the table.
+    /// The last address in a row of the start-up table.
     fn address(&self, row: &str) -> SocketAddr {
         let log = self.log();
         let line = log.lines().find(|line| line.trim_start().starts_with(row)).expect("such a row");
@@ -78,10 +78,14 @@ impl Running {
             .expect("byname")
     }
 
-    /// Sends a signal and returns the exit status.
-    fn end(&mut self, signal: &str) -> Option<i32> {
+    fn send(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill");
         assert!(sent.success());
+    }
+
+    /// Sends a signal and returns the exit status.
+    fn end(&mut self, signal: &str) -> Option<i32> {
+        self.send(signal);
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.process.try_wait().expect("a child") {
@@ -106,6 +110,7 @@ fn spawn(folder: &Path) -> Child {
         .args(["run", "--config"])
         .arg(folder.join("byname.toml"))
         .env_remove("RUST_LOG")
+        .env("STATE_DIRECTORY", folder.join("state"))
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a second handle"))
         .stderr(log)
@@ -113,8 +118,8 @@ fn spawn(folder: &Path) -> Child {
         .expect("byname")
 }
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
@@ -128,6 +133,62 @@ fn signals_end_it_with_status_0_and_it_starts_again() {
         assert!(!socket.exists(), "the socket file is removed");
         assert!(!running.log().contains("panic"), "{}", running.log());
     }
+}
+
+#[test]
+fn signals_that_ask_for_no_end_do_not_end_it() {
+    let mut running = Running::start(CONFIG);
+    for signal in ["-HUP", "-PIPE", "-HUP"] {
+        running.send(signal);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while running.log().matches("SIGHUP has no effect").count() == 0 {
+        assert!(Instant::now() < deadline, "{}", running.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(running.client("status").status.success());
+    assert_eq!(running.end("-TERM"), Some(0), "SIGHUP does not count as a first SIGTERM");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut running = Running::start(CONFIG);
+    // The process may have handled the first signal by then, or not.
+    running.send("-INT");
+    let status = running.end("-INT");
+    assert!(matches!(status, Some(0 | 130)), "{status:?}");
+}
+
+#[test]
+fn it_goes_on_when_nobody_reads_its_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("nfd.sock");
+    let file = folder.path().join("byname.toml");
+    std::fs::write(&file, CONFIG.replace("SOCKET", &socket.display().to_string())).expect("written");
+    let mut process = Command::new(PROGRAM)
+        .args(["run", "--config"])
+        .arg(&file)
+        .env("RUST_LOG", "info")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("byname");
+    // As if the terminal or `head` had gone.
+    drop((process.stdout.take(), process.stderr.take()));
+    let deadline = Instant::now() + PATIENCE;
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(Instant::now() < deadline, "{:?}", process.try_wait());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut running = Running { folder, process };
+    for _ in 0..3 {
+        running.send("-HUP");
+        // Time to write a log line.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(running.client("status").status.success());
+    assert_eq!(running.end("-TERM"), Some(0));
 }
 
 #[test]
@@ -222,16 +283,16 @@ fn a_busy_metrics_port_is_a_note() {
     let running = Running::start(&CONFIG.replace("127.0.0.1:0", &address));
     let log = running.log();
     assert!(log.contains("Metrics     off"), "{log}");
-    assert!(log.contains(&format!("cannot serve metrics on {address}")), "{log}");
+    assert!(log.contains(&format!("cannot serve HTTP on {address}")), "{log}");
     assert!(running.client("status").status.success());
 }
 
-/// A certificate file for `/alice/KEY/1`, and who can sign for it.
+/// Writes a certificate file for `/alice/KEY/1` and returns its signer.
 fn alice(folder: &Path) -> Signer {
     let random = SystemRandom::new();
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random).expect("a key");
-    // SubjectPublicKeyInfo of P-256: all but the point is always the same.
+    // SubjectPublicKeyInfo of P-256: only the point differs between keys.
     let mut spki =
         b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00"
             .to_vec();
@@ -259,7 +320,7 @@ fn alice(folder: &Path) -> Signer {
     Signer::from_pkcs8(name("/alice/KEY/1"), pkcs8.as_ref()).expect("a key")
 }
 
-/// Sends a command over UDP, which is not local, and returns the code of the answer.
+/// Sends a command over UDP, which is not local. Returns the code of the answer.
 fn command_from_afar(socket: &UdpSocket, wire: &[u8]) -> Option<u64> {
     socket.send(wire).expect("sent");
     let mut frame = [0; 9000];
@@ -302,7 +363,7 @@ fn neighbours_register_by_trust_anchor_only() {
     assert_eq!(command_from_afar(&socket, &replay), Some(403));
     assert!(text(&running.client("route list").stdout).contains("/alice/site"));
 
-    // Nothing under /localhost is heard from afar, whoever signs.
+    // The router ignores remote commands under /localhost, whoever signs them.
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
     assert_eq!(command_from_afar(&socket, &signed(&signer, "/localhost/nfd/rib/unregister")), None);
     let metrics = running.metrics();
@@ -342,10 +403,10 @@ impl Local {
                 assert_eq!(packet.nack, None);
                 return packet.fragment.expect("a packet").to_vec();
             }
-            let mut octets = [0; 9000];
-            let len = self.stream.read(&mut octets).expect("an answer in time");
+            let mut bytes = [0; 9000];
+            let len = self.stream.read(&mut bytes).expect("an answer in time");
             assert_ne!(len, 0, "the connection ended");
-            self.rest.extend(&octets[..len]);
+            self.rest.extend(&bytes[..len]);
         }
     }
 
@@ -362,7 +423,7 @@ impl Local {
         assert_eq!(ControlResponse::decode(data.content).expect("a response").code, 200);
     }
 
-    /// Answers a readvertisement command; returns its verb and prefix.
+    /// Answers a readvertisement command. Returns its verb and prefix.
     fn answer_readvertisement(&mut self) -> (String, String) {
         let wire = self.receive();
         let interest = byname_wire::Interest::decode(&wire).expect("an Interest");
@@ -383,7 +444,7 @@ fn a_routing_daemon_hears_of_client_routes() {
     let mut app = Local::connect(&running);
     app.rib("register", "/app/early", 65);
     app.rib("register", "/app/static", 255);
-    // The daemon starts later: it hears of what is there, and of client routes only.
+    // The daemon starts later. It hears of existing client routes, and of client routes only.
     let mut daemon = Local::connect(&running);
     daemon.rib("register", "/localhost/nlsr", 128);
     assert_eq!(daemon.answer_readvertisement(), ("register".to_owned(), "/app/early".to_owned()));
@@ -391,7 +452,7 @@ fn a_routing_daemon_hears_of_client_routes() {
     assert_eq!(daemon.answer_readvertisement(), ("register".to_owned(), "/app/late".to_owned()));
     app.rib("unregister", "/app/early", 65);
     assert_eq!(daemon.answer_readvertisement(), ("unregister".to_owned(), "/app/early".to_owned()));
-    // The application goes, and its routes with its face.
+    // The application ends, and its routes disappear with its face.
     drop(app);
     assert_eq!(daemon.answer_readvertisement(), ("unregister".to_owned(), "/app/late".to_owned()));
 }
@@ -400,7 +461,7 @@ fn a_routing_daemon_hears_of_client_routes() {
 fn congestion_marking_of_faces_that_peers_make_is_a_setting() {
     for (setting, marks) in [("true", true), ("false", false)] {
         let running = Running::start(&format!("[faces]\ncongestion_marking = {setting}\n{CONFIG}"));
-        // Something that has an answer makes a UDP face; the client itself is a face on the Unix socket.
+        // An Interest that gets an answer creates a UDP face. The client itself has a face on the Unix socket.
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let interest = InterestBuilder::new("/nobody".parse().expect("a name"), 1).encode();
         socket.set_read_timeout(Some(PATIENCE)).expect("set");

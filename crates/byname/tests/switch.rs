@@ -1,15 +1,24 @@
-//! Hosts on three switches, in network namespaces: `byname demo switch` as a test, and what switches and
-//! controllers say when something is wrong.
+//! Hosts on three switches, in network namespaces: runs `byname demo switch`, and checks the errors of switches and
+//! controllers.
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use byname_switch::control::message::{ToController, ToSwitch};
+use byname_switch::control::session::{Greeting, Hello, Secret, SessionError, read_frame};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether namespaces may be made, and there is a `ping`; says so if not.
+/// Whether namespaces can be created and `ping` is installed. Prints a message if not.
 fn namespaces() -> bool {
     let runs = |line: &[&str]| Command::new(line[0]).args(&line[1..]).output().is_ok_and(|done| done.status.success());
     let allowed = runs(&["unshare", "--net", "ip", "link", "add", "dev", "a", "type", "veth", "peer", "name", "b"]);
@@ -31,7 +40,7 @@ fn hosts_on_three_switches_reach_each_other_wherever_they_move() {
     let (told, errors) = (text(&stdout), text(&stderr));
     println!("{told}");
     assert!(status.success() && errors.is_empty(), "{told}\n{errors}");
-    // Seven times five pings without loss, and a move that cost a few.
+    // Seven times five pings without loss, and some lost pings during the move.
     assert_eq!(told.matches("5 packets transmitted, 5 received, 0% packet loss").count(), 7, "{told}");
     let moved = told.lines().find(|line| line.trim_start().starts_with("ping ")).expect("pings while bob moves");
     let received: usize =
@@ -61,4 +70,107 @@ fn what_is_wrong_with_a_switch_is_told_with_what_to_do() {
     assert!(told.contains("a controller on TCP needs `secret_file`"), "{told}");
     let told = run("switch-controller", "listn = []\n", &[]);
     assert!(told.contains("did you mean `listen`?"), "{told}");
+}
+
+const SECRET: &str = "a secret of sixteen bytes or more";
+
+/// A controller for one switch, on TCP, with a limit on descriptors. Dropping this ends it.
+struct ControllerProcess(Child);
+
+impl ControllerProcess {
+    fn start(folder: &Path, address: SocketAddr, descriptors: usize) -> Self {
+        let text = format!(
+            "listen = [\"tcp://{address}\"]\nswitches = [\"s1\"]\nsecret_file = \"secret\"\n\
+             switch_addresses = [\"127.0.0.1\"]\n"
+        );
+        std::fs::write(folder.join("secret"), SECRET).expect("written");
+        std::fs::write(folder.join("net.toml"), text).expect("written");
+        let command = format!("ulimit -n {descriptors}; exec {PROGRAM} switch-controller --config net.toml");
+        let shell = Command::new("sh").args(["-c", &command]).current_dir(folder).stdout(Stdio::null()).spawn();
+        ControllerProcess(shell.expect("a shell"))
+    }
+}
+
+impl Drop for ControllerProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Performs a switch's handshake. Returns the first message to the switch.
+fn meet(address: SocketAddr, name: &str, secret: &str) -> Result<ToSwitch, SessionError> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let hello = Hello { name: name.into(), ports: vec!["eth0".into()] };
+    let (greeting, framed) = Greeting::new(&Secret::new(secret.as_bytes()), &hello)?;
+    stream.write_all(&framed)?;
+    let (mut session, _) = greeting.welcomed(&read_frame(&mut stream)?)?;
+    stream.write_all(&session.to_controller.seal(&ToController::Alive.encode()))?;
+    let told = session.to_switch.open(&read_frame(&mut stream)?)?;
+    Ok(ToSwitch::decode(&told).expect("a message"))
+}
+
+/// A connection from an address of this host that sends nothing.
+fn silent_stranger(to: SocketAddr, n: u8) -> Option<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).ok()?;
+    bind(&socket, &SocketAddr::from(([127, 0, 2, n], 0))).ok()?;
+    // The system waits for the connection no longer than for room to send.
+    set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5))).ok()?;
+    connect(&socket, &to).ok()?;
+    Some(socket.into())
+}
+
+/// Whether the controller sends the switch its orders.
+fn is_served(told: &Result<ToSwitch, SessionError>) -> bool {
+    matches!(told, Ok(ToSwitch::Plan(_) | ToSwitch::Table(_)))
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+}
+
+/// Waits until a controller serves a switch.
+fn serves(address: SocketAddr) -> bool {
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        if is_served(&meet(address, "s1", SECRET)) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+#[test]
+fn silent_strangers_keep_no_switch_out() {
+    let (folder, address) = (tempfile::tempdir().expect("a folder"), free_address());
+    let _controller = ControllerProcess::start(folder.path(), address, 1024);
+    assert!(serves(address));
+    // No stranger has waited for long when the switch connects, so no timeout helps the switch.
+    let mut strangers = std::collections::VecDeque::new();
+    for n in 0..600u16 {
+        strangers.push_back(silent_stranger(address, (n % 100) as u8 + 1));
+        if strangers.len() > 100 {
+            strangers.pop_front();
+        }
+        if n % 60 == 59 {
+            let told = meet(address, "s1", SECRET);
+            assert!(is_served(&told), "after {n} strangers: {told:?}");
+        }
+    }
+    let told = meet(address, "s9", SECRET).expect("an answer");
+    assert_eq!(told, ToSwitch::Refused("there is no \"s9\" among its `switches`".into()));
+    let told = meet(address, "s1", "another secret");
+    assert!(matches!(told, Err(SessionError::Connection(_))), "{told:?}");
+}
+
+#[test]
+fn a_controller_without_descriptors_accepts_again_when_it_has_some() {
+    let (folder, address) = (tempfile::tempdir().expect("a folder"), free_address());
+    let _controller = ControllerProcess::start(folder.path(), address, 24);
+    assert!(serves(address));
+    let strangers: Vec<_> = (1..100).map(|n| silent_stranger(address, n)).collect();
+    assert!(strangers.iter().flatten().count() > 50);
+    assert!(serves(address), "strangers have a few seconds");
 }

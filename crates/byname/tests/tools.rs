@@ -3,10 +3,10 @@
 mod common;
 
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Router, assert_documented, finish, interrupt, wait, write_sample};
+use common::{Router, Server, assert_documented, finish, interrupt, wait, write_sample};
 
 #[test]
 fn pings_are_answered_and_counted() {
@@ -59,7 +59,7 @@ fn what_is_poked_can_be_peeked() {
     assert_eq!(router.ok("peek /p/hello --prefix --fresh --payload"), "hello\n");
     assert_eq!(poke.wait(), 0, "ends when its packet is taken");
 
-    // From the content store, which no route leads to; described.
+    // From the content store: there is no route. The packet is described as JSON.
     assert_eq!(router.ok("peek /p --prefix --payload"), "hello\n");
     let packet = router.json("peek /p/hello");
     assert_documented("packet", &packet);
@@ -69,7 +69,7 @@ fn what_is_poked_can_be_peeked() {
     let digest = packet["implicit_sha256"].as_str().unwrap();
     assert_eq!(router.ok(&format!("peek -p /p/hello/sha256digest={digest}")), "hello\n");
 
-    // Not to a terminal: the whole packet.
+    // Output that is not a terminal gets the whole packet.
     let wire = router.command("peek /p/hello").output().unwrap().stdout;
     assert_eq!(wire[0], 0x06);
     let done = router.run("peek /nobody/here");
@@ -89,13 +89,13 @@ fn files_go_through_whole() {
     let transfer = router.json(&format!("get /file -o {}", target.display()));
     assert_documented("transfer", &transfer);
     assert_eq!(transfer["sha256"], publication["sha256"]);
-    assert_eq!(transfer["octets"], 20_000_001);
+    assert_eq!(transfer["bytes"], 20_000_001);
     assert_eq!(transfer["segments"], 2501);
     assert!(transfer["name"].as_str().unwrap().starts_with("/file/v="));
     assert!(std::fs::read(&target).unwrap() == std::fs::read(&source).unwrap());
     assert!(!router.path("target.part").exists() && !router.path("target.part.json").exists());
 
-    // The same to standard output, with the version given, and found by prefix.
+    // The same to standard output, with the version in the name, and by prefix discovery.
     let versioned = transfer["name"].as_str().unwrap();
     for line in [format!("get {versioned} -q"), "get /file --discovery prefix -q".into()] {
         let output = router.command(&line).stdin(Stdio::null()).output().unwrap();
@@ -109,36 +109,106 @@ fn files_go_through_whole() {
 fn an_interrupted_transfer_goes_on() {
     let router = Router::start();
     let (source, target) = (router.path("source"), router.path("target"));
-    let octets = write_sample(&source, 20_000_000);
+    let bytes = write_sample(&source, 20_000_000);
     let server = router.serve(&format!("put /file {}", source.display()), "/file", b"");
-    // A small window is slow enough to be interrupted in the middle.
-    let line = format!("get /file -o {} --window-max 1", target.display());
-    let mut first = router.command(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let part = router.path("target.part");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while std::fs::metadata(&part).map_or(0, |metadata| metadata.len()) < 1_000_000 {
-        assert!(Instant::now() < deadline && first.try_wait().unwrap().is_none(), "too slow, or too fast");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let first = half_a_transfer(&router);
     interrupt(&first);
-    assert_eq!(wait(&mut first), 130);
-    let mut stderr = String::new();
-    first.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert!(stderr.contains("goes on from there"), "{stderr}");
-    let kept = std::fs::metadata(&part).unwrap().len();
+    let done = Server::of(first).finish();
+    assert_eq!(done.code, 130);
+    assert!(done.stderr.contains("run the same command again to resume"), "{}", done.stderr);
+    let kept = std::fs::metadata(router.path("target.part")).unwrap().len();
     assert!((1_000_000..20_000_000).contains(&kept), "{kept}");
 
     let transfer = router.json(&format!("get /file -o {}", target.display()));
-    assert_eq!(transfer["resumed_octets"].as_u64(), Some(kept));
-    assert!(std::fs::read(&target).unwrap() == octets);
+    assert_eq!(transfer["resumed_bytes"].as_u64(), Some(kept));
+    assert!(std::fs::read(&target).unwrap() == bytes);
     drop(server);
+}
+
+/// A `get` of /file into `target` that is about half done. A small window makes it slow enough.
+fn half_a_transfer(router: &Router) -> Child {
+    let line = format!("get /file -o {} --window-max 1", router.path("target").display());
+    let mut get = router.command(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while std::fs::metadata(router.path("target.part")).map_or(0, |metadata| metadata.len()) < 1_000_000 {
+        assert!(Instant::now() < deadline && get.try_wait().unwrap().is_none(), "too slow, or too fast");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    get
+}
+
+#[test]
+fn who_is_served_and_who_serves_hears_that_the_router_ended() {
+    let mut router = Router::start();
+    let source = router.path("source");
+    write_sample(&source, 20_000_000);
+    let servers = [
+        router.serve(&format!("put /file {}", source.display()), "/file", b""),
+        router.serve("ping-server /demo", "/demo/ping", b""),
+        router.serve("poke /lone", "/lone", b"alone"),
+    ];
+    let get = Server::of(half_a_transfer(&router));
+    router.kill();
+    for done in servers.map(Server::finish).into_iter().chain([get.finish()]) {
+        assert_eq!(done.code, 4, "{}", done.stderr);
+        let told = "closed the connection: it ended, or closed this face; check it with `byname status`";
+        assert!(done.stderr.contains(told), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn a_route_to_no_face_says_what_to_do() {
+    let router = Router::start();
+    let done = router.run("route add /b 999");
+    assert_eq!(done.code, 6, "{}", done.stderr);
+    assert!(done.stderr.contains("there is no face 999: `byname face list`"), "{}", done.stderr);
+}
+
+#[test]
+fn a_demonstration_that_needs_root_says_so() {
+    // Root without capabilities has no more rights than other users.
+    let rights = ["--bounding-set=-all", "--inh-caps=-all"];
+    let as_nobody = |program: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(rights).arg(program);
+        command
+    };
+    let can_give_up = as_nobody("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let program = env!("CARGO_BIN_EXE_byname");
+    let mut command = if can_give_up { as_nobody(program) } else { Command::new(program) };
+    command.args(["demo", "switch"]);
+    let done = finish(command);
+    let has_rights = !can_give_up && done.code == 0;
+    assert!(has_rights || done.stderr.contains("run `sudo byname demo switch`"), "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn a_terminal_gets_text_only() {
+    let router = Router::start();
+    let _text = router.serve("put /text -", "/text", "caf\u{e9}\n".as_bytes());
+    let _binary = router.serve("put /binary -", "/binary", b"\x1b[2J");
+    // `script` gives the command a terminal and prints the terminal's contents.
+    let on_terminal = |line: &str| {
+        let line = format!("{} {line} -q", env!("CARGO_BIN_EXE_byname"));
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        script.env("NDN_CLIENT_TRANSPORT", router.transport());
+        finish(script)
+    };
+    let text = on_terminal("get /text");
+    assert_eq!((text.code, text.stdout.as_str()), (0, "caf\u{e9}\r\n"));
+    let binary = on_terminal("get /binary");
+    assert_eq!(binary.code, 1);
+    assert!(!binary.stdout.contains('\x1b') && binary.stdout.contains("-o FILE"), "{:?}", binary.stdout);
+    let asked = on_terminal("get /binary -o -");
+    assert_eq!((asked.code, asked.stdout.as_str()), (0, "\x1b[2J"));
 }
 
 #[test]
 fn every_transport_carries_files() {
     let router = Router::start();
     let (source, target) = (router.path("source"), router.path("target"));
-    let octets = write_sample(&source, 2_000_000);
+    let bytes = write_sample(&source, 2_000_000);
     for (index, transport) in [
         router.transport(),
         format!("tcp://127.0.0.1:{}", router.port),
@@ -148,14 +218,14 @@ fn every_transport_carries_files() {
     .iter()
     .enumerate()
     {
-        // UDP counts as foreign: what it serves needs a route that someone on this host adds.
+        // UDP faces are not local, so a local application must add the route to the producer.
         let producer = if transport.starts_with("udp") { router.transport() } else { transport.clone() };
         let prefix = format!("/file/{index}");
         let _server = router.serve_over(&producer, &format!("put {prefix} {}", source.display()), &prefix, b"");
         let line = format!("--transport {transport} get {prefix} -q -o {}", target.display());
         let done = finish(router.command(&line));
         assert_eq!(done.code, 0, "{transport}: {}", done.stderr);
-        assert!(std::fs::read(&target).unwrap() == octets, "{transport}");
+        assert!(std::fs::read(&target).unwrap() == bytes, "{transport}");
     }
 }
 
@@ -168,7 +238,7 @@ fn small_and_empty_files() {
         assert!(output.status.success(), "{prefix}");
         assert_eq!(output.stdout, content, "{prefix}");
     }
-    // A lone packet without segments is an object too.
+    // A single packet without segments is an object, too.
     let _poke = router.serve("poke /lone -x 1000", "/lone", b"alone");
     let output = router.command("get /lone -q --discovery prefix").output().unwrap();
     assert_eq!(output.stdout, b"alone");

@@ -1,10 +1,9 @@
-//! Writes what the RIB computes into the FIB that workers read, and what routing by tags computes
-//! into that of descriptors.
+//! Writes the RIB's results into the FIB that workers read, and the results of tag routing into the FIB of descriptors.
 //!
-//! Rules that forward alike share one group of nexthops, so that only distinct groups cost
-//! memory. Changes gather until [`FibWriter::commit`]; a group is in the tables before a rule
-//! names it, and its id is used again only when no worker can have it in hand any more. What was
-//! taken out is freed for many commits at once: waiting for workers costs more than a change.
+//! Rules with the same nexthops share one group, so that only distinct groups cost memory. Changes are collected until
+//! [`FibWriter::commit`]. A group is published before a rule refers to it. Its id is reused only when no worker can
+//! hold it any more. Removed rules and groups are freed together after many commits, because waiting for workers costs
+//! more than a change.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,37 +12,41 @@ use std::sync::Arc;
 
 use byname_forward::FaceId;
 use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables, TreeFace};
+use byname_lookup::prefix::binary_search::{self, BinarySearch};
 use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::learned::Learned;
+use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first, two_stage};
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Descriptor, Name, NameHashKey, NameRef};
+use serde::Deserialize;
 
-/// The control half of any prefix engine.
+/// Control half of any prefix engine.
 pub type FibEngine = Engine<Names>;
-/// The control half of any tag-set engine.
+/// Control half of any tag-set engine.
 pub type TagFibEngine = Engine<TagSets>;
-/// The control half of an engine of this family.
+/// Control half of an engine of this family.
 pub type Engine<F> = Box<dyn Control<<F as Family>::Key, Query = <F as Family>::Query> + Send>;
 
-/// A kind of FIB: what its rules are for, what they lead to, and where workers read it.
+/// A kind of FIB: its keys, its nexthops, and its tables for workers.
 pub trait Family {
-    /// What a rule is for.
+    /// Key of a rule.
     type Key;
     /// A borrowed key.
     type KeyRef<'k>: Copy;
     /// The half that workers read.
     type Query: ?Sized;
-    /// One way to forward.
+    /// One nexthop.
     type Nexthop: Copy + Eq + Hash;
 
-    /// The key to keep.
+    /// Converts a borrowed key into an owned one.
     fn key(key: Self::KeyRef<'_>) -> Self::Key;
-    /// The key for people.
+    /// The key as text, for logs.
     fn text(key: &Self::Key) -> impl Display;
-    /// Where a nexthop leads to.
+    /// The face of a nexthop.
     fn face(nexthop: &Self::Nexthop) -> FaceId;
-    /// Whether nexthops stand in the order of their group, each once.
+    /// Whether the nexthops are in the order of a group, each once.
     fn is_in_order(nexthops: &[Self::Nexthop]) -> bool;
     /// Publishes a new query half.
     fn replace(tables: &Tables, query: Arc<Self::Query>);
@@ -81,7 +84,7 @@ impl Family for Names {
     }
 }
 
-/// Descriptors, of which packets are forwarded by subsets [TagNet §2.2].
+/// Descriptors: a packet matches those that are subsets of its tags [TagNet §2.2].
 #[derive(Debug)]
 pub enum TagSets {}
 
@@ -111,8 +114,9 @@ impl Family for TagSets {
     }
 }
 
-/// The engines that a FIB can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Engines available for the FIB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FibEngineKind {
     /// [`Compact`].
     #[default]
@@ -123,9 +127,26 @@ pub enum FibEngineKind {
     LongestFirst,
     /// [`TwoStage`].
     TwoStage,
+    /// [`BinarySearch`].
+    BinarySearch,
+    /// [`LevelPulling`].
+    LevelPulling,
+    /// [`Learned`].
+    Learned,
 }
 
 impl FibEngineKind {
+    /// All of them.
+    pub const ALL: [FibEngineKind; 7] = [
+        FibEngineKind::Compact,
+        FibEngineKind::CompactExact,
+        FibEngineKind::LongestFirst,
+        FibEngineKind::TwoStage,
+        FibEngineKind::BinarySearch,
+        FibEngineKind::LevelPulling,
+        FibEngineKind::Learned,
+    ];
+
     /// An empty engine for at most `rules_max` rules, for names hashed under `key`.
     ///
     /// # Errors
@@ -133,6 +154,12 @@ impl FibEngineKind {
     pub fn build(self, key: NameHashKey, rules_max: usize) -> Result<FibEngine, BuildError> {
         let compact = |exact| Compact::new(key, &compact::Options { rules_max, exact, ..compact::Options::default() });
         let table = longest_first::Options { rules_max, ..longest_first::Options::default() };
+        // The prefetch that suits bursts, which workers look up.
+        let tables = binary_search::Options {
+            rules_max,
+            prefetch: binary_search::Prefetch::Burst,
+            ..binary_search::Options::default()
+        };
         Ok(match self {
             FibEngineKind::Compact => Box::new(compact(false)?),
             FibEngineKind::CompactExact => Box::new(compact(true)?),
@@ -140,49 +167,54 @@ impl FibEngineKind {
             FibEngineKind::TwoStage => {
                 Box::new(TwoStage::with_options(key, two_stage::Options { table, ..two_stage::Options::default() })?)
             }
+            FibEngineKind::BinarySearch => Box::new(BinarySearch::new(key, tables)?),
+            FibEngineKind::LevelPulling => {
+                let options = level_pulling::Options { tables, ..level_pulling::Options::default() };
+                Box::new(LevelPulling::new(key, options)?)
+            }
+            FibEngineKind::Learned => Box::new(Learned::new(key, rules_max)),
         })
     }
 }
 
-/// Changes that are applied at once at most: bounds the memory that they take.
+/// Most changes applied at once, which bounds their memory.
 const BATCH_MAX: usize = 4096;
-/// Changes that took something out, and are not reclaimed, before a commit waits to reclaim them:
-/// bounds what lies idle.
+/// Most unreclaimed removals before a commit waits for workers, which bounds the unused memory.
 const UNRECLAIMED_MAX: usize = 4096;
 
-/// A group of nexthops that some rules name.
+/// A group of nexthops that rules share.
 struct Group<N> {
-    /// `None`: the id is free, or will be.
+    /// `None` if the id is free or retired.
     nexthops: Option<Arc<[N]>>,
-    /// Rules that name it.
+    /// Number of rules that use it.
     rules: u32,
 }
 
-/// The one writer of a FIB.
+/// The only writer of a FIB.
 pub struct FibWriter<F: Family = Names> {
     engine: Engine<F>,
     tables: Arc<Tables>,
     ids: HashMap<Arc<[F::Nexthop]>, EntryId>,
-    /// By id.
+    /// Indexed by id.
     groups: Vec<Group<F::Nexthop>>,
     free: Vec<EntryId>,
-    /// Ids that no rule names any more, once the pending changes are applied.
+    /// Ids that no rule uses once the pending changes are applied.
     retired: Vec<EntryId>,
-    /// Ids that no rule names any more; workers may have them in hand.
+    /// Ids that no rule uses any more, although workers may still hold them.
     unreclaimed: Vec<EntryId>,
     pending: Vec<Change<F::Key>>,
-    /// Pending changes that take a rule or an entry out.
+    /// Pending changes that remove a rule or an entry.
     takes_out: usize,
-    /// Changes since the last reclaim that took something out.
+    /// Removals since the last reclaim.
     taken_out: usize,
-    /// Some worker may still have the query half before this one.
+    /// Whether a worker may still read the previous query half.
     replaced: bool,
     rules: usize,
     failures: u64,
 }
 
 impl<F: Family> FibWriter<F> {
-    /// A writer of `engine`, whose query half `tables` publish.
+    /// A writer for `engine`, whose query half is in `tables`.
     pub fn new(engine: Engine<F>, tables: Arc<Tables>) -> Self {
         FibWriter {
             engine,
@@ -201,39 +233,38 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
-    /// Rules in the FIB.
+    /// Number of rules in the FIB.
     pub fn len(&self) -> usize {
         self.rules
     }
 
-    /// Whether there are none.
+    /// Whether the FIB has no rules.
     pub fn is_empty(&self) -> bool {
         self.rules == 0
     }
 
-    /// Changes that the FIB did not take: more distinct groups, rules or colliding names than it
-    /// can hold.
+    /// Number of changes that the FIB refused because it was full: too many groups, rules or colliding names.
     pub fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// Whether another distinct group finds an id.
+    /// Whether an id is available for another distinct group.
     pub fn has_room(&self) -> bool {
         !self.free.is_empty() || !self.unreclaimed.is_empty() || self.groups.len() < GROUPS_MAX as usize
     }
 
-    /// The tables that it writes.
+    /// The tables that this writer publishes to.
     pub fn tables(&self) -> &Arc<Tables> {
         &self.tables
     }
 
-    /// The nexthops of a group, in the order of forwarding.
+    /// The nexthops of a group, in their order.
     pub fn nexthops(&self, group: EntryId) -> &[F::Nexthop] {
         self.groups[group.0 as usize].nexthops.as_deref().unwrap_or_default()
     }
 
-    /// Makes the rule for `key` lead to `nexthops` (each once, in the order of [`NexthopGroup`]), or
-    /// removes it if there are none. `current` is the rule's group, and is kept up to date.
+    /// Sets the nexthops of the rule for `key`, or removes the rule if `nexthops` is empty. `nexthops` has each face
+    /// once, in the order of [`NexthopGroup`]. `current` is the group of the rule, which this call updates.
     pub fn set(&mut self, key: F::KeyRef<'_>, current: &mut Option<EntryId>, nexthops: &[F::Nexthop]) {
         debug_assert!(F::is_in_order(nexthops));
         if nexthops.is_empty() {
@@ -265,8 +296,8 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
-    /// Takes a face out of all groups at once. Rules keep their groups until they are set anew:
-    /// a face that fails touches groups, not millions of rules.
+    /// Removes a face from all groups at once. Rules keep their groups until they are set again. The cost therefore
+    /// depends on the number of groups, not on millions of rules.
     pub fn detach_face(&mut self, face: FaceId) {
         for (id, group) in (0..).zip(&self.groups) {
             if let Some(nexthops) = group.nexthops.as_deref()
@@ -278,15 +309,15 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
-    /// Makes all changes so far visible to workers. What they took out is freed at once if no
-    /// worker is in a burst, and otherwise by a later commit.
+    /// Makes all changes so far visible to workers. Removed entries are freed at once if no worker is in a burst, and
+    /// otherwise by a later commit.
     pub fn commit(&mut self) {
         if self.pending.is_empty() {
             return;
         }
         let changes = std::mem::take(&mut self.pending);
         if self.apply(&changes).is_err() {
-            // The room of what was taken out may be what is missing.
+            // Freeing removed entries may make the room that is missing.
             self.reclaim();
             for change in &changes {
                 if let Err(error) = self.apply(std::slice::from_ref(change)) {
@@ -312,7 +343,7 @@ impl<F: Family> FibWriter<F> {
 
     fn apply(&mut self, changes: &[Change<F::Key>]) -> Result<(), BuildError> {
         if self.replaced {
-            // An engine changes the query half that it gave out last, and no other.
+            // An engine can change only the query half that it returned last.
             self.reclaim();
         }
         if let Update::Replace(query) = self.engine.apply(changes)? {
@@ -328,13 +359,13 @@ impl<F: Family> FibWriter<F> {
         tracing::error!(key = %F::text(key), %error, "the FIB refuses a rule");
     }
 
-    /// Waits until no worker can see what was taken out (at most one burst), and frees it.
+    /// Waits until no worker can see removed entries, at most one burst, and frees them.
     fn reclaim(&mut self) {
         self.tables.grace().wait();
         self.free_unreclaimed();
     }
 
-    /// To be called after a grace period that began after the last change.
+    /// Must follow a grace period that began after the last change.
     fn free_unreclaimed(&mut self) {
         self.engine.reclaim();
         self.taken_out = 0;
@@ -394,7 +425,7 @@ mod tests {
 
     use byname_lookup::oracle::Oracle;
     use byname_lookup::prefix::LongestFirst;
-    use byname_wire::NameHashKey;
+    use byname_wire::{NameHashKey, NameView, PrefixHashes};
 
     use super::*;
 
@@ -436,6 +467,48 @@ mod tests {
     }
 
     #[test]
+    fn every_engine_of_the_configuration_serves_a_fib() {
+        let key = NameHashKey::new([1, 2]);
+        for kind in FibEngineKind::ALL {
+            let engine = kind.build(key, 1000).expect("little memory");
+            let tables = Arc::new(Tables::new(engine.query()));
+            let mut fib: FibWriter = FibWriter::new(engine, Arc::clone(&tables));
+            let names: Vec<Name> = ["/", "/a", "/a/b/c", "/a/b/c/d/e/f"].map(|n| n.parse().expect("a name")).into();
+            let mut groups = [None; 4];
+            for ((name, group), face) in names.iter().zip(&mut groups).zip(256..) {
+                fib.set(name.as_ref(), group, &nexthops(&[face]));
+            }
+            fib.commit();
+            let mut reader = tables.reader();
+            reader.begin_burst();
+            let face_of = |uri: &str| {
+                let name: Name = uri.parse().expect("a name");
+                let mut hashes = PrefixHashes::default();
+                hashes.fill(&key, name.as_ref());
+                let found = reader.fib().longest_match(&NameView::from_filled(name.as_ref(), &hashes));
+                found.map(|m| tables.group(m.entry).expect("set").nexthops[0].face.0)
+            };
+            for (uri, face) in [("/x", 256), ("/a/b/x", 257), ("/a/b/c/d/x", 258), ("/a/b/c/d/e/f/g", 259)] {
+                assert_eq!(face_of(uri), Some(face), "{kind:?}: {uri}");
+            }
+            reader.end_burst();
+            fib.clear(names[2].as_ref(), &mut groups[2]);
+            fib.clear(names[0].as_ref(), &mut groups[0]);
+            fib.commit();
+            reader.begin_burst();
+            let matches = |uri: &str| {
+                let name: Name = uri.parse().expect("a name");
+                let mut hashes = PrefixHashes::default();
+                hashes.fill(&key, name.as_ref());
+                reader.fib().longest_match(&NameView::from_filled(name.as_ref(), &hashes)).map(|m| m.entry)
+            };
+            assert_eq!((matches("/a/b/c/x"), matches("/x")), (groups[1], None), "{kind:?}");
+            reader.end_burst();
+            assert_eq!((fib.failures(), fib.len()), (0, 2), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn what_is_taken_out_is_freed_when_no_worker_can_see_it_and_no_wait_comes_before_the_bound() {
         let engine = LongestFirst::new(NameHashKey::new([1, 2]), 1 << 16);
         let tables = Arc::new(Tables::new(engine.query()));
@@ -443,7 +516,7 @@ mod tests {
         let mut fib: FibWriter = FibWriter::new(Box::new(engine), tables.clone());
         let name: Name = "/a".parse().expect("a name");
         let (mut group, mut id) = (None, EntryId(0));
-        // The worker is in one burst all the time: a wait would never end.
+        // The worker stays in one burst: a wait would never end.
         worker.begin_burst();
         for face in 256..256 + UNRECLAIMED_MAX as u64 {
             fib.set(name.as_ref(), &mut group, &nexthops(&[face]));

@@ -1,15 +1,13 @@
-//! Metrics for Prometheus, over HTTP.
+//! Prometheus metrics: a snapshot of the counters, and its text.
 //!
-//! Each scrape asks the packet thread for its counts as they are; nothing is counted twice. Faces
-//! come and go, so only the oldest [`FACES_MAX`] have series of their own; all are in the sums.
+//! The control thread takes a [`Snapshot`] on request (`service::Snapshots`): it queries the counters of the
+//! packet thread and of the workers. No counter is kept twice. Faces come and go, so only the [`FACES_MAX`] oldest have
+//! series of their own. The sums cover all faces.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
-use byname_face::{FaceStatus, ForwarderHandle, RingStatus, WorkerStatus};
+use byname_face::face::LinkCounters;
+use byname_face::{FaceStatus, LinkTotals, RingStatus, WorkerStatus};
 use byname_forward::face_table::FaceCounters;
 use byname_forward::stages::{StageTime, StageTimes};
 use byname_forward::worker::WorkerCounters;
@@ -17,67 +15,45 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use thiserror::Error;
 
-use crate::security::{Refusal, RefusalCounters};
-
-/// Most faces with series of their own.
+/// Most faces that have their own series.
 pub const FACES_MAX: usize = 256;
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Media type of the text that [`Snapshot::encode`] returns.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the control thread knows, for the metrics thread to read.
+/// All exported values at one moment.
 #[derive(Debug, Default)]
-pub struct ControlGauges {
-    /// Routes in the RIB.
-    pub routes: AtomicU64,
-    /// Prefixes in the FIB.
-    pub fib_entries: AtomicU64,
-    /// Descriptors in the FIB of descriptors.
-    pub descriptors: AtomicU64,
-    /// Descriptors of neighbours that were not taken, and updates that neighbours refused.
-    pub descriptors_refused: AtomicU64,
-}
-
-/// All that is shown, at one moment.
-#[derive(Debug)]
 pub struct Snapshot {
-    /// Counts of all workers together.
+    /// Counters summed over all workers. Drops include those of ports and rings.
     pub worker: WorkerCounters,
-    /// Each worker.
+    /// Status of each worker.
     pub workers: Vec<WorkerStatus>,
-    /// Stages of the packet thread.
+    /// Stage times of the packet thread.
     pub stages: StageTimes,
-    /// All faces, by id.
+    /// All faces, sorted by id.
     pub faces: Vec<FaceStatus>,
+    /// Link counters summed over all faces, including closed ones.
+    pub links: LinkTotals,
     /// Routes in the RIB.
     pub routes: u64,
+    /// Prefix announcements in store.
+    pub announcements: u64,
+    /// Outcomes of the announcements that came with Data.
+    pub learning: [(&'static str, u64); 4],
     /// Prefixes in the FIB.
     pub fib_entries: u64,
-    /// Descriptors in the FIB of descriptors.
+    /// Descriptors in the tag FIB.
     pub descriptors: u64,
-    /// Descriptors of neighbours that were not taken, and updates that neighbours refused.
+    /// Descriptors of neighbours that this router refused, and updates that neighbours refused.
     pub descriptors_refused: u64,
-    /// Commands refused, by reason.
+    /// Refused commands by reason.
     pub refusals: Vec<(&'static str, u64)>,
+    /// For each destination: its label, the number of prefixes that it accepted, and the number of failed commands.
+    pub advertised: Vec<(&'static str, u64, u64)>,
 }
 
 impl Snapshot {
-    /// Takes one.
-    pub fn take(handle: &ForwarderHandle, control: &ControlGauges, refusals: &RefusalCounters) -> Self {
-        Snapshot {
-            worker: handle.counters(),
-            workers: handle.workers(),
-            stages: handle.stages(),
-            faces: handle.faces(),
-            routes: control.routes.load(Ordering::Relaxed),
-            fib_entries: control.fib_entries.load(Ordering::Relaxed),
-            descriptors: control.descriptors.load(Ordering::Relaxed),
-            descriptors_refused: control.descriptors_refused.load(Ordering::Relaxed),
-            refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
-        }
-    }
-
     /// The text that Prometheus reads (OpenMetrics 1.0).
     pub fn encode(self) -> String {
         let mut registry = Registry::with_prefix("byname");
@@ -88,7 +64,7 @@ impl Snapshot {
     }
 }
 
-/// One kind of packet in one direction.
+/// A packet counter: direction, packet type and accessor.
 type PacketCount = (&'static str, &'static str, fn(&FaceCounters) -> u64);
 
 const PACKETS: [PacketCount; 10] = [
@@ -104,16 +80,17 @@ const PACKETS: [PacketCount; 10] = [
     ("out", "locator", |c| c.out_locator_packets),
 ];
 
-type FaceCount = (&'static str, &'static str, fn(&FaceStatus) -> u64);
+/// A link counter: its name, its help text, to which "on a face" or "on all faces" is appended, and its accessor.
+type LinkCount = (&'static str, &'static str, fn(&LinkCounters) -> u64);
 
-const FACE_COUNTS: [FaceCount; 7] = [
-    ("face_in_bytes", "Octets received on a face", |f| f.link.in_bytes),
-    ("face_out_bytes", "Octets sent on a face", |f| f.link.out_bytes),
-    ("face_in_malformed", "Frames received on a face that were no packets", |f| f.link.in_malformed),
-    ("face_reassembly_timeouts", "Reassemblies given up on a face", |f| f.link.in_reassembly_timeouts),
-    ("face_out_drops", "Packets not sent on a face", |f| f.link.out_drops),
-    ("face_congestion_marks", "Packets marked as congested on a face", |f| f.link.congestion_marks),
-    ("face_retransmissions", "Frames sent again on a face", |f| f.link.retransmissions),
+const LINK_COUNTS: [LinkCount; 7] = [
+    ("in_bytes", "Bytes received", |link| link.in_bytes),
+    ("out_bytes", "Bytes sent", |link| link.out_bytes),
+    ("in_malformed", "Frames received that were no packets", |link| link.in_malformed),
+    ("reassembly_timeouts", "Reassemblies given up", |link| link.in_reassembly_timeouts),
+    ("out_drops", "Packets not sent", |link| link.out_drops),
+    ("congestion_marks", "Packets marked as congested", |link| link.congestion_marks),
+    ("retransmissions", "Frames sent again", |link| link.retransmissions),
 ];
 
 impl Collector for Snapshot {
@@ -132,16 +109,29 @@ impl Collector for Snapshot {
         to.gauge("measurements", "Prefixes with measurements", worker.measurements)?;
         to.gauge("strategy_choices", "Prefixes with a strategy of their own", worker.strategy_choices)?;
         to.gauge("routes", "Routes in the RIB", self.routes)?;
+        to.gauge("announcements", "Prefix announcements that are kept", self.announcements)?;
         to.gauge("fib_entries", "Prefixes in the FIB", self.fib_entries)?;
         to.gauge("descriptors", "Descriptors in the FIB of descriptors", self.descriptors)?;
         to.counter(
             "descriptors_refused",
-            "Descriptors of neighbours that were not taken, and updates that neighbours refused",
+            "Descriptors of neighbours that were not taken, updates that neighbours refused, and updates without a \
+             neighbour's signature",
             self.descriptors_refused,
         )?;
+        let to_whom = |to: &'static str| [("to", to.to_owned())];
+        let prefixes = self.advertised.iter().map(|(to, prefixes, _)| (to_whom(to), *prefixes));
+        to.gauges("advertised_prefixes", "Prefixes that the routing daemon or the hub has accepted", prefixes)?;
+        let failures = self.advertised.iter().map(|(to, _, failures)| (to_whom(to), *failures));
+        to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
         to.family("drops", "Packets dropped", worker.drops.iter().map(by_reason))?;
+        let by_outcome = |(outcome, count): &(&'static str, u64)| ([("outcome", (*outcome).to_owned())], *count);
+        to.family(
+            "learned_routes",
+            "Prefix announcements that came with Data, and routes of them that were withdrawn",
+            self.learning.iter().map(by_outcome),
+        )?;
         to.family("command_refusals", "Management commands refused", self.refusals.iter().map(by_reason))?;
         to.family(
             "packets",
@@ -165,10 +155,14 @@ impl Collector for Snapshot {
                 })
             }),
         )?;
-        for (name, help, count) in FACE_COUNTS {
-            to.family(name, help, shown.iter().map(|face| (of_face(face), count(face))))?;
+        for (name, help, count) in LINK_COUNTS {
+            let (of_one, of_all) = (format!("face_{name}"), format!("links_{name}"));
+            to.counter(&of_all, &format!("{help} on all faces since the start"), count(&self.links.counters))?;
+            let series = shown.iter().map(|face| (of_face(face), count(&face.link)));
+            to.family(&of_one, &format!("{help} on a face"), series)?;
         }
-        Ok(())
+        let help = "Faces that the router closed though their peers had not left";
+        to.family("faces_closed", help, self.links.closed.iter().map(by_reason))
     }
 }
 
@@ -266,7 +260,7 @@ impl Writer<'_> {
         self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    /// A gauge with labels.
+    /// Writes a gauge with labels.
     fn gauges<const N: usize>(
         &mut self,
         name: &str,
@@ -280,7 +274,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A counter with labels.
+    /// Writes a counter with labels.
     fn family<const N: usize>(
         &mut self,
         name: &str,
@@ -293,78 +287,6 @@ impl Writer<'_> {
         }
         Ok(())
     }
-}
-
-/// Why metrics are not served.
-#[derive(Debug, Error)]
-#[error("cannot serve metrics on {address}: {reason}")]
-pub struct MetricsError {
-    /// Where.
-    pub address: SocketAddr,
-    /// What the system said.
-    pub reason: String,
-}
-
-/// A thread that answers scrapes until this is dropped.
-pub struct MetricsServer {
-    server: Arc<tiny_http::Server>,
-    thread: Option<JoinHandle<()>>,
-    address: SocketAddr,
-}
-
-impl MetricsServer {
-    /// Listens on `address` (port 0: any) and answers with what `snapshot` yields.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
-    pub fn start(address: SocketAddr, snapshot: impl Fn() -> Snapshot + Send + 'static) -> Result<Self, MetricsError> {
-        let fail = |reason: String| MetricsError { address, reason };
-        let server = tiny_http::Server::http(address).map_err(|e| fail(e.to_string()))?;
-        let bound = server.server_addr().to_ip().unwrap_or(address);
-        let server = Arc::new(server);
-        let requests = Arc::clone(&server);
-        let thread = std::thread::Builder::new()
-            .name("byname-metrics".into())
-            .spawn(move || {
-                for request in requests.incoming_requests() {
-                    answer(request, &snapshot);
-                }
-            })
-            .map_err(|e| fail(e.to_string()))?;
-        Ok(MetricsServer { server, thread: Some(thread), address: bound })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported when it happened; the router goes on without metrics.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn answer(request: tiny_http::Request, snapshot: &impl Fn() -> Snapshot) {
-    let path = request.url().split('?').next().unwrap_or("");
-    let (code, content_type, body) = match (request.method(), path) {
-        (tiny_http::Method::Get | tiny_http::Method::Head, "/metrics") => (200, CONTENT_TYPE, snapshot().encode()),
-        (tiny_http::Method::Get | tiny_http::Method::Head, "/") => {
-            (200, "text/plain; charset=utf-8", "byname: metrics are at /metrics\n".to_owned())
-        }
-        (tiny_http::Method::Get | tiny_http::Method::Head, _) => {
-            (404, "text/plain; charset=utf-8", "metrics are at /metrics\n".to_owned())
-        }
-        _ => (405, "text/plain; charset=utf-8", "only GET and HEAD\n".to_owned()),
-    };
-    let header = tiny_http::Header::from_bytes("Content-Type", content_type).expect("the types above are ASCII");
-    // A scraper that went away is its own affair.
-    let _ = request.respond(tiny_http::Response::from_string(body).with_status_code(code).with_header(header));
 }
 
 #[cfg(test)]

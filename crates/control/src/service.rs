@@ -1,15 +1,16 @@
-//! The control thread: management, between the worker and whoever asks.
+//! The control thread: answers management Interests and commits routes.
 //!
-//! It sleeps until the worker forwards something to the internal face, a face comes or goes, a
-//! route expires, or the process asks. Interests are answered in batches: the changes that they
-//! make reach the FIB together, and before the answers are sent.
+//! The thread sleeps until one of these happens: the worker forwards a packet to the internal face, a face comes or
+//! goes, a route expires, or the process sends a request. Interests are answered in batches. All changes of a batch
+//! reach the FIB together, before the answers are sent.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
+use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
 use byname_lookup::locator::Trees;
@@ -18,49 +19,55 @@ use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
-use crate::config::Readvertise;
 use crate::fib_writer::{FibEngine, FibWriter, TagFibEngine};
-use crate::metrics::ControlGauges;
+use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment};
-use crate::readvertise::Readvertiser;
+use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
-/// Packets from the worker that are handled before their answers are sent: few, so that the packet
-/// thread and this one work at the same time.
+/// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
 const BATCH_MAX: usize = 32;
-/// How often an answer is tried again while the queue to the worker is full.
+/// Most route notices handled per round before packets, because verifying a notice takes time.
+const NOTICES_PER_ROUND: usize = 8;
+/// Capacity of the process's request queue.
+const REQUESTS_MAX: usize = 16;
+/// How often to retry an answer while the queue to the worker is full.
 const SEND_TRIES: u32 = 100;
-/// How long to wait in between.
+/// Delay between retries.
 const SEND_WAIT: Duration = Duration::from_micros(100);
 
-/// What the control thread is to know from the start.
+/// Startup parameters of the control thread.
 pub struct ControlConfig {
-    /// Who may command what.
+    /// Rights of signers.
     pub authorizer: Authorizer,
     /// Most routes.
     pub routes_max: usize,
-    /// Prefixes and names of their strategies.
+    /// Most prefix announcements to keep. The same limit holds for routes learned from Data.
+    pub announcements_max: usize,
+    /// Strategy names by prefix.
     pub strategies: Vec<(Name, Name)>,
     /// Most descriptors.
     pub tag_limits: TagLimits,
-    /// Which routing daemon is to hear of client routes, if it is enabled.
-    pub readvertise: Readvertise,
+    /// Destinations of route advertisements: a routing daemon, the hub, both or none.
+    pub destinations: Vec<Destination>,
 }
 
-/// The packet thread's side of control, as [`byname_face::io_loop::start`] makes it.
+/// The packet thread's endpoints for the control thread, created by [`byname_face::io_loop::start`].
 pub struct Forwarder {
     /// Commands to the packet thread.
     pub handle: ForwarderHandle,
     /// The internal face.
     pub internal: InternalFace,
-    /// What happens to faces.
+    /// Face events.
     pub events: Receiver<FaceEvent>,
+    /// Route notices from workers.
+    pub notices: Receiver<Notice>,
 }
 
-/// Why the control thread does not do what it is asked.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ControlError {
     /// The RIB refuses.
@@ -71,17 +78,24 @@ pub enum ControlError {
     Ended,
 }
 
-type Request = Box<dyn FnOnce(&mut Management) + Send>;
+type Request = Box<dyn FnOnce(&mut Service) + Send>;
 
-/// A control thread that runs. It ends when this is dropped.
+/// A running control thread. The thread ends when the handle is dropped.
 pub struct ControlHandle {
-    requests: Option<Sender<Request>>,
-    gauges: Arc<ControlGauges>,
+    requests: Sender<Request>,
+    /// Carries no messages. Dropping it ends the thread.
+    owner: Option<Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// Requests snapshots from the control thread, without waiting.
+#[derive(Clone)]
+pub struct Snapshots {
+    requests: Sender<Request>,
+}
+
 impl ControlHandle {
-    /// Adds a route, as a command would; forwarding knows it when this returns.
+    /// Adds a route, as a command would. When this returns, the FIB has the route.
     pub fn add_route(&self, name: Name, route: Route) -> Result<(), ControlError> {
         self.call(move |management| {
             let added = management.add_route(&name, &route);
@@ -91,7 +105,7 @@ impl ControlHandle {
         .map_err(ControlError::Rib)
     }
 
-    /// Joins trees: what forwarding needs of them, and what routing by tags does. To be called once.
+    /// Sets the trees for forwarding and for tag routing. Call this once only.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
             management.fib().tables().replace_trees(trees);
@@ -99,14 +113,15 @@ impl ControlHandle {
         })
     }
 
-    /// What it has, for metrics.
-    pub fn gauges(&self) -> Arc<ControlGauges> {
-        Arc::clone(&self.gauges)
+    /// Requests snapshots for metrics.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots { requests: self.requests.clone() }
     }
 
-    /// Ends the thread after what it is at, and waits for it.
-    pub fn stop(mut self) {
-        self.end();
+    /// The thread, for a caller that watches whether it ends by itself. After this call, dropping the handle only tells
+    /// the thread to end; the caller joins it.
+    pub fn take_thread(&mut self) -> Option<JoinHandle<()>> {
+        self.thread.take()
     }
 
     fn call<R: Send + 'static>(
@@ -114,16 +129,17 @@ impl ControlHandle {
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
         let (reply, answer) = bounded(1);
-        let request: Request = Box::new(move |management| {
-            let _ = reply.send(job(management));
+        let request: Request = Box::new(move |service| {
+            let _ = reply.send(job(&mut service.management));
         });
-        let requests = self.requests.as_ref().ok_or(ControlError::Ended)?;
-        requests.send(request).map_err(|_| ControlError::Ended)?;
+        self.requests.send(request).map_err(|_| ControlError::Ended)?;
         answer.recv().map_err(|_| ControlError::Ended)
     }
+}
 
-    fn end(&mut self) {
-        self.requests = None;
+impl Drop for ControlHandle {
+    fn drop(&mut self) {
+        self.owner = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -132,22 +148,24 @@ impl ControlHandle {
     }
 }
 
-impl Drop for ControlHandle {
-    fn drop(&mut self) {
-        self.end();
+impl Snapshots {
+    /// Asks the control thread to take a snapshot and to call `tell` with it. Returns false if its queue is full or it
+    /// has ended; `tell` is then never called.
+    pub fn ask(&self, tell: impl FnOnce(Snapshot) + Send + 'static) -> bool {
+        self.requests.try_send(Box::new(move |service| tell(service.snapshot()))).is_ok()
     }
 }
 
-/// Starts the control thread of a forwarder whose worker reads `tables`, which show what the engines
-/// hold: nothing yet.
+/// Starts the control thread of a forwarder. Its worker reads `tables`, which publish the query halves of the engines;
+/// both are still empty.
 pub fn start(
     config: ControlConfig,
     forwarder: Forwarder,
     (engine, tag_engine): (FibEngine, TagFibEngine),
     tables: Arc<Tables>,
 ) -> std::io::Result<ControlHandle> {
-    let (requests, receiver) = bounded(16);
-    let gauges = Arc::<ControlGauges>::default();
+    let (requests, receiver) = bounded(REQUESTS_MAX);
+    let (owner, owned) = bounded(0);
     let clock = Clock { start: Instant::now() };
     let now = clock.now();
     let tag_fib = FibWriter::new(tag_engine, Arc::clone(&tables));
@@ -160,26 +178,29 @@ pub fn start(
         config.strategies,
         now,
     );
-    let readvertiser = config.readvertise.enabled.then(|| {
-        management.rib_mut().observe(origin::CLIENT, config.readvertise.prefix.clone());
-        Readvertiser::new(config.readvertise.clone(), clock.start)
-    });
-    // Whoever starts us may connect as soon as this function returns.
+    management.limit_announcements(config.announcements_max);
+    let observe = |destination: Destination| {
+        let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
+        management.rib_mut().observe(origin, destination.prefix().clone());
+        Readvertiser::new(destination, clock.start)
+    };
+    let readvertisers = config.destinations.into_iter().map(observe).collect();
+    // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
     let service = Service {
         management,
         internal: forwarder.internal,
         events: forwarder.events,
+        notices: forwarder.notices,
         requests: receiver,
-        readvertiser,
-        readvertise_prefix: config.readvertise.prefix,
-        gauges: Arc::clone(&gauges),
+        owner: owned,
+        readvertisers,
         clock,
         inbox: Vec::new(),
         outbox: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("byname-control".into()).spawn(move || service.run())?;
-    Ok(ControlHandle { requests: Some(requests), gauges, thread: Some(thread) })
+    Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread) })
 }
 
 struct Clock {
@@ -190,7 +211,7 @@ impl Clock {
     fn now(&self) -> Moment {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        // 0 is "now" to whoever waits for a deadline.
+        // `ms` starts at 1: a deadline of 0 means "now".
         Moment { ms: ms(self.start.elapsed()) + 1, unix_ms: ms(since_epoch) }
     }
 }
@@ -199,17 +220,17 @@ struct Service {
     management: Management,
     internal: InternalFace,
     events: Receiver<FaceEvent>,
+    notices: Receiver<Notice>,
     requests: Receiver<Request>,
-    readvertiser: Option<Readvertiser>,
-    /// Where the routing daemon listens.
-    readvertise_prefix: Name,
-    gauges: Arc<ControlGauges>,
+    /// Disconnects when the thread must end.
+    owner: Receiver<Infallible>,
+    readvertisers: Vec<Readvertiser>,
     clock: Clock,
     inbox: Vec<(LinkFields, Packet)>,
     outbox: Vec<Packet>,
 }
 
-/// The other side of a channel is gone.
+/// The other end of a channel is gone.
 struct Ended;
 
 impl Service {
@@ -219,18 +240,31 @@ impl Service {
         }
     }
 
-    /// Handles what is there, up to a batch of it.
+    /// Handles pending input, up to one batch of packets.
     fn round(&mut self) -> Result<(), Ended> {
+        next(&self.owner)?;
         let now = self.clock.now();
         while self.inbox.len() < BATCH_MAX
             && let Some(received) = next(&self.internal.from_worker)?
         {
             self.inbox.push(received);
         }
-        // Faces are announced before what comes from them: with the Interests in hand, and not
-        // before, all their faces are known.
+        // Taken before the events, so that a face is announced before the command that created it is answered.
+        let mut created = Vec::new();
+        while let Some(one) = next(self.management.creations())? {
+            created.push(one);
+        }
+        // Handle events before the Interests in the inbox: those events include the faces that the Interests came from.
         while let Some(event) = next(&self.events)? {
             self.outbox.push(self.management.face_event(&event));
+            if let FaceEvent::Up(status) = &event {
+                self.face_is_up(status.id);
+            }
+        }
+        self.outbox.extend(created.into_iter().filter_map(|one| self.management.face_created(one)));
+        for _ in 0..NOTICES_PER_ROUND {
+            let Some(notice) = next(&self.notices)? else { break };
+            self.management.notice(&notice, now);
         }
         for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
@@ -239,26 +273,22 @@ impl Service {
             self.management.advance(now);
         }
         while let Some(request) = next(&self.requests)? {
-            request(&mut self.management);
+            request(self);
         }
         self.management.commit();
         for packet in std::mem::take(&mut self.outbox) {
-            // A dataset is to be fresh each time.
+            // A dataset must be fresh each time.
             let fields = LinkFields { no_cache: true, ..LinkFields::default() };
             if !self.send(&fields, &packet) {
                 tracing::warn!("the worker's queue is full: an answer is dropped");
             }
         }
-        for (face, interest) in self.management.tags_mut().poll(now.ms) {
+        for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
-            // One that finds no room is sent again, as one that is lost.
+            // A lost advertisement is sent again, so a full queue needs no other handling.
             self.send(&fields, &Packet::copy_from(&interest));
         }
         self.readvertise(now);
-        self.gauges.descriptors.store(self.management.tags().len() as u64, Ordering::Relaxed);
-        self.gauges.descriptors_refused.store(self.management.tags().refused(), Ordering::Relaxed);
-        self.gauges.routes.store(self.management.rib().len() as u64, Ordering::Relaxed);
-        self.gauges.fib_entries.store(self.management.fib().len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -267,50 +297,54 @@ impl Service {
         if is_interest && fields.nack.is_none() {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
             self.outbox.extend(self.management.answer(packet, incoming, now));
-        } else if !self.is_tag_answer(packet)
-            && let Some(readvertiser) = &mut self.readvertiser
-        {
+        } else if !self.is_tag_answer(packet, now.unix_ms) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
-                readvertiser.on_data(&data, now);
+                self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));
             } else if let Ok(interest) = Interest::decode(packet) {
-                readvertiser.on_nack(interest.name, now);
+                self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_nack(interest.name, now));
             }
         }
     }
 
-    /// Whether this is a neighbour's answer about descriptors, which is then taken.
-    fn is_tag_answer(&mut self, packet: &Packet) -> bool {
+    /// Whether this is a neighbour's answer about descriptors. If so, it has been processed.
+    fn is_tag_answer(&mut self, packet: &Packet, unix_ms: u64) -> bool {
         let Ok(data) = Data::decode(packet) else { return false };
         let Ok(response) = ControlResponse::decode(data.content) else { return false };
-        self.management.tags_mut().answered(&data.name.to_name(), response.code, &response.body)
+        self.management.tags_mut().answered(&data, (response.code, &response.body), unix_ms)
     }
 
-    /// Tells the routing daemon what has changed.
+    /// Passes route changes to the destinations, and sends the commands that are due.
     fn readvertise(&mut self, now: Moment) {
-        let Some(mut readvertiser) = self.readvertiser.take() else { return };
+        let mut readvertisers = std::mem::take(&mut self.readvertisers);
         let instant = Instant::now();
         for event in self.management.rib_mut().take_events() {
-            match event {
-                _ if event.name == self.readvertise_prefix => {
-                    if event.added {
-                        readvertiser.daemon_appeared(instant);
-                    }
+            let is_local = self.management.is_local(event.face);
+            for readvertiser in &mut readvertisers {
+                readvertiser.route_changed(&event, is_local, instant);
+            }
+        }
+        for readvertiser in &mut readvertisers {
+            for interest in readvertiser.poll(instant, now.unix_ms) {
+                let sent = self.send(&LinkFields::default(), &Packet::copy_from(&interest));
+                if !sent && let Ok(interest) = Interest::decode(&interest) {
+                    readvertiser.on_nack(interest.name, instant);
                 }
-                _ if event.added => readvertiser.route_added(event.name.as_ref()),
-                _ => readvertiser.route_removed(event.name.as_ref()),
             }
         }
-        for interest in readvertiser.poll(instant, now.unix_ms) {
-            let sent = self.send(&LinkFields::default(), &Packet::copy_from(&interest));
-            if !sent && let Ok(interest) = Interest::decode(&interest) {
-                readvertiser.on_nack(interest.name, instant);
-            }
-        }
-        self.readvertiser = Some(readvertiser);
+        self.readvertisers = readvertisers;
     }
 
-    /// Sends to the worker; false if its queue stays full.
+    /// The connection of a face is up again. If the hub is behind it, the hub may have restarted and forgotten the
+    /// registrations.
+    fn face_is_up(&mut self, face: FaceId) {
+        if self.management.hub() == Some(face) {
+            let of_hub = |readvertiser: &&mut Readvertiser| readvertiser.destination().wants_all_routes();
+            self.readvertisers.iter_mut().filter(of_hub).for_each(|hub| hub.destination_appeared(Instant::now()));
+        }
+    }
+
+    /// Sends a packet to the worker. Returns false if its queue stays full.
     fn send(&self, fields: &LinkFields, packet: &Packet) -> bool {
         for _ in 0..SEND_TRIES {
             if self.internal.send(fields.clone(), packet.clone()) {
@@ -321,18 +355,28 @@ impl Service {
         false
     }
 
+    /// All counters at this moment.
+    fn snapshot(&self) -> Snapshot {
+        let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
+        let advertised = self.readvertisers.iter().map(count).collect();
+        Snapshot { advertised, ..self.management.snapshot() }
+    }
+
     /// Sleeps until there is something to do.
     fn wait(&self) {
         let mut select = Select::new();
         select.recv(&self.events);
         select.recv(&self.internal.from_worker);
         select.recv(&self.requests);
+        select.recv(self.management.creations());
+        select.recv(&self.notices);
+        select.recv(&self.owner);
         let tags = self.management.tags().next_deadline_ms();
         let management = self.management.next_deadline_ms().into_iter().chain(tags).min();
         let management = management.map(|at| Duration::from_millis(at.saturating_sub(self.clock.now().ms)));
-        let readvertiser = self.readvertiser.as_ref().and_then(Readvertiser::next_deadline);
-        let readvertiser = readvertiser.map(|at| at.saturating_duration_since(Instant::now()));
-        match [management, readvertiser].into_iter().flatten().min() {
+        let readvertisers = self.readvertisers.iter().filter_map(Readvertiser::next_deadline);
+        let readvertisers = readvertisers.map(|at| at.saturating_duration_since(Instant::now()));
+        match management.into_iter().chain(readvertisers).min() {
             Some(wait) => {
                 let _ = select.ready_timeout(wait);
             }

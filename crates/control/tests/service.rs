@@ -1,4 +1,4 @@
-//! The control thread beside a packet thread, asked by clients over a Unix socket.
+//! Tests of the control thread with a packet thread and clients on a Unix socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,6 +13,8 @@ use byname_control::mgmt::tlv::{
     ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,
     RibEntry, decode_list, origin,
 };
+use byname_control::own_names::is_own_name;
+use byname_control::readvertise::Destination;
 use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
@@ -32,9 +34,9 @@ use byname_wire::name::component_type;
 use byname_wire::tlv::element_len;
 use byname_wire::{Component, Data, Interest, LpPacket, Name, NameHashKey};
 
-/// Nothing here takes long but on a machine that has much else to do.
+/// Generous: only a heavily loaded machine needs this long.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The nonces of all clients.
+/// Source of nonces for all clients.
 static NONCES: AtomicU32 = AtomicU32::new(1);
 
 fn name(uri: &str) -> Name {
@@ -64,12 +66,18 @@ impl Router {
         let config = ControlConfig {
             authorizer: Authorizer::local_only(),
             routes_max: 1000,
+            announcements_max: 100,
             strategies: vec![],
             tag_limits: TagLimits::default(),
-            readvertise: Readvertise::default(),
+            destinations: vec![Destination::daemon(Readvertise::default())],
         };
         let handle = running.handle.clone();
-        let forwarder = Forwarder { handle: running.handle, internal: running.internal, events: running.events };
+        let forwarder = Forwarder {
+            handle: running.handle,
+            internal: running.internal,
+            events: running.events,
+            notices: running.notices,
+        };
         let engines: (FibEngine, TagFibEngine) = (Box::new(engine), Box::new(TagsetOracle::new()));
         let control = service::start(config, forwarder, engines, tables).expect("a thread");
         Router { control: Some(control), handle, thread: Some(running.thread), socket, _folder: folder }
@@ -87,7 +95,7 @@ impl Drop for Router {
         self.handle.shutdown();
         let thread = self.thread.take().expect("joined once");
         thread.join().expect("the packet thread does not panic");
-        self.control.take().expect("stopped once").stop();
+        drop(self.control.take());
     }
 }
 
@@ -102,7 +110,7 @@ impl Client {
         self.stream.write_all(wire).expect("the router reads");
     }
 
-    /// The next Interest or Data, without its link header.
+    /// Receives the next Interest or Data, without its link header.
     fn receive(&mut self) -> Vec<u8> {
         loop {
             if let Some(len) = element_len(&self.received, 9000).expect("well-formed") {
@@ -110,15 +118,15 @@ impl Client {
                 let frame = LpPacket::decode(&frame).expect("an LpPacket");
                 return frame.fragment.expect("a packet").to_vec();
             }
-            let mut octets = [0; 9000];
-            let len = self.stream.read(&mut octets).expect("an answer in time");
+            let mut bytes = [0; 9000];
+            let len = self.stream.read(&mut bytes).expect("an answer in time");
             assert!(len > 0, "the router closed the connection");
-            self.received.extend_from_slice(&octets[..len]);
+            self.received.extend_from_slice(&bytes[..len]);
         }
     }
 
     fn interest(&mut self, name: Name, can_be_prefix: bool) -> InterestBuilder {
-        // No two clients of one router may use a nonce for the same name: that is a loop.
+        // If two clients used one nonce for the same name, the router would see a loop.
         let nonce = NONCES.fetch_add(1, Ordering::Relaxed);
         let interest = InterestBuilder::new(name, nonce).lifetime_ms(20_000);
         interest.can_be_prefix(can_be_prefix).must_be_fresh(can_be_prefix)
@@ -155,8 +163,11 @@ impl Client {
         decode_list(data.content).expect("a dataset")
     }
 
+    /// Names with routes, without the router's own.
     fn routes(&mut self) -> Vec<String> {
-        self.list::<RibEntry>("/localhost/nfd/rib/list").iter().map(|e| e.name.as_ref().to_string()).collect()
+        let entries = self.list::<RibEntry>("/localhost/nfd/rib/list");
+        let others = entries.iter().map(|entry| entry.name.as_ref()).filter(|name| !is_own_name(*name));
+        others.map(|name| name.to_string()).collect()
     }
 }
 
@@ -192,7 +203,7 @@ fn a_subscriber_hears_of_each_face() {
     let router = Router::start();
     let stream = name("/localhost/nfd/faces/events");
     let mut subscriber = router.client();
-    // The router has noticed our own face when it answers.
+    // When the router answers, it has already handled the event of our own face.
     subscriber.routes();
     subscriber.ask(stream.clone(), true);
     let latest = subscriber.receive();
@@ -289,6 +300,20 @@ fn routes_of_the_configuration_hold_at_once() {
     let route = Route { face: FaceId(999), origin: origin::STATIC, cost: 7, flags: 1, expires_at_ms: None };
     control.add_route(name("/far"), route).expect("there is room");
     assert_eq!(client.routes(), ["/far"]);
-    let gauge = |gauge: &std::sync::atomic::AtomicU64| gauge.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(gauge(&control.gauges().routes), 1);
+}
+
+#[test]
+fn a_snapshot_is_taken_when_it_is_asked_for() {
+    let router = Router::start();
+    let control = router.control.as_ref().expect("it runs");
+    let route = Route { face: FaceId(999), origin: origin::STATIC, cost: 7, flags: 1, expires_at_ms: None };
+    control.add_route(name("/far"), route).expect("there is room");
+    let (tell, told) = std::sync::mpsc::channel();
+    let snapshots = control.snapshots();
+    assert!(snapshots.ask(move |snapshot| tell.send(snapshot).expect("somebody waits")));
+    let snapshot = told.recv_timeout(PATIENCE).expect("a snapshot");
+    assert_eq!(snapshot.routes, 1);
+    // A `Snapshots` handle does not keep the thread alive.
+    drop(router);
+    assert!(!snapshots.ask(|_| unreachable!("the thread has ended")));
 }

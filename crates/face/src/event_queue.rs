@@ -7,12 +7,11 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 use crate::face::{FaceEvent, FaceStatus};
 
-/// A bounded channel, and what did not fit in it, condensed.
+/// A bounded channel, and a condensed backlog of events that did not fit.
 ///
-/// The packet thread never waits. What does not fit is kept by face: a face that came and went
-/// meanwhile leaves nothing, of Up and Down the last stays. So the rest is bounded by the number
-/// of faces alive and of those that the control side still believes alive; and it never misses the
-/// end of a face that it knows.
+/// The packet thread never waits. Events that do not fit are kept by face. A face that was created and destroyed
+/// meanwhile leaves nothing, and only the last Up or Down stays. So the backlog is bounded by the number of faces that
+/// exist or that the control side believes to exist. The control side never misses the end of a face that it knows.
 pub(crate) struct EventQueue {
     channel: Sender<FaceEvent>,
     backlog: BTreeMap<FaceId, Pending>,
@@ -31,7 +30,7 @@ impl EventQueue {
         (EventQueue { channel, backlog: BTreeMap::new() }, receiver)
     }
 
-    /// Whether something waits for the control side to take what is before it.
+    /// Whether events wait until the control side takes earlier ones.
     pub(crate) fn is_backlogged(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -47,7 +46,7 @@ impl EventQueue {
         }
     }
 
-    /// Passes on what there is room for.
+    /// Passes on as many events as fit.
     pub(crate) fn flush(&mut self) {
         while let Some(mut entry) = self.backlog.first_entry() {
             let pending = entry.get_mut();

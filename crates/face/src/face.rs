@@ -1,7 +1,10 @@
-//! What the control side sees of faces.
+//! Requests, status and events of faces, as the control side sees them.
 
-use byname_forward::FaceId;
+use std::sync::Arc;
+use std::time::Duration;
+
 use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
+use byname_forward::{FaceId, Network, Whereabouts};
 use thiserror::Error;
 
 use crate::uri::FaceUri;
@@ -9,7 +12,7 @@ use crate::uri::FaceUri;
 /// Link services of a face (the Flags bits of management).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkFlags {
-    /// Bit 0: NextHopFaceId, IncomingFaceId and cache policy pass.
+    /// Bit 0: NextHopFaceId, IncomingFaceId and cache policy are passed on.
     pub local_fields: bool,
     /// Bit 1: lost frames are sent again.
     pub reliability: bool,
@@ -22,23 +25,25 @@ impl LinkFlags {
     pub fn bits(self) -> u64 {
         u64::from(self.local_fields) | u64::from(self.reliability) << 1 | u64::from(self.congestion_marking) << 2
     }
-    /// These flags with those bits of `flags` that `mask` selects.
+    /// These flags, with the bits that `mask` selects taken from `flags`.
     pub fn masked(self, flags: u64, mask: u64) -> LinkFlags {
         let bits = self.bits() & !mask | flags & mask;
         LinkFlags { local_fields: bits & 1 != 0, reliability: bits & 2 != 0, congestion_marking: bits & 4 != 0 }
     }
 }
 
-/// A face to create.
+/// Request for a new face.
 #[derive(Debug, Clone)]
 pub struct FaceRequest {
-    /// The peer.
+    /// URI of the peer.
     pub remote: FaceUri,
-    /// The local end, where the caller cares.
+    /// URI of the local end, if it matters to the caller.
     pub local: Option<FaceUri>,
     /// Persistent or permanent.
     pub persistency: Persistency,
-    /// Largest frame to send, in octets; the port's own limit when absent.
+    /// Time that the first connection may take, if that is less than the port's own limit.
+    pub connect_within: Option<Duration>,
+    /// Longest frame to send, in bytes. If absent, the port's own limit.
     pub mtu: Option<u64>,
     /// Link services.
     pub flags: LinkFlags,
@@ -49,12 +54,13 @@ pub struct FaceRequest {
 }
 
 impl FaceRequest {
-    /// A persistent face to a peer; all else as its port has it.
+    /// A request for a persistent face to a peer, with the port's defaults.
     pub fn to(remote: FaceUri) -> Self {
         FaceRequest {
             remote,
             local: None,
             persistency: Persistency::Persistent,
+            connect_within: None,
             mtu: None,
             flags: LinkFlags::default(),
             base_congestion_marking_interval_ns: None,
@@ -63,12 +69,12 @@ impl FaceRequest {
     }
 }
 
-/// What may be changed of a face; `None` leaves it as it is.
+/// Changes of a face. `None` leaves a setting as it is.
 #[derive(Debug, Clone, Default)]
 pub struct FaceChange {
     /// Persistency.
     pub persistency: Option<Persistency>,
-    /// Largest frame to send, in octets.
+    /// Longest frame to send, in bytes.
     pub mtu: Option<u64>,
     /// Link services.
     pub flags: Option<LinkFlags>,
@@ -78,42 +84,44 @@ pub struct FaceChange {
     pub default_congestion_threshold_bytes: Option<u64>,
 }
 
-/// A face as it is.
+/// Status of a face.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaceStatus {
-    /// Its number.
+    /// Number of the face.
     pub id: FaceId,
-    /// The peer.
+    /// URI of the peer.
     pub remote: FaceUri,
-    /// The local end.
+    /// URI of the local end.
     pub local: FaceUri,
     /// Whether `/localhost` may pass.
     pub scope: Scope,
-    /// Who hears what is sent.
+    /// Receivers of a packet that is sent.
     pub link_type: LinkType,
-    /// How long it lives.
+    /// Networks on the link of a UDP group's face, in which the members are.
+    pub networks: Option<Arc<[Network]>>,
+    /// Condition under which the face ends.
     pub persistency: Persistency,
-    /// Largest frame that it sends, in octets; `None`: no limit.
+    /// Longest frame that it sends, in bytes; `None`: no limit.
     pub mtu: Option<u64>,
     /// Link services.
     pub flags: LinkFlags,
-    /// Congestion marking: shortest time between marks under persistent congestion.
+    /// Shortest time between congestion marks under persistent congestion, in ns.
     pub base_congestion_marking_interval_ns: u64,
-    /// Congestion marking: queue length from which packets are marked.
+    /// Queue length, in bytes, from which packets get congestion marks.
     pub default_congestion_threshold_bytes: u64,
     /// Time to live of an idle on-demand face, in ms.
     pub expires_in_ms: Option<u64>,
-    /// Whether it can send now (a permanent face may be reconnecting).
+    /// Whether it can send now. A permanent face may be reconnecting.
     pub up: bool,
-    /// Network-layer counts.
+    /// Counters of the network layer.
     pub counters: FaceCounters,
-    /// Link-layer counts.
+    /// Counters of the link layer.
     pub link: LinkCounters,
 }
 
 impl FaceStatus {
-    /// A permanent face to one peer by the same name at both ends, without link services: what a face in
-    /// memory is, and what others are but for what they change.
+    /// Status of a permanent face to one peer, with the same URI at both ends and without link services. It is the
+    /// status of a face in memory, and the base for other faces.
     pub fn plain(id: FaceId, uri: FaceUri, scope: Scope) -> FaceStatus {
         FaceStatus {
             id,
@@ -121,6 +129,7 @@ impl FaceStatus {
             local: uri,
             scope,
             link_type: LinkType::PointToPoint,
+            networks: None,
             persistency: Persistency::Permanent,
             mtu: None,
             flags: LinkFlags::default(),
@@ -132,30 +141,76 @@ impl FaceStatus {
             link: LinkCounters::default(),
         }
     }
+
+    /// Location of its peer, or of its group's members.
+    pub fn whereabouts(&self) -> Whereabouts {
+        match (&self.remote, &self.local, &self.networks) {
+            (_, _, Some(networks)) => Whereabouts::Networks(Arc::clone(networks)),
+            (FaceUri::Ethernet(_), FaceUri::Dev(interface), _) => Whereabouts::Stations(interface.as_str().into()),
+            (FaceUri::Udp(peer) | FaceUri::Tcp(peer), ..) => Whereabouts::Host(*peer),
+            (FaceUri::WebSocket(peer) | FaceUri::WebSocketClient(peer), ..) => Whereabouts::Host(*peer),
+            _ => Whereabouts::Alone,
+        }
+    }
 }
 
-/// Link-layer counts of a face.
+/// Link-layer counters of a face.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct LinkCounters {
     pub in_bytes: u64,
     pub out_bytes: u64,
-    /// Frames that were no LpPacket, or whose content was no packet.
+    /// Frames that were no LpPacket, or that held no packet.
     pub in_malformed: u64,
-    /// Reassemblies given up.
+    /// Reassemblies that were given up.
     pub in_reassembly_timeouts: u64,
-    /// Packets not sent: queue full, too large, or refused by the system.
+    /// Packets not sent: queue full, too long, or refused by the system.
     pub out_drops: u64,
     pub congestion_marks: u64,
     pub retransmissions: u64,
 }
 
-/// What happens to faces. Counts of network packets are in none but the last event of a face.
+impl LinkCounters {
+    /// Adds the counters of another face.
+    pub fn add(&mut self, other: &LinkCounters) {
+        self.with(other, |count, other| count + other);
+    }
+
+    /// Raises each counter to the other value if that is higher.
+    pub(crate) fn raise(&mut self, other: &LinkCounters) {
+        self.with(other, u64::max);
+    }
+
+    fn with(&mut self, other: &LinkCounters, combine: impl Fn(u64, u64) -> u64) {
+        let LinkCounters {
+            in_bytes,
+            out_bytes,
+            in_malformed,
+            in_reassembly_timeouts,
+            out_drops,
+            congestion_marks,
+            retransmissions,
+        } = self;
+        for (count, other) in [
+            (in_bytes, other.in_bytes),
+            (out_bytes, other.out_bytes),
+            (in_malformed, other.in_malformed),
+            (in_reassembly_timeouts, other.in_reassembly_timeouts),
+            (out_drops, other.out_drops),
+            (congestion_marks, other.congestion_marks),
+            (retransmissions, other.retransmissions),
+        ] {
+            *count = combine(*count, other);
+        }
+    }
+}
+
+/// Events of faces. Only the last event of a face contains counts of network packets.
 #[derive(Debug, Clone)]
 pub enum FaceEvent {
-    /// It exists now.
+    /// The face exists now.
     Created(FaceStatus),
-    /// It is gone.
+    /// The face is gone.
     Destroyed(FaceStatus),
     /// A permanent face can send again.
     Up(FaceStatus),
@@ -163,13 +218,13 @@ pub enum FaceEvent {
     Down(FaceStatus),
 }
 
-/// Why a face is not created.
+/// Reason why a face is not created.
 #[derive(Debug, Clone, Error)]
 pub enum CreateFaceError {
-    /// There is one with this remote URI; here it is.
+    /// A face with this remote URI exists; this is its status.
     #[error("the face exists already as {}", .0.id)]
     Exists(Box<FaceStatus>),
-    /// No channel can make it, or its parameters make no sense together. Management answers 406.
+    /// No channel can create it, or its parameters contradict each other. Management answers 406.
     #[error("{0}")]
     Unacceptable(String),
     /// The system refused. Management answers 504.
@@ -177,10 +232,13 @@ pub enum CreateFaceError {
     Failed(String),
 }
 
-/// Why a face is not changed.
+/// Outcome of a request for a face.
+pub type Creation = Result<FaceStatus, CreateFaceError>;
+
+/// Reason why a face is not changed.
 #[derive(Debug, Clone, Error)]
 pub enum UpdateFaceError {
-    /// No such face. Management answers 404.
+    /// There is no such face. Management answers 404.
     #[error("no such face")]
     NotFound,
     /// The face cannot have this setting. Management answers 409.
@@ -192,7 +250,7 @@ pub enum UpdateFaceError {
 pub(crate) mod tests {
     use super::*;
 
-    /// The status of some face.
+    /// Status of an on-demand face.
     pub(crate) fn status(id: u64) -> FaceStatus {
         FaceStatus {
             persistency: Persistency::OnDemand,

@@ -1,10 +1,10 @@
-//! Links that lose, reorder, duplicate, corrupt and delay what passes, from a seed.
+//! Links that lose, reorder, duplicate, corrupt and delay packets, from a seed.
 //!
-//! [`FaultyLink`] is one direction of such a link, for anything, with time as an argument, so it
-//! works in virtual time too. [`FaultPort`] puts one on either side of a port.
+//! [`FaultyLink`] is one direction of such a link, for items of any type. Time is an argument, so it works in virtual
+//! time too. [`FaultPort`] puts a faulty link on both sides of a port.
 //!
-//! Faults are those of whole network packets: what arrives corrupted beyond being one element is
-//! lost, as it would be in a link service.
+//! Faults concern whole network packets. A corrupted packet that is no longer a single element is lost, as it would be
+//! in a link service.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,26 +16,26 @@ use rand::{RngExt, SeedableRng};
 
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::is_network_packet;
-use crate::port::{Port, PortContext, Readiness};
+use crate::port::{Port, PortContext, Readiness, call_inner_port};
 
-/// What goes wrong in one direction. Shares are between 0 (never) and 1 (always).
+/// Faults in one direction. Shares are between 0 (never) and 1 (always).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
     /// Share of packets that are lost.
     pub loss: f64,
-    /// Share that arrive twice.
+    /// Share of packets that arrive twice.
     pub duplication: f64,
-    /// Share that have one bit flipped.
+    /// Share of packets in which one bit is flipped.
     pub corruption: f64,
-    /// Share that are overtaken by those sent up to [`Faults::reordering_delay`] after them.
+    /// Share of packets that are overtaken by packets sent up to [`Faults::reordering_delay`] after them.
     pub reordering: f64,
-    /// How much later a packet arrives that is to be overtaken.
+    /// Additional delay of a packet that is to be overtaken.
     pub reordering_delay: Duration,
-    /// The shortest delay of any packet.
+    /// Shortest delay of a packet.
     pub delay_min: Duration,
-    /// The longest; delays in between are equally likely, and do not reorder.
+    /// Longest delay. Delays in between are equally likely, and do not reorder.
     pub delay_max: Duration,
-    /// Most packets under way; further ones are lost.
+    /// Maximum number of packets in flight. Further packets are lost.
     pub packets_max: usize,
 }
 
@@ -55,29 +55,29 @@ impl Default for Faults {
     }
 }
 
-/// How often something went wrong.
+/// Counters of faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultCounters {
     /// Packets that entered.
     pub entered: u64,
-    /// Packets that left, those twice that were duplicated.
+    /// Packets that left. Duplicates count too.
     pub left: u64,
-    /// Packets lost by chance, because too many were under way, or because their face ended.
+    /// Packets lost by chance, because too many were in flight, or because their face ended.
     pub lost: u64,
-    /// Packets that were doubled.
+    /// Packets that were duplicated.
     pub duplicated: u64,
-    /// Packets of which a bit was flipped.
+    /// Packets in which a bit was flipped.
     pub corrupted: u64,
-    /// Packets held back for others to overtake.
+    /// Packets delayed so that others overtake them.
     pub reordered: u64,
 }
 
-/// Something that can be corrupted.
+/// An item that a link can corrupt.
 pub trait Corruptible: Sized {
-    /// Itself once more.
+    /// Returns a copy.
     fn duplicate(&self) -> Self;
-    /// Itself with a bit flipped, the one that `choose` picks out of so many; `None` when nothing
-    /// is left that a receiver would take for a packet.
+    /// Flips one bit, which `choose` picks from the given number of bits. Returns `None` if a receiver would no longer
+    /// take the result for a packet.
     fn corrupt(self, choose: impl FnOnce(usize) -> usize) -> Option<Self>;
 }
 
@@ -90,10 +90,10 @@ impl Corruptible for Packet {
             return None;
         }
         let bit = choose(self.len() * 8);
-        // A copy: others may hold the buffer.
-        let corrupted = Packet::build(self.len(), |octets| {
-            octets.copy_from_slice(&self);
-            octets[bit / 8] ^= 1 << (bit % 8);
+        // A copy, because others may hold the buffer.
+        let corrupted = Packet::build(self.len(), |bytes| {
+            bytes.copy_from_slice(&self);
+            bytes[bit / 8] ^= 1 << (bit % 8);
         });
         is_network_packet(&corrupted).then_some(corrupted)
     }
@@ -124,7 +124,7 @@ pub struct FaultyLink<T> {
     faults: Faults,
     rng: SmallRng,
     under_way: BinaryHeap<Reverse<UnderWay<T>>>,
-    /// When the last packet arrives that was not held back.
+    /// Arrival time of the last packet that was not delayed for reordering.
     last: Ticks,
     next_number: u64,
     counters: FaultCounters,
@@ -155,7 +155,7 @@ impl<T> Ord for UnderWay<T> {
 }
 
 impl<T: Corruptible> FaultyLink<T> {
-    /// A link with nothing under way. The same seed and the same calls give the same faults.
+    /// A link with nothing in flight. The same seed and the same calls give the same faults.
     pub fn new(faults: Faults, seed: u64) -> Self {
         FaultyLink {
             faults,
@@ -167,7 +167,7 @@ impl<T: Corruptible> FaultyLink<T> {
         }
     }
 
-    /// Puts something in at one end.
+    /// Puts an item in at one end.
     pub fn enter(&mut self, now: Ticks, item: T) {
         self.counters.entered += 1;
         if self.happens(self.faults.loss) {
@@ -194,7 +194,7 @@ impl<T: Corruptible> FaultyLink<T> {
         self.send(now, item);
     }
 
-    /// Takes what has arrived at the other end, one after the other.
+    /// Takes the next item that has arrived at the other end.
     pub fn leave(&mut self, now: Ticks) -> Option<T> {
         if self.under_way.peek()?.0.at > now {
             return None;
@@ -203,24 +203,24 @@ impl<T: Corruptible> FaultyLink<T> {
         self.under_way.pop().map(|Reverse(arrived)| arrived.item)
     }
 
-    /// When the next one arrives.
+    /// Time of the next arrival.
     pub fn next_arrival(&self) -> Option<Ticks> {
         self.under_way.peek().map(|Reverse(next)| next.at)
     }
 
-    /// Loses what is under way and not wanted.
+    /// Loses the items in flight that are not wanted.
     pub fn retain(&mut self, mut wanted: impl FnMut(&T) -> bool) {
         let before = self.under_way.len();
         self.under_way.retain(|Reverse(u)| wanted(&u.item));
         self.counters.lost += (before - self.under_way.len()) as u64;
     }
 
-    /// What has happened so far. What entered or was doubled has left, is lost, or is under way.
+    /// Counters so far. Each item that entered or was duplicated has left, is lost, or is in flight.
     pub fn counters(&self) -> FaultCounters {
         self.counters
     }
 
-    /// How many are under way.
+    /// Number of items in flight.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
@@ -256,17 +256,17 @@ pub struct FaultPort {
 }
 
 impl FaultPort {
-    /// Wraps a port: `inward` befalls what it receives, `outward` what it is to send.
+    /// Wraps a port. `inward` are the faults of what it receives, `outward` of what it sends.
     pub fn new(inner: Box<dyn Port>, inward: Faults, outward: Faults, seed: u64) -> Self {
         FaultPort {
             inner,
             inward: FaultyLink::new(inward, seed),
-            // Of its own, so that traffic one way does not change the faults the other way.
+            // A separate seed, so that traffic in one direction does not change the faults in the other.
             outward: FaultyLink::new(outward, seed ^ 0x6f75_7477_6172_6421),
         }
     }
 
-    /// Calls the port; what it delivers enters the link, and faces that end take theirs along.
+    /// Calls the port. Packets that it delivers enter the link, and packets of faces that end are lost.
     fn inside<R>(
         &mut self,
         cx: &mut PortContext<'_>,
@@ -304,73 +304,33 @@ impl Drop for FaultPort {
 }
 
 impl Port for FaultPort {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
-        self.inside(cx, |port, cx| port.start(cx))
-    }
-    fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, readiness: Readiness) {
-        self.inside(cx, |port, cx| port.ready(cx, key, readiness));
-    }
-    fn has_input(&self) -> bool {
-        self.inner.has_input()
-    }
-    fn fall_asleep(&mut self, now: Ticks) {
-        self.inner.fall_asleep(now);
-    }
-    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
-        self.inside(cx, |port, cx| port.receive(cx, packets_max));
-    }
+    call_inner_port!();
+
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
         for outgoing in burst {
             self.outward.enter(cx.now, outgoing.take());
         }
         self.send_arrived(cx);
     }
-    fn flush(&mut self, cx: &mut PortContext<'_>) {
-        self.inside(cx, |port, cx| port.flush(cx));
-    }
+
     fn has_output(&self) -> bool {
         self.inner.has_output() || self.outward.under_way() > 0
     }
+
     fn next_deadline(&self) -> Option<Ticks> {
         let arrivals = self.inward.next_arrival().into_iter().chain(self.outward.next_arrival());
         arrivals.chain(self.inner.next_deadline()).min()
     }
+
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
         self.send_arrived(cx);
         let due = self.inner.next_deadline().is_some_and(|at| at <= cx.now);
-        // Even if nothing is due inside, what has arrived is taken.
+        // Call the port even if nothing is due in it, because packets may have arrived.
         self.inside(cx, |port, cx| {
             if due {
                 port.on_deadline(cx)
             }
         });
-    }
-    fn create_face(
-        &mut self,
-        cx: &mut PortContext<'_>,
-        request: &FaceRequest,
-    ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        self.inside(cx, |port, cx| port.create_face(cx, request))
-    }
-    fn update_face(
-        &mut self,
-        cx: &mut PortContext<'_>,
-        face: FaceId,
-        change: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        self.inside(cx, |port, cx| port.update_face(cx, face, change))
-    }
-    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
-        self.inside(cx, |port, cx| port.destroy_face(cx, face))
-    }
-    fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
-        self.inner.status(now, face)
-    }
-    fn channels(&self) -> Vec<String> {
-        self.inner.channels()
     }
 }
 

@@ -1,20 +1,26 @@
-//! Ports that move bytes, and the loop that drives a worker with them.
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`port`]: port
+//! [`io_loop`]: io_loop
+//! [`link`]: link
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 pub mod ethernet;
 mod event_queue;
 pub mod face;
 pub mod fault;
+pub mod frames;
 pub mod io_loop;
 pub mod link;
 pub mod memif;
 pub mod memory;
+mod netlink;
 pub mod pcap;
 mod peers;
 pub mod port;
 pub mod socket_file;
 pub mod stream;
-pub mod switch;
+pub mod system;
 pub mod udp;
 pub mod uri;
 pub mod waker;
@@ -22,8 +28,10 @@ pub mod waker;
 pub use byname_wire::mac_address;
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
 pub use io_loop::{
-    ForwarderHandle, InternalFace, IoConfig, RingStatus, Running, StartError, WorkerStatus, Workers, start,
+    ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError, WorkerStatus, Workers,
+    start,
 };
+pub use memory::InternalFace;
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

@@ -1,4 +1,4 @@
-//! Ports without sockets: the forwarder's own face, and pairs that join two loops in a process.
+//! Ports without sockets: the forwarder's own face, and pairs that join two loops in one process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,17 +8,16 @@ use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::face::{FaceChange, FaceEvent, FaceStatus, LinkCounters, LinkFlags, UpdateFaceError};
-use crate::io_loop::InternalFace;
 use crate::port::{Port, PortContext};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
-/// A port of one face whose peer is a pair of bounded queues of packets.
+/// A port of one face that is connected to its peer by two bounded queues of packets.
 ///
-/// The link protocol is not spoken: packets pass with their fields. A full queue drops and counts.
+/// It does not use the link protocol: packets pass with their fields. A full queue drops and counts packets.
 pub struct MemoryPort {
     face: FaceId,
-    /// The number it is to have, where that is not the next one.
+    /// Number of the face, if it is not the next free one.
     fixed_id: Option<FaceId>,
     remote: FaceUri,
     scope: Scope,
@@ -27,7 +26,7 @@ pub struct MemoryPort {
     alive: bool,
     output: Sender<(LinkFields, Packet)>,
     input: Receiver<(LinkFields, Packet)>,
-    /// Wakes whoever reads `output`, once it runs.
+    /// Wakes the reader of `output`, once that runs.
     peer: Arc<OnceLock<LoopWaker>>,
     own: Arc<OnceLock<LoopWaker>>,
     sent: bool,
@@ -35,7 +34,7 @@ pub struct MemoryPort {
     input_drops: Arc<AtomicU64>,
 }
 
-/// The internal face: its port, and the control side's end.
+/// Creates the internal face: its port, and the control side's end.
 pub(crate) fn internal(queue_max: usize, waker: LoopWaker) -> (MemoryPort, InternalFace) {
     let (to_worker, input) = bounded(queue_max);
     let (output, from_worker) = bounded(queue_max);
@@ -48,10 +47,10 @@ pub(crate) fn internal(queue_max: usize, waker: LoopWaker) -> (MemoryPort, Inter
         flags: LinkFlags { local_fields: true, ..LinkFlags::default() },
         ..MemoryPort::new(output, input, Arc::default(), Arc::default())
     };
-    (port, InternalFace::new(from_worker, to_worker, waker, dropped))
+    (port, InternalFace { from_worker, to_worker, waker, dropped })
 }
 
-/// Two ports, each the other's peer, for two loops in one process.
+/// Creates two ports, each the other's peer, for two loops in one process.
 pub fn pair(queue_max: usize) -> (MemoryPort, MemoryPort) {
     let (a_to_b, from_a) = bounded(queue_max);
     let (b_to_a, from_b) = bounded(queue_max);
@@ -173,5 +172,30 @@ impl Port for MemoryPort {
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
         vec![("internal_queue_full", self.input_drops.load(Ordering::Relaxed))]
+    }
+}
+
+/// The control side's end of [`FaceId::INTERNAL`].
+///
+/// Packets that the worker forwards to that face arrive in `from_worker`, with `incoming_face_id` set in their fields.
+/// Packets sent with [`InternalFace::send`] arrive at the worker as if from that face. Both queues are bounded: when
+/// one is full, packets are dropped and counted.
+pub struct InternalFace {
+    /// Interests for management, and Data for Interests that the control side sent.
+    pub from_worker: Receiver<(LinkFields, Packet)>,
+    to_worker: Sender<(LinkFields, Packet)>,
+    waker: LoopWaker,
+    dropped: Arc<AtomicU64>,
+}
+
+impl InternalFace {
+    /// Sends a packet to the worker. Returns false if the queue was full.
+    pub fn send(&self, fields: LinkFields, packet: Packet) -> bool {
+        let sent = self.to_worker.try_send((fields, packet)).is_ok();
+        if !sent {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        self.waker.wake();
+        sent
     }
 }

@@ -1,9 +1,9 @@
-//! Packet captures: a port that writes what passes to a pcap file.
+//! Packet captures: a port that writes its packets to a pcap file.
 //!
-//! Wireshark's NDN dissector reads NDN in Ethernet frames (EtherType 0x8624) whatever the packets
-//! came on, so that is what is written: network packets with their link header where they have
-//! fields to carry, in Ethernet frames of our making. The forwarder is `02:01:00:00:00:00`, face N
-//! is `02:00` and the four octets of N. Fragments and acknowledgements do not appear.
+//! Wireshark's NDN dissector reads NDN in Ethernet frames (EtherType 0x8624), whatever link the packets came on. So the
+//! capture holds network packets in made-up Ethernet frames, with a link header if they have fields to carry. The
+//! forwarder is `02:01:00:00:00:00`, and face N is `02:00` and the four bytes of N. Fragments and acknowledgements do
+//! not appear.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,13 +17,13 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link;
-use crate::port::{Port, PortContext, Readiness};
+use crate::port::{Port, PortContext, Readiness, call_inner_port};
 
 const ETHERTYPE_NDN: [u8; 2] = [0x86, 0x24];
 const FORWARDER: [u8; 6] = [0x02, 0x01, 0, 0, 0, 0];
-/// Octets that a record has beside its frame.
+/// Bytes of a record beside its frame.
 const RECORD_HEADER_BYTES: u64 = 16;
-/// How long a captured packet may wait before it is in the file.
+/// Maximum time until a captured packet is in the file.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A capture file, which several ports may share.
@@ -33,22 +33,22 @@ pub struct Capture {
 }
 
 struct CaptureFile {
-    /// `None` once it is full or has failed.
+    /// `None` after the file was full or failed.
     writer: Option<PcapWriter<Sink>>,
     sink: Sink,
     bytes_left: u64,
     frame: Vec<u8>,
-    /// Wall clock at tick zero, since the loop's time began elsewhere.
+    /// Wall-clock time at tick zero of the loop's clock.
     epoch: Option<Duration>,
 }
 
-/// The file, held by the pcap writer, which cannot flush, and by us, who do.
+/// The file. The pcap writer holds it and cannot flush it; we hold it to flush it.
 #[derive(Clone)]
 struct Sink(Arc<Mutex<BufWriter<File>>>);
 
 impl Write for Sink {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(octets)
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
@@ -56,7 +56,7 @@ impl Write for Sink {
 }
 
 impl Capture {
-    /// Makes the file, or empties it. It ends, and says so in the log, before `bytes_max` octets.
+    /// Creates or empties the file. The capture ends before `bytes_max` bytes, and logs that.
     pub fn create(path: &Path, bytes_max: u64) -> io::Result<Capture> {
         let header = PcapHeader {
             datalink: DataLink::ETHERNET,
@@ -71,7 +71,7 @@ impl Capture {
 
     /// Writes one packet, as seen at `now`.
     fn write(&self, now: Ticks, from: [u8; 6], to: [u8; 6], fields: &LinkFields, packet: &Packet) {
-        // A panic elsewhere leaves at worst a record cut short.
+        // A panic elsewhere leaves at worst an incomplete record.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write(now, from, to, fields, packet);
     }
@@ -125,19 +125,19 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// The address of a face in captures.
+/// Address of a face in captures.
 fn address(face: FaceId) -> [u8; 6] {
     let [.., a, b, c, d] = face.0.to_be_bytes();
     [0x02, 0x00, a, b, c, d]
 }
 
-/// A port all of whose packets are captured.
+/// A port whose packets are all captured.
 ///
-/// Files are written on the packet thread: this is for looking into things, not for full speed.
+/// Files are written on the packet thread. Use it for debugging, not at full speed.
 pub struct CapturePort {
     inner: Box<dyn Port>,
     capture: Capture,
-    /// When what was captured is to be in the file.
+    /// Time at which captured packets must be in the file.
     flush_at: Option<Ticks>,
 }
 
@@ -147,7 +147,7 @@ impl CapturePort {
         CapturePort { inner, capture, flush_at: None }
     }
 
-    /// Calls the port and captures what it delivers.
+    /// Calls the port, and captures the packets that it delivers.
     fn inside<R>(
         &mut self,
         cx: &mut PortContext<'_>,
@@ -170,24 +170,8 @@ impl CapturePort {
 }
 
 impl Port for CapturePort {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
-        self.inside(cx, |port, cx| port.start(cx))
-    }
-    fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, readiness: Readiness) {
-        self.inside(cx, |port, cx| port.ready(cx, key, readiness));
-    }
-    fn has_input(&self) -> bool {
-        self.inner.has_input()
-    }
-    fn fall_asleep(&mut self, now: Ticks) {
-        self.inner.fall_asleep(now);
-    }
-    fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
-        self.inside(cx, |port, cx| port.receive(cx, packets_max));
-    }
+    call_inner_port!();
+
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
         for Outgoing { face, fields, packet } in &*burst {
             self.capture.write(cx.now, FORWARDER, address(*face), fields, packet);
@@ -195,15 +179,15 @@ impl Port for CapturePort {
         self.plan_flush(cx.now);
         self.inside(cx, |port, cx| port.transmit(cx, burst));
     }
-    fn flush(&mut self, cx: &mut PortContext<'_>) {
-        self.inside(cx, |port, cx| port.flush(cx));
-    }
+
     fn has_output(&self) -> bool {
         self.inner.has_output()
     }
+
     fn next_deadline(&self) -> Option<Ticks> {
         self.flush_at.into_iter().chain(self.inner.next_deadline()).min()
     }
+
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
         if self.flush_at.is_some_and(|at| at <= cx.now) {
             self.flush_at = None;
@@ -212,30 +196,6 @@ impl Port for CapturePort {
         if self.inner.next_deadline().is_some_and(|at| at <= cx.now) {
             self.inside(cx, |port, cx| port.on_deadline(cx));
         }
-    }
-    fn create_face(
-        &mut self,
-        cx: &mut PortContext<'_>,
-        request: &FaceRequest,
-    ) -> Option<Result<FaceStatus, CreateFaceError>> {
-        self.inside(cx, |port, cx| port.create_face(cx, request))
-    }
-    fn update_face(
-        &mut self,
-        cx: &mut PortContext<'_>,
-        face: FaceId,
-        change: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        self.inside(cx, |port, cx| port.update_face(cx, face, change))
-    }
-    fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
-        self.inside(cx, |port, cx| port.destroy_face(cx, face))
-    }
-    fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
-        self.inner.status(now, face)
-    }
-    fn channels(&self) -> Vec<String> {
-        self.inner.channels()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The file of a Unix socket that somebody listens on: whose it is, and when it goes.
+//! The file of a listening Unix socket: checks whether it is in use, creates it, and removes it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,38 +14,38 @@ use thiserror::Error;
 
 use crate::uri::FaceUri;
 
-/// How often the folder of a socket is tried for the lock that keeps two starts apart.
+/// Attempts to get the lock of a socket's folder, which keeps two starts apart.
 const FOLDER_LOCK_ATTEMPTS: u32 = 100;
 
-/// Why a listener cannot be set up.
+/// Reason why a listener cannot be set up.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// Another process listens there.
     #[error("{uri} is held by {holder}")]
     InUse {
         /// The address or path.
         uri: FaceUri,
-        /// Who, as far as the system tells.
+        /// The process, as far as the system tells.
         holder: String,
     },
-    /// There is something at the path that is no socket; it is left alone.
+    /// The path holds something that is not a socket, which is left alone.
     #[error("{} exists and is no socket", .path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system refuses.
     #[error("cannot listen on {uri}: {error}")]
     System {
         /// The address or path.
         uri: FaceUri,
-        /// What it said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
 }
 
-/// A socket file, removed when we stop listening, unless another has taken its place.
+/// A socket file. It is removed when this is dropped, unless another file has replaced it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -53,8 +53,8 @@ pub struct SocketFile {
     inode: u64,
 }
 
-/// Has `bind` make a socket file of this kind at `path`: makes its folder before, and removes a
-/// file that nobody answers on.
+/// Lets `bind` create a socket file of this kind at `path`. Creates the folder first, and removes a file that nobody
+/// answers on.
 pub(crate) fn claim<T>(
     path: &Path,
     kind: SocketType,
@@ -73,11 +73,11 @@ pub(crate) fn claim<T>(
     Ok((bound, file))
 }
 
-/// Listens at `path` for streams, with these permissions: makes its folder before, and removes a file that
-/// nobody answers on.
+/// Listens at `path` for streams, with these permissions. Creates the folder first, and removes a file that nobody
+/// answers on.
 ///
 /// # Errors
-/// Somebody listens there, something else is there, or the system refuses.
+/// If another process listens there, something else is at the path, or the system refuses.
 pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
     claim(path, SocketType::STREAM, mode, || UnixListener::bind(path))
 }
@@ -98,8 +98,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Keeps two instances from taking each other's fresh socket for a stale one. Best effort: who may
-/// read the folder could hold the lock for ever.
+/// Keeps two instances from taking each other's new socket for a stale one. Best effort: any process that may read the
+/// folder could hold the lock forever.
 fn lock_folder(folder: &Path) -> Option<OwnedFd> {
     let fd = rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     for _ in 0..FOLDER_LOCK_ATTEMPTS {
@@ -127,7 +127,7 @@ fn remove_stale(path: &Path, kind: SocketType, uri: &FaceUri) -> Result<(), List
     let address = SocketAddrUnix::new(path).map_err(|errno| fail(errno.into()))?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) => Err(ListenError::InUse { uri: uri.clone(), holder: peer_process(&socket) }),
-        // The listener has more connections waiting than it takes, or takes another kind of them.
+        // The listener's queue is full, or it is a socket of another kind.
         Err(Errno::AGAIN | Errno::PROTOTYPE) => {
             Err(ListenError::InUse { uri: uri.clone(), holder: "another process".into() })
         }
@@ -136,7 +136,7 @@ fn remove_stale(path: &Path, kind: SocketType, uri: &FaceUri) -> Result<(), List
     }
 }
 
-/// Who listens on the other end, as far as the system tells.
+/// Process that listens at the other end, as far as the system tells.
 fn peer_process(socket: impl AsFd) -> String {
     let Ok(peer) = rustix::net::sockopt::socket_peercred(socket) else { return "another process".into() };
     let pid = peer.pid.as_raw_nonzero();

@@ -1,11 +1,10 @@
 //! Face URIs in their canonical form, which routing daemons compare as strings.
 //!
-//! [`FaceUri`] reads and writes the canonical form only: numeric addresses and ports, and for
-//! IPv6 link-local addresses the name of the interface as zone. [`canonize`] turns what people type
-//! into it.
+//! [`FaceUri`] reads and writes only the canonical form: numeric addresses and ports. An IPv6 link-local address has
+//! the name of the interface as its zone. [`canonize_numeric`] turns what people type into this form.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -13,83 +12,58 @@ use thiserror::Error;
 
 use crate::mac_address::MacAddress;
 
-/// Port of UDP and TCP faces where none is given.
-pub const NDN_PORT: u16 = 6363;
-/// Port of WebSocket faces where none is given.
-pub const WEBSOCKET_PORT: u16 = 9696;
+/// Default port of UDP and TCP faces.
+const NDN_PORT: u16 = 6363;
+/// Default port of WebSocket faces.
+const WEBSOCKET_PORT: u16 = 9696;
 
 /// One end of a face.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FaceUri {
-    /// `internal://`
+    /// `internal://`.
     Internal,
-    /// `contentstore://`
+    /// `contentstore://`.
     ContentStore,
-    /// `null://`
+    /// `null://`.
     Null,
-    /// `udp4://192.0.2.1:6363`, `udp6://[2001:db8::1]:6363`; multicast groups too.
+    /// `udp4://192.0.2.1:6363`, `udp6://[2001:db8::1]:6363`. Also multicast groups.
     Udp(SocketAddr),
-    /// `tcp4://...`, `tcp6://...`
+    /// `tcp4://...`, `tcp6://...`.
     Tcp(SocketAddr),
-    /// `ws://192.0.2.1:9696`
+    /// `ws://192.0.2.1:9696`.
     WebSocket(SocketAddr),
     /// `wsclient://192.0.2.1:55555`, the remote end of an accepted WebSocket.
     WebSocketClient(SocketAddr),
-    /// `unix:///run/nfd/nfd.sock`
+    /// `unix:///run/nfd/nfd.sock`.
     Unix(PathBuf),
     /// `fd://7`, the remote end of an accepted Unix connection.
     Fd(u64),
-    /// `ether://[08:00:27:01:02:03]`; groups too.
+    /// `ether://[08:00:27:01:02:03]`. Also groups.
     Ethernet(MacAddress),
     /// `dev://eth0`, the local end of a multicast or Ethernet face.
     Dev(String),
-    /// `memif:///run/byname/memif.sock?id=0`: an interface in shared memory, both ends.
+    /// `memif:///run/byname/memif.sock?id=0`, both ends of an interface in shared memory.
     Memif {
-        /// The control socket.
+        /// Path of the control socket.
         socket: PathBuf,
         /// Number of the interface.
         id: u32,
     },
 }
 
-/// Why a string is not a canonical face URI.
+/// Reason why a string is not a canonical face URI.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{uri}' is not a face URI in canonical form: {reason}")]
 pub struct FaceUriError {
     /// The string.
     pub uri: String,
-    /// What is wrong with it.
+    /// What is wrong with the string.
     pub reason: &'static str,
-}
-
-/// Why a string cannot be made a canonical face URI.
-#[derive(Debug, Error)]
-pub enum CanonizeError {
-    /// It has no canonical form.
-    #[error(transparent)]
-    Malformed(#[from] FaceUriError),
-    /// The name of its host cannot be looked up.
-    #[error("cannot look up '{host}': {error}")]
-    Lookup {
-        /// The host.
-        host: String,
-        /// What the resolver said.
-        #[source]
-        error: std::io::Error,
-    },
-    /// The host has no address of the wanted family.
-    #[error("'{host}' has no {family} address")]
-    NoAddress {
-        /// The host.
-        host: String,
-        /// `IPv4`, `IPv6` or `IP`.
-        family: &'static str,
-    },
 }
 
 impl std::str::FromStr for FaceUri {
     type Err = FaceUriError;
-    /// Reads the canonical form only: numeric addresses and ports, `udp4`/`udp6`/`tcp4`/`tcp6`.
+    /// Reads only the canonical form: numeric addresses and ports, `udp4`/`udp6`/`tcp4`/`tcp6`.
     fn from_str(uri: &str) -> Result<Self, FaceUriError> {
         let fail = |reason| FaceUriError { uri: uri.to_owned(), reason };
         let (scheme, rest) = uri.split_once("://").ok_or_else(|| fail("there is no scheme"))?;
@@ -119,7 +93,7 @@ impl std::str::FromStr for FaceUri {
         if matches!(parsed, FaceUri::Tcp(addr) | FaceUri::WebSocket(addr) if addr.ip().is_multicast()) {
             return Err(fail("streams have no multicast addresses"));
         }
-        // The shortest way to refuse leading zeros, long forms of IPv6 and the like.
+        // The simplest way to refuse leading zeros, long forms of IPv6 and the like.
         if parsed.to_string() == uri { Ok(parsed) } else { Err(fail("numbers are not in their shortest form")) }
     }
 }
@@ -145,7 +119,16 @@ impl fmt::Display for FaceUri {
 }
 
 impl FaceUri {
-    /// A URI of an IP scheme.
+    /// Whether this is the address of a group, whose packets may have several receivers.
+    pub fn is_group(&self) -> bool {
+        match self {
+            FaceUri::Udp(addr) => addr.ip().is_multicast(),
+            FaceUri::Ethernet(address) => address.is_group(),
+            _ => false,
+        }
+    }
+
+    /// Builds a URI of an IP scheme.
     fn of_scheme(scheme: &str, addr: SocketAddr) -> FaceUri {
         match scheme {
             "udp4" | "udp6" => FaceUri::Udp(addr),
@@ -156,7 +139,7 @@ impl FaceUri {
     }
 }
 
-/// Writes an address with the name of its zone instead of the number.
+/// Formats an address with the name of its zone instead of the number.
 struct Zoned<'a>(&'a SocketAddr);
 
 impl fmt::Display for Zoned<'_> {
@@ -188,8 +171,8 @@ fn socket_addr_v6(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 fn mac_address(text: &str) -> Result<MacAddress, &'static str> {
-    let octets = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-    octets.and_then(|o| o.parse().ok()).ok_or("a MAC address in brackets must follow '://'")
+    let bytes = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    bytes.and_then(|o| o.parse().ok()).ok_or("a MAC address in brackets must follow '://'")
 }
 
 fn memif(text: &str) -> Result<FaceUri, &'static str> {
@@ -211,60 +194,32 @@ fn interface_name(index: u32) -> Option<String> {
     netdevice::index_to_name(&any, index).ok()
 }
 
-/// Turns a face URI as people type it into the canonical form.
+/// Turns a face URI with a numeric address, as people type it, into the canonical form. Returns `None` for all others.
 ///
-/// Ports default to 6363 (9696 for `ws`); `udp` and `tcp` become `udp4` and so on after the
-/// address; names are looked up, and the first address of the right family is taken; a `unix` path
-/// is made absolute and free of links where it exists. May wait for the resolver.
-pub fn canonize(uri: &str) -> Result<FaceUri, CanonizeError> {
-    let fail = |reason| FaceUriError { uri: uri.to_owned(), reason };
-    let not_canonical = match uri.parse::<FaceUri>() {
-        Ok(FaceUri::Unix(path)) => return Ok(FaceUri::Unix(path.canonicalize().unwrap_or(path))),
-        Ok(canonical) => return Ok(canonical),
-        Err(error) => error,
+/// Ports default to 6363 (9696 for `ws`). `udp` and `tcp` become `udp4` and so on, as the address demands.
+pub fn canonize_numeric(uri: &str) -> Option<FaceUri> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let (host, port) = split_host(rest.strip_suffix('/').unwrap_or(rest))?;
+    let ip: IpAddr = host.parse().ok()?;
+    let (transport, default_port) = match scheme {
+        "udp" | "udp4" | "udp6" => ("udp4", NDN_PORT),
+        "tcp" | "tcp4" | "tcp6" => ("tcp4", NDN_PORT),
+        "ws" => ("ws", WEBSOCKET_PORT),
+        _ => return None,
     };
-    let (scheme, rest) = uri.split_once(':').ok_or(not_canonical.clone())?;
-    if scheme == "unix" {
-        let path = std::path::absolute(rest.strip_prefix("//").unwrap_or(rest)).map_err(|_| not_canonical)?;
-        return Ok(FaceUri::Unix(path.canonicalize().unwrap_or(path)));
+    if scheme.ends_with('4') && ip.is_ipv6() || scheme.ends_with('6') && ip.is_ipv4() {
+        return None;
     }
-    let rest = rest.strip_prefix("//").ok_or(not_canonical.clone())?;
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if scheme == "ether" {
-        let bare = rest.strip_prefix('[').and_then(|r| r.strip_suffix(']')).unwrap_or(rest);
-        return bare.parse().map(FaceUri::Ethernet).map_err(|_| not_canonical.into());
-    }
-    let (default_port, family) = match scheme {
-        "udp" | "tcp" => (NDN_PORT, "IP"),
-        "udp4" | "tcp4" => (NDN_PORT, "IPv4"),
-        "udp6" | "tcp6" => (NDN_PORT, "IPv6"),
-        "ws" => (WEBSOCKET_PORT, "IP"),
-        _ => return Err(not_canonical.into()),
-    };
-    let (host, port) = split_host(rest).ok_or_else(|| fail("a host, and perhaps a port, must follow '://'"))?;
     let port = match port {
-        Some(port) => port.parse().map_err(|_| fail("the port is no number below 65,536"))?,
+        Some(port) => port.parse().ok()?,
         None => default_port,
     };
-    let addr = look_up(host, port, family)?;
-    let transport = if scheme.starts_with("udp") { "udp4" } else { scheme };
-    let transport = if scheme.starts_with("tcp") { "tcp4" } else { transport };
-    let canonical = FaceUri::of_scheme(transport, addr);
-    // Refuses what has an address but cannot be, such as multicast over TCP.
-    Ok(canonical.to_string().parse()?)
+    let canonical = FaceUri::of_scheme(transport, SocketAddr::new(ip, port));
+    // Refuses URIs whose address their scheme forbids, such as multicast over TCP.
+    canonical.to_string().parse().ok()
 }
 
-/// What [`canonize`] makes of a URI with a numeric address; `None` for all others.
-///
-/// Never waits for the resolver.
-pub fn canonize_numeric(uri: &str) -> Option<FaceUri> {
-    let (_, rest) = uri.split_once("://")?;
-    let (host, _) = split_host(rest.strip_suffix('/').unwrap_or(rest))?;
-    host.parse::<IpAddr>().ok()?;
-    canonize(uri).ok()
-}
-
-/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
+/// Splits `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address into host and port.
 fn split_host(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(text) = text.strip_prefix('[') {
         let (host, port) = text.split_once(']')?;
@@ -279,28 +234,6 @@ fn split_host(text: &str) -> Option<(&str, Option<&str>)> {
         Some((host, port)) => Some((host, Some(port))),
         None => (!text.is_empty()).then_some((text, None)),
     }
-}
-
-fn look_up(host: &str, port: u16, family: &'static str) -> Result<SocketAddr, CanonizeError> {
-    let fits = |addr: &SocketAddr| match family {
-        "IPv4" => addr.is_ipv4(),
-        "IPv6" => addr.is_ipv6(),
-        _ => true,
-    };
-    if let Some((ip, zone)) = host.split_once('%')
-        && let (Ok(ip), Some(zone)) = (ip.parse(), interface_index(zone.strip_prefix("25").unwrap_or(zone)))
-        && family != "IPv4"
-    {
-        return Ok(SocketAddrV6::new(ip, port, 0, zone).into());
-    }
-    let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-        Ok(ip) => vec![SocketAddr::new(ip, port)],
-        Err(_) => (host, port)
-            .to_socket_addrs()
-            .map_err(|error| CanonizeError::Lookup { host: host.to_owned(), error })?
-            .collect(),
-    };
-    found.into_iter().find(fits).ok_or_else(|| CanonizeError::NoAddress { host: host.to_owned(), family })
 }
 
 #[cfg(test)]
@@ -385,17 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn numeric_addresses_need_no_resolver() {
-        let made = |uri| canonize_numeric(uri).map(|made| made.to_string());
-        assert_eq!(made("udp://192.0.2.1:7000").as_deref(), Some("udp4://192.0.2.1:7000"));
-        assert_eq!(made("tcp://[2001:db8::1]").as_deref(), Some("tcp6://[2001:db8::1]:6363"));
-        for uri in ["udp://localhost:6363", "udp://[fe80::1%nowhere]", "udp6://192.0.2.1", "unix:///run/nfd.sock", "x"]
-        {
-            assert_eq!(made(uri), None, "{uri}");
-        }
-    }
-
-    #[test]
     fn what_people_type_becomes_canonical() {
         for (typed, canonical) in [
             ("udp://192.0.2.1", "udp4://192.0.2.1:6363"),
@@ -405,24 +327,20 @@ mod tests {
             ("udp://[2001:db8:0::1]", "udp6://[2001:db8::1]:6363"),
             ("udp://2001:db8::1", "udp6://[2001:db8::1]:6363"),
             ("tcp://[::1]:7000", "tcp6://[::1]:7000"),
-            ("tcp://[fe80::1%25lo]", "tcp6://[fe80::1%lo]:6363"),
             ("ws://192.0.2.1", "ws://192.0.2.1:9696"),
-            ("ether://08:00:27:0A:02:03", "ether://[08:00:27:0a:02:03]"),
-            ("unix:/no-such-folder/nfd.sock", "unix:///no-such-folder/nfd.sock"),
             ("tcp4://192.0.2.1:7000", "tcp4://192.0.2.1:7000"),
         ] {
-            let made = canonize(typed).unwrap_or_else(|e| panic!("{typed}: {e}"));
+            let made = canonize_numeric(typed).unwrap_or_else(|| panic!("{typed}"));
             assert_eq!(made.to_string(), canonical, "{typed}");
         }
-        let local = canonize("tcp://localhost").unwrap().to_string();
-        assert!(["tcp4://127.0.0.1:6363", "tcp6://[::1]:6363"].contains(&local.as_str()), "{local}");
     }
 
     #[test]
-    fn what_cannot_be_canonical_says_why() {
-        assert!(matches!(canonize("udp4://[::1]"), Err(CanonizeError::NoAddress { .. })));
-        for uri in ["udp://", "udp://:6363", "udp://[::1", "tcp://224.0.23.170", "mailto:someone", "udp://h:99999"] {
-            assert!(matches!(canonize(uri), Err(CanonizeError::Malformed(_))), "{uri}");
+    fn other_uris_have_no_canonical_form() {
+        let no_numbers = ["udp://localhost:6363", "udp://[fe80::1%nowhere]", "unix:///run/nfd.sock", "x", "udp://"];
+        let wrong = ["udp6://192.0.2.1", "udp4://[::1]", "udp://:6363", "udp://[::1", "tcp://224.0.23.170"];
+        for uri in no_numbers.into_iter().chain(wrong).chain(["http://192.0.2.1", "udp://192.0.2.1:99999"]) {
+            assert_eq!(canonize_numeric(uri), None, "{uri}");
         }
     }
 }

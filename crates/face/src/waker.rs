@@ -16,27 +16,31 @@ struct Inner {
 }
 
 impl LoopWaker {
-    pub(crate) fn new(registry: &mio::Registry, token: mio::Token) -> std::io::Result<Self> {
+    /// Creates a waker whose calls make the poll of `registry` return an event with `token`.
+    ///
+    /// # Errors
+    /// If the system gives no event descriptor.
+    pub fn new(registry: &mio::Registry, token: mio::Token) -> std::io::Result<Self> {
         let waker = mio::Waker::new(registry, token)?;
         Ok(LoopWaker { inner: Arc::new(Inner { asleep: Asleep::default(), waker }) })
     }
 
-    /// To be called after something was queued for the loop.
+    /// Wakes the loop if it sleeps. Called after something was queued for the loop.
     pub fn wake(&self) {
         if self.inner.asleep.must_wake() {
-            // Fails only when the process is out of kernel memory; the loop then wakes at its
-            // next deadline or packet.
+            // This fails only if the process is out of kernel memory. The loop then wakes at its next deadline or
+            // packet.
             let _ = self.inner.waker.wake();
         }
     }
 
-    /// The loop is about to sleep; it must look at its queues once more after this.
-    pub(crate) fn fall_asleep(&self) {
+    /// Announces that the loop is about to sleep. The loop must check its queues once more after this.
+    pub fn fall_asleep(&self) {
         self.inner.asleep.fall_asleep();
     }
 
-    /// The loop runs again.
-    pub(crate) fn awake(&self) {
+    /// Announces that the loop runs again.
+    pub fn awake(&self) {
         self.inner.asleep.awake();
     }
 }

@@ -1,4 +1,4 @@
-//! An idle router sleeps. Alone in its process, so that no other router's threads are taken for its.
+//! An idle router sleeps. This test has a process of its own, because it measures all threads of routers.
 
 mod common;
 
@@ -8,7 +8,7 @@ use byname_face::memif::{MemifConfig, MemifPort, Role};
 use byname_face::{FaceUri, IoConfig, Port};
 use common::*;
 
-/// CPU time of the router's threads so far, and how many there are.
+/// CPU time of the router's threads so far, and their number.
 fn router_time() -> (Duration, usize) {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads are listed");
     let named =
@@ -48,7 +48,7 @@ fn idle(mut router: Router, threads: usize) {
     consumer.send_to(&interest("/m/b", 1), router.udp).unwrap();
     let has_crossed = || faces(&router).iter().any(|f| f.id == memif[1] && f.counters.in_interests == 1);
     wait_until("an Interest crosses the memory", has_crossed);
-    // Faces, a PIT entry and an on-demand timer are there while it idles.
+    // Faces, a PIT entry and an on-demand timer exist while the router idles.
     consumer.send_to(&interest("/a/b", 1), router.udp).unwrap();
     producer.recv(&mut [0; 9000]).unwrap();
     std::thread::sleep(Duration::from_millis(100));

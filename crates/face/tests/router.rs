@@ -15,7 +15,7 @@ use byname_forward::{FaceId, LinkFields, Packet};
 use byname_wire::{Data, Interest, LpPacket, NackReason, PitToken};
 use common::*;
 
-/// Workers with threads of their own: none, one, several.
+/// Numbers of worker threads: none, one, several.
 const WORKERS: [usize; 3] = [0, 1, 3];
 
 #[test]
@@ -175,7 +175,7 @@ fn a_control_side_that_does_not_listen_holds_nothing_up_and_misses_nothing() {
 
 #[test]
 fn a_flood_on_one_face_leaves_room_for_others_and_for_commands() {
-    // A flood fills its own socket's buffer; a port of their own is what others have.
+    // A flood fills the buffer of its own socket, so the others use another port.
     let quiet = UdpPort::bind(UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let quiet_udp = quiet.local_addr();
     let mut router = Router::with(IoConfig::default(), vec![Box::new(quiet)], |_| {});
@@ -195,7 +195,7 @@ fn a_flood_on_one_face_leaves_room_for_others_and_for_commands() {
                 }
             }
         });
-        // No rates: how often threads have their turn is the machine's affair.
+        // Rates are not checked: they depend on how the machine schedules threads.
         let mut buffer = [0; 9000];
         for n in 1..=20 {
             consumer.send_to(&interest(&format!("/a/{n}"), n), quiet_udp).unwrap();
@@ -227,7 +227,7 @@ fn after_the_end_calls_answer_without_a_forwarder() {
 #[test]
 fn no_wake_up_is_ever_lost() {
     for workers in WORKERS {
-        // Without spinning the loop falls asleep after each command: a lost wake-up would be for ever.
+        // Without spinning the loop falls asleep after each command. A lost wake-up would block it forever.
         let router =
             Router::of(workers, 1024, IoConfig { spin: Duration::ZERO, ..IoConfig::default() }, Vec::new(), |_| {});
         let (done, finished) = std::sync::mpsc::channel();
@@ -236,7 +236,7 @@ fn no_wake_up_is_ever_lost() {
             std::thread::spawn(move || {
                 for n in 0..1000 {
                     assert!(handle.face(FaceId::INTERNAL).is_some());
-                    // Sometimes just after it slept, sometimes just before.
+                    // Varies the time of the command around the loop's falling asleep.
                     for _ in 0..n % 400 {
                         std::hint::spin_loop();
                     }
@@ -256,7 +256,7 @@ fn stages_of_one_round_in_many_are_timed() {
     for workers in [0, 2] {
         let router = Router::of(workers, 1024, IoConfig::default(), Vec::new(), |_| {});
         let (consumer, mut buffer) = (socket(), [0; 9000]);
-        // Each is refused, as there is no route, and so is a round of its own.
+        // Each Interest is refused, because there is no route. So each makes a round of its own.
         for nonce in 0..4 * stages::ONE_IN {
             consumer.send_to(&interest(&format!("/a/{nonce}"), nonce), router.udp).unwrap();
             consumer.recv(&mut buffer).unwrap();

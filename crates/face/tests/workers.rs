@@ -1,4 +1,4 @@
-//! Workers on threads of their own: what only several can get wrong.
+//! Workers on threads of their own: errors that only several workers can make.
 
 mod common;
 
@@ -17,8 +17,8 @@ fn router(workers: usize, ring_packets: usize) -> Router {
     Router::of(workers, ring_packets, IoConfig::default(), Vec::new(), |_| {})
 }
 
-/// Answers Interests until one asks for `/stop`, those with CanBePrefix one component below; echoes
-/// tokens if it is so told. Returns how many had one.
+/// Answers Interests until one asks for `/stop`. Answers those with CanBePrefix one component below. Echoes tokens if
+/// `echo`. Returns the number of Interests with a token.
 fn answer_all(socket: &UdpSocket, echo: bool) -> usize {
     let (mut buffer, mut with_token) = ([0; 9000], 0);
     loop {
@@ -104,7 +104,7 @@ fn hot_names_are_answered_once_by_whichever_worker() {
     let consume = |consumer: u32| {
         let (socket, mut buffer) = (socket(), [0; 9000]);
         for window in 0..WINDOWS {
-            // What is hot moves on; beside it, names that nobody else asks for.
+            // The hot names change over time. Beside them are names that only this consumer asks for.
             let hot = (0..HOT).map(|n| format!("/a/hot/{}", window / 30 * 3 + n));
             let names = hot.chain((0..HOT).map(|n| format!("/a/{consumer}/{window}/{n}")));
             let mut asked: HashSet<_> = names.map(|uri| name(&uri)).collect();
@@ -123,7 +123,8 @@ fn hot_names_are_answered_once_by_whichever_worker() {
     let interests = u64::from(CONSUMERS * WINDOWS * 2 * HOT);
     let counters = router.running.handle.counters();
     assert_eq!((counters.faces.in_interests, counters.faces.out_data), (interests, interests));
-    // What a second consumer asks for after a while goes upstream again, and is answered again.
+    // A second consumer's Interest goes upstream again after a while. The producer then answers twice, and the second
+    // Data is unsolicited.
     let drops = counters.drops.iter().filter(|(reason, count)| *reason != "unsolicited-data" && *count > 0);
     assert_eq!(drops.count(), 0, "{:?}", counters.drops);
     assert!(counters.hot_names >= u64::from(HOT), "{}", counters.hot_names);

@@ -1,34 +1,32 @@
-//! Whether a thread sleeps, or is about to: so that it is woken with a system call only then.
+//! Whether a thread sleeps or is about to: only then does a producer wake it with a system call.
 //!
-//! Whoever is going to sleep says so and looks once more for something to do; whoever gives it
-//! something looks afterwards whether it has said so. With a fence between the two steps of both,
-//! [`before_looking`] and [`after_giving`], at least one sees what the other has done. [`Asleep`] has its
-//! word in this process; memif has it in memory that two processes share.
+//! The sleeper sets a flag, then checks its queue again. The producer enqueues, then checks the flag. Each side has a
+//! fence between its two steps ([`before_looking`] and [`after_giving`]), so at least one side sees what the other did.
+//! [`Asleep`] keeps its flag in this process. memif keeps its flag in memory that two processes share.
 
 use crate::sync::{AtomicBool, Ordering, fence};
 
-/// Says that its caller is about to sleep; what it looks at after this, it was perhaps given without
-/// being woken.
+/// Runs `say`, which announces that the caller is about to sleep. The caller must check its queue after this call: a
+/// producer that enqueued before it may not wake the caller.
 #[inline]
 pub fn before_looking(say: impl FnOnce()) {
     say();
     fence(Ordering::SeqCst);
 }
 
-/// Looks whether the one who was just given something has said that it is about to sleep.
+/// Whether the consumer of what was just enqueued has announced that it is about to sleep.
 #[inline]
 pub fn after_giving(has_said: impl FnOnce() -> bool) -> bool {
     fence(Ordering::SeqCst);
     has_said()
 }
 
-/// One thread's sleep. How it sleeps and is woken is its owner's affair.
+/// One thread's sleep flag. Its owner decides how the thread sleeps and is woken.
 #[derive(Default)]
 pub struct Asleep(AtomicBool);
 
 impl Asleep {
-    /// The thread is about to sleep; it must look once more, after this, whether it has something
-    /// to do.
+    /// The thread is about to sleep. It must check its queue once more after this call.
     pub fn fall_asleep(&self) {
         before_looking(|| self.0.store(true, Ordering::SeqCst));
     }
@@ -38,7 +36,7 @@ impl Asleep {
         self.0.store(false, Ordering::SeqCst);
     }
 
-    /// To be asked after something was given to the thread: whether to wake it.
+    /// Whether to wake the thread. The producer asks this after it has enqueued something.
     pub fn must_wake(&self) -> bool {
         after_giving(|| self.0.load(Ordering::SeqCst) && self.0.swap(false, Ordering::SeqCst))
     }
@@ -51,7 +49,7 @@ mod models {
     use super::*;
     use crate::sync::AtomicU64;
 
-    /// A thread that sleeps although something waits for it is a deadlock, which loom reports.
+    /// A thread that sleeps while its queue has items is a deadlock, which loom reports.
     #[test]
     fn no_wake_up_is_lost() {
         loom::model(|| {
@@ -78,8 +76,8 @@ mod models {
         });
     }
 
-    /// memif's ring, as `byname_face::memif` has it: the receiver asks for interrupts by a flag, once for each
-    /// time that it has received something, and the sender shows what it sent by an index.
+    /// memif's ring, as in `byname_face::memif`. The receiver asks for interrupts by a flag, once after each time that
+    /// it received something. The sender publishes frames by an index.
     #[test]
     fn no_interrupt_of_a_ring_is_lost() {
         use loom::sync::atomic::AtomicU16;

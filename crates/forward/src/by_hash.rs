@@ -1,12 +1,12 @@
-//! Maps from names' hashes, which are keyed: they are not hashed again.
+//! Maps by hashes of names. These hashes are keyed already, so the maps do not hash them again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by a keyed hash of a name.
+/// A map by the keyed hash of a name.
 pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<HashIsKey>>;
 
-/// Takes the key for its hash.
+/// A hasher that returns its key.
 #[derive(Default)]
 pub(crate) struct HashIsKey(u64);
 

@@ -1,13 +1,13 @@
-//! The dead nonce list: Interests that left the PIT not long ago, to catch those that loop back.
+//! The dead nonce list: it remembers Interests that left the PIT recently and detects those that loop back.
 //!
-//! A set-associative table of fixed size: each bucket is one cache line of eight digests of
-//! (name hash, nonce), replaced first in, first out. What the table forgets early, because too
-//! many Interests died within its lifetime, can loop once more and is then caught by the PIT
-//! again; HopLimit bounds the rest.
+//! A set-associative table of fixed size. Each bucket is one cache line of eight digests of (name hash, nonce),
+//! replaced first in, first out. When too many Interests leave within its lifetime, the table forgets some early. Such
+//! an Interest can loop once more, and the PIT then catches it again. HopLimit bounds the rest.
 
 use std::time::Duration;
 
-use byname_lookup::{memory, prefetch};
+use byname_lookup::memory::{self, Refused};
+use byname_lookup::prefetch;
 
 use crate::ticks::Ticks;
 
@@ -15,31 +15,34 @@ use crate::ticks::Ticks;
 pub const LIFETIME: Duration = Duration::from_secs(6);
 
 const WAYS: usize = 8;
-/// Digest bits in a cell; the rest is the time of insertion in units of 2^26 ns (67 ms).
+/// Bits of a cell that hold the time of insertion, in units of 2^26 ns (67 ms). The digest has the rest.
 const TIME_BITS: u32 = 16;
 const TIME_SHIFT: u32 = 26;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// Digest above, time of insertion in the lowest bits; zero: empty.
+    /// The digest in the upper bits, the time of insertion in the lowest. Zero means empty.
     cells: [u64; WAYS],
 }
 
-/// Nonces of Interests that are gone.
+/// Nonces of Interests that have left the PIT.
 pub struct DeadNonces {
     buckets: Vec<Bucket>,
-    /// Where the next insertion into a full bucket goes.
+    /// The way that the next insertion into a full bucket replaces.
     next_way: usize,
 }
 
 impl DeadNonces {
     /// A list that remembers about `entries` nonces.
-    pub fn new(entries: usize) -> Self {
-        let buckets = (entries / WAYS).next_power_of_two().max(1);
-        let mut list = DeadNonces { buckets: memory::with_large_pages(buckets), next_way: 0 };
-        list.buckets.resize(buckets, Bucket { cells: [0; WAYS] });
-        list
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn new(entries: usize) -> Result<Self, Refused> {
+        let len = (entries / WAYS).next_power_of_two();
+        let mut buckets = memory::with_large_pages(len)?;
+        buckets.resize(len, Bucket { cells: [0; WAYS] });
+        Ok(DeadNonces { buckets, next_way: 0 })
     }
 
     /// Remembers an Interest.
@@ -61,17 +64,17 @@ impl DeadNonces {
         self.buckets[bucket].cells.iter().any(|c| *c >> TIME_BITS == digest >> TIME_BITS && !expired(*c, now))
     }
 
-    /// Asks the memory for what the other functions will read.
+    /// Prefetches what the other functions will read.
     pub fn prefetch(&self, name_hash: u64, nonce: u32) {
         prefetch::read_soon(&self.buckets[self.place(name_hash, nonce).0]);
     }
 
     fn place(&self, name_hash: u64, nonce: u32) -> (usize, u64) {
-        // The name hash is keyed; multiplying spreads the nonce, which strangers choose, over it.
+        // The name hash is keyed. Strangers choose the nonce, so a multiplication spreads it over the hash.
         let mixed =
             (name_hash ^ u64::from(nonce).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         let digest = (mixed ^ mixed >> 29) & !((1 << TIME_BITS) - 1);
-        // A product's low bits depend on its factors' low bits alone, which strangers could leave alike.
+        // The low bits of a product depend only on the low bits of its factors, and strangers could keep those equal.
         let bucket = (mixed ^ mixed >> 32) as usize & (self.buckets.len() - 1);
         // Never zero, which means empty.
         (bucket, digest | 1 << TIME_BITS)
@@ -84,7 +87,7 @@ fn time_of(now: Ticks) -> u64 {
 
 fn expired(cell: u64, now: Ticks) -> bool {
     let age = time_of(now).wrapping_sub(cell) & ((1 << TIME_BITS) - 1);
-    // The clock of a cell wraps after 73 minutes; a cell that old may be believed for 6 s more.
+    // The time in a cell wraps after 73 minutes. A cell that old may then count as fresh for 6 s.
     age > (LIFETIME.as_nanos() as u64) >> TIME_SHIFT
 }
 
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn remembers_for_its_lifetime() {
-        let mut list = DeadNonces::new(1024);
+        let mut list = DeadNonces::new(1024).expect("a few kilobytes");
         let t = Ticks::from_ms(1000);
         list.insert(t, 0xabcd, 1);
         assert!(list.contains(t + Duration::from_secs(5), 0xabcd, 1));
@@ -105,9 +108,9 @@ mod tests {
 
     #[test]
     fn holds_about_what_it_is_made_for() {
-        // Nonces as they come, and those of a stranger who leaves the low bits alike.
+        // Consecutive nonces, and nonces of a stranger who keeps the low bits equal.
         for step in [1, 1 << 16] {
-            let mut list = DeadNonces::new(65_536);
+            let mut list = DeadNonces::new(65_536).expect("a few hundred kilobytes");
             for nonce in 0..30_000 {
                 list.insert(Ticks(0), 0x1234_5678_9abc_def0, nonce * step);
             }

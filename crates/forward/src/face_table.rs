@@ -1,44 +1,45 @@
-//! What the worker knows of each face.
+//! The worker's state for each face.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use byname_lookup::tagset::BURST_MAX;
 use byname_wire::FaceId;
 
-use crate::pipeline::Reached;
+use crate::whereabouts::{SourceId, Whereabouts};
 
-/// Whether `/localhost` may pass.
+/// Whether names under `/localhost` may pass a face.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The peer is a process on this host. Number 1 in management.
     Local,
-    /// Anything else. Number 0.
+    /// Any other peer. Number 0.
     NonLocal,
 }
 
-/// Who hears what is sent.
+/// The receivers of what a face sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// One peer. Number 0 in management.
     PointToPoint,
-    /// A group, all of whom hear each other. Number 1.
+    /// A group whose members all hear each other. Number 1.
     MultiAccess,
-    /// A group, not all of whom hear each other. Number 2.
+    /// A group whose members do not all hear each other. Number 2.
     AdHoc,
 }
 
 /// How long a face lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Persistency {
-    /// Until destroyed, or until its socket fails. Number 0 in management.
+    /// Until it is destroyed or its socket fails. Number 0 in management.
     Persistent,
-    /// Made by the peer; goes when idle or closed. Number 1.
+    /// Made by the peer; goes when it is idle or closed. Number 1.
     OnDemand,
-    /// Until destroyed; reconnects. Number 2.
+    /// Until it is destroyed; it reconnects. Number 2.
     Permanent,
 }
 
-/// Network-layer packets of one face.
+/// Number of network-layer packets on one face.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct FaceCounters {
@@ -70,30 +71,53 @@ impl FaceCounters {
     }
 }
 
-/// What the worker knows of a face.
+/// The worker's state for a face.
 #[derive(Debug, Clone)]
-pub struct Face {
-    /// Whether `/localhost` may pass.
+pub(crate) struct Face {
+    /// Whether names under `/localhost` may pass.
     pub scope: Scope,
-    /// Who hears what is sent.
+    /// The receivers of what the face sends.
     pub link_type: LinkType,
-    /// Whether NextHopFaceId and cache policy from it are heeded.
+    /// Whether its NextHopFaceId and cache policy are obeyed.
     pub local_fields: bool,
-    /// Whether its peer has asked for a locator, and gets packets that are addressed to it.
+    /// Whether its peer has asked for a locator and gets the packets that are addressed to it.
     pub is_endpoint: bool,
-    /// What has passed.
+    /// Number of packets that have passed.
     pub counters: FaceCounters,
     pub(crate) reached: Reached,
+    pub(crate) whereabouts: Whereabouts,
+    /// The source whose shares of tables this face uses.
+    pub(crate) source: SourceId,
+}
+
+/// The packets of the latest burst that a face was chosen for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reached {
+    burst: u64,
+    packets: u32,
+}
+
+impl Reached {
+    /// Notes that packet `i` of this burst goes to the face. Returns false if that was noted before.
+    pub(crate) fn note(&mut self, burst: u64, i: usize) -> bool {
+        const { assert!(BURST_MAX <= u32::BITS as usize) };
+        if self.burst != burst {
+            *self = Reached { burst, packets: 0 };
+        }
+        let before = self.packets;
+        self.packets |= 1 << i;
+        self.packets != before
+    }
 }
 
 /// A map by face.
 pub type FaceMap<T> = HashMap<FaceId, T, BuildHasherDefault<FaceIdHasher>>;
 
 /// All faces that are up.
-pub type FaceTable = FaceMap<Face>;
+pub(crate) type FaceTable = FaceMap<Face>;
 
-/// Face ids are numbered by us, one after the other: no stranger can make them collide, and a
-/// multiplication spreads them.
+/// Hashes face ids by a multiplication that spreads them. We number faces one after the other, so strangers cannot make
+/// ids collide.
 #[derive(Debug, Default, Clone)]
 pub struct FaceIdHasher(u64);
 

@@ -1,32 +1,41 @@
-//! The data plane, without I/O and without threads of its own.
-//!
-//! A [`Worker`] takes what ports received, and yields what they are to send.
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`worker`]: worker
+//! [`tables`]: tables
+//! [`strategy`]: strategy
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 pub mod asleep;
 mod by_hash;
-pub mod counters;
+mod counters;
 mod dead_nonces;
 pub mod dispatch;
 pub mod face_table;
 pub mod hot;
-pub mod packet_pool;
+pub mod learning;
+mod packet;
+mod packet_pool;
 mod pipeline;
 mod pit_cs;
-pub mod port;
-pub mod publish;
+mod port;
+mod publish;
 pub mod ring;
+mod settings;
+mod shard;
+mod source_prefix;
 pub mod stages;
 pub mod strategy;
-pub mod switch;
 mod sync;
 pub mod tables;
-pub mod ticks;
+mod ticks;
 mod timers;
+mod whereabouts;
 pub mod worker;
 
 pub use byname_wire::FaceId;
 pub use packet_pool::Packet;
 pub use port::{LinkFields, Outgoing, Received};
+pub use source_prefix::SourcePrefix;
 pub use ticks::Ticks;
+pub use whereabouts::{Network, Whereabouts};
 pub use worker::Worker;

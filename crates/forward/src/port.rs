@@ -1,7 +1,6 @@
-//! What passes between ports and a worker: network packets with their link fields.
+//! Packets between ports and a worker: whole network packets with their link fields.
 //!
-//! Ports (crate `face`) reassemble, acknowledge and strip the link protocol; a worker never sees
-//! a fragment.
+//! Ports (crate `face`) reassemble, acknowledge and strip the link protocol. A worker never sees a fragment.
 
 use byname_wire::{FaceId, NackReason, PitToken};
 
@@ -10,21 +9,21 @@ use crate::packet_pool::Packet;
 /// Fields of the link header that concern forwarding.
 #[derive(Debug, Clone)]
 pub struct LinkFields {
-    /// Downstream's token on Interests; echoed on Data and Nacks.
+    /// The downstream's token of an Interest; its Data and Nacks echo the token.
     pub pit_token: PitToken,
-    /// The packet is an Interest that is refused.
+    /// Present on a Nack: the packet is an Interest that the sender refuses.
     pub nack: Option<NackReason>,
-    /// Received, on faces with local fields: send this Interest there.
+    /// Received, on faces with local fields: send this Interest to that face.
     pub next_hop_face_id: Option<FaceId>,
-    /// Sent, on faces with local fields: where the packet came from.
+    /// Sent, on faces with local fields: the face that the packet came from.
     pub incoming_face_id: Option<FaceId>,
     /// Received, on faces with local fields: do not cache this Data.
     pub no_cache: bool,
-    /// Congestion mark, carried along.
+    /// Congestion mark, passed on.
     pub congestion_mark: u64,
     /// Self-learning: do not flood this Interest.
     pub non_discovery: bool,
-    /// Self-learning: a prefix announcement (a Data packet) that rides on Data.
+    /// Self-learning: the prefix announcement (a Data packet) that Data carries.
     pub prefix_announcement: Option<Packet>,
 }
 
@@ -54,18 +53,18 @@ impl Default for LinkFields {
 /// A whole network packet as a port received it, without its link header.
 #[derive(Debug)]
 pub struct Received {
-    /// The face it came in on.
+    /// The face that received it.
     pub face: FaceId,
     /// Its link fields.
     pub fields: LinkFields,
-    /// Checked no further than that one element of a known type fills it.
+    /// Checked only so far: it is filled by one element of a known type.
     pub packet: Packet,
 }
 
 impl Received {
-    /// Appends a packet without octets, to be filled in where it lies. A packet that is written
-    /// elsewhere, field by field, and then moved as a whole makes a processor wait until all that was
-    /// written before has reached the cache.
+    /// Appends a packet without bytes, for the caller to fill in place. A packet that is written elsewhere field by
+    /// field and then moved as a whole stalls the processor: the move waits until all earlier stores have reached the
+    /// cache.
     #[inline]
     pub fn append(input: &mut Vec<Received>) -> &mut Received {
         // A constant, so that nothing is written elsewhere first.
@@ -73,7 +72,7 @@ impl Received {
         input.last_mut().expect("one was pushed")
     }
 
-    /// This packet; what stays in its place is empty.
+    /// Takes this packet and leaves an empty one in its place.
     pub(crate) fn take(&mut self) -> Received {
         Received { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
     }
@@ -91,14 +90,14 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Appends a packet without octets, to be filled in where it lies, as [`Received::append`].
+    /// Appends a packet without bytes, for the caller to fill in place; see [`Received::append`].
     #[inline]
     pub fn append(output: &mut Vec<Outgoing>) -> &mut Outgoing {
         output.push(const { Outgoing { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
         output.last_mut().expect("one was pushed")
     }
 
-    /// This packet; what stays in its place is empty.
+    /// Takes this packet and leaves an empty one in its place.
     pub fn take(&mut self) -> Outgoing {
         Outgoing { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
     }

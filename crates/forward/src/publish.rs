@@ -1,19 +1,18 @@
-//! Quiescent-state epochs: when may the writer use again what readers may still look at?
+//! Quiescent-state epochs: they tell the writer when no reader can still see what it removed from shared tables.
 //!
-//! Readers (workers) look at shared tables without locks. Between two bursts a reader holds no
-//! reference into them: it says so with one atomic store ([`Reader::quiescent`]). The writer
-//! changes the tables, starts a [`Grace`], and once every reader has passed such a point since,
-//! nobody can see what the change took out: `Control::reclaim` may free it. A reader that sleeps
-//! is offline and holds nobody up.
+//! Readers (workers) look at shared tables without locks. Between two bursts a reader holds no reference into the
+//! tables, and it says so with one atomic store ([`Reader::quiescent`]). The writer changes the tables and starts a
+//! [`Grace`]. Once every reader has passed a quiescent point since then, no reader can see what the change removed.
+//! `Control::reclaim` may then free it. A sleeping reader is offline and delays nobody.
 //!
-//! Readers never wait; the writer waits at most for the longest burst.
+//! Readers never wait. The writer waits at most for the longest burst.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, yield_now};
 
-/// What an offline reader shows in place of an epoch.
+/// The value of an offline reader in place of an epoch.
 const OFFLINE: u64 = u64::MAX;
 
 /// One reader's last quiescent point. Alone in its cache line, which only its reader writes.
@@ -38,19 +37,18 @@ impl Epochs {
         Epochs { now: AtomicU64::new(0), readers: Mutex::new(Vec::new()) }
     }
 
-    /// A new reader, offline.
+    /// Adds a reader, which is offline.
     pub fn reader(self: &Arc<Self>) -> Reader {
         let slot = Arc::new(Slot(AtomicU64::new(OFFLINE)));
         self.slots().push(slot.clone());
         Reader { epochs: self.clone(), slot, online: false }
     }
 
-    /// Begins a grace period. To be called after what is to be freed was taken out of the tables.
+    /// Begins a grace period. The writer calls this after it has removed from the tables what it wants to free.
     pub fn grace(&self) -> Grace<'_> {
         // Release: a reader that announces this epoch or a later one sees the tables as changed.
         let epoch = self.now.fetch_add(1, Ordering::AcqRel) + 1;
-        // With the fence in `Reader::online`: either we see that reader online, or it sees the
-        // tables as changed.
+        // Pairs with the fence in `Reader::online`: either we see that reader online, or it sees the tables as changed.
         fence(Ordering::SeqCst);
         Grace { epochs: self, epoch }
     }
@@ -68,15 +66,15 @@ pub struct Grace<'a> {
 }
 
 impl Grace<'_> {
-    /// Whether every reader has passed a quiescent point, or was offline, since it began.
+    /// Whether every reader has passed a quiescent point, or was offline, since the grace period began.
     pub fn passed(&self) -> bool {
         // Acquire: what readers did before their quiescent point happened before what we do next.
         self.epochs.slots().iter().all(|slot| slot.0.load(Ordering::Acquire) >= self.epoch)
     }
 
-    /// Waits until it has passed: spins a little, then sleeps in steps of 50 microseconds.
+    /// Waits until the grace period has passed: spins a little, then sleeps in steps of 50 microseconds.
     ///
-    /// Not to be called on a thread that has an online reader: it would wait for itself.
+    /// A thread that has an online reader must not call this: it would wait for itself.
     pub fn wait(self) {
         let mut tries = 0u32;
         while !self.passed() {
@@ -90,7 +88,7 @@ impl Grace<'_> {
     }
 }
 
-/// A reader's part of [`Epochs`]. On drop it goes offline and is forgotten.
+/// A reader's part of [`Epochs`]. Dropping it removes the reader.
 pub struct Reader {
     epochs: Arc<Epochs>,
     slot: Arc<Slot>,
@@ -98,29 +96,29 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// From now on the writer waits for this reader. Needed before it looks at the tables.
+    /// From now on the writer waits for this reader. The reader must be online to look at the tables.
     pub fn online(&mut self) {
         if !self.online {
             self.slot.0.store(self.epochs.now.load(Ordering::Acquire), Ordering::Relaxed);
-            // With the fence in `Epochs::grace`.
+            // Pairs with the fence in `Epochs::grace`.
             fence(Ordering::SeqCst);
             self.online = true;
         }
     }
 
-    /// Says that this reader holds no reference into the tables at this moment. Does nothing
+    /// Says that this reader holds no reference into the tables at this moment. Does nothing while the reader is
     /// offline.
     #[inline]
     pub fn quiescent(&mut self) {
         if self.online {
-            // Acquire: having seen the epoch, we see the tables as they were when it began.
-            // Release: our reads so far happen before what the writer does on seeing this.
+            // Acquire: after we see the epoch, we see the tables as they were when it began. Release: our reads so far
+            // happen before what the writer does when it sees this.
             self.slot.0.store(self.epochs.now.load(Ordering::Acquire), Ordering::Release);
         }
     }
 
-    /// As [`Reader::quiescent`], and the writer does not wait for this reader until it is online
-    /// again. To be called before sleeping.
+    /// As [`Reader::quiescent`]; in addition, the writer does not wait for this reader until it is online again. A
+    /// reader calls this before it sleeps.
     pub fn offline(&mut self) {
         self.slot.0.store(OFFLINE, Ordering::Release);
         self.online = false;
@@ -156,7 +154,7 @@ mod tests {
         let grace = epochs.grace();
         idle.online();
         busy.quiescent();
-        // `idle` came after the grace began: it cannot have seen what was taken out.
+        // `idle` came online after the grace period began, so it cannot have seen what was removed.
         assert!(grace.passed());
 
         let grace = epochs.grace();
@@ -193,8 +191,7 @@ mod tests {
 mod models {
     use super::*;
 
-    /// Objects have numbers; `current` is the one that new readers take, those below `freed` are
-    /// gone.
+    /// Objects have numbers. `current` is the one that new readers take; those below `freed` are freed.
     fn model(bursts: usize, sleeps: bool) {
         loom::model(move || {
             let epochs = Arc::new(Epochs::new());

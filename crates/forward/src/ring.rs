@@ -1,20 +1,21 @@
-//! A bounded ring from one thread to one other, without locks: what passes between the packet thread
-//! and its workers [So §3.4; Yuan §3.4].
+//! A bounded lock-free ring from one thread to one other. It connects the packet thread and its workers [So §3.4; Yuan
+//! §3.4].
 //!
-//! The producer alone writes `tail`, the consumer alone `head`; both only ever grow, and a slot is a
-//! count's lower bits. Each side keeps the other's count as it saw it last, and reads the shared one
-//! only when that says that the ring is full or empty, so that a burst costs each side about one
-//! cache line of the other's.
+//! Only the producer writes `tail`, and only the consumer writes `head`. Both counts only grow; the slot of a count is
+//! its lower bits. Each side caches the other's count. It reads the shared count only when the cached one says that the
+//! ring is full or empty. So a burst costs each side about one cache line of the other's.
 //!
-//! A full ring takes nothing more and says so: whoever pushes drops, and nobody waits.
+//! A full ring refuses items: the producer drops them, and no thread waits.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use byname_lookup::memory::{self, Refused};
+
 use crate::sync::{AtomicU64, Ordering, UnsafeCell};
 
-/// Alone in its cache line, and in the one that processors fetch with it.
+/// Alone in its cache line, and in the neighbor line that processors fetch with it.
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -26,12 +27,12 @@ struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is reached only by the producer while its count is in `tail..head + capacity`, and
-// only by the consumer while it is in `head..tail`; the release stores and acquire loads of the two
-// counts hand it over. There is one of each (`ring` makes one of each, neither can be cloned, and
-// what they do takes `&mut`). Items go from one thread to another, so `T` must be `Send`.
+// SAFETY: the producer alone reaches a slot while its count is in `tail..head + capacity`, and the consumer alone while
+// its count is in `head..tail`. The release stores and acquire loads of the two counts hand the slot over. There is one
+// producer and one consumer: `ring` makes one of each, neither can be cloned, and their methods take `&mut`. Items go
+// from one thread to another, so `T` must be `Send`.
 unsafe impl<T: Send> Sync for Shared<T> {}
-// SAFETY: as above; whoever drops it last drops the items in it.
+// SAFETY: as above; the last owner drops the items that are left.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -44,73 +45,79 @@ impl<T> Shared<T> {
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         for count in self.head.0.load(Ordering::Relaxed)..self.tail.0.load(Ordering::Relaxed) {
-            // SAFETY: slots in `head..tail` hold items, and nobody else is left to reach them.
+            // SAFETY: slots in `head..tail` hold items, and no other thread can reach them any more.
             self.slot(count).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
         }
     }
 }
 
-/// A ring that holds `capacity` items, rounded up to a power of two.
-pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    let slots = (0..capacity.max(1).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+/// Makes a ring that holds `capacity` items, rounded up to a power of two.
+///
+/// # Errors
+/// If the system refuses memory.
+pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>), Refused> {
+    let len = capacity.max(1).checked_next_power_of_two().unwrap_or(usize::MAX);
+    let mut slots = memory::with_room(len)?;
+    slots.extend((0..len).map(|_| UnsafeCell::new(MaybeUninit::uninit())));
+    let slots = slots.into_boxed_slice();
     let shared = Arc::new(Shared { head: Padded(AtomicU64::new(0)), tail: Padded(AtomicU64::new(0)), slots });
     let producer = Producer { shared: Arc::clone(&shared), tail: 0, published: 0, head_seen: 0 };
-    (producer, Consumer { shared, head: 0, tail_seen: 0 })
+    Ok((producer, Consumer { shared, head: 0, tail_seen: 0 }))
 }
 
-/// The end that pushes.
+/// The producer's end.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     /// Items pushed, published or not.
     tail: u64,
     published: u64,
-    /// `head` as it was seen last.
+    /// The last value of `head` that this side read.
     head_seen: u64,
 }
 
 impl<T: Send> Producer<T> {
-    /// Adds an item, for the consumer to see after [`Producer::publish`].
+    /// Adds an item. The consumer sees it after [`Producer::publish`].
     ///
     /// # Errors
-    /// The item, if the ring is full.
+    /// Returns the item if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         if self.is_full() {
             return Err(item);
         }
-        // SAFETY: the slot's count is in `tail..head + capacity`, and so it is ours: the consumer has
-        // taken what was in it (acquire in `depth`) and does not look at it before `publish`.
+        // SAFETY: the slot's count is in `tail..head + capacity`, so the slot is ours. The consumer has taken its item
+        // (acquire in `depth`) and does not look at it before `publish`.
         self.shared.slot(self.tail).with_mut(|slot| unsafe { (*slot).write(item) });
         self.tail += 1;
         Ok(())
     }
 
-    /// Lets the consumer see what was pushed; whether that is anything new.
+    /// Lets the consumer see all pushed items. Returns whether there were new ones.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let new = self.tail != self.published;
         if new {
-            // Release: who sees the count sees the items.
+            // Release: a consumer that sees the count sees the items.
             self.shared.tail.0.store(self.tail, Ordering::Release);
             self.published = self.tail;
         }
         new
     }
 
-    /// Whether half of the ring is taken.
+    /// Whether at least half of the ring is taken.
     pub fn is_half_full(&mut self) -> bool {
         let half = self.shared.slots.len().div_ceil(2);
         (self.tail - self.head_seen) as usize >= half && self.depth() >= half
     }
 
-    /// Items in the ring.
+    /// Number of items in the ring.
     pub fn depth(&mut self) -> usize {
-        // Acquire: slots below this count have been read.
+        // Acquire: the consumer has read the slots below this count.
         self.head_seen = self.shared.head.0.load(Ordering::Acquire);
         (self.tail - self.head_seen) as usize
     }
 
-    /// Items pushed since the ring was made.
+    /// Number of items pushed since the ring was made.
     pub fn pushed(&self) -> u64 {
         self.tail
     }
@@ -128,36 +135,36 @@ impl<T: Send> Producer<T> {
 
 impl<T> Drop for Producer<T> {
     fn drop(&mut self) {
-        // What was pushed and not published is the consumer's all the same, to take or to drop.
+        // Items that were pushed and not published still go to the consumer, which takes or drops them.
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 }
 
-/// The end that takes.
+/// The consumer's end.
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
     head: u64,
-    /// `tail` as it was seen last.
+    /// The last value of `tail` that this side read.
     tail_seen: u64,
 }
 
 impl<T: Send> Consumer<T> {
-    /// Items that can be taken now.
+    /// Number of items that can be taken now.
     #[inline]
     pub fn available(&mut self) -> usize {
-        // Acquire: the items below this count are there.
+        // Acquire: the items below this count are written.
         self.tail_seen = self.shared.tail.0.load(Ordering::Acquire);
         (self.tail_seen - self.head) as usize
     }
 
-    /// Appends up to `items_max` items to `out`; how many.
+    /// Appends up to `items_max` items to `out` and returns their number.
     pub fn pop_into(&mut self, out: &mut Vec<T>, items_max: usize) -> usize {
         let known = (self.tail_seen - self.head) as usize;
         let count = if known >= items_max { items_max } else { self.available().min(items_max) };
         out.reserve(count);
         for _ in 0..count {
-            // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in
-            // `available`), which is moved out: `head` passes it before the producer may reach it.
+            // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in `available`). The item is
+            // moved out before `head` passes the slot and the producer may reach it.
             out.push(self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
             self.head += 1;
         }
@@ -168,7 +175,7 @@ impl<T: Send> Consumer<T> {
         count
     }
 
-    /// Items taken since the ring was made.
+    /// Number of items taken since the ring was made.
     pub fn popped(&self) -> u64 {
         self.head
     }
@@ -180,7 +187,7 @@ mod tests {
 
     #[test]
     fn items_come_out_in_order_and_a_full_ring_takes_none() {
-        let (mut producer, mut consumer) = ring(3);
+        let (mut producer, mut consumer) = ring(3).expect("a few slots");
         let mut out = Vec::new();
         for round in 0..10 {
             for i in 0..4 {
@@ -202,7 +209,7 @@ mod tests {
     #[test]
     fn what_is_left_in_it_is_dropped_once() {
         let item = Arc::new(());
-        let (mut producer, mut consumer) = ring(8);
+        let (mut producer, mut consumer) = ring(8).expect("a few slots");
         for _ in 0..5 {
             producer.push(Arc::clone(&item)).expect("there is room");
         }
@@ -216,7 +223,7 @@ mod tests {
     #[test]
     fn threads_pass_items_in_order() {
         const ITEMS: u64 = 100_000;
-        let (mut producer, mut consumer) = ring(64);
+        let (mut producer, mut consumer) = ring(64).expect("a few slots");
         let pushing = std::thread::spawn(move || {
             for mut item in 0..ITEMS {
                 while let Err(back) = producer.push(item) {
@@ -247,12 +254,12 @@ mod tests {
 mod models {
     use super::*;
 
-    /// Loom's cells report a slot that both sides reach at once, and its own count of allocations an
-    /// item that is lost or dropped twice.
+    /// Loom's cells report a slot that both sides reach at once. Loom's count of allocations reports an item that is
+    /// lost or dropped twice.
     #[test]
     fn items_pass_whole_and_in_order() {
         loom::model(|| {
-            let (mut producer, mut consumer) = ring(2);
+            let (mut producer, mut consumer) = ring(2).expect("a few slots");
             let pushing = loom::thread::spawn(move || {
                 let mut taken = 0;
                 for item in 0..3 {

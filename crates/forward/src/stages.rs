@@ -1,14 +1,15 @@
-//! Where the time of a burst goes: one burst in many is timed, stage by stage.
+//! Time of a burst by stage: one burst in many is timed.
 //!
-//! Nothing here has a clock of its own. Whoever drives a worker may lend it one
-//! ([`Worker::time_stages`](crate::Worker::time_stages)); without, and in all bursts but those that are
-//! timed, a stage costs one comparison.
+//! Nothing here has a clock of its own. The worker's caller may lend it one
+//! ([`Worker::time_stages`](crate::Worker::time_stages)). Without a clock, and in bursts that are not timed, a stage
+//! costs one comparison.
 
 use std::fmt;
 
 use crate::ticks::Ticks;
 
-/// One burst in so many is timed: a prime, so as not to keep step with what comes in powers of two.
+/// One burst in this many is timed. A prime, so that timing does not fall into step with traffic that repeats in powers
+/// of two.
 pub const ONE_IN: u32 = 1021;
 
 /// A part of the work on a burst.
@@ -16,17 +17,17 @@ pub const ONE_IN: u32 = 1021;
 pub enum Stage {
     /// Ports take packets from the kernel, and link services reassemble them.
     Receive,
-    /// The packet thread parses packets for workers on threads of their own, and moves them through rings.
+    /// The packet thread parses packets for workers on other threads and moves them through rings.
     Dispatch,
-    /// A worker removes pending Interests whose time is over.
+    /// A worker removes expired pending Interests.
     Timers,
-    /// A worker parses packets, and hashes the prefixes of their names.
+    /// A worker parses packets and hashes the prefixes of their names.
     Parse,
-    /// Packets meet the PIT and the content store; Data is done then, but for its transmission.
+    /// Packets meet the PIT and the content store. After this, Data only needs to be sent.
     PitCs,
-    /// The FIB is asked for the Interests that are left.
+    /// The remaining Interests are looked up in the FIB.
     Fib,
-    /// Strategies decide where these go.
+    /// Strategies decide where these Interests go.
     Strategy,
     /// Packets addressed by tags or by locator are forwarded.
     Addressed,
@@ -34,7 +35,7 @@ pub enum Stage {
     Send,
 }
 
-/// Words for metric labels, in the order of [`Stage`].
+/// Labels for metrics, in the order of [`Stage`].
 const STAGES: [(Stage, &str); 9] = [
     (Stage::Receive, "receive"),
     (Stage::Dispatch, "dispatch"),
@@ -48,32 +49,32 @@ const STAGES: [(Stage, &str); 9] = [
 ];
 
 impl Stage {
-    /// A word fit for a metric label.
+    /// A label for metrics.
     pub fn label(self) -> &'static str {
         STAGES[self as usize].1
     }
 }
 
-/// What one stage took in the bursts that were timed.
+/// Time and packets of one stage in the bursts that were timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTime {
-    /// Packets that passed it.
+    /// Number of packets that passed the stage.
     pub packets: u64,
     /// Time, in nanoseconds.
     pub ns: u64,
 }
 
-/// What each stage took in the bursts that were timed.
+/// Time and packets of each stage in the bursts that were timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimes([StageTime; STAGES.len()]);
 
 impl StageTimes {
-    /// Of one stage.
+    /// Time and packets of one stage.
     pub fn of(&self, stage: Stage) -> StageTime {
         self.0[stage as usize]
     }
 
-    /// The stages that were timed, in the order in which packets take them.
+    /// The stages that were timed, in the order in which packets pass them.
     pub fn all(&self) -> impl Iterator<Item = (Stage, StageTime)> {
         STAGES.map(|(stage, _)| stage).into_iter().zip(self.0).filter(|(_, time)| *time != StageTime::default())
     }
@@ -83,7 +84,7 @@ impl StageTimes {
         self.0.iter().map(|time| time.ns).sum()
     }
 
-    /// Adds other bursts.
+    /// Adds the times of other bursts.
     pub fn add(&mut self, other: &StageTimes) {
         for (sum, time) in self.0.iter_mut().zip(other.0) {
             sum.packets += time.packets;
@@ -91,7 +92,7 @@ impl StageTimes {
         }
     }
 
-    /// What has been timed since these were `earlier`.
+    /// The times that were added since `earlier`.
     pub fn since(&self, earlier: &StageTimes) -> StageTimes {
         let mut times = *self;
         for (time, before) in times.0.iter_mut().zip(earlier.0) {
@@ -102,14 +103,14 @@ impl StageTimes {
     }
 }
 
-/// Times the stages of one burst in many, by a clock that it is lent. One by default never does.
+/// Times the stages of one burst in many, by a clock that its owner lends it. The default has no clock and never times.
 #[derive(Default)]
 pub struct Stopwatch {
     clock: Option<Box<dyn Fn() -> Ticks + Send + Sync>>,
     one_in: u32,
-    /// Bursts that are not timed before one is.
+    /// Number of bursts to skip before the next is timed.
     left: u32,
-    /// Where the stage began that is being timed.
+    /// When the current stage began; `None` unless the burst is timed.
     began: Option<Ticks>,
     times: StageTimes,
 }
@@ -129,8 +130,7 @@ impl Stopwatch {
         }
     }
 
-    /// A stage ends, and the next begins; so many packets have passed it, beside those that were told of
-    /// before.
+    /// A stage ends and the next begins. `packets` have passed it, in addition to those of earlier laps.
     #[inline]
     pub fn lap(&mut self, stage: Stage, packets: usize) {
         if let (Some(began), Some(clock)) = (self.began, &self.clock) {
@@ -142,7 +142,7 @@ impl Stopwatch {
         }
     }
 
-    /// As [`Stopwatch::lap`], but forgets a stage that had nothing to do.
+    /// As [`Stopwatch::lap`], but does not record a stage without packets.
     #[inline]
     pub fn lap_if_any(&mut self, stage: Stage, packets: usize) {
         match packets {
@@ -151,7 +151,7 @@ impl Stopwatch {
         }
     }
 
-    /// What was done since the last stage is none of its own: the next begins now.
+    /// Leaves out the time since the last lap, which belongs to no stage.
     #[inline]
     pub fn skip(&mut self) {
         if let (Some(_), Some(clock)) = (self.began, &self.clock) {
@@ -159,7 +159,7 @@ impl Stopwatch {
         }
     }
 
-    /// The burst ends. One that was `idle` does not count as one.
+    /// The burst ends. An `idle` one does not count as a burst.
     #[inline]
     pub fn stop(&mut self, idle: bool) {
         self.began = None;
@@ -174,7 +174,7 @@ impl Stopwatch {
         self.began.is_some()
     }
 
-    /// What has been timed so far.
+    /// All times so far.
     pub fn times(&self) -> &StageTimes {
         &self.times
     }
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// A stopwatch whose clock goes on by ten at each look, and the number of looks.
+    /// A stopwatch whose clock advances by ten at each reading, and the number of readings.
     fn stopwatch(one_in: u32) -> (Stopwatch, Arc<AtomicU64>) {
         let looks = Arc::new(AtomicU64::new(0));
         let clock = Arc::clone(&looks);

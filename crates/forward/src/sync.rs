@@ -1,5 +1,4 @@
-//! What threads share is built of these; loom's take their place under `--cfg loom`, so that
-//! models run the real code.
+//! Primitives for memory that threads share. Under `--cfg loom` they are loom's, so that models run the real code.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -16,7 +15,7 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// The standard library's, with loom's way to reach what is in it.
+/// The standard library's cell, with the interface of loom's.
 #[cfg(not(loom))]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

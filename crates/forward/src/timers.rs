@@ -1,7 +1,7 @@
 //! A hashed timer wheel: one timer for each slot of a table, set and cleared in constant time.
 //!
-//! Timers are links in doubly linked lists, one list for each bucket of about a millisecond.
-//! A deadline further away than the wheel is long stays in its bucket for another round.
+//! Timers are links in doubly linked lists, one list for each bucket of about a millisecond. A deadline beyond the
+//! length of the wheel stays in its bucket for another round.
 
 use byname_lookup::{memory, prefetch};
 
@@ -11,14 +11,14 @@ use crate::ticks::Ticks;
 const NONE: u32 = u32::MAX;
 /// A bucket spans 2^20 ns.
 const BUCKET_SHIFT: u32 = 20;
-/// Buckets in the wheel: about 8.6 s.
+/// Number of buckets in the wheel, which spans about 8.6 s.
 const BUCKETS: usize = 8192;
 
 #[derive(Clone, Copy)]
 struct Link {
     prev: u32,
     next: u32,
-    /// Says which bucket it is in. `NEVER` when the timer is not set.
+    /// Determines the bucket of the link. `NEVER` when the timer is not set.
     deadline: Ticks,
 }
 
@@ -26,7 +26,7 @@ struct Link {
 const NEVER: Ticks = Ticks(u64::MAX);
 const UNSET: Link = Link { prev: NONE, next: NONE, deadline: NEVER };
 
-// Four in a cache line, none on two.
+// Four links fill a cache line, and none crosses two.
 const _: () = assert!(size_of::<Link>() == 16);
 
 impl Link {
@@ -35,8 +35,8 @@ impl Link {
     }
 }
 
-/// A set of buckets, and of the words of it that are not zero: a burst that looks for the next deadline, which is
-/// seconds away most often, passes 4,096 buckets at a step.
+/// A set of buckets: a bit for each bucket, and a bit for each word of these that is not zero. The next deadline is
+/// mostly seconds away, so a burst's search for it passes 4,096 buckets per step.
 struct Occupied {
     words: Box<[u64; BUCKETS / 64]>,
     filled: [u64; BUCKETS / 64 / 64],
@@ -63,14 +63,14 @@ impl Occupied {
         }
     }
 
-    /// The first bucket at or after this one.
+    /// The first bucket in the set at or after this one.
     fn first_from(&self, bucket: usize) -> Option<usize> {
         let word = bucket / 64;
         let bits = self.words[word] & (!0 << (bucket % 64));
         if bits != 0 {
             return Some(word * 64 + bits.trailing_zeros() as usize);
         }
-        // Of the words after this one.
+        // Nothing is left in this word: search the words after it.
         let next = word + 1;
         let word = (next / 64..self.filled.len()).find_map(|i| {
             let filled = self.filled[i] & if i == next / 64 { !0 << (next % 64) } else { !0 };
@@ -86,9 +86,9 @@ pub struct TimerWheel {
     /// Buckets that have a timer.
     occupied: Occupied,
     links: Vec<Link>,
-    /// The first bucket, counted from zero time, that has not been passed.
+    /// The first bucket that was not passed yet, counted from time zero.
     current: u64,
-    /// At this time, the timers before this one in the current bucket are not due.
+    /// A time and a slot: at that time, the timers before this slot in the current bucket are not due.
     resume: Option<(Ticks, u32)>,
     set: usize,
 }
@@ -106,13 +106,13 @@ impl TimerWheel {
         }
     }
 
-    /// Sets the timer of `slot`, in place of what was set before.
+    /// Sets the timer of `slot` and replaces an earlier deadline.
     pub fn set(&mut self, slot: u32, deadline: Ticks) {
         self.clear(slot);
         self.start(slot, deadline);
     }
 
-    /// Sets the timer of `slot`, which is not set. Waits for none of the memory that it writes.
+    /// Sets the timer of `slot`, which must not be set. Waits for none of the memory that it writes.
     pub fn start(&mut self, slot: u32, deadline: Ticks) {
         let i = slot as usize;
         if self.links.len() <= i {
@@ -120,7 +120,7 @@ impl TimerWheel {
             self.links.resize(i + 1, UNSET);
         }
         debug_assert_eq!(self.links[i].deadline, NEVER);
-        // What should have been due before the first bucket is due in it, as soon as anything is.
+        // A timer whose bucket has passed goes into the first bucket, so that it is due next.
         let first = Ticks(self.current << BUCKET_SHIFT);
         let mut link = Link { prev: NONE, next: NONE, deadline: deadline.clamp(first, Ticks(NEVER.0 - 1)) };
         let bucket = link.bucket();
@@ -160,14 +160,14 @@ impl TimerWheel {
         self.set -= 1;
     }
 
-    /// Asks the memory for the timer of `slot`.
+    /// Prefetches the timer of `slot`.
     pub fn prefetch(&self, slot: u32) {
         if let Some(link) = self.links.get(slot as usize) {
             prefetch::read_soon(link);
         }
     }
 
-    /// Asks the memory for what clearing the timer of `slot` changes beside it.
+    /// Prefetches the links beside the timer of `slot`, which clearing it changes.
     pub fn prefetch_neighbors(&self, slot: u32) {
         if let Some(link) = self.links.get(slot as usize) {
             self.prefetch(link.prev);
@@ -175,10 +175,10 @@ impl TimerWheel {
         }
     }
 
-    /// Clears one timer that is due at `now`, and returns its slot. To be called until `None`.
+    /// Clears one timer that is due at `now` and returns its slot. Callers repeat this until it returns `None`.
     pub fn pop_due(&mut self, now: Ticks) -> Option<u32> {
         let last = now.0 >> BUCKET_SHIFT;
-        // After a long sleep one round sees every bucket.
+        // After a long sleep, one round passes every bucket.
         self.current = self.current.max(last.saturating_sub(BUCKETS as u64 - 1));
         let mut resume = self.resume.take().filter(|(at, _)| *at == now).map(|(_, slot)| slot);
         loop {
@@ -199,10 +199,11 @@ impl TimerWheel {
         }
     }
 
-    /// A time at or before the earliest deadline; `None` when no timer is set.
+    /// When to look for due timers next; `None` when no timer is set. This is at most one bucket after the earliest
+    /// deadline, and earlier when that deadline lies in a later round.
     pub fn next_deadline(&self) -> Option<Ticks> {
         let bucket = self.next_occupied(self.current)?;
-        // The end of the bucket: at most a bucket late, and never a spin within one.
+        // The end of the bucket: a timer fires at most one bucket late, and the caller never spins within a bucket.
         Some(Ticks((bucket + 1) << BUCKET_SHIFT))
     }
 
@@ -279,7 +280,8 @@ mod tests {
         let mut wheel = TimerWheel::new(Ticks(0));
         let soon = Ticks(5 << BUCKET_SHIFT);
         let later = Ticks(soon.0 + ((BUCKETS as u64) << BUCKET_SHIFT));
-        // Who chooses lifetimes chooses buckets. Seen anew for each that is due, it is 10^10 steps.
+        // Strangers choose lifetimes and so the buckets. Scanning the bucket anew for each due timer would take 10^10
+        // steps.
         for slot in 0..200_000 {
             wheel.set(slot, if slot < 100_000 { soon } else { later });
         }

@@ -1,5 +1,5 @@
-//! Networks of workers on random trees: tag-addressed packets reach whom they are meant for, and
-//! locators lead from anywhere to anywhere.
+//! Networks of workers on random trees. Tag-addressed packets must reach the matching applications, and locators must
+//! lead from any router to any other.
 #![cfg(not(loom))]
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use byname_wire::{Descriptor, Locator, NameHashKey, TreeId};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Router i's face to router j is `LINKS + j`; its application's face is `APP`.
+/// Router i has face `LINKS + j` to router j, and face `APP` to its application.
 const LINKS: u64 = 1000;
 const APP: FaceId = FaceId(256);
 const TREES: [TreeId; 2] = [TreeId(1), TreeId(7)];
@@ -27,7 +27,7 @@ const SEEDS: u64 = 60;
 struct Network {
     workers: Vec<Worker>,
     labellings: Vec<Labelling>,
-    /// What the application of each router advertised.
+    /// The descriptors that each router's application advertised.
     advertised: Vec<Vec<Descriptor>>,
 }
 
@@ -55,7 +55,7 @@ impl Network {
         Network { workers, labellings, advertised }
     }
 
-    /// Sends a packet from the application of a router; how often each application got it.
+    /// Sends a packet from the application of a router. Returns how often each application got it.
     fn send(&mut self, from: usize, wire: &[u8]) -> BTreeMap<usize, u32> {
         let mut got = BTreeMap::new();
         let mut under_way = VecDeque::from([(from, APP, Packet::copy_from(wire))]);
@@ -73,7 +73,7 @@ impl Network {
         got
     }
 
-    /// Applications, but for the sender, whose largest subset of the packet has so many bits.
+    /// The matching applications except the sender, each with the number of bits of its largest matching subset.
     fn matches(&self, from: usize, packet: &Descriptor) -> BTreeMap<usize, u32> {
         let others = self.advertised.iter().enumerate().filter(|(router, _)| *router != from);
         let weight = |all: &Vec<Descriptor>| {
@@ -83,7 +83,7 @@ impl Network {
     }
 }
 
-/// A router whose tables are as floods of all advertisements leave them.
+/// A router with the tables that result when all advertisements have been flooded.
 fn worker(node: usize, labellings: &[Labelling], advertised: &[Vec<Descriptor>]) -> Worker {
     let tables = Arc::new(Tables::new(Oracle::new().query()));
     let mut trees = Trees::new();

@@ -1,4 +1,4 @@
-//! What the buffers of packets take of the system's memory. One test: it looks at the whole process.
+//! System memory that packet buffers take. This file has only one test, because it measures the whole process.
 #![cfg(target_os = "linux")]
 
 use byname_forward::Packet;
@@ -19,12 +19,12 @@ fn number(packet: &Packet) -> u32 {
 #[test]
 fn memory_is_what_packets_hold() {
     let before = resident_kib();
-    let few = LENGTHS.map(|len| Packet::build(len, |octets| octets.fill(1)));
+    let few = LENGTHS.map(|len| Packet::build(len, |bytes| bytes.fill(1)));
     assert!(resident_kib() < before + 512, "a packet of each size takes {} KiB", resident_kib() - before);
     drop(few);
     for (classes, len) in (1..).zip(LENGTHS) {
         let count = (100 << 20) / len;
-        let build = |i: usize| Packet::build(len, |octets| octets.fill(i as u8));
+        let build = |i: usize| Packet::build(len, |bytes| bytes.fill(i as u8));
         let packets: Vec<Packet> = (0..count)
             .map(|i| {
                 let mut packet = build(i);
@@ -33,21 +33,21 @@ fn memory_is_what_packets_hold() {
             })
             .collect();
         let full = resident_kib() - before;
-        assert!((100 << 10..160 << 10).contains(&full), "100 MiB of packets of {len} octets take {full} KiB");
-        // They end in two other threads, in an order that has nothing to do with where they lie.
+        assert!((100 << 10..160 << 10).contains(&full), "100 MiB of packets of {len} bytes take {full} KiB");
+        // The packets are dropped by two other threads, in an order that is unrelated to their addresses.
         let (mut one, mut other) = (Vec::new(), Vec::new());
         for (i, packet) in packets.into_iter().enumerate() {
             assert_eq!(number(&packet), i as u32);
-            assert!(packet[4..].iter().all(|octet| *octet == i as u8));
+            assert!(packet[4..].iter().all(|byte| *byte == i as u8));
             if i * 7 % 11 < 5 { one.push(packet) } else { other.push(packet) }
         }
         std::thread::scope(|scope| {
             scope.spawn(|| drop(one));
             scope.spawn(|| drop(other));
         });
-        // Of each class so far: a spare chunk, and those of what this thread has taken and not used. And
-        // what the allocator keeps of the vectors.
+        // Each class used so far may keep a spare chunk and this thread's unused stock. The allocator may keep memory
+        // of the vectors.
         let left = resident_kib().saturating_sub(before);
-        assert!(left < (24 + classes * 8) << 10, "{left} KiB are left of packets of {len} octets");
+        assert!(left < (24 + classes * 8) << 10, "{left} KiB are left of packets of {len} bytes");
     }
 }

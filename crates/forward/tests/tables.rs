@@ -1,5 +1,4 @@
-//! Readers on threads of their own, while the control side adds, moves and removes routes and uses
-//! freed places and ids again.
+//! Reader threads, while the control side adds, moves and removes routes and reuses freed slots and ids.
 #![cfg(not(loom))]
 
 use std::sync::Arc;
@@ -18,12 +17,12 @@ fn name(i: u64) -> Name {
     Name::default().join_number(8, i % 7).join_number(8, i)
 }
 
-/// The route of name `i`, whatever its entry id: its face tells the name, its cost anything.
+/// The route of name `i`, whatever its entry id. Its face identifies the name; its cost is arbitrary.
 fn group(i: u64, cost: u64) -> NexthopGroup {
     NexthopGroup { nexthops: [Nexthop { face: FaceId(1000 + i), cost }].into() }
 }
 
-/// Looks all names up until `stop`: each leads to its own face or nowhere.
+/// Looks up all names until `stop`. Each name must lead to its own face or to none.
 fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: bool) {
     let mut reader = tables.reader();
     let names: Vec<Name> = (0..NAMES).map(name).collect();
@@ -36,7 +35,7 @@ fn look(tables: &Arc<Tables>, stop: &AtomicBool, bursts: &AtomicU64, sleeps: boo
                 names.iter().zip(&mut prefixes).map(|(name, p)| NameView::new(&KEY, name.as_ref(), p)).collect();
             reader.begin_burst();
             reader.fib().longest_match_burst(&views, &mut found[..views.len()]);
-            // Give the writer every chance to go wrong between FIB and group.
+            // Let the writer run between the lookups of FIB and group.
             std::thread::yield_now();
             for (i, found) in (at as u64 * 32..).zip(&found[..views.len()]) {
                 let Some(found) = found else { continue };
@@ -63,7 +62,7 @@ fn places_and_ids_are_used_again_and_no_reader_is_misled() {
             let (tables, stop, bursts) = (&tables, &stop, &bursts);
             scope.spawn(move || look(tables, stop, bursts, sleeps))
         });
-        // A reader that failed ends the test; the scope passes its panic on.
+        // A failed reader ends the test, and the scope passes its panic on.
         let alive = || readers.iter().all(|reader| !reader.is_finished());
         let mut random = 9u64;
         let mut ids: Vec<Option<EntryId>> = vec![None; NAMES as usize];

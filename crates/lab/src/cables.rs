@@ -1,26 +1,26 @@
-//! Two virtual cables between a generator and what it measures.
+//! Two virtual cables between a generator and the device under test.
 
 use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
-use byname_face::ethernet::interface::{Found, Interface};
+use byname_face::frames::interface::{Found, Interface};
 
-/// Two cables, until this is dropped.
+/// Two virtual cables (veth pairs). Dropping this removes them.
 pub struct Cables;
 
-/// The generator's ends, consumer's first.
+/// The generator's ends: the consumer's first.
 pub const OURS: [&str; 2] = ["bynamelab0", "bynamelab1"];
-/// Those of what is measured.
+/// The ends of the device under test.
 pub const THEIRS: [&str; 2] = ["byname0", "byname1"];
 
 impl Cables {
-    /// Lays the cables.
+    /// Creates the cables.
     pub fn lay() -> anyhow::Result<Self> {
         let cables = Cables;
         for (ours, theirs) in OURS.into_iter().zip(THEIRS) {
             ip(&["link", "add", "dev", ours, "type", "veth", "peer", "name", theirs])?;
             for end in [ours, theirs] {
-                // Nothing but the measured frames is to pass.
+                // The kernel must not send IPv6 frames of its own between the measured ones.
                 let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
                 ip(&["link", "set", end, "up"])?;
             }
@@ -40,11 +40,11 @@ impl Drop for Cables {
 fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     let done = Command::new("ip").args(arguments).output().context("cannot run ip (of iproute2)")?;
     let told = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), "ip {}: {} (cables need root)", arguments.join(" "), told.trim());
+    ensure!(done.status.success(), "ip {}: {} (virtual cables need root)", arguments.join(" "), told.trim());
     Ok(())
 }
 
-/// The interface of this name, which must be there.
+/// Finds an Ethernet interface by name.
 pub fn interface(name: &str) -> anyhow::Result<Interface> {
     match Interface::find(name)? {
         Found::Ethernet(interface) => Ok(interface),

@@ -1,15 +1,19 @@
-//! `byname-lab`: measures byname and its peers.
-//!
-//! Each experiment is one module and one subcommand; it prints a table and appends JSON lines,
-//! one for each measurement, to a file under `lab-results/`.
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`experiments`]: experiments
+//! [`harness`]: harness
+//! [`prefix`]: prefix
+//! [`record`]: record
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod balance;
 mod baselines;
 mod cables;
+mod documents;
 mod experiments;
 mod flat;
 mod forward;
+mod harness;
 mod hostile;
 mod locator;
 mod machine;
@@ -23,6 +27,7 @@ mod record;
 mod routes;
 mod size;
 mod switch;
+mod table;
 mod tags;
 mod timing;
 mod wire;
@@ -43,13 +48,13 @@ struct Cli {
 enum Experiment {
     /// Exchanges of Interest and Data through a forwarder, from another core.
     Wire(wire::Options),
-    /// Registers routes in bulk through management, while traffic runs if asked.
+    /// Registers routes in bulk through management.
     Routes(routes::Options),
     /// Longest name prefix match on one engine, or on several in turn.
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
     Flat(flat::Options),
-    /// Whole packets through the data plane, in memory: one data plane, or several in turn.
+    /// Whole packets through the data plane, in memory: one data plane or several in turn.
     Forward(forward::Options),
     /// Forwarding by locator on the trees of a graph.
     Locator(locator::Options),
@@ -59,13 +64,15 @@ enum Experiment {
     Tags(tags::Options),
     /// Ethernet frames through a flat switch: in memory, or on virtual cables.
     Switch(switch::Options),
-    /// How evenly workers are loaded where some names are popular, on simulated cores and on threads.
+    /// How evenly workers are loaded when some names are popular, on simulated cores and on threads.
     Balance(balance::Options),
-    /// What hostile packets cost the data plane, and what they leave of others' rate.
+    /// The cost of hostile packets for the data plane, and the rate that they leave for ordinary packets.
     Hostile(hostile::Options),
     /// Runs one experiment of `list`, or `all` of them.
     Run(experiments::Options),
-    /// Shows what can be run, with the paper each experiment belongs to.
+    /// Writes the tables of README.md and docs from the records in docs/records, or checks them.
+    Tables(documents::Options),
+    /// Lists the experiments with their papers.
     List,
 }
 
@@ -75,17 +82,18 @@ fn main() -> anyhow::Result<()> {
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
-        Experiment::Forward(options) => forward::run(&options),
-        Experiment::Locator(options) => locator::run(&options),
-        Experiment::Mixed(options) => mixed::run(&options),
+        Experiment::Forward(options) => harness::run(&options),
+        Experiment::Locator(options) => harness::run(&options),
+        Experiment::Mixed(options) => harness::run(&options),
         Experiment::Tags(options) => tags::run(&options),
-        Experiment::Switch(options) => switch::run(&options),
-        Experiment::Balance(options) => balance::run(&options),
-        Experiment::Hostile(options) => hostile::run(&options),
+        Experiment::Switch(options) => harness::run(&options),
+        Experiment::Balance(options) => harness::run(&options),
+        Experiment::Hostile(options) => harness::run(&options),
         Experiment::Run(options) => experiments::run(&options),
+        Experiment::Tables(options) => documents::run(&options),
         Experiment::List => {
             experiments::list();
-            println!("\nand of a whole forwarder, as subcommands of their own:");
+            println!("\nfor a whole forwarder there are separate subcommands:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
             println!("routes  registration of many routes through management           (no paper)");
             Ok(())

@@ -1,4 +1,4 @@
-//! The forwarder under test: a process, and management commands to it over its Unix socket.
+//! The forwarder under test: its process, and management commands over its Unix socket.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,23 +12,24 @@ use byname_control::security::Signer;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::element_len;
 use byname_wire::{Component, Data, LpPacket, Name};
+use serde::Serialize;
 
-/// How to find the forwarder.
-#[derive(clap::Args, Clone)]
+/// How to start or find the forwarder.
+#[derive(clap::Args, Clone, Serialize)]
 pub struct PeerOptions {
-    /// Command that starts the forwarder, stopped at the end; without it, one that runs is used.
+    /// Command that starts the forwarder, which is stopped at the end; without it, a running forwarder is used.
     #[arg(long, value_name = "COMMAND")]
     start: Option<String>,
-    /// Process id of the forwarder, for its CPU time and memory (found by itself with --start).
+    /// Process id of the forwarder, for measuring its CPU time and memory (not needed with --start).
     #[arg(long)]
     pid: Option<i32>,
-    /// Its Unix socket.
+    /// Unix socket of the forwarder.
     #[arg(long, default_value = "/run/nfd/nfd.sock")]
     pub socket: PathBuf,
-    /// Core that the forwarder is started on.
+    /// Core on which the forwarder is started.
     #[arg(long, default_value_t = 0)]
     forwarder_core: usize,
-    /// Core that the generator runs on.
+    /// Core on which the generator runs.
     #[arg(long, default_value_t = 1)]
     generator_core: usize,
     /// Name of the forwarder in the records.
@@ -36,7 +37,7 @@ pub struct PeerOptions {
     pub label: String,
 }
 
-/// CPU time and memory of the forwarder at some moment.
+/// CPU time and memory of the forwarder at one moment.
 #[derive(Clone, Copy, Default)]
 pub struct Usage {
     /// CPU time so far, in seconds.
@@ -45,14 +46,14 @@ pub struct Usage {
     pub rss_mb: f64,
 }
 
-/// A forwarder that runs.
+/// A running forwarder.
 pub struct Peer {
     child: Option<Child>,
     pid: Option<i32>,
 }
 
 impl Peer {
-    /// Starts the forwarder if asked, and waits until it answers; puts this thread on its core.
+    /// Starts the forwarder if asked, and waits until it answers. Pins this thread to the generator's core.
     pub fn start(options: &PeerOptions) -> anyhow::Result<Self> {
         core_affinity::set_for_current(core_affinity::CoreId { id: options.generator_core });
         let child = match &options.start {
@@ -78,7 +79,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// What it has used up to now; zeros if its process id is not known.
+    /// CPU time and memory so far; zeros if the process id is unknown.
     pub fn usage(&self) -> Usage {
         let of = |pid| -> Option<Usage> {
             let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
@@ -101,7 +102,7 @@ impl Drop for Peer {
     }
 }
 
-/// Management over a Unix socket: commands and their answers, in order.
+/// Management over a Unix socket: sends commands and reads their responses in order.
 pub struct Management {
     stream: UnixStream,
     signer: Signer,
@@ -118,19 +119,19 @@ impl Management {
         Ok(Management { stream, signer: Signer::digest(), input: Vec::new(), nonce: 0, last_ms: 0 })
     }
 
-    /// A signed command.
+    /// Makes a signed command.
     pub fn command(&mut self, verb: &str, parameters: &ControlParameters) -> anyhow::Result<Vec<u8>> {
         let prefix: Name = format!("/localhost/nfd/{verb}").parse()?;
         let name = prefix.join(Component::generic(&parameters.encode()));
         self.nonce = self.nonce.wrapping_add(0x9e37_79b9);
-        // Peers with one timestamp for each key want it to grow.
+        // Forwarders that keep one timestamp for each key require increasing timestamps.
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
         self.last_ms = now_ms.max(self.last_ms + 1);
         let interest = InterestBuilder::new(name, self.nonce).must_be_fresh(true);
         Ok(self.signer.sign_command(&interest, self.last_ms)?)
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for its response.
     pub fn call(&mut self, verb: &str, parameters: &ControlParameters) -> anyhow::Result<ControlResponse> {
         let command = self.command(verb, parameters)?;
         self.stream.write_all(&command)?;
@@ -144,12 +145,12 @@ impl Management {
         }
     }
 
-    /// Sends octets of commands.
+    /// Sends encoded commands.
     pub fn send(&mut self, commands: &[u8]) -> anyhow::Result<()> {
         Ok(self.stream.write_all(commands)?)
     }
 
-    /// Reads what there is, waiting for something if `wait`. False at the end of the stream.
+    /// Reads available bytes, or waits for some if `wait`. Returns false at the end of the stream.
     pub fn read(&mut self, wait: bool) -> anyhow::Result<bool> {
         self.stream.set_nonblocking(!wait)?;
         let start = self.input.len();
@@ -165,7 +166,7 @@ impl Management {
         }
     }
 
-    /// The next whole answer of what was read; packets that are none are passed over.
+    /// The next complete response among the bytes read; skips other packets.
     pub fn next_response(&mut self) -> Option<ControlResponse> {
         loop {
             let len = element_len(&self.input, 1 << 16).ok()??;
@@ -180,28 +181,28 @@ impl Management {
         }
     }
 
-    /// Makes a face, or finds the one there is; on an Ethernet, from a local URI.
+    /// Makes a face, or returns the existing one. A face on an Ethernet needs a local URI.
     pub fn face(&mut self, uri: &str, local: Option<&str>) -> anyhow::Result<u64> {
         let local_uri = local.map(str::to_owned);
         let parameters = ControlParameters { uri: Some(uri.to_owned()), local_uri, ..Default::default() };
         let response = self.call("faces/create", &parameters)?;
         match (response.code, response.parameters().ok().and_then(|p| p.face_id)) {
             (200 | 409, Some(face)) => Ok(face),
-            (code, _) => bail!("faces/create {uri} was answered {code} {}", response.text),
+            (code, _) => bail!("faces/create {uri} failed: {code} {}", response.text),
         }
     }
 
-    /// Registers a route; without a face, to this connection.
+    /// Registers a route to a face, or to this connection if there is no face.
     pub fn route(&mut self, prefix: &str, face_id: Option<u64>) -> anyhow::Result<()> {
         let parameters = ControlParameters { name: Some(prefix.parse()?), face_id, ..Default::default() };
         let response = self.call("rib/register", &parameters)?;
         match response.code {
             200 => Ok(()),
-            code => bail!("rib/register {prefix} was answered {code} {}", response.text),
+            code => bail!("rib/register {prefix} failed: {code} {}", response.text),
         }
     }
 
-    /// The connection, for traffic of its own.
+    /// The connection, for sending other traffic.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }

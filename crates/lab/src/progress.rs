@@ -1,4 +1,4 @@
-//! Bars on long work: drawn on a terminal only, and never where a program reads our output.
+//! Progress bars for long work. They are drawn only on a terminal, and never when a program reads the output.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ impl Progress {
     /// Never drawn.
     pub const HIDDEN: Progress = Progress { visible: false };
 
-    /// A bar for `steps` steps of `what`, with their rate and the time that is left.
+    /// A bar for `steps` steps of `what`, with the rate and the remaining time.
     pub fn bar(self, what: &str, steps: u64) -> ProgressBar {
         const TEMPLATE: &str = "{msg} {bar:30} {human_pos}/{human_len} {per_sec}, {eta} left";
         self.start(ProgressBar::new(steps), what, TEMPLATE)
     }
 
-    /// For work of unknown length.
+    /// A spinner for work of unknown length.
     pub fn spinner(self, what: &str) -> ProgressBar {
         self.start(ProgressBar::new_spinner(), what, "{spinner} {msg} {elapsed}")
     }
@@ -33,7 +33,7 @@ impl Progress {
         }
         bar.set_style(ProgressStyle::with_template(template).expect("a literal template"));
         bar.set_message(what.to_owned());
-        // Ticks now and then only: a busy terminal would disturb what is measured.
+        // Redraws rarely: a busy terminal would disturb the measurement.
         bar.enable_steady_tick(Duration::from_millis(500));
         bar
     }

@@ -1,5 +1,4 @@
-//! Registers many routes through the management protocol: rate, memory a route, and what traffic
-//! over random prefixes still does afterwards.
+//! Registers many routes through the management protocol: measures the rate and the memory per route.
 
 use std::time::Instant;
 
@@ -12,24 +11,25 @@ use crate::peer::{Management, Peer, PeerOptions};
 use crate::record::Recorder;
 
 /// Options of `byname-lab routes`.
-#[derive(Args)]
+#[derive(Args, Serialize)]
 pub struct Options {
     #[command(flatten)]
     peer: PeerOptions,
-    /// Routes to register: /ndn/siteNNNNNNN/app.
+    /// Number of routes to register: /ndn/siteNNNNNNN/app.
     #[arg(long, default_value_t = 1_000_000)]
     count: u32,
-    /// Commands outstanding at once.
+    /// Maximum number of commands without a response.
     #[arg(long, default_value_t = 256)]
     window: u32,
-    /// Face that the routes lead to, made if there is none.
+    /// Face to which the routes lead; it is made if it does not exist.
     #[arg(long, default_value = "udp4://127.0.0.1:7001")]
     face: String,
-    /// Unregister them instead.
+    /// Unregister the routes instead.
     #[arg(long)]
     remove: bool,
     /// Print the record as JSON.
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
 }
 
@@ -41,7 +41,7 @@ struct Record {
     remove: bool,
     seconds: f64,
     routes_per_s: f64,
-    /// Growth of resident memory for each route, in bytes, the name included.
+    /// Growth of resident memory per route in bytes, including the name.
     bytes_per_route: f64,
     name_bytes: usize,
     refused: u64,
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         cpu_s: after.cpu_s - before.cpu_s,
     };
     println!(
-        "{} {verb} {}: {:.2} s, {:.0}/s, {:.0} bytes a route (name: {}), {} refused, {:.2} s of CPU",
+        "{} {verb} {}: {:.2} s, {:.0}/s, {:.0} bytes a route (its name: {} bytes), {} refused, {:.2} s of CPU",
         record.forwarder,
         record.routes,
         record.seconds,
@@ -103,5 +103,5 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         record.refused,
         record.cpu_s
     );
-    recorder.add(&record)
+    recorder.add(options, &record)
 }

@@ -1,11 +1,11 @@
-//! Counts and sizes as people write them.
+//! Parses counts and sizes with units.
 
 use std::fmt;
 
 /// Parses `64M`, `1.5G`, `4Ki`, `5000000`.
 ///
-/// `k`, `M` and `G` are powers of 1000; `Ki`, `Mi` and `Gi` of 1024: [Yuan §3.3] counts rules in the
-/// former, [So §4.2] in the latter.
+/// `k`, `M` and `G` are powers of 1000; `Ki`, `Mi` and `Gi` are powers of 1024. [Yuan §3.3] counts rules in the former,
+/// [So §4.2] in the latter.
 pub fn count(text: &str) -> Result<u64, BadCount> {
     let bad = || BadCount(text.to_owned());
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -25,17 +25,17 @@ pub fn count(text: &str) -> Result<u64, BadCount> {
     }
     let number: f64 = number.parse().map_err(|_| bad())?;
     let value = number * unit as f64;
-    // Beyond, neighbouring numbers of 64-bit floats are more than one apart.
+    // Above this, neighbouring 64-bit floats are more than one apart.
     if (0.0..9e15).contains(&value) && value.fract() == 0.0 { Ok(value as u64) } else { Err(bad()) }
 }
 
-/// No count.
+/// The text is not a count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadCount(String);
 
 impl fmt::Display for BadCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no count: write 5000, 64k, 1.5M or 1G (powers of 1000), or 64Mi (of 1024)", self.0)
+        write!(f, "'{}' is not a count: write 5000, 64k, 1.5M or 1G (powers of 1000), or 64Mi (of 1024)", self.0)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A writer that changes a table, alone and beside a reader on another core.
 //!
-//! Changes are prepared before, in batches, and gone through there and back, so that the table is
-//! about as full as it was.
+//! Changes are prepared in batches, and are applied forward and then undone. So the table stays about equally full.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +13,15 @@ use byname_lookup::{BuildError, Change, Control, Update};
 use crate::machine::cores;
 use crate::timing::rate;
 
-/// Prepared changes, and the way back.
+/// Prepared changes, and the changes that undo them.
 pub struct Changes<K> {
     batches: Vec<Vec<Change<K>>>,
-    /// The next batch to apply.
+    /// Number of the next batch to apply.
     at: usize,
 }
 
 impl<K: Clone> Changes<K> {
-    /// Batches of `batch` changes: those of `forth`, and then those of `back` from its end.
+    /// Makes batches of `batch` changes: `forth` in order, and then `back` in reverse order.
     pub fn there_and_back(forth: &[Change<K>], back: &[Change<K>], batch: usize) -> Self {
         let back: Vec<_> = back.iter().rev().cloned().collect();
         let batches = forth.chunks(batch).chain(back.chunks(batch)).map(<[_]>::to_vec).collect();
@@ -31,7 +30,7 @@ impl<K: Clone> Changes<K> {
 }
 
 impl<K> Changes<K> {
-    /// Applies what is left of the way back, so that the table has what it had.
+    /// Applies the rest of the way back, so that the table is as before.
     ///
     /// # Errors
     /// If the engine refuses a change.
@@ -50,32 +49,35 @@ impl<K> Changes<K> {
     }
 }
 
-/// Something that looks names up, and checks what it is told.
+/// A reader that looks names up and checks the answers.
 pub trait Reader<Q: ?Sized> {
-    /// Looks up a burst. Returns how many names it had.
+    /// Looks up a burst. Returns its number of names.
     fn look_up(&mut self, fib: &Q) -> usize;
+
+    /// Prepares for the next measurement.
+    fn rewind(&mut self) {}
 }
 
-/// What a writer and a reader share.
+/// The state that a writer and a reader share.
 struct Table<Q: ?Sized> {
     fib: Mutex<Arc<Q>>,
-    /// Batches applied.
+    /// Number of batches that the writer has applied.
     applied: AtomicU64,
-    /// Of which the reader has noticed so many, between two bursts.
+    /// Number of batches that the reader has noticed, between two bursts.
     seen: AtomicU64,
     stop: AtomicBool,
 }
 
-/// Rates with a writer and a reader at work.
+/// Rates of a writer and a reader together.
 pub struct Rates {
-    /// Changes a second.
+    /// Changes per second.
     pub updates_per_s: f64,
-    /// Lookups a second beside them; 0 without a reader.
+    /// Lookups per second during the changes; 0 without a reader.
     pub lookups_per_s: f64,
 }
 
-/// Lets a writer apply changes for some time, at `pace` changes a second or as fast as it can, with
-/// a reader on another core if there is one.
+/// Lets a writer apply changes for `duration`, at `pace` changes per second or as fast as it can. A reader runs on
+/// another core, if there is one.
 ///
 /// # Errors
 /// If the engine refuses a change.
@@ -106,7 +108,7 @@ pub fn run<K: Send, Q: ?Sized + Send + Sync>(
     })
 }
 
-/// Does something when a thread ends, in whichever way.
+/// Runs a closure when a thread ends, even by a panic.
 struct AtEnd<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {
@@ -115,7 +117,7 @@ impl<F: FnMut()> Drop for AtEnd<F> {
     }
 }
 
-/// The same reader without a writer.
+/// Measures the same reader without a writer.
 pub fn read_quietly<Q: ?Sized + Sync>(fib: &Q, reader: &mut (dyn Reader<Q> + Send), duration: Duration) -> f64 {
     let reading = || {
         cores::pin(0);
@@ -134,7 +136,7 @@ fn read<Q: ?Sized>(table: &Table<Q>, reader: &mut dyn Reader<Q>) -> f64 {
     let mut names = 0;
     while !table.stop.load(Ordering::Acquire) {
         names += reader.look_up(&*fib);
-        // Between two bursts nothing of the table is held: a quiescent point.
+        // Between two bursts the reader holds nothing of the table: a quiescent point.
         let applied = table.applied.load(Ordering::Acquire);
         if applied != seen {
             fib = current();

@@ -1,13 +1,13 @@
-//! Counting what a lookup costs, by the walk that answers it.
+//! Counts what a lookup costs, with the same code that answers it.
 //!
-//! Walks are generic over a [`Count`]: with `()` they are what workers run, with [`Counts`] the
-//! very same steps are counted.
+//! Walks are generic over a [`Count`]. With `()` they are what workers run. With [`Counts`] the
+//! same steps are counted.
 
-/// Told of each step of a walk.
+/// Receives each step of a walk.
 pub(crate) trait Count {
-    /// A cache line of the table is read.
+    /// The walk reads a cache line of the table.
     fn line(&mut self);
-    /// A prefix is looked up: a *FIB lookup* of [So, Table 5].
+    /// The walk looks up a prefix: a *FIB lookup* of [So, Table 5].
     fn probe(&mut self);
 }
 

@@ -1,5 +1,5 @@
-//! What a lookup yields.
+//! The result of a lookup.
 
-/// Id of a group of nexthops, shared by all rules that forward alike.
+/// Id of a group of nexthops. All rules that forward alike share one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub u32);

@@ -1,18 +1,20 @@
-//! What code is compiled for, chosen when it runs.
+//! The instruction sets that code is compiled for, one of which is chosen at run time.
 
-/// Instructions that some processors have.
+/// Instruction sets that a processor may have.
+// Some are detected on x86-64 only.
+#[cfg_attr(not(all(target_arch = "x86_64", not(loom))), allow(dead_code))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Instructions {
-    /// What every processor has.
+    /// The instructions that every processor has.
     Portable,
-    /// Vectors of 256 bits, and bit counts.
+    /// Vectors of 256 bits, and bit counting.
     Avx2,
-    /// Vectors of 512 bits that permute octets, shift and count bits.
+    /// Vectors of 512 bits with byte permutation, shifts and bit counting.
     Avx512,
 }
 
 impl Instructions {
-    /// The most that this processor has.
+    /// The largest set that this processor has.
     pub fn detect() -> Self {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         {

@@ -1,13 +1,13 @@
-//! Name tables: from a key to an [`EntryId`]; and trees, on which packets go by [`locator`]. No packets,
-//! no threads, no clock.
-//!
-//! Each engine has a control half, which accepts changes ([`Control`]), and a query half, which
-//! workers read without locks [Concise §3.2].
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`update`]: update
+//! [`prefix`]: prefix
+//! [`oracle`]: oracle
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 mod bucket;
 mod count;
-pub mod entry;
+mod entry;
 pub mod flat;
 mod instructions;
 pub mod locator;
@@ -21,6 +21,7 @@ pub mod update;
 
 pub use entry::EntryId;
 pub use flat::FlatFib;
+#[cfg(feature = "lab")]
 pub use instructions::Instructions;
 pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};

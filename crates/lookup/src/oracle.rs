@@ -1,4 +1,4 @@
-//! The slow, obviously right version of each kind of table.
+//! A slow and obviously correct version of each kind of table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -11,16 +11,16 @@ use byname_wire::{Descriptor, Digest, Name, NameView};
 use crate::entry::EntryId;
 use crate::flat::FlatFib;
 use crate::prefix::{PrefixFib, PrefixMatch};
-use crate::tagset::{TagQuery, TagsetFib, Walk};
+use crate::tagset::{Effort, TagQuery, TagsetFib};
 use crate::update::{BuildError, Change, Control, Update};
 
-/// A map of whole names, asked for each prefix of a name from the longest down.
+/// A map of whole names, which is asked for each prefix of a name, longest first.
 ///
-/// What every prefix engine is tested against. A batch of changes copies the map if somebody still
+/// Every prefix engine is tested against it. A batch of changes copies the map if a reader still
 /// holds an earlier query half.
 #[derive(Debug, Clone, Default)]
 pub struct Oracle {
-    /// By the encoded name: components delimit themselves, so that no two names share one.
+    /// Keyed by the encoded name. Components delimit themselves, so no two names share an encoding.
     rules: Arc<HashMap<Box<[u8]>, EntryId>>,
 }
 
@@ -80,8 +80,7 @@ impl Control<Name> for Oracle {
     fn reclaim(&mut self) {}
 }
 
-/// A map of digests: what every flat engine is tested against. It answers `None` for names that it
-/// does not know.
+/// A map of digests. Every flat engine is tested against it. It answers `None` for unknown names.
 #[derive(Debug, Clone, Default)]
 pub struct FlatOracle {
     names: Arc<HashMap<Digest, EntryId>>,
@@ -135,8 +134,8 @@ impl Control<Digest> for FlatOracle {
     fn reclaim(&mut self) {}
 }
 
-/// A list of descriptors, each compared with every packet: what every tag-set engine is tested
-/// against. A step is a descriptor compared.
+/// A list of descriptors, each of which is compared with every packet. Every tag-set engine is
+/// tested against it. One step is one comparison.
 #[derive(Debug, Clone, Default)]
 pub struct TagsetOracle {
     descriptors: Arc<BTreeMap<Descriptor, EntryId>>,
@@ -169,24 +168,28 @@ impl TagsetOracle {
             .map(|(descriptor, entry)| (descriptor, *entry))
     }
 
-    fn whole_walk(&self) -> Walk {
-        Walk { steps: self.len() as u32, cut_off: false }
+    fn whole_effort(&self) -> Effort {
+        Effort { steps: self.len() as u32, cut_off: false }
     }
 }
 
 impl TagsetFib for TagsetOracle {
-    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Walk {
-        // Whether it came to the end or was stopped, there is nothing more to do.
+    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Effort {
+        // There is nothing more to do, whether the visitor stopped it or not.
         let _ = self.subsets(*query).try_for_each(|(_, entry)| visit(entry));
-        self.whole_walk()
+        self.whole_effort()
     }
 
-    fn largest_subset(&self, query: &TagQuery<'_>, accept: &mut dyn FnMut(EntryId) -> bool) -> (Option<EntryId>, Walk) {
+    fn largest_subset(
+        &self,
+        query: &TagQuery<'_>,
+        accept: &mut dyn FnMut(EntryId) -> bool,
+    ) -> (Option<EntryId>, Effort) {
         let largest = self
             .subsets(*query)
             .filter(|(_, entry)| accept(*entry))
             .min_by_key(|(descriptor, _)| (Reverse(descriptor.filter().weight()), descriptor.filter(), *descriptor));
-        (largest.map(|(_, entry)| entry), self.whole_walk())
+        (largest.map(|(_, entry)| entry), self.whole_effort())
     }
 
     fn memory_bytes(&self) -> usize {

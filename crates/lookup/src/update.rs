@@ -1,4 +1,4 @@
-//! How control halves take changes and hand them to query halves.
+//! How control halves take changes and pass them to query halves.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,19 +14,19 @@ use crate::entry::EntryId;
 pub enum Change<K> {
     /// Adds the rule, or replaces its entry.
     Set(K, EntryId),
-    /// Removes the rule; no rule, no effect.
+    /// Removes the rule. Without such a rule it has no effect.
     Remove(K),
 }
 
-/// What [`Control::apply`] did to the query half.
+/// The effect of [`Control::apply`] on the query half.
 pub enum Update<Q: ?Sized> {
-    /// Readers must have this query half instead of theirs before the next [`Control::apply`].
+    /// Readers must have this query half before the next [`Control::apply`].
     Replace(Arc<Q>),
-    /// The query half that readers have shows the changes already.
+    /// The query half that readers have already shows the changes.
     Patched,
 }
 
-// Not derived: that would ask for a query half that can be printed.
+// Not derived: that would require a query half that implements `Debug`.
 impl<Q: ?Sized> fmt::Debug for Update<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -36,46 +36,46 @@ impl<Q: ?Sized> fmt::Debug for Update<Q> {
     }
 }
 
-/// Why changes were not applied. None of the batch is.
+/// Changes that were refused. No change of the batch was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BuildError {
-    /// The configured number of rules is reached.
+    /// The table has its configured maximum of rules.
     #[error("the table is full at {rules} rules")]
     Full {
         /// Rules in the table.
         rules: usize,
     },
-    /// Two names share a digest: the second is refused, never forwarded wrongly.
+    /// Two names share a digest. The second is refused, so that it is never forwarded wrongly.
     #[error("the name's digest equals another rule's")]
     Collision,
-    /// The digests are not those of a keyed hash: too many begin alike, or no hash functions tell
-    /// them apart.
+    /// The digests do not come from a keyed hash: too many begin alike, or no hash functions
+    /// separate them.
     #[error("the digests of {names} names are not spread as a keyed hash spreads them")]
     Skewed {
-        /// How many names fall together.
+        /// Number of names that fall together.
         names: usize,
     },
-    /// The name has more components than any packet's.
+    /// The name has more components than any packet's name.
     #[error("the name has {depth} components")]
     TooDeep {
-        /// Its components.
+        /// Number of its components.
         depth: usize,
     },
     /// A bulk load takes rules in canonical order, each once.
     #[error("the rules are not in canonical order")]
     Unsorted,
-    /// The engine has no room for an id this large.
+    /// The engine has no room for such a large id.
     #[error("the entry id {entry} is not below {entries_max}")]
     EntryOutOfRange {
         /// The id.
         entry: u32,
-        /// Ids are below this.
+        /// Ids must be below this.
         entries_max: u32,
     },
     /// The table cannot grow.
     #[error("no memory for the table: {reason}")]
     Memory {
-        /// What the system said.
+        /// The system's reason.
         reason: String,
     },
 }
@@ -90,16 +90,17 @@ impl From<std::io::Error> for BuildError {
 pub trait Control<K> {
     /// The query half.
     type Query: ?Sized;
-    /// The query half as it is now, for a new reader.
+    /// The current query half, for a new reader.
     fn query(&self) -> Arc<Self::Query>;
     /// Applies all changes, in order, or none.
     fn apply(&mut self, changes: &[Change<K>]) -> Result<Update<Self::Query>, BuildError>;
-    /// Frees what removed rules held; to be called when every reader has passed a quiescent
-    /// point since the last [`Control::apply`].
+    /// Frees what removed rules held. Call it when every reader has passed a quiescent point since
+    /// the last [`Control::apply`].
     fn reclaim(&mut self);
 }
 
-/// Refuses a batch with which a table of `rules` rules would at any moment have more than `rules_max`.
+/// Refuses a batch that would, at any point within it, give a table of `rules` rules more than
+/// `rules_max`.
 pub(crate) fn check_room<K: Eq + Hash>(
     changes: &[Change<K>],
     mut rules: usize,

@@ -1,4 +1,4 @@
-//! Models of lookups under a writer: every order of their steps (of up to two preemptions, in CI),
+//! Models of lookups during writes: every order of their steps (with up to two preemptions, in CI),
 //! and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
@@ -55,7 +55,7 @@ fn sets(rules: &[(usize, u32)]) -> Vec<Change<Name>> {
     rules.iter().map(|&(depth, entry)| set(depth, entry)).collect()
 }
 
-/// One lookup while `changes` are applied one by one: the answer is among `right`.
+/// One lookup while `changes` are applied one by one. The answer must be in `right`.
 fn model_of<E: Control<Name, Query = dyn PrefixFib>>(
     table: impl Fn() -> E + Send + Sync + 'static,
     changes: fn() -> Vec<Change<Name>>,
@@ -127,7 +127,7 @@ fn a_larger_table_is_published_whole() {
             move || {
                 let fib = published.lock().expect("not poisoned").clone();
                 let found = longest(&*fib);
-                // What the batch did in between is not seen by anybody.
+                // Nobody may see what the batch did in between.
                 assert!([Some(10), Some(30)].contains(&found), "{found:?}");
             }
         });
@@ -161,8 +161,8 @@ fn a_route_that_crosses_the_start_depth_is_never_missed() {
     model_staged(2, &[(2, 20)], || vec![set(3, 30), remove(2)], &[Some(20), Some(30)]);
 }
 
-/// Two lookups with a quiescent point between them, while the start depth moves from `from` to `to`
-/// and what the old one needs goes after a grace period.
+/// Two lookups with a quiescent point between them, while the start depth moves from `from` to
+/// `to`, and the data of the old one is removed after a grace period.
 fn model_of_a_move(from: usize, to: usize, before: &'static [(usize, u32)], right: u32) {
     loom::model(move || {
         let mut control = two_stage(from, before);

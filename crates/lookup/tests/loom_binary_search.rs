@@ -1,4 +1,4 @@
-//! Models of binary search over prefix lengths under a writer: slots, forwarding words and markers
+//! Models of binary search over prefix lengths during writes: slots, forwarding words and markers
 //! change in place, and a table that grew is published.
 //!
 //! `./test.sh models` runs them.
@@ -39,8 +39,8 @@ fn engine(strategy: Strategy) -> BinarySearch {
     BinarySearch::new(KEY, Options { strategy, prefetch, ..Options::default() }).expect("small")
 }
 
-/// One lookup while `changes` are applied one by one to a table that holds `before`: the answer is
-/// among `right`.
+/// One lookup while `changes` are applied one by one to a table with `before`. The answer must be
+/// in `right`.
 fn model(before: &'static [(usize, u32)], changes: fn() -> Vec<Change<Name>>, right: &'static [Option<u32>]) {
     for strategy in [Strategy::AtEnd, Strategy::Always] {
         loom::model(move || {
@@ -111,7 +111,7 @@ fn a_larger_table_sends_the_readers_of_the_old_one_on() {
     loom::model(|| {
         let mut control = engine(Strategy::AtEnd);
         let other = |i| Change::Set(Name::default().join_number(8, i), EntryId(0));
-        // As many as the table of length one was made for.
+        // The number of rules for which the table of length one was made.
         control.apply(&[set(1, 10), other(1), other(2), other(3)]).expect("room");
         let fib: Arc<dyn PrefixFib> = control.query();
         let looking = loom::thread::spawn(move || {

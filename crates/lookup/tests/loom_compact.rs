@@ -1,4 +1,4 @@
-//! Models of lookups in the compact engine under a writer: every order of their steps (of up to
+//! Models of lookups in the compact engine during writes: every order of their steps (with up to
 //! two preemptions, in CI), and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
@@ -31,15 +31,15 @@ fn longest(fib: &dyn PrefixFib, asked: &Name) -> Option<u32> {
     out[0].map(|found| found.entry.0)
 }
 
-/// As [`longest`], the name hashed no further than the search goes.
+/// Like [`longest`], with the name hashed only as deep as the search goes.
 fn longest_of_name(fib: &dyn PrefixFib, asked: &Name) -> Option<u32> {
     let mut out = [None];
     fib.longest_match_names(&KEY, &[asked.as_ref()], &mut HashRoom::default(), &mut out);
     out[0].map(|found| found.entry.0)
 }
 
-/// One lookup of `asked` while `changes` are applied one by one to a table that holds `before`: the
-/// answer is among `right`.
+/// One lookup of `asked` while `changes` are applied one by one to a table with `before`. The
+/// answer must be in `right`.
 fn model(
     before: &'static [(&str, u32)],
     changes: fn() -> Vec<Change<Name>>,
@@ -85,7 +85,7 @@ fn a_replacement_is_seen_whole_or_not() {
 
 #[test]
 fn a_split_that_moves_the_handle_disturbs_nobody() {
-    // `/a/b/c` has its handle at depth 2, which the new rule `/a/b` takes.
+    // `/a/b/c` has its handle at depth 2, which the new rule `/a/b` takes over.
     model(&[("/a/b/c", 1)], || vec![set("/a/b", 2)], "/a/b/c", &[Some(1)]);
     model(&[("/a/b/c", 1)], || vec![set("/a/b", 2)], "/a/b/x", &[None, Some(2)]);
 }

@@ -1,4 +1,4 @@
-//! Models of queries to the line engine under a writer: every order of their steps (of up to two
+//! Models of queries to the line engine during writes: every order of their steps (with up to two
 //! preemptions, in CI), and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
@@ -13,10 +13,10 @@ fn name(i: u64, rank: u64) -> Digest {
     Digest { hash: i << 8 | rank, check: (i + 1000).wrapping_mul(0x9e37_79b9_7f4a_7c15) }
 }
 
-/// One query of `asked`, whose entry is `right`, while others change one by one in a table of entries
-/// of one bit: of the shortest cells, so that the orders are few enough to try.
+/// One query of `asked`, whose entry is `right`, while other names change one by one. Entries have
+/// one bit, which gives the shortest cells and few enough orders to try.
 ///
-/// That a line is seen whole has a model of its own, beside the code.
+/// Another model, beside the code, shows that readers see whole lines.
 fn model(before: &[(Digest, u32)], changes: &[(Digest, Option<u32>)], asked: Digest, right: u32) {
     let before: Vec<_> = before.iter().map(|&(name, entry)| (name, EntryId(entry))).collect();
     let changes: Vec<_> = changes.to_vec();
@@ -42,8 +42,8 @@ fn a_new_name_disturbs_no_other() {
     model(&before, &[(name(3, 9), Some(0)), (name(2, 6), None)], name(1, 5), 1);
 }
 
-/// The cell has as many names as it has room for: one more, of lower rank, takes the place of the
-/// highest, which goes to the next level.
+/// The cell is full. One more name of lower rank displaces the highest, which moves to the next
+/// level.
 #[test]
 fn a_name_that_its_cell_bumps_is_never_missed() {
     let full: Vec<_> = (0..112).map(|i| (name(i, 100 + i), i as u32 & 1)).collect();

@@ -1,4 +1,4 @@
-//! Models of queries in Othello under a writer: every order of their steps (of up to two
+//! Models of queries in Othello during writes: every order of their steps (with up to two
 //! preemptions, in CI), and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
@@ -28,8 +28,8 @@ fn in_burst(fib: &dyn FlatFib, name: Digest) -> Option<EntryId> {
     out[0]
 }
 
-/// One query of name 0 while `changes` are applied one by one to a table in which the first
-/// `names` have entry 1: the answer is among `right`.
+/// One query of name 0 while `changes` are applied one by one to a table in which the first `names`
+/// have entry 1. The answer must be in `right`.
 fn model(
     entry_bits: u32,
     names: u64,
@@ -69,7 +69,7 @@ fn two_entries_in_turn_are_seen_whole_or_not() {
     model(27, 1, || vec![set(0, 0x7ff_fffe), set(0, 6)], in_burst, &[1, 0x7ff_fffe, 6]);
 }
 
-/// Names enough for trees of several edges: some changes flip the values of name 0, both of them.
+/// Enough names for trees of several edges. Some changes flip both values of name 0.
 #[test]
 fn changes_of_other_names_disturb_nobody() {
     for ask in [alone, in_burst] {

@@ -1,5 +1,5 @@
-//! Models of packets matched by the engine of rarest tags under a writer: every order of their steps
-//! (of up to two preemptions, in CI), and every value that the memory model lets a reader see.
+//! Models of packets matched by the rarest-tag engine during writes: every order of their steps
+//! (with up to two preemptions, in CI), and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
 #![cfg(loom)]
@@ -19,8 +19,8 @@ fn set(tags: &[u32], entry: u32) -> Change<Descriptor> {
     Change::Set(descriptor(tags), EntryId(entry))
 }
 
-/// One packet of tags 1, 2 and 3 while a table of `before` is changed: whatever it finds, each
-/// descriptor is there once at most, and `right` says whether that can be.
+/// One packet with tags 1, 2 and 3 while a table of `before` changes. It must find each descriptor
+/// at most once, and `right` must accept what it finds.
 fn model(before: &[Change<Descriptor>], changes: &[Change<Descriptor>], right: fn(&[u32]) -> bool) {
     let (before, changes) = (before.to_vec(), changes.to_vec());
     loom::model(move || {
@@ -55,8 +55,8 @@ fn an_entry_is_that_of_before_or_of_after() {
     model(&[set(&[1, 2], 10), set(&[1], 11)], &[set(&[1, 2], 12)], |found| matches!(found, [10, 11] | [11, 12]));
 }
 
-/// Tags 2 and 3 are in more descriptors than tag 1, whose node is wide, with a child of tag 2 that has two
-/// descriptors; the third brings a child of tag 3.
+/// Tags 2 and 3 are in more descriptors than tag 1. Its node is wide, with a child for tag 2 that
+/// has two descriptors; the third descriptor adds a child for tag 3.
 #[test]
 fn a_child_that_comes_disturbs_no_other() {
     let before = [set(&[2], 1), set(&[3], 2), set(&[2, 3], 3), set(&[1, 2], 4), set(&[1, 2, 3], 5)];

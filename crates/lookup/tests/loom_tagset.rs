@@ -1,4 +1,4 @@
-//! Models of packets in the tag-set trie under a writer: every order of their steps (of up to two
+//! Models of packets in the tag-set trie during writes: every order of their steps (with up to two
 //! preemptions, in CI), and every value that the memory model lets a reader see.
 //!
 //! `./test.sh models` runs them.
@@ -29,8 +29,8 @@ fn all(fib: &dyn TagsetFib, packet: &Descriptor) -> Vec<u32> {
     found
 }
 
-/// A packet with `a` and `b` while changes are applied one by one to a table that has `loaded` in its
-/// trie: what it finds is among `right`.
+/// A packet with `a` and `b` while changes are applied one by one to a table with `loaded` in its trie. The packet's
+/// answer must be in `right`.
 fn model(loaded: &'static [(&[&str], u32)], changes: fn() -> Vec<Change<Descriptor>>, right: &'static [&[u32]]) {
     loom::model(move || {
         let options = Options { list_max: 2, pages: Pages::Small, ..Options::default() };

@@ -17,14 +17,14 @@ pub mod content_type {
     pub const PREFIX_ANN: u64 = 5;
 }
 
-/// A parsed Data; all borrows are from the packet.
+/// A parsed Data packet. All borrows are from the packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Data<'a> {
     /// The whole packet.
     pub wire: &'a [u8],
     /// Its name.
     pub name: NameRef<'a>,
-    /// Where the name's TLV-VALUE begins in `wire`.
+    /// Offset of the name's TLV-VALUE in `wire`.
     pub name_offset: usize,
     /// ContentType; [`content_type::BLOB`] when absent.
     pub content_type: u64,
@@ -44,9 +44,9 @@ impl<'a> Data<'a> {
         Self::decode_and(wire, |_, _| ())
     }
 
-    /// As [`Data::decode`], and notes in `hashes` where the components of the name end, for
+    /// Parses like [`Data::decode`], and notes in `hashes` where each name component ends, for
     /// [`PrefixHashes::fill_noted_burst_where`].
-    // Of what it finds, callers look at little: compiled with them, the rest is not put together.
+    // Inlined: callers use few of the fields, so the compiler leaves out the rest.
     #[inline(always)]
     pub fn decode_noting(wire: &'a [u8], hashes: &mut PrefixHashes) -> Result<Self, DecodeError> {
         hashes.note_end(0, 0);
@@ -71,7 +71,7 @@ impl<'a> Data<'a> {
         let mut info = None;
         let mut signature_value = None;
         let mut signed = &[][..];
-        // How far we are in the order of the specification.
+        // Position in the order that the specification gives.
         let mut stage = 0;
         while let Some(tlv) = reader.next_tlv()? {
             match tlv.typ {
@@ -191,7 +191,7 @@ impl DataBuilder {
         self.content = content;
         self
     }
-    /// The packet; `sign` gets the signed octets and returns the signature value.
+    /// Encodes the packet. `sign` gets the bytes to sign and returns the signature value.
     pub fn encode_signed(&self, info: &SignatureInfo<'_>, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut value = Vec::with_capacity(self.name.value().len() + self.content.len() + 128);
         tlv::push_tlv(&mut value, types::NAME, self.name.value());
@@ -204,7 +204,7 @@ impl DataBuilder {
         tlv::push_tlv(&mut wire, types::DATA, &value);
         wire
     }
-    /// The packet, signed with DigestSha256.
+    /// Encodes the packet, signed with DigestSha256.
     pub fn encode(&self) -> Vec<u8> {
         let info = SignatureInfo::new(SignatureType::DigestSha256);
         self.encode_signed(&info, |signed| digest::sha256(&[signed]).to_vec())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Number of a face, unique for the life of the forwarder: never used again.
+/// Number of a face. It is unique for the life of the forwarder and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaceId(pub u64);
 

@@ -10,14 +10,14 @@ use crate::tlv::{self, DecodeError, Reader, types};
 /// InterestLifetime when the packet has none, in ms.
 pub const DEFAULT_LIFETIME_MS: u64 = 4000;
 
-/// A parsed Interest; all borrows are from the packet.
+/// A parsed Interest. All borrows are from the packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Interest<'a> {
     /// The whole packet.
     pub wire: &'a [u8],
     /// Its name.
     pub name: NameRef<'a>,
-    /// Where the name's TLV-VALUE begins in `wire`.
+    /// Offset of the name's TLV-VALUE in `wire`.
     pub name_offset: usize,
     /// Data whose name extends `name` may answer.
     pub can_be_prefix: bool,
@@ -29,40 +29,41 @@ pub struct Interest<'a> {
     pub nonce: Option<u32>,
     /// InterestLifetime as sent.
     pub lifetime_ms: Option<u64>,
-    /// HopLimit and where its octet stands in `wire`.
+    /// HopLimit, and the offset of its byte in `wire`.
     pub hop_limit: Option<HopLimit>,
     /// ApplicationParameters.
     pub application_parameters: Option<&'a [u8]>,
-    /// The signature of the v0.3 signed Interest format, if any. `None` as well if the name does
-    /// not end in the ParametersSha256DigestComponent, as a signed Interest's must.
+    /// The signature of the v0.3 signed Interest format, if there is one. A signed Interest's name
+    /// must end in the ParametersSha256DigestComponent; otherwise this is `None`.
     pub signature: Option<Signature<'a>>,
-    /// ApplicationParameters and all that follows: what the parameters digest covers.
+    /// ApplicationParameters and all elements after it: the part that the parameters digest covers.
     parameter_elements: &'a [u8],
 }
 
-/// HopLimit, to be lowered in place.
+/// HopLimit, which a forwarder lowers in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HopLimit {
     /// Hops left.
     pub value: u8,
-    /// Offset of the octet in the packet.
+    /// Offset of the byte in the packet.
     pub offset: usize,
 }
 
 impl<'a> Interest<'a> {
     /// Parses one Interest element that fills `wire`.
     ///
-    /// An Interest with a ParametersSha256DigestComponent but no ApplicationParameters, or the
-    /// other way round, or with an empty name, is [`DecodeError::BadValue`]. The digest itself is
-    /// checked by [`Interest::parameters_digest_matches`]. An Interest without a Nonce must leave
-    /// room for the one that [`with_nonce`] adds, else it is [`DecodeError::TooLarge`].
+    /// Returns [`DecodeError::BadValue`] if the name is empty, if it has a
+    /// ParametersSha256DigestComponent without ApplicationParameters, or the other way round.
+    /// [`Interest::parameters_digest_matches`] checks the digest itself. An Interest without a
+    /// Nonce must leave room for the one that [`with_nonce`] adds, or it is
+    /// [`DecodeError::TooLarge`].
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
         Self::decode_and(wire, |_, _| ())
     }
 
-    /// As [`Interest::decode`], and notes in `hashes` where the components of the name end, for
+    /// Parses like [`Interest::decode`], and notes in `hashes` where each name component ends, for
     /// [`PrefixHashes::fill_noted_burst_where`].
-    // Of what it finds, callers look at little: compiled with them, the rest is not put together.
+    // Inlined: callers use few of the fields, so the compiler leaves out the rest.
     #[inline(always)]
     pub fn decode_noting(wire: &'a [u8], hashes: &mut PrefixHashes) -> Result<Self, DecodeError> {
         hashes.note_end(0, 0);
@@ -103,13 +104,13 @@ impl<'a> Interest<'a> {
         Ok(interest)
     }
 
-    /// Decodes what follows the name. As in ndn-cxx, known elements that are repeated or out of
-    /// order are treated as unknown ones: an error if critical, else skipped.
+    /// Decodes the elements after the name. Like ndn-cxx, it treats a known element that is
+    /// repeated or out of order as an unknown one: an error if critical, otherwise skipped.
     #[inline(always)]
     fn decode_fields(&mut self, reader: &mut Reader<'a>) -> Result<(), DecodeError> {
         let wire = self.wire;
         let mut info = None;
-        // How far we are in the order of the specification.
+        // Position in the order that the specification gives.
         let mut stage = 0;
         while let Some(tlv) = reader.next_tlv()? {
             match tlv.typ {
@@ -127,8 +128,8 @@ impl<'a> Interest<'a> {
                     stage = 3;
                 }
                 types::NONCE if stage < 4 => {
-                    let octets = tlv.value.try_into().map_err(|_| DecodeError::BadValue(types::NONCE))?;
-                    self.nonce = Some(u32::from_be_bytes(octets));
+                    let bytes = tlv.value.try_into().map_err(|_| DecodeError::BadValue(types::NONCE))?;
+                    self.nonce = Some(u32::from_be_bytes(bytes));
                     stage = 4;
                 }
                 types::INTEREST_LIFETIME if stage < 5 => {
@@ -161,7 +162,7 @@ impl<'a> Interest<'a> {
         Ok(())
     }
 
-    /// Lifetime to use: as sent, or the default.
+    /// The lifetime as sent, or the default.
     pub fn lifetime_or_default_ms(&self) -> u64 {
         self.lifetime_ms.unwrap_or(DEFAULT_LIFETIME_MS)
     }
@@ -184,13 +185,13 @@ impl<'a> Interest<'a> {
     }
 }
 
-/// Octets of a Nonce element.
+/// Bytes of a Nonce element.
 const NONCE_ELEMENT_LEN: usize = 6;
 
-/// Octets of an encoded ParametersSha256DigestComponent.
+/// Bytes of an encoded ParametersSha256DigestComponent.
 const DIGEST_COMPONENT_LEN: usize = 34;
 
-/// `after`: octets from the InterestSignatureValue element to the end of the packet.
+/// `after` is the number of bytes from the InterestSignatureValue element to the end of the packet.
 fn signature_of<'a>(
     name: NameRef<'a>,
     parameter_elements: &'a [u8],
@@ -223,13 +224,28 @@ fn check_forwarding_hint(value: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Copies an Interest, with `nonce` in the place that the format gives it. The copy decodes.
+/// The lifetime of an Interest, or the default, read without decoding the rest. `None` if this is not
+/// an Interest. The result does not tell whether the packet decodes.
+pub fn peek_lifetime_ms(wire: &[u8]) -> Option<u64> {
+    let mut reader = Reader::new(tlv::decode_only(wire, types::INTEREST).ok()?);
+    while let Ok(Some(tlv)) = reader.next_tlv() {
+        match tlv.typ {
+            types::INTEREST_LIFETIME => return tlv::decode_nni(tlv.typ, tlv.value).ok(),
+            types::HOP_LIMIT | types::APPLICATION_PARAMETERS => break,
+            _ => {}
+        }
+    }
+    Some(DEFAULT_LIFETIME_MS)
+}
+
+/// Copies an Interest, with `nonce` at the place that the format prescribes. The copy decodes.
 pub fn with_nonce(interest: &Interest<'_>, nonce: u32) -> Vec<u8> {
     let name_end = interest.name_offset + interest.name.value().len();
     let after_name = &interest.wire[name_end..];
     let mut reader = Reader::new(after_name);
     let mut before = after_name;
-    // The packet was decoded before, so the reader cannot fail; if it did, the rest stays as it is.
+    // The packet was decoded before, so the reader cannot fail. If it did, the rest would stay as
+    // it is.
     while let Ok(Some(tlv)) = reader.next_tlv() {
         match tlv.typ {
             types::CAN_BE_PREFIX | types::MUST_BE_FRESH | types::FORWARDING_HINT => before = reader.rest(),
@@ -319,9 +335,9 @@ impl InterestBuilder {
         tlv::push_tlv(&mut elements, types::APPLICATION_PARAMETERS, parameters);
         self.encode_with_digest(self.name_without_digest(), &elements)
     }
-    /// The packet in the v0.3 signed Interest format. `sign` gets the signed octets (two
-    /// stretches, to be taken as one) and returns the signature value. ApplicationParameters are
-    /// empty if none were set.
+    /// Encodes the packet in the v0.3 signed Interest format. `sign` gets the bytes to sign in two
+    /// pieces, to be read as one, and returns the signature value. ApplicationParameters are empty
+    /// if none were set.
     pub fn encode_signed(&self, info: &SignatureInfo<'_>, sign: impl FnOnce(&[&[u8]]) -> Vec<u8>) -> Vec<u8> {
         let name = self.name_without_digest();
         let mut elements = Vec::new();
@@ -333,7 +349,7 @@ impl InterestBuilder {
         self.encode_with_digest(name, &elements)
     }
 
-    /// A digest in the name belongs to other parameters than the ones to be sent.
+    /// A digest in the name was computed over other parameters, so it is left out.
     fn name_without_digest(&self) -> Vec<u8> {
         let components = self.name.as_ref().components();
         let kept = components.filter(|c| c.typ != component_type::PARAMETERS_SHA256_DIGEST);

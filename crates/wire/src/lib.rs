@@ -1,15 +1,13 @@
-//! Packet formats, parsed in place: no I/O, no clock, and no unsafe code but for calls of what
-//! only some processors have (`name_hash::processor`).
-//!
-//! Views ([`Interest`], [`Data`], [`LpPacket`], [`NameRef`]) borrow from the
-//! packet buffer; nothing is copied to parse. Formats are those of the NDN
-//! Packet Specification v0.3 and of NDNLPv2; labels of trees are those of [TagNet §3.3], and packets
-//! that carry them, or tags, are in [`tagnet`].
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`name`]: name
+//! [`interest`]: interest
+//! [`data`]: data
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 pub mod data;
 pub mod digest;
-pub mod ids;
+mod ids;
 pub mod interest;
 pub mod locator;
 pub mod lp;
@@ -34,5 +32,5 @@ pub use name_hash::{Digest, HashFunction, NameHashKey, NameView, PrefixHashes};
 pub use tagset::{Descriptor, Filter, TagDigest};
 pub use tlv::DecodeError;
 
-/// The largest network-layer packet that byname forwards, in octets, as in ndn-cxx.
+/// The largest network-layer packet that byname forwards, in bytes, as in ndn-cxx.
 pub const PACKET_BYTES_MAX: usize = 8800;

@@ -1,23 +1,23 @@
-//! Locators: which node of which tree a packet goes to [TagNet §3.3].
+//! Locators: the node of a tree that a packet goes to [TagNet §3.3].
 //!
-//! A label is the one of [Thorup and Zwick, "Compact routing schemes", SPAA 2001], section 2.1, in
-//! the layout of [TagNet §3.3], Figure 6: the number of the node, a list of ports, and a mask that
-//! says where in the list each port ends. The list has a port for each *light* edge on the way from
-//! the root; where a packet goes down by the *heavy* edge, routers know that themselves. Light ports
-//! are numbered from 1 in the order of falling subtrees, so that long numbers lead to small subtrees:
-//! the port lists of a tree of n nodes have at most log2 n bits (`byname_lookup::locator` makes them
-//! and shows why).
+//! A label is that of [Thorup and Zwick, "Compact routing schemes", SPAA 2001], section 2.1, in the
+//! layout of [TagNet §3.3], Figure 6. It consists of the node's number, a list of ports, and a mask
+//! that marks where each port ends in the list. The list has one port for each *light* edge on the
+//! way from the root. Routers know their *heavy* edge themselves, so the list leaves it out. Light
+//! ports are numbered from 1, larger subtrees first. Long port numbers therefore lead to small
+//! subtrees, and the port lists of a tree of n nodes have at most log2 n bits.
+//! `byname_lookup::locator` makes them and shows why.
 //!
 //! Differs:
-//! - The paper's struct has 16 bits for each of the three; here they are numbers of 32, 31 and 31
-//!   bits, enough for any tree of 2^32 nodes, and travel without the bits that are not needed.
-//! - Port numbers are written as bijective numbers are: 1 and 2 in one bit, 3 to 6 in two, 7 to 14 in
-//!   three. So i takes ⌊log2(i + 1)⌋ bits, and leads to at most one node of i + 1: one bit of the
-//!   list for each halving of what is left of the tree, where plain binary takes up to 1.3. So a
-//!   label of the paper's form has at most 3 log2 n bits, where the paper has 3.4.
+//! - The paper's struct has 16 bits for each of the three parts. Here they have 32, 31 and 31 bits,
+//!   enough for any tree of 2^32 nodes. Unused bits are not sent.
+//! - Port numbers are written as bijective numbers: 1 and 2 take one bit, 3 to 6 take two, 7 to 14
+//!   take three. Port i takes ⌊log2(i + 1)⌋ bits and leads to at most one in i + 1 of the nodes.
+//!   The list spends one bit for each halving of the remaining tree, where plain binary spends up
+//!   to 1.3. A label in the paper's form then has at most 3 log2 n bits, where the paper has 3.4.
 //!
-//! On the wire a label is a number, the most significant octet first, in as few octets as hold it
-//! (1 to 13). From its most significant bit:
+//! On the wire a label is a big-endian number in as few bytes as hold it (1 to 13). From its most
+//! significant bit:
 //!
 //! | bits | what |
 //! | --- | --- |
@@ -33,22 +33,22 @@ use thiserror::Error;
 
 use crate::tlv::DecodeError;
 
-/// Most octets of an encoded label.
+/// Maximum length of an encoded label, in bytes.
 pub const LABEL_BYTES_MAX: usize = (HEADER_BITS + 2 * PORT_BITS_MAX + 32).div_ceil(8) as usize;
 
-/// Most bits of a port list: no tree of 2^32 nodes has a longer one.
+/// Maximum length of a port list, in bits: no tree of 2^32 nodes has a longer one.
 pub const PORT_BITS_MAX: u32 = 31;
 
 const HEADER_BITS: u32 = 5;
 
 /// A spanning tree of the network.
 ///
-/// Labels mean nothing on another tree, or after new labels were given out on this one: a tree that
-/// is computed anew takes a new id.
+/// A label is valid on one tree only. A tree that is computed again and gets new labels takes a new
+/// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreeId(pub u32);
 
-/// Where a packet goes to: a label, and the tree that it belongs to.
+/// The destination of a packet: a label, and the tree that the label belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Locator {
     /// The tree.
@@ -59,29 +59,29 @@ pub struct Locator {
 
 /// The label of a node on a tree.
 ///
-/// Any label that can be made or decoded is a node's number and a list of ports. Whether a tree has
-/// that node, and whether these ports lead there, is known to the tree's routers alone.
+/// Each label that can be made or decoded is a node's number and a list of ports. Only the tree's
+/// routers know whether the node exists and whether these ports lead to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label {
     node: u32,
     ports: u32,
-    /// Has a bit for each port: its most significant one in `ports`.
+    /// One bit for each port: the port's most significant bit in `ports`.
     ends: u32,
 }
 
 impl Label {
-    /// The label of a node that heavy edges alone lead to, as the root.
+    /// The label of a node that only heavy edges lead to, such as the root.
     pub const fn new(node: u32) -> Self {
         Label { node, ports: 0, ends: 0 }
     }
 
-    /// The label of `node`, a child of this label's node by the heavy edge.
+    /// The label of `node`, which is this node's child by the heavy edge.
     pub const fn heavy_child(self, node: u32) -> Self {
         Label { node, ..self }
     }
 
-    /// The label of `node`, a child of this label's node by the light edge of this port, counted
-    /// from 1; `None` if the port list would have more than [`PORT_BITS_MAX`] bits.
+    /// The label of `node`, which is this node's child by the light edge with this port, counted
+    /// from 1. `None` if the port list would have more than [`PORT_BITS_MAX`] bits.
     pub fn light_child(self, node: u32, port: u32) -> Option<Self> {
         let one_more = u64::from(port) + 1;
         let (at, bits) = (self.port_bits(), one_more.ilog2());
@@ -98,32 +98,33 @@ impl Label {
         self.node
     }
 
-    /// Bits of the port list.
+    /// Length of the port list in bits.
     #[inline]
     pub const fn port_bits(self) -> u32 {
         u32::BITS - self.ends.leading_zeros()
     }
 
-    /// The port of the list that begins `skip` bits after its least significant one, `skip` up to
-    /// [`PORT_BITS_MAX`]: what a node takes whose own label has a list of `skip` bits. Where the list
-    /// ends before, it is `u32::MAX`, which is no port of any node.
+    /// The port that begins `skip` bits above the list's least significant bit. A node passes the
+    /// length of its own label's list; `skip` is at most [`PORT_BITS_MAX`]. If the list ends
+    /// before, the result is `u32::MAX`, which is no port of any node.
     ///
-    /// Two shifts, an addition and three bit operations [TagNet §3.3], Figure 6, line 17.
+    /// Two shifts, one addition and three bit operations [TagNet §3.3], Figure 6, line 17.
     #[inline(always)]
     pub const fn light_port(self, skip: u32) -> u32 {
         let ends = self.ends >> (skip & 31);
-        // All bits up to the first that is set: those of one port, whose number they are offset by.
-        // If none is set, all: then no bit of the list is left either, and the sum is theirs.
+        // All bits up to the first one set. They are one port's bits, and their value is the offset
+        // of its number. If no bit is set, no bit of the list is left either, and the sum is all
+        // ones.
         let bits = ends ^ ends.wrapping_sub(1);
         bits.wrapping_add(self.ports >> (skip & 31) & bits)
     }
 
-    /// Bits that the encoded label needs; it takes as many whole octets as hold them.
+    /// Length of the encoded label in bits. The label takes as many whole bytes as hold them.
     pub const fn bits(self) -> u32 {
         self.bits_before_node() + u32::BITS - self.node.leading_zeros()
     }
 
-    /// Octets that [`Label::push`] appends.
+    /// Bytes that [`Label::push`] appends.
     pub const fn encoded_len(self) -> usize {
         self.bits().div_ceil(8) as usize
     }
@@ -142,7 +143,7 @@ impl Label {
     /// Decodes a label that fills `value`. `typ` only names the element in the error.
     ///
     /// # Errors
-    /// If these are not the octets that [`Label::push`] appends for some label.
+    /// If [`Label::push`] appends these bytes for no label.
     #[inline]
     pub fn decode(typ: u64, value: &[u8]) -> Result<Self, DecodeError> {
         Self::decode_shortest(value).ok_or(DecodeError::BadValue(typ))
@@ -153,7 +154,7 @@ impl Label {
         if value.is_empty() || value.len() > LABEL_BYTES_MAX {
             return None;
         }
-        let number = value.iter().fold(0, |number: u128, octet| number << 8 | u128::from(*octet));
+        let number = value.iter().fold(0, |number: u128, byte| number << 8 | u128::from(*byte));
         let all_bits = 8 * value.len() as u32;
         let port_bits = (number >> (all_bits - HEADER_BITS)) as u32;
         let end_bits = port_bits.saturating_sub(1);
@@ -175,15 +176,15 @@ impl Label {
 /// The encoded label in hexadecimal.
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut octets = Vec::with_capacity(LABEL_BYTES_MAX);
-        self.push(&mut octets);
-        octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        let mut bytes = Vec::with_capacity(LABEL_BYTES_MAX);
+        self.push(&mut bytes);
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// Why a text is no label.
+/// A text that is not a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a label is 1 to {LABEL_BYTES_MAX} octets in hexadecimal, as `byname trees` prints it")]
+#[error("a label is 1 to {LABEL_BYTES_MAX} bytes in hexadecimal, as `byname trees` prints it")]
 pub struct LabelError;
 
 impl FromStr for Label {
@@ -195,8 +196,8 @@ impl FromStr for Label {
             return Err(LabelError);
         }
         let digit = |digit: u8| char::from(digit).to_digit(16).expect("it is one") as u8;
-        let octets: Vec<u8> = pairs.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect();
-        Self::decode_shortest(&octets).ok_or(LabelError)
+        let bytes: Vec<u8> = pairs.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect();
+        Self::decode_shortest(&bytes).ok_or(LabelError)
     }
 }
 
@@ -249,18 +250,18 @@ mod tests {
     #[allow(clippy::unusual_byte_groupings, reason = "a group is a field")]
     fn vectors() {
         let light = |label: Label, port| label.light_child(label.node() + 1, port).unwrap();
-        for (label, octets) in [
+        for (label, bytes) in [
             (Label::new(0), &[0b00000_000][..]),
             (Label::new(7), &[0b00000_111]),
             (Label::new(8), &[0b00000_000, 8]),
             (Label::new(u32::MAX), &[0, 255, 255, 255, 255]),
-            // Port 2 is a one in the list; the mask's only bit is the last.
+            // Port 2 is a one in the list. The mask's only bit is the last.
             (light(Label::new(0), 2), &[0b00001_1_01]),
-            // Ports 1 and 5: 0 and, above, 10; the mask is 101 without its first bit.
+            // Ports 1 and 5: 0, with 10 above it. The mask is 101 without its first bit.
             (light(light(Label::new(0), 1), 5), &[0b00011_100, 0b01_000010]),
         ] {
-            assert_eq!(encoded(label), octets, "{label:?}");
-            assert_eq!(Label::decode(9, octets), Ok(label));
+            assert_eq!(encoded(label), bytes, "{label:?}");
+            assert_eq!(Label::decode(9, bytes), Ok(label));
         }
         let largest = Label { node: u32::MAX, ports: u32::MAX >> 1, ends: u32::MAX >> 1 };
         assert_eq!((largest.bits(), encoded(largest).len()), (98, LABEL_BYTES_MAX));
@@ -268,28 +269,28 @@ mod tests {
     }
 
     #[test]
-    fn octets_are_those_of_one_label_or_of_none() {
+    fn bytes_are_those_of_one_label_or_of_none() {
         let mut labels = 0;
         for len in 1..=3 {
             for number in 0..1u32 << (8 * len) {
-                let octets = &number.to_be_bytes()[4 - len..];
-                match Label::decode(9, octets) {
+                let bytes = &number.to_be_bytes()[4 - len..];
+                match Label::decode(9, bytes) {
                     Ok(label) => {
-                        assert_eq!(encoded(label), octets);
+                        assert_eq!(encoded(label), bytes);
                         labels += 1;
                     }
                     Err(error) => assert_eq!(error, DecodeError::BadValue(9)),
                 }
             }
         }
-        // Port lists of 0 to 10 bits leave room for a node; 5 of 24 bits say which.
+        // Port lists of 0 to 10 bits leave room for a node, and 5 of the 24 bits hold their length.
         assert_eq!(labels, 11 << 19);
     }
 
     #[test]
     #[allow(clippy::unusual_byte_groupings, reason = "a group is a field")]
-    fn octets_that_no_label_has_are_refused() {
-        for octets in [
+    fn bytes_that_no_label_has_are_refused() {
+        for bytes in [
             &[][..],
             &[0; 14],
             // A longer form of node 7.
@@ -299,7 +300,7 @@ mod tests {
             // A list of 31 bits in 8.
             &[0b11111_000],
         ] {
-            assert_eq!(Label::decode(9, octets), Err(DecodeError::BadValue(9)), "{octets:?}");
+            assert_eq!(Label::decode(9, bytes), Err(DecodeError::BadValue(9)), "{bytes:?}");
         }
     }
 }

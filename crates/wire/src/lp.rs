@@ -37,7 +37,7 @@ pub mod field {
 /// Reason of a Nack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NackReason {
-    /// No reason given (0), or one this forwarder does not know.
+    /// No reason given (0), or a reason that this forwarder does not know.
     None,
     /// 50.
     Congestion,
@@ -68,28 +68,28 @@ impl NackReason {
     }
 }
 
-/// Opaque octets (1 to 32) that the peer wants back with the answer. Empty: none.
-// Whole words: of one octet that was just written, and three beside it that were not, a processor waits to read
-// a word until all stores before are done.
+/// Opaque bytes (1 to 32) that the peer wants back with the answer. Empty means no token.
+// Stored as whole words. A processor that has just written one byte of a word, and not its three
+// neighbours, must wait for all earlier stores before it can read the word.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(align(4))]
 pub struct PitToken {
     len: u8,
-    octets: [u8; 32],
+    bytes: [u8; 32],
 }
 
 impl PitToken {
     /// No token.
-    pub const NONE: PitToken = PitToken { len: 0, octets: [0; 32] };
-    /// A token; `None` if longer than 32 octets.
-    pub fn new(octets: &[u8]) -> Option<Self> {
-        let mut token = PitToken { len: u8::try_from(octets.len()).ok()?, octets: [0; 32] };
-        token.octets.get_mut(..octets.len())?.copy_from_slice(octets);
+    pub const NONE: PitToken = PitToken { len: 0, bytes: [0; 32] };
+    /// A token; `None` if longer than 32 bytes.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut token = PitToken { len: u8::try_from(bytes.len()).ok()?, bytes: [0; 32] };
+        token.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(token)
     }
-    /// The octets.
+    /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &self.octets[..usize::from(self.len)]
+        &self.bytes[..usize::from(self.len)]
     }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
@@ -100,7 +100,7 @@ impl PitToken {
 /// A parsed LpPacket. A bare packet ([`is_bare`]) parses as an LpPacket without header fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LpPacket<'a> {
-    /// The network packet, or a fragment of it; absent in an IDLE packet.
+    /// The network packet, or a fragment of one. Absent in an IDLE packet.
     pub fragment: Option<&'a [u8]>,
     /// Sequence.
     pub sequence: Option<u64>,
@@ -110,11 +110,11 @@ pub struct LpPacket<'a> {
     pub frag_count: u64,
     /// PIT token.
     pub pit_token: PitToken,
-    /// The fragment is an Interest that the peer refuses.
+    /// Set if the fragment is an Interest that the peer refuses.
     pub nack: Option<NackReason>,
     /// Consumer-controlled forwarding.
     pub next_hop_face_id: Option<FaceId>,
-    /// Where the peer got it.
+    /// The face on which the peer received the packet.
     pub incoming_face_id: Option<FaceId>,
     /// CachePolicyType (1: NoCache).
     pub cache_policy: Option<u64>,
@@ -151,8 +151,8 @@ impl Default for LpPacket<'_> {
     }
 }
 
-/// Whether a frame begins as a packet of the network layer does: an Interest, Data, or one that is
-/// addressed by tags or locator.
+/// Whether a frame begins like a network-layer packet: an Interest, a Data, or a packet addressed
+/// by tags or locator.
 #[inline]
 pub fn is_bare(frame: &[u8]) -> bool {
     const INTEREST: u8 = types::INTEREST as u8;
@@ -161,11 +161,11 @@ pub fn is_bare(frame: &[u8]) -> bool {
 }
 
 impl<'a> LpPacket<'a> {
-    /// Parses a frame: an LpPacket, or a bare packet of the network layer.
+    /// Parses a frame: an LpPacket, or a bare network-layer packet.
     ///
-    /// Fields stand in the order of their types, the Fragment last; only Acks may be repeated.
-    /// Unknown header fields are skipped where NDNLPv2 says so (types 800 to 959 whose two lowest
-    /// bits are 00), else they are an error.
+    /// Fields stand in the order of their types, with the Fragment last. Only Acks may repeat.
+    /// Unknown header fields are skipped where NDNLPv2 allows it (types 800 to 959 whose two lowest
+    /// bits are 00); others are an error.
     #[inline]
     pub fn decode(frame: &'a [u8]) -> Result<Self, DecodeError> {
         let mut packet = LpPacket::default();
@@ -201,7 +201,7 @@ impl<'a> LpPacket<'a> {
         if self.frag_index >= self.frag_count {
             return Err(DecodeError::BadValue(field::FRAG_INDEX));
         }
-        // Nesting has no meaning, and would let a sender hide fields from the link.
+        // A nested LpPacket has no meaning, and would let a sender hide fields from the link.
         if self.frag_index == 0 && self.fragment.is_some_and(|fragment| fragment.first() == Some(&LP_PACKET)) {
             return Err(DecodeError::BadValue(field::FRAGMENT));
         }
@@ -242,7 +242,7 @@ impl<'a> LpPacket<'a> {
         Ok(())
     }
 
-    /// Appends the LpPacket, or the bare fragment where no field is set.
+    /// Appends the LpPacket, or the bare fragment if no field is set.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if let Some(fragment) = self.fragment {
             self.encode_header(fragment.len(), out);
@@ -252,8 +252,9 @@ impl<'a> LpPacket<'a> {
         }
     }
 
-    /// Appends all that precedes the fragment's octets, for a fragment of `fragment_len` octets
-    /// (`self.fragment` is not looked at; 0: no Fragment element). Appends nothing if no field is set.
+    /// Appends everything before the bytes of a fragment of `fragment_len` bytes. It ignores
+    /// `self.fragment`; a length of 0 means no Fragment element. Appends nothing if no field is
+    /// set.
     pub fn encode_header(&self, fragment_len: usize, out: &mut Vec<u8>) {
         let fields_len = self.fields_len();
         if fields_len == 0 {
@@ -269,7 +270,7 @@ impl<'a> LpPacket<'a> {
         }
     }
 
-    /// Octets that [`LpPacket::encode_header`] appends.
+    /// Bytes that [`LpPacket::encode_header`] appends.
     pub fn header_len(&self, fragment_len: usize) -> usize {
         let fields_len = self.fields_len();
         if fields_len == 0 {
@@ -324,9 +325,10 @@ impl<'a> LpPacket<'a> {
         }
     }
 
-    /// Octets that [`LpPacket::push_fields`] appends.
+    /// Bytes that [`LpPacket::push_fields`] appends.
     fn fields_len(&self) -> usize {
-        // All types but the first four have three octets; all lengths but the announcement's one.
+        // All types but the first four have three bytes. All lengths but the announcement's have
+        // one.
         let number = |type_len: usize, n: u64| type_len + 1 + tlv::nni_len(n);
         let mut len = 0;
         len += if self.sequence.is_some() { 10 } else { 0 };

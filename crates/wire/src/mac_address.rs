@@ -1,4 +1,4 @@
-//! MAC addresses, which tell stations on an Ethernet apart.
+//! MAC addresses, which identify stations on an Ethernet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MacAddress(pub [u8; 6]);
 
-/// A text is no MAC address.
+/// A text that is not a MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a MAC address is six pairs of hexadecimal digits, such as 08:00:27:01:02:03")]
 pub struct MacAddressError;
 
 impl MacAddress {
-    /// Whether it is that of a group, or of all, and of no single station.
+    /// Whether this is a multicast or broadcast address.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether it is 00:00:00:00:00:00, which no station has.
+    /// Whether this is 00:00:00:00:00:00, which no station has.
     pub fn is_zero(self) -> bool {
         self.0 == [0; 6]
     }
@@ -38,13 +38,13 @@ impl FromStr for MacAddress {
 
     /// Reads digits of either case.
     fn from_str(text: &str) -> Result<Self, MacAddressError> {
-        let mut octets = [0; 6];
+        let mut bytes = [0; 6];
         let mut pairs = text.split(':');
-        for octet in &mut octets {
+        for byte in &mut bytes {
             let pair = pairs.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
-            *octet = pair.and_then(|p| u8::from_str_radix(p, 16).ok()).ok_or(MacAddressError)?;
+            *byte = pair.and_then(|p| u8::from_str_radix(p, 16).ok()).ok_or(MacAddressError)?;
         }
-        if pairs.next().is_some() { Err(MacAddressError) } else { Ok(MacAddress(octets)) }
+        if pairs.next().is_some() { Err(MacAddressError) } else { Ok(MacAddress(bytes)) }
     }
 }
 

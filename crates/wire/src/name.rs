@@ -5,7 +5,7 @@ use std::fmt;
 use crate::PACKET_BYTES_MAX;
 use crate::tlv::{self, DecodeError, types};
 
-/// Most components a name may have; more is [`DecodeError::TooManyComponents`].
+/// Maximum number of components of a name. More is [`DecodeError::TooManyComponents`].
 pub const COMPONENTS_MAX: usize = 128;
 
 /// Types of name components.
@@ -22,7 +22,7 @@ pub mod component_type {
     pub const SEQUENCE_NUM: u16 = 58;
 }
 
-/// One component: type 1 to 65535, and any octets.
+/// One component: type 1 to 65535, and any bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Component<'a> {
     /// TLV-TYPE.
@@ -46,15 +46,16 @@ impl<'a> Component<'a> {
     }
 }
 
-/// Octets before the value, type and end of the component that begins at `start`.
+/// For the component that begins at `start`: the number of bytes before its value, its type, and
+/// its end.
 ///
-/// For names that are known to be well-formed; on anything else the end is that of `value`.
+/// The name must be well-formed. For any other, the end is at most that of `value`.
 #[inline]
 pub(crate) fn component_at(value: &[u8], start: usize) -> (usize, u16, usize) {
     let rest = &value[start..];
     if let [typ @ ..=252, len @ ..=252, ..] = *rest {
         let end = start + 2 + usize::from(len);
-        // A branch that is never taken, where a minimum would wait for the length.
+        // A branch that is never taken costs less than a minimum, which would wait for the length.
         if end <= value.len() {
             return (2, u16::from(typ), end);
         }
@@ -70,7 +71,7 @@ fn large_component_at(value: &[u8], start: usize) -> (usize, u16, usize) {
     (tlv.wire.len() - tlv.value.len(), tlv.typ as u16, start + tlv.wire.len())
 }
 
-/// What one walk over a name from the network finds.
+/// The result of one pass over a name from the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NameShape {
     /// Number of components.
@@ -80,7 +81,8 @@ pub(crate) struct NameShape {
 }
 
 impl NameShape {
-    /// Checks `value`, the TLV-VALUE of a Name element, and notes how many octets so many components take.
+    /// Checks `value`, the TLV-VALUE of a Name element, and calls `note` with each depth and where
+    /// its prefix ends.
     #[inline(always)]
     pub(crate) fn check(value: &[u8], mut note: impl FnMut(usize, usize)) -> Result<Self, DecodeError> {
         if value.len() > PACKET_BYTES_MAX {
@@ -91,7 +93,7 @@ impl NameShape {
         let mut shape = NameShape { components: 0, parameter_digests: 0 };
         let mut at = 0;
         loop {
-            // Nearly all components have one octet of type and one of length, and are no digests.
+            // Nearly all components have one byte of type and one of length, and are no digests.
             while let Some(&[3..=252, len @ 0..=252]) = value[at..].first_chunk() {
                 at += 2 + usize::from(len);
                 if at > value.len() {
@@ -122,7 +124,7 @@ impl NameShape {
     }
 }
 
-/// Walks the components of a well-formed name.
+/// Iterates over the components of a well-formed name.
 #[derive(Debug, Clone)]
 struct Components<'a> {
     value: &'a [u8],
@@ -159,13 +161,13 @@ impl<'a> NameRef<'a> {
         NameShape::check(value, |_, _| ())?;
         Ok(NameRef { value })
     }
-    /// A name that [`NameShape::check`] has passed, or a part of such a name between components.
+    /// Wraps a name that [`NameShape::check`] has accepted, or a part of one that ends between
+    /// components.
     pub(crate) fn from_checked(value: &'a [u8]) -> Self {
         NameRef { value }
     }
-    /// A name from octets that were checked before, by [`NameRef::new`] or a packet's decoder:
-    /// for tables that keep names within packets. Other octets give a name without sense, which
-    /// its methods still walk without panicking.
+    /// Wraps bytes that [`NameRef::new`] or a packet's decoder checked before, for tables that keep
+    /// names inside packets. Other bytes give a meaningless name; its methods still do not panic.
     pub fn new_checked_before(value: &'a [u8]) -> Self {
         debug_assert!(NameRef::new(value).is_ok());
         NameRef { value }
@@ -191,7 +193,7 @@ impl<'a> NameRef<'a> {
         let i = if i < 0 { self.len().checked_sub(i.unsigned_abs())? } else { i.unsigned_abs() };
         self.components().nth(i)
     }
-    /// The first `depth` components, or the whole name if it has no more.
+    /// The first `depth` components, or the whole name if it has fewer.
     pub fn prefix(&self, depth: usize) -> NameRef<'a> {
         let mut end = 0;
         for _ in 0..depth {
@@ -204,7 +206,7 @@ impl<'a> NameRef<'a> {
     }
     /// Whether `self` is `other` or a prefix of it.
     pub fn is_prefix_of(&self, other: &NameRef<'_>) -> bool {
-        // Encoded components delimit themselves, so a prefix of octets is a prefix of components.
+        // Encoded components carry their length, so a prefix in bytes is a prefix in components.
         other.value.starts_with(self.value)
     }
     /// An owned copy.
@@ -216,7 +218,7 @@ impl<'a> NameRef<'a> {
 impl Ord for NameRef<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         // Canonical order compares types, then lengths, then values. TLV numbers in shortest form
-        // sort as their octets do, so it is the order of the encodings.
+        // sort like their bytes, so comparing the encodings gives canonical order.
         self.value.cmp(other.value)
     }
 }
@@ -242,10 +244,10 @@ impl fmt::Debug for NameRef<'_> {
     }
 }
 
-/// An owned name: 16 octets and the encoded components.
+/// An owned name: 16 bytes and the encoded components.
 ///
-/// Names from packets and URIs are within [`COMPONENTS_MAX`] and [`PACKET_BYTES_MAX`]; joining may
-/// lead beyond, to names that no packet can carry and no table can hold.
+/// Names from packets and URIs are within [`COMPONENTS_MAX`] and [`PACKET_BYTES_MAX`]. Joining can
+/// exceed both; no packet can carry such a name, and no table can hold it.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Name {
     value: Box<[u8]>,
@@ -260,7 +262,7 @@ impl Name {
         }
         Name { value: value.into() }
     }
-    /// `value`: well-formed components.
+    /// `value` is a sequence of well-formed components.
     pub(crate) fn from_encoded(value: Vec<u8>) -> Name {
         Name { value: value.into() }
     }
@@ -367,7 +369,7 @@ mod tests {
 
     #[test]
     fn canonical_order() {
-        // Shorter components first, whatever their octets; a prefix before its extensions.
+        // Shorter components first, whatever their bytes; a prefix before its extensions.
         let sorted = ["/", "/7=z", "/...", "/a", "/a/a", "/z", "/aa", "/9=a", "/300=a"].map(name);
         assert!(sorted.is_sorted());
         assert!(name("/a") < Name::default().join(Component::generic(&[b'a'; 253])));

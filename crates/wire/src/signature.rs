@@ -1,4 +1,5 @@
-//! Signature elements of Data and of signed Interests: parsed and written, not computed.
+//! Signature elements of Data and signed Interests. This module parses and writes them; it computes
+//! no signatures.
 
 use crate::name::NameRef;
 use crate::tlv::{self, DecodeError, Reader, types};
@@ -45,7 +46,7 @@ impl SignatureType {
     }
 }
 
-/// Where the verifier finds the key.
+/// The place at which the verifier finds the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLocator<'a> {
     /// Name of a key or certificate.
@@ -77,8 +78,8 @@ impl<'a> SignatureInfo<'a> {
 
     /// Decodes the TLV-VALUE of either element.
     ///
-    /// SignatureType comes first and KeyLocator, if any, second; the rest is in any order, as in
-    /// ndn-cxx, and of an element that is repeated the first counts.
+    /// SignatureType comes first and KeyLocator, if present, second. The others may stand in any
+    /// order. As in ndn-cxx, the first of a repeated element counts.
     pub fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(value);
         let mut typ = None;
@@ -105,7 +106,8 @@ impl<'a> SignatureInfo<'a> {
                 types::SIGNATURE_SEQ_NUM => {
                     info.seq_num.get_or_insert(tlv::decode_nni(tlv.typ, tlv.value)?);
                 }
-                // Part of every certificate, meant to be skippable, and odd by mishap.
+                // Every certificate has this element. It was meant to be skippable, but its number
+                // is odd by mistake.
                 types::VALIDITY_PERIOD => {}
                 other if tlv::is_critical(other) => return Err(DecodeError::UnexpectedCritical(other)),
                 _ => {}
@@ -142,7 +144,7 @@ impl<'a> SignatureInfo<'a> {
 }
 
 impl<'a> KeyLocator<'a> {
-    /// Decodes the TLV-VALUE. `None` if it is empty or of a kind that is not known here.
+    /// Decodes the TLV-VALUE. `None` if it is empty or of an unknown kind.
     fn decode(value: &'a [u8]) -> Result<Option<Self>, DecodeError> {
         let Some(tlv) = Reader::new(value).next_tlv()? else { return Ok(None) };
         Ok(match tlv.typ {
@@ -153,14 +155,14 @@ impl<'a> KeyLocator<'a> {
     }
 }
 
-/// A signature with the octets it covers (their concatenation).
+/// A signature with the bytes it covers (their concatenation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature<'a> {
     /// Algorithm, key, and for Interests nonce and time.
     pub info: SignatureInfo<'a>,
-    /// The signature's octets.
+    /// The signature's bytes.
     pub value: &'a [u8],
-    /// What is signed: one stretch in Data (the second is empty), two in Interests.
+    /// The signed bytes: one piece in Data (the second is empty), two in Interests.
     pub signed: [&'a [u8]; 2],
 }
 

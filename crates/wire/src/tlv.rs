@@ -11,8 +11,8 @@ pub enum DecodeError {
     /// A number not in its shortest form, or a type of 0 or above 2^32-1.
     #[error("malformed TLV number")]
     BadNumber,
-    /// Octets follow the outermost element.
-    #[error("octets follow the packet")]
+    /// Bytes follow the outermost element.
+    #[error("bytes follow the packet")]
     Trailing,
     /// An element of this type was expected.
     #[error("element {0:#x} is missing")]
@@ -23,7 +23,7 @@ pub enum DecodeError {
     /// An element whose value has the wrong size or content.
     #[error("element {0:#x} has a malformed value")]
     BadValue(u64),
-    /// More name components than [`crate::name::COMPONENTS_MAX`].
+    /// More name components than a name may have.
     #[error("the name has too many components")]
     TooManyComponents,
     /// Larger than [`crate::PACKET_BYTES_MAX`].
@@ -53,14 +53,14 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
     /// The next element; `None` at the end.
     #[inline]
     pub fn next_tlv(&mut self) -> Result<Option<Tlv<'a>>, DecodeError> {
-        // Nearly all elements have one octet of type and one of length.
+        // Nearly all elements have one byte of type and one of length.
         match *self.rest {
             [typ @ 1..=252, len @ 0..=252, ..] => self.take(u64::from(typ), 2, usize::from(len)).map(Some),
             [] => Ok(None),
@@ -114,7 +114,7 @@ pub fn decode_only(wire: &[u8], typ: u64) -> Result<&[u8], DecodeError> {
     Ok(tlv.value)
 }
 
-/// Type, length and the octets that both take.
+/// Type, length, and the number of bytes that both take.
 fn decode_header(bytes: &[u8]) -> Result<(u64, u64, usize), DecodeError> {
     let (typ, type_len) = decode_number(bytes)?;
     if typ == 0 || typ > u64::from(u32::MAX) {
@@ -124,7 +124,7 @@ fn decode_header(bytes: &[u8]) -> Result<(u64, u64, usize), DecodeError> {
     Ok((typ, len, type_len + len_len))
 }
 
-/// Decodes a TLV number (type or length): value and octets used.
+/// Decodes a TLV number (type or length). Returns the number and the bytes it takes.
 pub fn decode_number(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
     let (n, used) = match *bytes {
         [] => return Err(DecodeError::Truncated),
@@ -137,7 +137,7 @@ pub fn decode_number(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
     if number_len(n) == used { Ok((n, used)) } else { Err(DecodeError::BadNumber) }
 }
 
-/// Octets that [`push_number`] appends for `n`.
+/// Length of the TLV number that [`push_number`] appends for `n`, in bytes.
 pub fn number_len(n: u64) -> usize {
     match n {
         0..=252 => 1,
@@ -181,7 +181,7 @@ pub fn push_nni(out: &mut Vec<u8>, typ: u64, n: u64) {
     out.extend_from_slice(&n.to_be_bytes()[8 - len..]);
 }
 
-/// Octets of the shortest NonNegativeInteger that holds `n`.
+/// Length of the shortest NonNegativeInteger that holds `n`, in bytes.
 pub fn nni_len(n: u64) -> usize {
     match n {
         0..=0xff => 1,
@@ -191,12 +191,12 @@ pub fn nni_len(n: u64) -> usize {
     }
 }
 
-/// Octets of an element with this type and so many octets of value.
+/// Length in bytes of an element with this type and a value of `value_len` bytes.
 pub fn element_size(typ: u64, value_len: usize) -> usize {
     number_len(typ) + number_len(value_len as u64) + value_len
 }
 
-/// Appends an element whose value `fill` writes; the length is put right afterwards.
+/// Appends an element whose value `fill` writes. The length is filled in afterwards.
 pub fn push_nested(out: &mut Vec<u8>, typ: u64, fill: impl FnOnce(&mut Vec<u8>)) {
     push_number(out, typ);
     let length_at = out.len();
@@ -213,7 +213,7 @@ pub fn push_nested(out: &mut Vec<u8>, typ: u64, fill: impl FnOnce(&mut Vec<u8>))
     }
 }
 
-/// Decodes a NonNegativeInteger: 1, 2, 4 or 8 octets. `typ` only names the element in the error.
+/// Decodes a NonNegativeInteger of 1, 2, 4 or 8 bytes. `typ` only names the element in the error.
 #[inline]
 pub fn decode_nni(typ: u64, value: &[u8]) -> Result<u64, DecodeError> {
     Ok(match *value {
@@ -225,9 +225,9 @@ pub fn decode_nni(typ: u64, value: &[u8]) -> Result<u64, DecodeError> {
     })
 }
 
-/// Length of the first element in `stream`, once the whole element is there; `Ok(None)` until then.
+/// Length of the first element in `stream`, or `Ok(None)` until the whole element has arrived.
 ///
-/// For cutting packets out of byte streams. An element of more than `limit` octets is
+/// Used to cut packets out of byte streams. An element of more than `limit` bytes is
 /// [`DecodeError::TooLarge`] as soon as its length is known.
 pub fn element_len(stream: &[u8], limit: usize) -> Result<Option<usize>, DecodeError> {
     let (_, len, header) = match decode_header(stream) {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_octet_lengths_do_not_wrap() {
+    fn nine_byte_lengths_do_not_wrap() {
         let mut bytes = vec![7, 255];
         bytes.extend_from_slice(&u64::MAX.to_be_bytes());
         assert_eq!(Reader::new(&bytes).next_tlv(), Err(DecodeError::Truncated));

@@ -1,8 +1,9 @@
 //! The URI form of names, both ways [NDN Packet Specification v0.3, "NDN URI Scheme"].
 //!
-//! `/a/b`, `ndn:/a/b`, percent-encoding, `/...` for components of dots alone, typed components as
-//! `8=x`, `42=x`, and the conventional forms `sha256digest=`, `params-sha256=`, `seg=`, `off=`,
-//! `v=`, `t=`, `seq=`. [`std::fmt::Display`] of a name writes, [`std::str::FromStr`] reads.
+//! Covers `/a/b`, `ndn:/a/b`, percent-encoding, `/...` for components that consist of dots, typed
+//! components such as `8=x` and `42=x`, and the conventional forms `sha256digest=`,
+//! `params-sha256=`, `seq=`, `seg=`, `off=`, `v=` and `t=`. [`std::fmt::Display`] of a name writes
+//! a URI, [`std::str::FromStr`] reads one.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -13,22 +14,22 @@ use crate::PACKET_BYTES_MAX;
 use crate::name::{COMPONENTS_MAX, Component, Name, component_type};
 use crate::tlv;
 
-/// Why a string is not a name.
+/// A string that is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UriError {
-    /// What is wrong, in words that help to mend it.
+    /// A component is wrong.
     #[error("'{component}' is not a name component: {reason}")]
     BadComponent {
         /// The component as written.
         component: String,
-        /// What is wrong with it.
+        /// The error, in words that help to correct it.
         reason: &'static str,
     },
     /// The name is too long.
     #[error("the name has more than {COMPONENTS_MAX} components")]
     TooManyComponents,
     /// The name is too long.
-    #[error("the name takes more than {PACKET_BYTES_MAX} octets")]
+    #[error("the name takes more than {PACKET_BYTES_MAX} bytes")]
     TooLong,
 }
 
@@ -59,27 +60,28 @@ impl fmt::Display for Component<'_> {
             && self.value.len() == 32
         {
             write!(f, "{prefix}=")?;
-            return self.value.iter().try_for_each(|octet| write!(f, "{octet:02x}"));
+            return self.value.iter().try_for_each(|byte| write!(f, "{byte:02x}"));
         }
         if self.typ != component_type::GENERIC {
             write!(f, "{}=", self.typ)?;
         }
-        if self.value.iter().all(|&octet| octet == b'.') {
+        if self.value.iter().all(|&byte| byte == b'.') {
             f.write_str("...")?;
         }
-        for &octet in self.value {
-            if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
-                f.write_char(char::from(octet))?;
+        for &byte in self.value {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                f.write_char(char::from(byte))?;
             } else {
-                write!(f, "%{octet:02X}")?;
+                write!(f, "%{byte:02X}")?;
             }
         }
         Ok(())
     }
 }
 
-/// Reads `ndn:/a/b`, `/a/b` and `a/b`; a slash at the end is ignored, and so is the authority in
-/// `ndn://authority/a/b`. Without the scheme, two slashes are more likely a slip, and an error.
+/// Reads `ndn:/a/b`, `/a/b` and `a/b`. It ignores a slash at the end, and the authority in
+/// `ndn://authority/a/b`. Without the scheme, two leading slashes are more likely a typing error,
+/// so they are refused.
 impl FromStr for Name {
     type Err = UriError;
     fn from_str(uri: &str) -> Result<Name, UriError> {
@@ -132,15 +134,15 @@ fn push_component(out: &mut Vec<u8>, text: &str) -> Result<(), &'static str> {
         typ.ok_or("what precedes '=' must be a type from 1 to 65535 or a known prefix; write a plain '=' as %3D")?;
     let value = unescape(text)?;
     if DIGESTS.iter().any(|(digest, _)| *digest == typ) && value.len() != 32 {
-        return Err("a digest has 32 octets");
+        return Err("a digest has 32 bytes");
     }
     Component { typ, value: &value }.push(out);
     Ok(())
 }
 
-/// A decimal number in its only form: no sign, no zero before it.
+/// Reads a decimal number in its only form: no sign and no leading zero.
 fn decimal(text: &str) -> Option<u64> {
-    let is_canonical = text == "0" || (!text.starts_with('0') && text.bytes().all(|octet| octet.is_ascii_digit()));
+    let is_canonical = text == "0" || (!text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit()));
     text.parse().ok().filter(|_| is_canonical)
 }
 
@@ -150,31 +152,31 @@ fn hex_digest(text: &str) -> Option<[u8; 32]> {
     if pairs.len() != 32 || !rest.is_empty() {
         return None;
     }
-    for (octet, [high, low]) in digest.iter_mut().zip(pairs) {
-        *octet = hex_digit(*high)? << 4 | hex_digit(*low)?;
+    for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
+        *byte = hex_digit(*high)? << 4 | hex_digit(*low)?;
     }
     Some(digest)
 }
 
-fn hex_digit(octet: u8) -> Option<u8> {
-    char::from(octet).to_digit(16).map(|digit| digit as u8)
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Undoes percent-encoding, and takes three dots from a component of dots alone.
+/// Undoes percent-encoding. From a component that consists of dots it removes three.
 fn unescape(text: &str) -> Result<Vec<u8>, &'static str> {
     let mut value = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let [octet, tail @ ..] = rest {
+    while let [byte, tail @ ..] = rest {
         rest = tail;
-        if *octet != b'%' {
-            value.push(*octet);
+        if *byte != b'%' {
+            value.push(*byte);
             continue;
         }
         let [high, low, tail @ ..] = rest else { return Err(BAD_ESCAPE) };
         rest = tail;
         value.push(hex_digit(*high).ok_or(BAD_ESCAPE)? << 4 | hex_digit(*low).ok_or(BAD_ESCAPE)?);
     }
-    if value.iter().all(|&octet| octet == b'.') {
+    if value.iter().all(|&byte| byte == b'.') {
         if value.len() < 3 {
             return Err("an empty component is written '...', one dot '....', two dots '.....'");
         }
@@ -189,7 +191,7 @@ const BAD_ESCAPE: &str = "two hexadecimal digits must follow '%'; write a plain 
 mod tests {
     use super::*;
 
-    fn octets(uri: &str) -> Vec<u8> {
+    fn bytes(uri: &str) -> Vec<u8> {
         uri.parse::<Name>().unwrap().value().to_vec()
     }
 
@@ -228,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn octets_of_the_conventional_forms() {
-        assert_eq!(octets("/..."), [8, 0]);
-        assert_eq!(octets("/....."), [8, 2, b'.', b'.']);
-        assert_eq!(octets("/seg=1"), [50, 1, 1]);
-        assert_eq!(octets("/off=256"), [52, 2, 1, 0]);
-        assert_eq!(octets("/v=65536"), [54, 4, 0, 1, 0, 0]);
-        assert_eq!(octets("/t=4294967296"), [56, 8, 0, 0, 0, 1, 0, 0, 0, 0]);
-        assert_eq!(octets("/seq=7"), [58, 1, 7]);
-        assert_eq!(octets("/300=%41"), [253, 1, 44, 1, 0x41]);
+    fn bytes_of_the_conventional_forms() {
+        assert_eq!(bytes("/..."), [8, 0]);
+        assert_eq!(bytes("/....."), [8, 2, b'.', b'.']);
+        assert_eq!(bytes("/seg=1"), [50, 1, 1]);
+        assert_eq!(bytes("/off=256"), [52, 2, 1, 0]);
+        assert_eq!(bytes("/v=65536"), [54, 4, 0, 1, 0, 0]);
+        assert_eq!(bytes("/t=4294967296"), [56, 8, 0, 0, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(bytes("/seq=7"), [58, 1, 7]);
+        assert_eq!(bytes("/300=%41"), [253, 1, 44, 1, 0x41]);
     }
 
     #[test]
@@ -256,7 +258,7 @@ mod tests {
             ("/%61%2e", "/a."),
             ("/a+b", "/a%2Bb"),
             ("/é", "/%C3%A9"),
-            // Not a NonNegativeInteger, or not in its shortest form: written out.
+            // Not a NonNegativeInteger, or not in its shortest form: written with its type number.
             ("/50=abc", "/50=abc"),
             ("/50=%00%01", "/50=%00%01"),
         ] {
@@ -281,7 +283,7 @@ mod tests {
         for uri in ["/sha256digest=00", "/params-sha256=zz", &format!("/sha256digest={}", "0".repeat(63))] {
             assert!(reason(uri).contains("64 hex"), "{uri}");
         }
-        assert!(reason("/1=a").contains("32 octets"));
+        assert!(reason("/1=a").contains("32 bytes"));
     }
 
     #[test]

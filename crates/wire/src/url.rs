@@ -1,17 +1,18 @@
 //! Names from URLs and from paths: the three schemes of [Yuan, Table 3].
 //!
-//! For experiments and tools whose names are those of the web. Input is what lists and logs of
-//! URLs hold, dirt included: a scheme or none, user names, ports, `$host`, quotes, empty labels,
-//! trailing dots, `//`. Nothing of it panics. Octets that are no part of the structure stay as
-//! they are in the components, `%20` among them; host names become lower case; query and fragment
-//! belong to the last component; empty labels and empty path segments are left out.
+//! For experiments and tools whose names come from the web. The input is a line of a URL list or
+//! log, dirt included: with or without a scheme, user names, ports, `$host`, quotes, empty labels,
+//! trailing dots, `//`. None of it causes a panic. Bytes that are not part of the structure stay in
+//! the components as they are, `%20` included. Host names become lower case. The query and the
+//! fragment belong to the last component. Empty labels and empty path segments are left out.
 //!
-//! Differs: [Yuan §4] does not say how the site is found. Here it is the last two labels, or three
-//! where the last is a country's (two letters) and the one before it is a word that countries
-//! register below (`SECOND_LEVELS`). Beside the public suffix list, which changes every week,
-//! this takes `alice.github.io` for a part of `github.io`, and misses rarer second levels
-//! (`city.kawasaki.jp`): such names have a component more or less in [`UrlScheme::Site`], and are
-//! no less names. An address in place of a host name is one label.
+//! Differs: [Yuan §4] does not say how the site is found. Here it is the last two labels. It is
+//! three if the last label is a country's (two letters) and the one before is a word that countries
+//! register names below (`SECOND_LEVELS`). The public suffix list would be exact but changes every
+//! week. Without it, `alice.github.io` counts as part of `github.io`, and rarer second levels such
+//! as `city.kawasaki.jp` are missed. Such names have one component more or less in
+//! [`UrlScheme::Site`]; they are still valid names. An IP address in place of a host name is one
+//! label.
 //!
 //! Cost: one pass over the text, and one allocation.
 
@@ -20,48 +21,49 @@ use thiserror::Error;
 use crate::PACKET_BYTES_MAX;
 use crate::name::{COMPONENTS_MAX, Component, Name};
 
-/// How the host of a URL becomes components.
+/// How the host of a URL is split into components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlScheme {
-    /// Label by label from the top level down: `/net/named-data/www/project`.
+    /// Label by label, from the top level down: `/net/named-data/www/project`.
     Tld,
-    /// The site, then the labels left of it from right to left: `/named-data.net/www/project`.
+    /// The site, then the labels left of the site from right to left:
+    /// `/named-data.net/www/project`.
     Site,
     /// The host name as it is: `/www.named-data.net/project`.
     Host,
 }
 
-/// Why a text gives no name.
+/// A text that gives no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// Nothing where the host should be.
+    /// The host is missing.
     #[error("no host")]
     NoHost,
     /// More components than a name may have.
     #[error("more than {COMPONENTS_MAX} components")]
     TooManyComponents,
     /// Longer than any packet.
-    #[error("{0} octets, more than a packet holds")]
+    #[error("{0} bytes, more than a packet holds")]
     TooLong(usize),
 }
 
-/// Labels below a country's that are registries of their own, not sites.
+/// Labels below a country's label that are registries, not sites.
 const SECOND_LEVELS: [&[u8]; 14] =
     [b"ac", b"co", b"com", b"edu", b"gob", b"gov", b"gv", b"mil", b"ne", b"net", b"nom", b"or", b"org", b"sch"];
 
 /// The name of a URL, with or without `http://`: `www.named-data.net/project/`.
 ///
 /// # Errors
-/// There is no host, or the name would be larger than a packet may carry.
+/// If there is no host, or the name would be larger than a packet may carry.
 pub fn name_of_url(scheme: UrlScheme, url: impl AsRef<[u8]>) -> Result<Name, UrlError> {
     let url = without_scheme(bounded(url.as_ref())?);
-    let host_end = url.iter().position(|octet| b"/?#\\".contains(octet)).unwrap_or(url.len());
+    let host_end = url.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(url.len());
     let (authority, path) = url.split_at(host_end);
     let host = host_of(authority).to_ascii_lowercase();
     let labels: Vec<&[u8]> = if is_address(&host) {
         vec![&host]
     } else {
-        host.split(|octet| *octet == b'.').filter(|label| !label.is_empty()).collect()
+        host.split(|byte| *byte == b'.').filter(|label| !label.is_empty()).collect()
     };
     if labels.is_empty() {
         return Err(UrlError::NoHost);
@@ -80,30 +82,30 @@ pub fn name_of_url(scheme: UrlScheme, url: impl AsRef<[u8]>) -> Result<Name, Url
 /// The name of a path: `/home//alice/notes.txt` gives `/home/alice/notes.txt`.
 ///
 /// # Errors
-/// The name would be larger than a packet may carry.
+/// If the name would be larger than a packet may carry.
 pub fn name_of_path(path: impl AsRef<[u8]>) -> Result<Name, UrlError> {
     let path = bounded(path.as_ref())?;
     name(segments(path), path.len())
 }
 
-fn name<'a>(components: impl Iterator<Item = &'a [u8]>, octets: usize) -> Result<Name, UrlError> {
-    let mut value = Vec::with_capacity(octets + 8);
+fn name<'a>(components: impl Iterator<Item = &'a [u8]>, bytes: usize) -> Result<Name, UrlError> {
+    let mut value = Vec::with_capacity(bytes + 8);
     for (i, component) in components.enumerate() {
         if i == COMPONENTS_MAX {
             return Err(UrlError::TooManyComponents);
         }
         Component::generic(component).push(&mut value);
     }
-    // Headers make a name longer than its text.
+    // TLV headers make a name longer than its text.
     if value.len() > PACKET_BYTES_MAX {
         return Err(UrlError::TooLong(value.len()));
     }
     Ok(Name::from_encoded(value))
 }
 
-/// Without white space and quotes around, and no longer than a packet.
+/// Strips white space and quotes, and checks that the text is no longer than a packet.
 fn bounded(text: &[u8]) -> Result<&[u8], UrlError> {
-    let is_text = |octet: &u8| !octet.is_ascii_whitespace() && !b"\"'`<>".contains(octet);
+    let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'`<>".contains(byte);
     let text = match (text.iter().position(is_text), text.iter().rposition(is_text)) {
         (Some(first), Some(last)) => &text[first..=last],
         _ => &[],
@@ -111,33 +113,32 @@ fn bounded(text: &[u8]) -> Result<&[u8], UrlError> {
     if text.len() > PACKET_BYTES_MAX { Err(UrlError::TooLong(text.len())) } else { Ok(text) }
 }
 
-/// Without `http:` and slashes before the host. A colon after anything but a scheme is a port's.
+/// Strips `http:` and the slashes before the host. A colon after anything but a scheme belongs to a
+/// port.
 fn without_scheme(url: &[u8]) -> &[u8] {
-    let host = url.windows(3).position(|octets| octets == b"://").map(|at| (&url[..at], &url[at + 3..]));
+    let host = url.windows(3).position(|bytes| bytes == b"://").map(|at| (&url[..at], &url[at + 3..]));
     match host {
-        Some((scheme, rest)) if scheme.iter().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(octet)) => {
-            rest
-        }
+        Some((scheme, rest)) if scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)) => rest,
         _ => url.strip_prefix(b"//").unwrap_or(url),
     }
 }
 
-/// Without a user's name before the host, and a port behind it.
+/// Strips a user name before the host and a port after it.
 fn host_of(authority: &[u8]) -> &[u8] {
-    let host = authority.rsplit(|octet| *octet == b'@').next().unwrap_or_default();
+    let host = authority.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
     if host.starts_with(b"[") {
-        return host.split_inclusive(|octet| *octet == b']').next().unwrap_or_default();
+        return host.split_inclusive(|byte| *byte == b']').next().unwrap_or_default();
     }
-    host.split(|octet| *octet == b':').next().unwrap_or_default()
+    host.split(|byte| *byte == b':').next().unwrap_or_default()
 }
 
-/// Whether a host is an IP address: dots in one separate nothing that is a part of another.
+/// Whether a host is an IP address. Its dots do not separate labels.
 fn is_address(host: &[u8]) -> bool {
     let number = |label: &[u8]| !label.is_empty() && label.iter().all(u8::is_ascii_digit);
-    host.starts_with(b"[") || host.split(|octet| *octet == b'.').all(number)
+    host.starts_with(b"[") || host.split(|byte| *byte == b'.').all(number)
 }
 
-/// How many of a host's last labels are its site.
+/// Number of labels at the end of a host that form its site.
 fn site_labels(labels: &[&[u8]]) -> usize {
     let registry = match labels {
         [.., second, top] => top.len() == 2 && SECOND_LEVELS.contains(second),
@@ -146,12 +147,12 @@ fn site_labels(labels: &[&[u8]]) -> usize {
     labels.len().min(if registry { 3 } else { 2 })
 }
 
-/// The segments of a path that are not empty. Slashes behind a `?` or `#` separate nothing.
+/// The non-empty segments of a path. Slashes after a `?` or `#` separate nothing.
 fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let query = path.iter().position(|octet| b"?#".contains(octet)).unwrap_or(path.len());
-    let last = path[..query].iter().rposition(|octet| *octet == b'/').map_or(0, |slash| slash + 1);
+    let query = path.iter().position(|byte| b"?#".contains(byte)).unwrap_or(path.len());
+    let last = path[..query].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let (directories, file) = path.split_at(last);
-    directories.split(|octet| *octet == b'/').chain(std::iter::once(file)).filter(|segment| !segment.is_empty())
+    directories.split(|byte| *byte == b'/').chain(std::iter::once(file)).filter(|segment| !segment.is_empty())
 }
 
 #[cfg(test)]

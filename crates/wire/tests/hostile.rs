@@ -10,7 +10,7 @@ fn refused_by_all(wire: &[u8]) {
     assert!(Data::decode(wire).is_err());
     assert!(TagPacket::decode(wire).is_err());
     assert!(LocatorPacket::decode(wire).is_err());
-    // A bare packet is taken for what it says it is, and refused when it is parsed as that.
+    // A bare packet is a valid frame. The decoder of its type refuses it.
     if !lp::is_bare(wire) {
         assert!(LpPacket::decode(wire).is_err());
     }
@@ -23,7 +23,7 @@ fn element(typ: u64, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn nine_octet_lengths_at_every_level() {
+fn nine_byte_lengths_at_every_level() {
     for len in [u64::MAX, u64::MAX - 1, u64::MAX - 9, 1 << 63, (1 << 63) - 1, 1 << 32, u64::from(u32::MAX)] {
         let mut header = vec![];
         tlv::push_number(&mut header, len);
@@ -45,7 +45,7 @@ fn nine_octet_lengths_at_every_level() {
 
 #[test]
 fn deep_nesting_costs_nothing() {
-    // Decoders do not recurse: a packet of nothing but nested elements is a skip or an error.
+    // Decoders do not recurse: a packet of nested elements is skipped or an error.
     for typ in [0x1e, 0x24, 0x15, 0x64, 0x50, 0xf0] {
         let mut wire = vec![];
         while wire.len() < PACKET_BYTES_MAX - 100 {
@@ -62,14 +62,14 @@ fn deep_nesting_costs_nothing() {
 fn lengths_that_disagree_with_their_parents() {
     let good = element(5, &[&element(7, &[8, 1, b'a'])[..], &[0x0a, 4, 1, 2, 3, 4]].concat());
     assert!(Interest::decode(&good).is_ok());
-    // Every octet of length set to every value: accepted only where all levels agree.
+    // Set each byte of each length to every value. A packet is accepted only if all levels agree.
     for at in [1, 3, 5, 8] {
         for len in (0..=255).filter(|&len| len != good[at]) {
             let mut wire = good.clone();
             wire[at] = len;
-            // With 9 the name takes in the Nonce, as a component of type 10.
+            // With a length of 9, the name includes the Nonce as a component of type 10.
             let is_another_packet = (at, len) == (3, 9);
-            assert_eq!(Interest::decode(&wire).is_ok(), is_another_packet, "octet {at} = {len}");
+            assert_eq!(Interest::decode(&wire).is_ok(), is_another_packet, "byte {at} = {len}");
         }
     }
 }

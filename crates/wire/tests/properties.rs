@@ -1,4 +1,4 @@
-//! Properties that hold for any name, any packet and any octets.
+//! Properties that hold for any name, any packet and any bytes.
 
 use std::hash::Hasher;
 
@@ -19,7 +19,7 @@ use proptest::option;
 use proptest::prelude::*;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// Components of all kinds; digests with the 32 octets that they must have.
+/// Components of all kinds. Digests have the 32 bytes that they must have.
 fn component() -> impl Strategy<Value = (u16, Vec<u8>)> {
     let typ = prop_oneof![
         4 => Just(8u16),
@@ -45,7 +45,7 @@ fn name() -> impl Strategy<Value = Name> {
     vec(component(), 0..12).prop_map(|components| name_of(&components))
 }
 
-/// A name as an Interest without parameters may have it.
+/// A name of an Interest without parameters.
 fn plain_name() -> impl Strategy<Value = Name> {
     vec(component(), 1..12).prop_map(|mut components| {
         components.retain(|(typ, _)| *typ != 2);
@@ -58,8 +58,8 @@ fn name_of(components: &[(u16, Vec<u8>)]) -> Name {
     Name::from_components(components.iter().map(|(typ, value)| Component { typ: *typ, value }))
 }
 
-/// Octets that are random, or look like nested elements.
-fn octets() -> impl Strategy<Value = Vec<u8>> {
+/// Random bytes, or bytes that look like nested elements.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let typ = prop_oneof![1u64..=0x64, 0x0320u64..=0x0354, any::<u32>().prop_map(u64::from)];
     let leaf = prop_oneof![vec(any::<u8>(), 0..12), Just(vec![])];
     let element = leaf.prop_recursive(4, 48, 6, move |inner| {
@@ -72,17 +72,17 @@ fn octets() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..300), element]
 }
 
-/// Damages `wire`: flips octets, cuts, repeats, inserts.
+/// Damages `wire`: flips bytes, cuts, repeats, inserts.
 fn mutate(mut wire: Vec<u8>, edits: &[(u8, prop::sample::Index, u8)]) -> Vec<u8> {
-    for (kind, at, octet) in edits {
+    for (kind, at, byte) in edits {
         if wire.is_empty() {
             break;
         }
         let at = at.index(wire.len());
         match kind % 5 {
-            0 => wire[at] = *octet,
+            0 => wire[at] = *byte,
             1 => wire.truncate(at),
-            2 => wire.insert(at, *octet),
+            2 => wire.insert(at, *byte),
             3 => drop(wire.remove(at)),
             _ => {
                 let copy = wire[at..].to_vec();
@@ -93,7 +93,7 @@ fn mutate(mut wire: Vec<u8>, edits: &[(u8, prop::sample::Index, u8)]) -> Vec<u8>
     wire
 }
 
-/// Runs every decoder, and all that may be asked of what it returns.
+/// Runs every decoder, and calls every method of the results.
 fn exercise(wire: &[u8]) {
     let _ = tlv::element_len(wire, 8800);
     if let Ok(name) = NameRef::new(wire) {
@@ -121,7 +121,7 @@ fn exercise(wire: &[u8]) {
     if let Ok(packet) = LpPacket::decode(wire) {
         let mut out = vec![];
         packet.encode(&mut out);
-        // Without header fields what is left is the fragment, which may be anything.
+        // Without header fields, only the fragment is left, which may be anything.
         if packet.header_len(packet.fragment.map_or(0, <[u8]>::len)) > 0 {
             assert_eq!(LpPacket::decode(&out), Ok(packet));
         }
@@ -192,12 +192,12 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_a_url_or_an_error(octets in vec(option::weighted(0.5, any::<u8>()), 0..200)) {
-        // Every other octet has a meaning in a URL.
+    fn any_bytes_are_a_url_or_an_error(bytes in vec(option::weighted(0.5, any::<u8>()), 0..200)) {
+        // Every other byte has a meaning in a URL.
         let meant = b":/?#[]@.$\"";
-        let octets: Vec<u8> = (0..).zip(octets).map(|(i, o)| o.unwrap_or(meant[i % meant.len()])).collect();
+        let bytes: Vec<u8> = (0..).zip(bytes).map(|(i, o)| o.unwrap_or(meant[i % meant.len()])).collect();
         let schemes = [UrlScheme::Tld, UrlScheme::Site, UrlScheme::Host];
-        let names = schemes.map(|scheme| name_of_url(scheme, &octets)).into_iter().chain([name_of_path(&octets)]);
+        let names = schemes.map(|scheme| name_of_url(scheme, &bytes)).into_iter().chain([name_of_path(&bytes)]);
         for name in names.flatten() {
             prop_assert!(NameRef::new(name.value()).is_ok());
             prop_assert!(name.as_ref().components().all(|component| !component.value.is_empty()));
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn prefix_hashes_are_siphash_of_the_octets(name in name(), k0: u64, k1: u64) {
+    fn prefix_hashes_are_siphash_of_the_bytes(name in name(), k0: u64, k1: u64) {
         let key = NameHashKey::new([k0, k1]);
         let mut prefixes = PrefixHashes::default();
         let view = NameView::new(&key, name.as_ref(), &mut prefixes);
@@ -421,7 +421,7 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_panic(wire in octets()) {
+    fn no_bytes_panic(wire in bytes()) {
         exercise(&wire);
         for typ in [5, 6, 7, 0x16, 0x64, types::TAG_PACKET, types::LOCATOR_PACKET] {
             let mut element = vec![];

@@ -1,4 +1,4 @@
-//! Packets in files, with their origin, and what they must decode to.
+//! Packets in files, with their origin and their expected decoding.
 
 use std::fmt::Write;
 
@@ -44,9 +44,9 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().fold(String::new(), |mut text, octet| {
-        write!(text, "{octet:02x}").unwrap();
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
         text
     })
 }
@@ -57,7 +57,7 @@ fn check(file: &str, describe: impl Fn(&[u8]) -> Result<String, DecodeError>) {
         let got = describe(&vector.wire).unwrap_or_else(|error| format!("error {error}"));
         assert_eq!(got, vector.expected, "{file}:{}", vector.line);
         if file != "name.txt" && !vector.expected.starts_with("error") {
-            // An element that is cut short never decodes, bare packets in frames aside.
+            // A truncated element never decodes, except for bare packets in frames.
             let is_bare = |cut: &[u8]| file == "lp.txt" && lp::is_bare(cut);
             let mut cuts = (1..vector.wire.len()).map(|len| &vector.wire[..len]);
             assert!(cuts.all(|cut| is_bare(cut) || describe(cut).is_err()), "{file}:{}", vector.line);

@@ -1,10 +1,10 @@
 /**
- * An NDNts program that does what the tests tell it.
+ * An NDNts program that runs requests of the tests.
  *
- * Reads one JSON request a line, {id, op, ...}, and writes one JSON answer a
- * line, {id, ok} or {id, error}. It holds any number of clients; each is an
- * NDNts logical forwarder with one uplink to the router under test.
- * Nothing of NDNts is patched: this file only calls its public interface.
+ * It reads one JSON request from each line, {id, op, ...}, and writes one JSON
+ * answer on each line, {id, ok} or {id, error}. It holds any number of clients.
+ * Each client is an NDNts logical forwarder with one uplink to the router under
+ * test. NDNts is not patched: this file only calls its public interface.
  */
 
 import { createInterface } from "node:readline";

@@ -1,4 +1,4 @@
-/** Files in segments, by NDNts's segmented-object. */
+/** Segmented files, with NDNts's segmented-object. */
 
 import { createHash } from "node:crypto";
 
@@ -7,7 +7,7 @@ import { discoverVersion, fetch, FileChunkSource, serve } from "@ndn/segmented-o
 
 import { clientOf, waitAdvertised } from "./uplink.mjs";
 
-/** Serves a file under `prefix`, which the tests give with its version component. */
+/** Serves a file under `prefix`, which includes the version component. */
 export async function serveFile({ client: id, prefix, producer_prefix: producerPrefix, path, chunk_size: chunkSize = 8000 }) {
   const client = clientOf(id);
   const name = new Name(prefix);
@@ -20,7 +20,7 @@ export async function serveFile({ client: id, prefix, producer_prefix: producerP
   return { advertised: await waitAdvertised(client, root) };
 }
 
-/** Fetches a file and answers its length and SHA-256; `discover` looks for the version first. */
+/** Fetches a file and returns its length and SHA-256. `discover` finds the version first. */
 export async function fetchFile({ client: id, name, discover = false }) {
   const { fw } = clientOf(id);
   const began = performance.now();

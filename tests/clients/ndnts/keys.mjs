@@ -1,4 +1,4 @@
-/** Keys that sign commands and announcements, by the name the tests give them. */
+/** Keys that sign commands and announcements. The tests choose their names. */
 
 import { Certificate, ECDSA, Ed25519, generateSigningKey, HMAC, RSA } from "@ndn/keychain";
 import { digestSigning } from "@ndn/packet";
@@ -8,8 +8,9 @@ const algorithms = { ecdsa: ECDSA, rsa: RSA, ed25519: Ed25519, hmac: HMAC };
 const signers = new Map();
 
 /**
- * Makes a key under `identity`; answers with its self-signed certificate in
- * base64. An HMAC key is made of `secret`, in hexadecimal, and has none.
+ * Creates a key under `identity` and returns its self-signed certificate in
+ * base64. An HMAC key comes from `secret`, in hexadecimal, and has no
+ * certificate.
  */
 export async function makeKey({ key, identity, algorithm = "ecdsa", secret }) {
   const options = secret ? { importRaw: Buffer.from(secret, "hex") } : undefined;
@@ -27,7 +28,7 @@ export async function makeKey({ key, identity, algorithm = "ecdsa", secret }) {
   };
 }
 
-/** The signer of that name; DigestSha256 where none is named. */
+/** Returns the signer with that name, or DigestSha256 without a name. */
 export function signerOf(key) {
   if (key === undefined || key === null) {
     return digestSigning;

@@ -1,4 +1,4 @@
-/** NDNts's client of the NFD management protocol. */
+/** NDNts's client for the NFD management protocol. */
 
 import {
   ChannelStatus, ControlParameters, CsInfo, FaceQuery, FaceStatus, GeneralStatus, getPrefix, invoke, invokeCsErase,
@@ -59,7 +59,7 @@ function plainResponse(response) {
   return { code: response.statusCode, text: response.statusText, body };
 }
 
-/** Invokes a control command; `params` are NDNts's field names, names as URIs. */
+/** Invokes a control command. `params` has NDNts's field names, and NDN names as URIs. */
 export async function invokeCommand({ command, params, ...rest }) {
   const fields = { ...params };
   for (const key of ["name", "strategy"]) {
@@ -70,13 +70,13 @@ export async function invokeCommand({ command, params, ...rest }) {
   return plainResponse(await invoke(command, fields, optionsOf(rest)));
 }
 
-/** Reads a status dataset; `filter` makes it faces/query. */
+/** Reads a status dataset. With `filter`, it is faces/query. */
 export async function dataset({ dataset: name, filter, ...rest }) {
   const items = await list(filter ? FaceQuery(filter) : datasets[name], optionsOf(rest));
   return items.map(plain);
 }
 
-/** Erases everything cached under `name`; answers how many packets. */
+/** Erases all cached packets under `name` and returns their number. */
 export async function csErase({ name, ...rest }) {
   return { count: await invokeCsErase(new Name(name), optionsOf(rest)) };
 }

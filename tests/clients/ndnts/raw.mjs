@@ -1,4 +1,4 @@
-/** Single exchanges below NDNts's logical forwarder, where Nacks and PIT tokens show. */
+/** Single exchanges below NDNts's logical forwarder, where Nacks and PIT tokens are visible. */
 
 import { FwPacket } from "@ndn/fw";
 import { L3Face } from "@ndn/l3face";
@@ -7,8 +7,8 @@ import { Data, Interest, Nack } from "@ndn/packet";
 import { openTransport } from "./uplink.mjs";
 
 /**
- * Sends Interests on a new connection, each with a PIT token of its own, and
- * collects what comes back until each is answered or `wait_ms` is over.
+ * Sends Interests on a new connection, each with its own PIT token. Collects
+ * the answers until all have come or `wait_ms` is over.
  */
 export async function exchangeRaw({ uplink, names, lifetime = 1000, wait_ms: waitMs = 2000 }) {
   const face = new L3Face(await openTransport(uplink));

@@ -9,9 +9,9 @@ import { signerOf } from "./keys.mjs";
 import { clientOf, waitAdvertised } from "./uplink.mjs";
 
 /**
- * Serves every Interest under `prefix`: the Data has the Interest's name plus
- * `suffix`, and its content is `content` plus a space and a running number.
- * With `announce`, registration goes by a signed prefix announcement.
+ * Answers every Interest under `prefix`. The Data's name is the Interest's name
+ * plus `suffix`. Its content is `content`, a space and a running number. With
+ * `announce`, the producer registers by a signed prefix announcement.
  */
 export async function produceData({
   client: id, prefix, content = "", suffix = [], freshness, delay_ms: delayMs = 0,
@@ -36,7 +36,7 @@ export async function produceData({
   return { advertised: await waitAdvertised(client, name, waitMs) };
 }
 
-/** Stops a producer; answers how many Interests it saw. */
+/** Stops a producer and returns the number of Interests that it received. */
 export async function stopProducer({ client: id, prefix, close = true, linger_ms: lingerMs = 200 }) {
   const client = clientOf(id);
   const { producer, served } = client.producers.get(prefix);
@@ -48,7 +48,7 @@ export async function stopProducer({ client: id, prefix, close = true, linger_ms
   return { served };
 }
 
-/** Fetches one Data; an Interest that NDNts gives up is `{rejected}`. */
+/** Fetches one Data. If NDNts gives up, the result is `{rejected}`. */
 export async function fetchData({
   client: id, name, can_be_prefix: canBePrefix, must_be_fresh: mustBeFresh, lifetime = 2000, hop_limit: hopLimit,
 }) {

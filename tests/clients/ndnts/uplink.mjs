@@ -1,4 +1,4 @@
-/** Clients: one logical forwarder each, with one uplink to a router. */
+/** Clients. Each is a logical forwarder with one uplink to a router. */
 
 import { Forwarder } from "@ndn/fw";
 import { L3Face } from "@ndn/l3face";
@@ -12,7 +12,7 @@ import { signerOf } from "./keys.mjs";
 const clients = new Map();
 let lastId = 0;
 
-/** Opens an NDNts transport for a URI in the form of NDN_CLIENT_TRANSPORT. */
+/** Opens an NDNts transport for a URI as in NDN_CLIENT_TRANSPORT. */
 export async function openTransport(uri) {
   const { protocol, hostname, port, pathname } = new URL(uri);
   const host = hostname.replaceAll(/^\[|]$/g, "");
@@ -32,9 +32,9 @@ export async function openTransport(uri) {
 /**
  * Connects a client.
  *
- * `local` overrides what NDNts believes of the face's scope, and thereby
- * whether it registers under /localhost or /localhop. `register: false`
- * leaves prefix registration off.
+ * `local` overrides NDNts's guess of the face's scope. The scope decides whether
+ * it registers under /localhost or /localhop. `register: false` turns prefix
+ * registration off.
  */
 export async function connect({ uplink, local, register = true, signer, origin, cost, capture, announcements = false }) {
   const fw = Forwarder.create();
@@ -67,10 +67,10 @@ export function clientOf(id) {
   return client;
 }
 
-/** What NDNts calls the state that a registration reaches when the router answered 200. */
+/** NDNts's state of a registration after the router answered 200. */
 const ADVERTISED = 1;
 
-/** Waits for the registration of a prefix; null for a client that registers nothing. */
+/** Waits for the registration of a prefix. Returns null for a client without registration. */
 export async function waitAdvertised({ registration }, prefix, timeoutMs = 5000) {
   if (!registration) {
     return null;

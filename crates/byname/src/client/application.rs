@@ -1,5 +1,5 @@
-//! An application's side of TagNet [TagNet §2.1]: advertise descriptors, obtain one's addresses, and
-//! send by descriptor or by locator.
+//! The API of a TagNet application [TagNet §2.1]: advertise descriptors, obtain addresses, and send by descriptor or by
+//! locator.
 //!
 //! ```ignore
 //! let mut player = Application::new(client);
@@ -12,8 +12,8 @@
 //! }
 //! ```
 //!
-//! Packets may be lost, as datagrams are: who wants an answer asks again. So is what arrives while
-//! [`Application::advertise`] and the like wait for theirs.
+//! The network may lose packets, as with datagrams: an application that wants an answer must repeat its request.
+//! Messages that arrive during [`Application::advertise`] and the other commands are dropped.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -26,31 +26,33 @@ use byname_wire::tagnet::{Address, LocatorPacket, LocatorPacketBuilder, TagPacke
 use super::management::{ManagementError, command_with};
 use super::{Client, Fields};
 
-/// How many applications a packet may reach.
+/// Number of applications that a packet may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FanOutLimit {
-    /// One: that of the largest subset.
+    /// One: the application with the largest matching subset.
     One,
-    /// All that advertise a subset.
+    /// All applications that advertise a subset.
     All,
 }
 
-/// What came.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Where an answer goes to.
+    /// Destination of an answer.
     pub source: Option<Address>,
-    /// What it carries.
+    /// Content of the packet.
     pub payload: Vec<u8>,
+    /// Whether the packet was addressed by tags, and not by locator.
+    pub by_tags: bool,
 }
 
-/// An application that a router gives addresses to.
+/// An application with addresses from a router.
 pub struct Application {
     client: Client,
 }
 
 impl Application {
-    /// An application that has advertised nothing.
+    /// Creates an application that has advertised nothing.
     pub fn new(client: Client) -> Self {
         Application { client }
     }
@@ -58,7 +60,7 @@ impl Application {
     /// Advertises descriptors, until they are withdrawn or the connection ends.
     ///
     /// # Errors
-    /// If the router refuses, or takes some and then refuses.
+    /// The router refuses. It may have accepted some descriptors before.
     pub fn advertise(&mut self, descriptors: &[Descriptor]) -> Result<(), ManagementError> {
         self.command("advertise", descriptors)
     }
@@ -66,26 +68,26 @@ impl Application {
     /// Withdraws descriptors.
     ///
     /// # Errors
-    /// If the router does not answer.
+    /// The router does not answer, or refuses.
     pub fn withdraw(&mut self, descriptors: &[Descriptor]) -> Result<(), ManagementError> {
         self.command("withdraw", descriptors)
     }
 
-    /// This application's addresses, one on each of the router's trees.
+    /// Returns this application's addresses, one on each of the router's trees.
     ///
     /// # Errors
-    /// If the router does not answer.
+    /// The router does not answer, or refuses.
     pub fn addresses(&mut self) -> Result<Vec<Address>, ManagementError> {
         let body = command_with(&mut self.client, "tags", "locators", &[])?;
         decode_locators(&body)
             .map_err(|error| ManagementError::Malformed { command: "tags/locators".to_owned(), error })
     }
 
-    /// Sends to whoever advertised a subset of `descriptor`, on the tree of `source`, where answers
-    /// go to.
+    /// Sends to the applications that advertised a subset of `descriptor`, on the tree of `source`. Answers go to
+    /// `source`.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// The connection has ended.
     pub fn send_to_tags(
         &mut self,
         descriptor: &Descriptor,
@@ -104,23 +106,23 @@ impl Application {
     /// Sends to one application.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// The connection has ended.
     pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) -> io::Result<()> {
         self.send(&LocatorPacketBuilder::new(destination).source(source).payload(payload).encode())
     }
 
-    /// What arrives within a time; returns as soon as something does.
+    /// Returns the messages that arrive within `wait`. Returns early when some have arrived.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// The connection has ended.
     pub fn receive(&mut self, wait: Duration) -> io::Result<Vec<Message>> {
         let mut messages = Vec::new();
         self.client.receive(wait, |incoming, _| {
-            let message = |source, payload: &[u8]| Message { source, payload: payload.to_vec() };
+            let message = |source, payload: &[u8], by_tags| Message { source, payload: payload.to_vec(), by_tags };
             if let Ok(packet) = LocatorPacket::decode(incoming.packet) {
-                messages.push(message(packet.source, packet.payload));
+                messages.push(message(packet.source, packet.payload, false));
             } else if let Ok(packet) = TagPacket::decode(incoming.packet) {
-                messages.push(message(packet.source, packet.payload));
+                messages.push(message(packet.source, packet.payload, true));
             }
         })?;
         Ok(messages)
@@ -128,19 +130,19 @@ impl Application {
 
     fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         self.client.outbox().push(packet, Fields::default());
-        self.client.flush()
+        Ok(self.client.flush()?)
     }
 
-    /// Sends a command about descriptors, in as many parts as it takes.
+    /// Sends a command about descriptors, in as many parts as necessary.
     fn command(&mut self, verb: &str, descriptors: &[Descriptor]) -> Result<(), ManagementError> {
         let mut list = DescriptorList::default();
         for descriptor in descriptors {
             if !list.push(descriptor) {
-                command_with(&mut self.client, "tags", verb, list.octets())?;
+                command_with(&mut self.client, "tags", verb, list.bytes())?;
                 list = DescriptorList::default();
                 list.push(descriptor);
             }
         }
-        command_with(&mut self.client, "tags", verb, list.octets()).map(drop)
+        command_with(&mut self.client, "tags", verb, list.bytes()).map(drop)
     }
 }

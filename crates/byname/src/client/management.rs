@@ -13,16 +13,16 @@ use thiserror::Error;
 
 use super::{Client, ExchangeError};
 
-/// Lifetime of commands and dataset requests.
+/// Lifetime of dataset Interests.
 const LIFETIME: Duration = Duration::from_secs(4);
-/// A dataset of more segments than this is a mistake: 4 million times 8,000 octets.
+/// Maximum number of segments of a dataset: 4 million times 8,000 bytes.
 const DATASET_SEGMENTS_MAX: u64 = 1 << 22;
 /// Origin of routes that applications register for themselves.
 const ORIGIN_APP: u64 = 0;
 /// Origin of routes that the forwarder announces to a routing daemon.
 const ORIGIN_CLIENT: u64 = 65;
 
-/// Why the forwarder did not do it.
+/// The reason why a command or dataset failed.
 #[derive(Debug, Error)]
 pub enum ManagementError {
     /// There was no answer.
@@ -30,12 +30,12 @@ pub enum ManagementError {
     Unanswered {
         /// `module/verb`.
         command: String,
-        /// Why.
+        /// The reason.
         error: ExchangeError,
-        /// Whether this is a connection of the forwarder's own host.
+        /// Whether the connection is local to the forwarder's host.
         local: bool,
     },
-    /// The forwarder said no.
+    /// The forwarder refused.
     #[error("the forwarder refuses {command}: {text} (code {code})")]
     Refused {
         /// `module/verb`.
@@ -44,23 +44,23 @@ pub enum ManagementError {
         code: u64,
         /// Status text.
         text: String,
-        /// What it sent with the answer.
+        /// Parameters that came with the refusal.
         body: Option<Box<ControlParameters>>,
     },
-    /// The answer makes no sense.
+    /// The answer is malformed.
     #[error("the answer to {command} is malformed: {error}")]
     Malformed {
         /// `module/verb`.
         command: String,
-        /// What is wrong with it.
+        /// The defect.
         error: DecodeError,
     },
 }
 
-/// Forwarders drop `/localhost` from strangers without a word.
-const NOT_LOCAL: &str = "; management is for connections of the forwarder's own host, such as its Unix socket";
+/// Forwarders silently drop `/localhost` packets from remote peers.
+const NOT_LOCAL: &str = "; the forwarder accepts management only from its own host, for example over its Unix socket";
 
-/// Commands have long names, full of digests, that tell people nothing.
+/// Describes an error without the command's name, because that is long and full of digests.
 fn reason(error: &ExchangeError) -> String {
     match error {
         ExchangeError::Timeout { waited, .. } => format!("the forwarder was silent for {} ms", waited.as_millis()),
@@ -69,10 +69,10 @@ fn reason(error: &ExchangeError) -> String {
     }
 }
 
-/// How to register a prefix.
+/// Options of a registration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RegisterOptions {
-    /// With the origin that the forwarder announces to its routing daemon.
+    /// Register with the origin that the forwarder announces to its routing daemon.
     pub announce: bool,
 }
 
@@ -83,7 +83,7 @@ pub fn register(client: &mut Client, prefix: &Name, options: RegisterOptions) ->
         origin: Some(if options.announce { ORIGIN_CLIENT } else { ORIGIN_APP }),
         ..ControlParameters::default()
     };
-    // Forwarders keep /localhost from strangers; /localhop they may take.
+    // Forwarders accept /localhost only from local peers, but may accept /localhop from remote ones.
     let scope = if client.is_local() { "localhost" } else { "localhop" };
     command_under(client, scope, "rib", "register", &parameters).map(drop)
 }
@@ -119,7 +119,7 @@ fn command_under(
     Err(ManagementError::Refused { command, code: response.code, text: response.text, body: body.map(Box::new) })
 }
 
-/// Sends a command whose parameters are in ApplicationParameters; returns the body of its answer.
+/// Sends a command with its parameters in ApplicationParameters. Returns the body of the answer.
 pub fn command_with(
     client: &mut Client,
     module: &str,
@@ -206,8 +206,9 @@ fn signed(name: Name, parameters: Vec<u8>) -> Vec<u8> {
         time_ms: Some(now.as_millis() as u64),
         seq_num: None,
     };
-    let interest = InterestBuilder::new(name, rand::random()).application_parameters(parameters);
-    interest.lifetime_ms(LIFETIME.as_millis() as u64).encode_signed(&info, |parts| {
+    // The Interest uses the default lifetime and does not contain it. To a command without a lifetime, the router tells
+    // more about faces: python-ndn and NDNts, which send one, cannot read all of it.
+    InterestBuilder::new(name, rand::random()).application_parameters(parameters).encode_signed(&info, |parts| {
         let mut context = Context::new(&SHA256);
         parts.iter().for_each(|part| context.update(part));
         context.finish().as_ref().to_vec()

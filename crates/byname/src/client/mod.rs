@@ -1,9 +1,9 @@
-//! A small blocking NDN client: what the command-line tools need, and no more.
+//! A small blocking NDN client for the command-line tools.
 //!
-//! One socket, one thread: [`Client::receive`] hands each arriving packet to a closure together
-//! with the [`Outbox`], and everything that the closure queued leaves in one write. On top of that
-//! [`Client::exchange`] sends one Interest and waits for its answer, and [`management`] speaks the
-//! forwarder's own protocol. [`application`] is for applications that speak by tags and locators.
+//! It has one socket and one thread. [`Client::receive`] hands each arriving packet to a closure, together with the
+//! [`Outbox`]. All packets that the closure queues leave in one write. [`Client::exchange`] sends one Interest and
+//! waits for its answer. [`management`] speaks the forwarder's management protocol. [`application`] is for applications
+//! that use tags and locators.
 
 pub mod application;
 pub mod management;
@@ -29,7 +29,7 @@ pub use reassembly::{Incoming, Reassembly};
 pub use socket::Socket;
 pub use transport::Transport;
 
-/// Longest sleep in a read, so that Ctrl-C is seen even if it comes just before the read.
+/// Longest sleep in a read. It bounds the delay when Ctrl-C comes just before the read.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A connection to a forwarder.
@@ -41,10 +41,10 @@ pub struct Client {
     interrupted: Arc<AtomicBool>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub struct ConnectError {
-    /// What was tried, and how it failed.
+    /// The transports that were tried, and their errors.
     pub attempts: Vec<(Transport, io::Error)>,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for ConnectError {
             f.write_str("hint: the socket belongs to another user; run the forwarder or this command as that user")
         } else {
             f.write_str(
-                "hint: start one with `byname run`, or say where it is with --transport or NDN_CLIENT_TRANSPORT",
+                "hint: start one with `byname run`, or set its address with --transport or NDN_CLIENT_TRANSPORT",
             )
         }
     }
@@ -65,20 +65,49 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Why an Interest brought no Data.
+/// The connection to the forwarder failed while it was in use.
+#[derive(Debug, Error)]
+pub struct ConnectionLost {
+    transport: Transport,
+    /// Not the `source` of this error: callers treat a broken pipe among the sources as one of standard output.
+    cause: io::Error,
+}
+
+impl fmt::Display for ConnectionLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof};
+        let ConnectionLost { transport, cause } = self;
+        match cause.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => {
+                write!(f, "the forwarder on {transport} closed the connection: it ended, or closed this face")?;
+            }
+            ConnectionRefused => write!(f, "no forwarder listens on {transport} any more")?,
+            _ => write!(f, "the connection to the forwarder on {transport} failed: {cause}")?,
+        }
+        f.write_str("; check it with `byname status`, then run this command again")
+    }
+}
+
+impl From<ConnectionLost> for io::Error {
+    fn from(lost: ConnectionLost) -> io::Error {
+        io::Error::other(lost)
+    }
+}
+
+/// The reason why an Interest brought no Data.
 #[derive(Debug, Error)]
 pub enum ExchangeError {
-    /// Nobody answered.
+    /// No answer came.
     #[error("no answer to {name} within {} ms{}", waited.as_millis(), Tries(*tries))]
     Timeout {
         /// The Interest's name.
         name: Name,
-        /// Time waited in all.
+        /// Total time waited.
         waited: Duration,
-        /// Interests sent.
+        /// Number of Interests sent.
         tries: u32,
     },
-    /// The network refused.
+    /// The network refused with a Nack.
     #[error("{name} was refused: {}", nack_words(*reason))]
     Nack {
         /// The Interest's name.
@@ -86,18 +115,18 @@ pub enum ExchangeError {
         /// The reason in the Nack.
         reason: NackReason,
     },
-    /// Ctrl-C.
+    /// Interrupted by Ctrl-C.
     #[error("interrupted")]
     Interrupted,
     /// The connection failed.
-    #[error("the connection to the forwarder failed: {0}")]
-    Io(#[from] io::Error),
-    /// An answer that makes no sense.
+    #[error(transparent)]
+    Lost(#[from] ConnectionLost),
+    /// The answer is malformed.
     #[error("the answer to {name} is malformed: {error}")]
     Malformed {
-        /// Name of what came.
+        /// Name of the answer.
         name: Name,
-        /// What is wrong with it.
+        /// The defect.
         error: DecodeError,
     },
 }
@@ -110,7 +139,7 @@ impl fmt::Display for Tries {
     }
 }
 
-/// A Nack's reason for people.
+/// Describes the reason of a Nack.
 pub fn nack_words(reason: NackReason) -> &'static str {
     match reason {
         NackReason::NoRoute => "no route (see `byname route list`)",
@@ -153,8 +182,8 @@ impl Client {
         Err(ConnectError { attempts })
     }
 
-    /// Makes SIGINT and SIGTERM set [`Client::interrupted`] instead of ending the process at once;
-    /// the second one ends it.
+    /// Makes SIGINT and SIGTERM set [`Client::interrupted`] instead of ending the process. The second signal ends the
+    /// process.
     pub fn catch_signals(&self) -> io::Result<()> {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(signal, 130, self.interrupted.clone())?;
@@ -163,7 +192,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether Ctrl-C was pressed since [`Client::catch_signals`].
+    /// Whether SIGINT or SIGTERM came since [`Client::catch_signals`].
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -178,27 +207,38 @@ impl Client {
         &self.transport
     }
 
-    /// What leaves at the next [`Client::flush`] or [`Client::receive`].
+    /// The queue of packets that leave at the next [`Client::flush`] or [`Client::receive`].
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// Sends what is queued.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.socket.send(&mut self.outbox)
+    /// Sends the queued packets.
+    pub fn flush(&mut self) -> Result<(), ConnectionLost> {
+        let sent = self.socket.send(&mut self.outbox);
+        self.lost(sent)
     }
 
-    /// Sends what is queued, waits at most `wait` for packets, hands each to `handle`, and sends
-    /// what that queued. Returns early on signals.
-    pub fn receive(&mut self, wait: Duration, mut handle: impl FnMut(Incoming<'_>, &mut Outbox)) -> io::Result<()> {
+    /// Sends the queued packets, waits at most `wait` for packets, hands each one to `handle`, and sends the packets
+    /// that `handle` queued. Returns early on signals.
+    pub fn receive(
+        &mut self,
+        wait: Duration,
+        mut handle: impl FnMut(Incoming<'_>, &mut Outbox),
+    ) -> Result<(), ConnectionLost> {
+        self.flush()?;
         let Client { socket, outbox, reassembly, .. } = self;
-        socket.send(outbox)?;
-        socket.receive(wait.min(WAIT_MAX), |frame| reassembly.accept(frame, |packet| handle(packet, outbox)))?;
-        socket.send(outbox)
+        let received =
+            socket.receive(wait.min(WAIT_MAX), |frame| reassembly.accept(frame, |packet| handle(packet, outbox)));
+        self.lost(received)?;
+        self.flush()
     }
 
-    /// Sends one Interest and waits for the answer: each of `tries` for the Interest's lifetime,
-    /// with a new nonce.
+    fn lost(&self, result: io::Result<()>) -> Result<(), ConnectionLost> {
+        result.map_err(|cause| ConnectionLost { transport: self.transport.clone(), cause })
+    }
+
+    /// Sends one Interest and waits for the answer. Each of `tries` has a new nonce and waits for the Interest's
+    /// lifetime.
     pub fn exchange(&mut self, interest_wire: &[u8], tries: u32) -> Result<DataPacket, ExchangeError> {
         let interest = Interest::decode(interest_wire)
             .map_err(|error| ExchangeError::Malformed { name: Name::default(), error })?;
@@ -217,11 +257,11 @@ impl Client {
         Err(ExchangeError::Timeout { name: interest.name.to_name(), waited: start.elapsed(), tries })
     }
 
-    /// Answers Interests with `answer` until Ctrl-C. What it returns says whether to go on.
+    /// Answers Interests with `answer` until Ctrl-C, or until `answer` returns false.
     pub fn serve(
         &mut self,
         mut answer: impl FnMut(&Interest<'_>, &Incoming<'_>, &mut Outbox) -> bool,
-    ) -> io::Result<()> {
+    ) -> Result<(), ConnectionLost> {
         let mut go_on = true;
         while go_on && !self.interrupted() {
             self.receive(WAIT_MAX, |incoming, outbox| {
@@ -270,7 +310,7 @@ impl Client {
     }
 }
 
-/// Whether `data` may answer `interest`; freshness aside, which only forwarders can judge.
+/// Whether `data` may answer `interest`. Ignores freshness, which only forwarders can judge.
 pub fn satisfies(interest: &Interest<'_>, data: &Data<'_>) -> bool {
     if interest.name == data.name || (interest.can_be_prefix && interest.name.is_prefix_of(&data.name)) {
         return true;

@@ -6,27 +6,27 @@ use byname_wire::{NackReason, PitToken};
 /// NDNLPv2 fields that clients send.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fields {
-    /// Token of the Interest that this answers.
+    /// Token of the Interest that this packet answers.
     pub pit_token: PitToken,
     /// Congestion mark to pass on; 0: none.
     pub congestion_mark: u64,
 }
 
-/// Room that a fragment's header needs: sequence, index, count, token and congestion mark.
+/// Maximum size of a fragment's header: sequence, index, count, token and congestion mark.
 const FRAGMENT_HEADER_MAX: usize = 80;
 
 /// Encoded frames in sending order.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Largest frame, on transports that cannot carry any packet whole.
+    /// Maximum frame size, on transports that cannot carry every packet whole.
     mtu: Option<usize>,
     sequence: u64,
 }
 
 impl Outbox {
-    /// An outbox whose frames have at most `mtu` octets; packets are fragmented to fit.
+    /// Creates an outbox whose frames have at most `mtu` bytes. Larger packets are fragmented.
     pub fn new(mtu: Option<usize>, first_sequence: u64) -> Self {
         Outbox { mtu, sequence: first_sequence, ..Outbox::default() }
     }
@@ -62,28 +62,28 @@ impl Outbox {
     /// The frames.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        self.ends.iter().map(move |&end| &self.octets[std::mem::replace(&mut start, end)..end])
+        self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
     }
 
-    /// All frames end to end, as streams send them.
-    pub fn octets(&self) -> &[u8] {
-        &self.octets
+    /// All frames in one run of bytes, as streams send them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
-    /// Whether nothing waits.
+    /// Whether no frame is queued.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Forgets the frames and keeps the memory.
+    /// Removes the frames and keeps the memory.
     pub fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.ends.clear();
     }
 
     fn push_frame(&mut self, frame: &LpPacket<'_>) {
-        frame.encode(&mut self.octets);
-        self.ends.push(self.octets.len());
+        frame.encode(&mut self.bytes);
+        self.ends.push(self.bytes.len());
     }
 
     fn push_fragments(&mut self, packet: &[u8], header: LpPacket<'_>, mtu: usize) {
@@ -110,7 +110,7 @@ mod tests {
         let mut outbox = Outbox::new(Some(1400), u64::MAX);
         let small = [0x06, 0x02, 0x07, 0x00];
         outbox.push(&small, Fields::default());
-        assert_eq!(outbox.octets(), small);
+        assert_eq!(outbox.bytes(), small);
         outbox.clear();
         assert!(outbox.is_empty());
 

@@ -1,25 +1,25 @@
-//! Puts NDNLPv2 fragments together; bounded, oldest message dropped first.
+//! Reassembles NDNLPv2 fragments. Memory is bounded: the oldest message is dropped first.
 
 use std::collections::VecDeque;
 
 use byname_wire::lp::LpPacket;
 use byname_wire::{NackReason, PACKET_BYTES_MAX, PitToken};
 
-/// Messages under way; more push out the oldest.
+/// Maximum number of incomplete messages. A new one replaces the oldest.
 const MESSAGES_MAX: usize = 64;
-/// More fragments than this make no packet of legal size.
+/// Maximum number of fragments of a packet: enough for a packet of legal size at a usual MTU.
 const FRAGMENTS_MAX: u64 = 64;
 
-/// A network packet as it came in, with the link fields that clients look at.
+/// A received network packet, with the link fields that clients use.
 #[derive(Debug, Clone, Copy)]
 pub struct Incoming<'a> {
     /// The Interest or Data; with `nack`, the refused Interest.
     pub packet: &'a [u8],
-    /// Token to echo with the answer.
+    /// Token to repeat in the answer.
     pub pit_token: PitToken,
-    /// Set when the forwarder refuses `packet`.
+    /// Set if the forwarder refuses `packet`.
     pub nack: Option<NackReason>,
-    /// Congestion on the way here; 0: none.
+    /// Congestion on the path to here; 0: none.
     pub congestion_mark: u64,
 }
 
@@ -33,14 +33,14 @@ struct Message {
     congestion_mark: u64,
 }
 
-/// Fragments that wait for the rest of their packet.
+/// Fragments of incomplete packets.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     messages: VecDeque<Message>,
 }
 
 impl Reassembly {
-    /// Takes a frame and calls `packet` if that completes one. Frames that make no sense are ignored.
+    /// Takes a frame, and calls `packet` if the frame completes a packet. Malformed frames are ignored.
     pub fn accept(&mut self, frame: &[u8], packet: impl FnOnce(Incoming<'_>)) {
         let Ok(lp) = LpPacket::decode(frame) else { return };
         let Some(fragment) = lp.fragment else { return };
@@ -64,7 +64,7 @@ impl Reassembly {
         }
     }
 
-    /// Stores a fragment; returns its message when nothing is missing any more.
+    /// Stores a fragment. Returns its message when that is complete.
     fn insert(&mut self, lp: &LpPacket<'_>, fragment: &[u8]) -> Option<Message> {
         let sequence = lp.sequence?;
         if lp.frag_count > FRAGMENTS_MAX || lp.frag_index >= lp.frag_count || fragment.len() > PACKET_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Blocking sockets towards a forwarder: whole frames in, bursts of frames out.
+//! Blocking sockets to a forwarder: they receive whole frames and send bursts of frames.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -11,23 +11,23 @@ use tungstenite::{Bytes, Message, WebSocket};
 use crate::client::outbox::Outbox;
 use crate::client::transport::{Host, Transport};
 
-/// Largest frame that a forwarder may send: a packet, a prefix announcement and header fields.
+/// Maximum size of a forwarder's frame: a packet, a prefix announcement and header fields.
 const FRAME_BYTES_MAX: usize = 4 * byname_wire::PACKET_BYTES_MAX;
-/// Read buffer of streams.
+/// Size of a stream's read buffer.
 const BUFFER_BYTES: usize = 512 * 1024;
-/// A forwarder that does not read for this long is given up.
+/// Time limit for a forwarder that does not read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long TCP may take to connect.
+/// Time limit for connecting over TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// UDP frames towards other hosts: fits Ethernet, with room for tunnels.
+/// Maximum UDP frame to other hosts: fits Ethernet, with room for tunnels.
 const UDP_MTU: usize = 1400;
 
 /// A connected socket.
 pub struct Socket {
     kind: Kind,
-    /// The read timeout that the socket has now.
+    /// The read timeout that the socket has at present.
     wait: Duration,
-    /// Whether the forwarder regards this face as local in scope.
+    /// Whether the forwarder probably gives this face local scope.
     local: bool,
     mtu: Option<usize>,
 }
@@ -40,7 +40,7 @@ enum Kind {
 }
 
 impl Socket {
-    /// Connects.
+    /// Connects to a forwarder.
     pub fn connect(transport: &Transport) -> io::Result<Socket> {
         let (kind, local, mtu) = match transport {
             Transport::Unix(path) => {
@@ -69,17 +69,17 @@ impl Socket {
         Ok(Socket { kind, wait: Duration::ZERO, local, mtu })
     }
 
-    /// Whether `/localhost` passes, as far as one can tell from here.
+    /// Whether the forwarder probably accepts `/localhost` on this connection.
     pub fn is_local(&self) -> bool {
         self.local
     }
 
-    /// Largest frame that this transport carries, where it has a limit below that of NDN packets.
+    /// Maximum frame size, if the transport cannot carry every NDN packet whole.
     pub fn mtu(&self) -> Option<usize> {
         self.mtu
     }
 
-    /// Waits at most `wait` for frames and hands over those that are there. Returns early on signals.
+    /// Waits at most `wait` for frames and hands over the ones that arrived. Returns early on signals.
     pub fn receive(&mut self, wait: Duration, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
         self.set_wait(wait)?;
         let result = match &mut self.kind {
@@ -87,8 +87,8 @@ impl Socket {
             Kind::Tcp(stream, buffer) => buffer.fill(stream).and_then(|()| buffer.frames(&mut frame)),
             Kind::Udp(socket, buffer) => socket.recv(buffer).map(|len| frame(&buffer[..len])),
             Kind::WebSocket(socket) => match socket.read() {
-                Ok(Message::Binary(octets)) => {
-                    frame(&octets);
+                Ok(Message::Binary(bytes)) => {
+                    frame(&bytes);
                     Ok(())
                 }
                 Ok(Message::Close(_)) => Err(closed()),
@@ -112,12 +112,12 @@ impl Socket {
             return Ok(());
         }
         match &mut self.kind {
-            Kind::Unix(stream, _) => stream.write_all(outbox.octets())?,
-            Kind::Tcp(stream, _) => stream.write_all(outbox.octets())?,
+            Kind::Unix(stream, _) => stream.write_all(outbox.bytes())?,
+            Kind::Tcp(stream, _) => stream.write_all(outbox.bytes())?,
             Kind::Udp(socket, _) => {
                 for frame in outbox.frames() {
                     match socket.send(frame) {
-                        // A full queue loses the packet, as UDP may; a reset of an earlier one shows on receive.
+                        // A full queue loses the packet, as UDP may. The error of an earlier packet shows on receive.
                         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                         other => drop(other?),
                     }
@@ -134,7 +134,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Sets the read timeout, rounded up to a power of two in ms so that it seldom changes.
+    /// Sets the read timeout, rounded up to a power of two in ms so that it rarely changes.
     fn set_wait(&mut self, wait: Duration) -> io::Result<()> {
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 20).next_power_of_two();
         let wait = Duration::from_millis(ms);
@@ -153,23 +153,23 @@ impl Socket {
 
 /// Cuts frames out of a byte stream.
 struct StreamBuffer {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
 impl StreamBuffer {
     fn new() -> Self {
-        StreamBuffer { octets: vec![0; BUFFER_BYTES].into(), start: 0, end: 0 }
+        StreamBuffer { bytes: vec![0; BUFFER_BYTES].into(), start: 0, end: 0 }
     }
 
     fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
-        if self.octets.len() - self.end < FRAME_BYTES_MAX {
-            self.octets.copy_within(self.start..self.end, 0);
+        if self.bytes.len() - self.end < FRAME_BYTES_MAX {
+            self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        match stream.read(&mut self.octets[self.end..])? {
+        match stream.read(&mut self.bytes[self.end..])? {
             0 => Err(closed()),
             n => {
                 self.end += n;
@@ -180,7 +180,7 @@ impl StreamBuffer {
 
     fn frames(&mut self, frame: &mut impl FnMut(&[u8])) -> io::Result<()> {
         loop {
-            let rest = &self.octets[self.start..self.end];
+            let rest = &self.bytes[self.start..self.end];
             let len = element_len(rest, FRAME_BYTES_MAX).map_err(|error| {
                 io::Error::new(ErrorKind::InvalidData, format!("the peer does not speak NDN: {error}"))
             })?;
@@ -240,12 +240,12 @@ fn connect_tcp(host: &Host) -> io::Result<(TcpStream, bool)> {
 }
 
 fn connect_udp(host: &Host) -> io::Result<(UdpSocket, bool)> {
-    // `addresses` never returns an empty list, and UDP cannot tell a good one from a bad one.
+    // `addresses` never returns an empty list. UDP cannot tell which address works, so take the first.
     let address = addresses(host)?[0];
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
-    // Bursts of a whole congestion window must fit; the system lowers this to its limit.
-    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 20);
+    // The buffer must hold bursts of a whole congestion window. The system lowers the size to its limit.
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 8 << 20);
     socket.connect(address)?;
     Ok((socket, address.ip().is_loopback()))
 }

@@ -1,4 +1,4 @@
-//! Where the forwarder is: transport URIs, and the places where they are looked up.
+//! Transport URIs, and the places that may name the forwarder's transport.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub const WEBSOCKET_PORT: u16 = 9696;
 /// Unix socket of the system's forwarder.
 pub const SYSTEM_SOCKET: &str = "/run/nfd/nfd.sock";
 
-/// How to reach a forwarder.
+/// The way to reach a forwarder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// `unix:///run/nfd/nfd.sock`
@@ -59,7 +59,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Why a string is not a transport.
+/// The reason why a string is not a transport.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{uri}' is not a transport: {reason}; \
@@ -135,7 +135,8 @@ pub fn parse_host(text: &str, default_port: u16, family: Option<u8>) -> Result<H
     Ok(Host { name: name.to_owned(), port, family })
 }
 
-/// What the environment says about transports; a struct so that tests need no environment.
+/// Environment variables and paths that determine the transport. A struct, so that tests need not change the
+/// environment.
 #[derive(Debug, Default)]
 pub struct Environment {
     /// `NDN_CLIENT_TRANSPORT`.
@@ -144,7 +145,7 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
-    /// Directories with a system-wide `client.conf`.
+    /// Folders that may have a system-wide `client.conf`.
     pub config_dirs: Vec<PathBuf>,
 }
 
@@ -160,7 +161,7 @@ impl Environment {
         }
     }
 
-    /// Transports to try, in order: one that is named somewhere, or the usual sockets.
+    /// Transports to try, in order: the one that is configured, or else the default sockets.
     pub fn candidates(&self, option: Option<&str>) -> Result<Vec<Transport>, TransportError> {
         if let Some(uri) = option.or(self.client_transport.as_deref()) {
             return Ok(vec![uri.parse()?]);
@@ -180,7 +181,7 @@ impl Environment {
     }
 }
 
-/// The `transport` key of ndn-cxx's `client.conf`, if the file and the key are there.
+/// The `transport` key of ndn-cxx's `client.conf`, if the file and the key exist.
 fn transport_in(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {

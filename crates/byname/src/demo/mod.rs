@@ -1,5 +1,5 @@
-//! `byname demo`: what the paper's applications do [TagNet §2.1], over three routers that are
-//! processes of their own; and three switches [Concise §3.1], with hosts that move.
+//! `byname demo`: the paper's applications [TagNet §2.1] over three routers, each in a process; and three switches
+//! [Concise §3.1] with hosts that move.
 
 mod named;
 mod network;
@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use crate::client::application::{Application, Message};
 use network::Network;
 
-/// How long anything may take.
+/// Time limit for each step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Options of `byname demo`.
@@ -28,19 +28,17 @@ pub struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 enum Demo {
-    /// A music player asks for a song by tags, and fetches the rest by locator; other Data is fetched by
-    /// name beside it
+    /// A music player requests a song by tags, and the rest of it by locator; a consumer fetches Data by name meanwhile
     Pull(RouterArgs),
-    /// News goes to all who want to hear of one of its tags; other Data is fetched by name beside it
+    /// News reaches all listeners that want a subset of its tags; a consumer fetches Data by name meanwhile
     Push(RouterArgs),
-    /// Hosts in network namespaces on three Ethernet switches; they move, and ping and iperf3 go on. Needs
-    /// to be root
+    /// Hosts in network namespaces on three Ethernet switches; a host moves while ping and iperf3 run (needs root)
     Switch,
 }
 
 #[derive(Debug, Args)]
 struct RouterArgs {
-    /// Threads that forward, of each router; 0: the one that moves packets does all
+    /// Forwarding threads of each router; 0: the packet thread does the forwarding
     #[arg(long, value_name = "N", default_value_t = 0)]
     workers: u16,
 }
@@ -66,12 +64,12 @@ fn tags(all: &[&str]) -> anyhow::Result<Descriptor> {
     Ok(Descriptor::of(all)?)
 }
 
-/// `{classical, concert}`
+/// Formats tags as `{classical, concert}`.
 fn set(all: &[&str]) -> String {
     format!("{{{}}}", all.join(", "))
 }
 
-/// Calls `ask`, again and again, until `wanted` makes something of a message that came.
+/// Repeats `ask` until `wanted` returns a value for a received message.
 fn ask_until<T>(
     application: &mut Application,
     mut ask: impl FnMut(&mut Application) -> std::io::Result<()>,

@@ -1,4 +1,4 @@
-//! NDN's traffic beside a demonstration: Data asked for by name, over the same faces, all the while.
+//! NDN traffic during a demonstration: a consumer fetches Data by name over the same faces.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,22 +13,24 @@ use crate::client::management::{RegisterOptions, register};
 use crate::client::{Client, Fields};
 
 const PREFIX: &str = "/demo/counter";
-/// Data that is fetched at least, however short the demonstration.
+/// Minimum number of Data to fetch, even if the demonstration is short.
 const FETCHED_MIN: u64 = 50;
-/// Between two Interests.
+/// Pause between two Interests.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long an answer may take, and how often it is asked for: packets may be lost, as datagrams are.
+/// Time limit of an answer, and number of tries: the network may lose packets, as with datagrams.
 const LIFETIME: Duration = Duration::from_secs(1);
 const TRIES: u32 = 10;
 
-/// Runs a demonstration between a consumer at the first router and a producer at the last.
+/// Runs a demonstration while a consumer at the first router fetches from a producer at the last.
 pub fn beside(network: &Network, demonstration: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let prefix: Name = PREFIX.parse()?;
     network.route_to_last(&prefix)?;
     let (first, last) = network.ends();
     let (mut consumer, mut producer) = (network.client(first)?, network.client(last)?);
     register(&mut producer, &prefix, RegisterOptions::default())?;
-    println!("In {first} a consumer asks {last} for {PREFIX}/0, /1, /2 by name, over the same faces all the while.");
+    println!(
+        "Meanwhile a consumer in {first} fetches {PREFIX}/0, /1, /2 ... from {last} by name, over the same faces."
+    );
     let (is_over, is_fetched) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| serve(&mut producer, &is_fetched));
@@ -59,7 +61,7 @@ fn serve(producer: &mut Client, is_fetched: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches one after the other; returns how many.
+/// Fetches Data one after the other. Returns their number.
 fn fetch(consumer: &mut Client, prefix: &Name, is_over: &AtomicBool) -> anyhow::Result<u64> {
     let mut fetched = 0;
     while fetched < FETCHED_MIN || !is_over.load(Ordering::Relaxed) {
@@ -67,7 +69,7 @@ fn fetch(consumer: &mut Client, prefix: &Name, is_over: &AtomicBool) -> anyhow::
         let name = prefix.join(Component::generic(number.as_bytes()));
         let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(LIFETIME.as_millis() as u64);
         let answer = consumer.exchange(&interest.encode(), TRIES).context("no answer by name")?;
-        ensure!(answer.data().content == number.as_bytes(), "{PREFIX}/{number} is another's Data");
+        ensure!(answer.data().content == number.as_bytes(), "{PREFIX}/{number} has the content of other Data");
         fetched += 1;
         std::thread::sleep(PAUSE);
     }

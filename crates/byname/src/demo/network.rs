@@ -1,7 +1,10 @@
-//! Routers in a row, each a process, with UDP between them and a Unix socket for applications.
+//! Routers in a row. Each is a process with UDP to its neighbours and a Unix socket for applications.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,30 +20,34 @@ use crate::client::management::command;
 use crate::client::{Client, Transport};
 use crate::manage::face::create_for_route;
 
-/// Routers that run; they end with this.
+/// File with the secret that neighbours share, in the routers' folder.
+const SECRET_FILE: &str = "neighbors.secret";
+
+/// Running routers. Dropping this ends them.
 pub struct Network {
     folder: PathBuf,
-    /// Threads that forward, of each.
+    /// Number of forwarding threads of each router.
     workers: u16,
     routers: Vec<Router>,
 }
 
 struct Router {
     name: &'static str,
-    /// Where others reach it by UDP.
+    /// UDP port of this router.
     port: u16,
     process: Child,
 }
 
 impl Network {
-    /// Starts a router for each name, each linked to the one before.
+    /// Starts a router for each name and links it to the previous one.
     pub fn start(names: &[&'static str], workers: u16) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("byname-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let mut network = Network { folder, workers, routers: Vec::new() };
         let edges: String = names.windows(2).fold(String::new(), |text, pair| text + &pair.join(" ") + "\n");
         std::fs::write(network.folder.join("network.txt"), edges)?;
-        // All at once, so that no port is given out twice.
+        network.write_secret()?;
+        // Bind all sockets at once, so that no port is given out twice.
         let sockets = names.iter().map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
         let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
@@ -48,7 +55,7 @@ impl Network {
         drop(sockets);
         println!("Three routers, each a process, with UDP between them: {}", names.join(" - "));
         if workers > 0 {
-            println!("Threads that forward in each, beside the one that moves packets: {workers}.");
+            println!("Each router has {workers} forwarding threads beside its packet thread.");
         }
         for (i, name) in names.iter().enumerate() {
             network.start_router(i, name, names, &ports)?;
@@ -56,12 +63,20 @@ impl Network {
         Ok(network)
     }
 
-    /// An application at a router.
+    /// Writes the secret with which neighbours sign their updates.
+    fn write_secret(&self) -> anyhow::Result<()> {
+        let secret: [u64; 4] = rand::random();
+        let mut file =
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(self.folder.join(SECRET_FILE))?;
+        Ok(file.write_all(format!("{secret:x?}").as_bytes())?)
+    }
+
+    /// Connects an application to a router.
     pub fn application(&self, router: &str) -> anyhow::Result<Application> {
         Ok(Application::new(self.client(router)?))
     }
 
-    /// The same, for one that speaks by names.
+    /// Connects a client to a router, for applications that use names.
     pub fn client(&self, router: &str) -> anyhow::Result<Client> {
         Ok(Client::connect(&[Transport::Unix(self.socket(router))])?)
     }
@@ -72,7 +87,7 @@ impl Network {
         (first.name, last.name)
     }
 
-    /// Has every router send Interests under a prefix to the next, on the face that is there.
+    /// Makes every router send Interests under a prefix to the next router, on the existing face.
     pub fn route_to_last(&self, prefix: &Name) -> anyhow::Result<()> {
         for pair in self.routers.windows(2) {
             let mut client = self.client(pair[0].name)?;
@@ -98,11 +113,15 @@ impl Network {
         );
         for neighbor in [i.checked_sub(1), Some(i + 1).filter(|&next| next < names.len())].into_iter().flatten() {
             let (node, port) = (names[neighbor], ports[neighbor]);
-            write!(config, "[[tags.neighbor]]\nnode = {node:?}\nface = \"udp4://127.0.0.1:{port}\"\n")?;
+            write!(
+                config,
+                "[[tags.neighbor]]\nnode = {node:?}\nface = \"udp4://127.0.0.1:{port}\"\n\
+                 hmac_key = \"/demo\"\nhmac_secret_file = \"{SECRET_FILE}\"\n"
+            )?;
         }
         let path = self.folder.join(format!("{name}.toml"));
         std::fs::write(&path, config)?;
-        let process = Command::new(std::env::current_exe().context("where this program is")?)
+        let process = Command::new(std::env::current_exe().context("cannot find this program")?)
             .args(["run", "--config"])
             .arg(&path)
             .stdin(Stdio::null())
@@ -125,13 +144,13 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for router in &mut self.routers {
-            // One that has ended by itself has said why.
+            // A router that has ended by itself has reported its error.
             let _ = router.process.kill();
             if let Err(error) = router.process.wait() {
                 eprintln!("the router {} did not end: {error}", router.name);
             }
         }
-        // What is left in the folder for temporary files is no failure.
+        // Files that remain in the temporary folder are not a failure.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

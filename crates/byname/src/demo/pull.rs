@@ -1,5 +1,4 @@
-//! The music server of [TagNet §1]: the first request goes by descriptor, and all that follows by
-//! locator.
+//! The music server of [TagNet §1]: the first request goes by descriptor, and all others go by locator.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,13 +29,13 @@ pub fn run(network: &Network) -> anyhow::Result<()> {
         let served = serving.join().map_err(|_| anyhow::anyhow!("the server has failed"))??;
         let fetched = played?;
         anyhow::ensure!(sha256(&[&fetched]) == sha256(&[&song]), "the song is not the server's");
-        println!("The player has the song, {} octets, as it is at the server.", fetched.len());
-        println!("Of {} requests that the server answered, {} came by tags.", served.0 + served.1, served.0);
+        println!("The player has the complete song, {} bytes.", fetched.len());
+        println!("The server answered {} requests, {} of them by tags.", served.0 + served.1, served.0);
         Ok(())
     })
 }
 
-/// Answers requests for a chunk, which is a number in decimal; counts those by tags and by locator.
+/// Answers requests for chunks, which are decimal numbers. Counts the requests by tags and by locator.
 fn serve(server: &mut Application, song: &[u8], is_over: &AtomicBool) -> anyhow::Result<(u32, u32)> {
     let here = *server.addresses()?.first().context("no tree")?;
     let (mut by_tags, mut by_locator) = (0, 0);
@@ -45,8 +44,7 @@ fn serve(server: &mut Application, song: &[u8], is_over: &AtomicBool) -> anyhow:
             let number: Option<usize> = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
             let chunk = number.and_then(|number| song.chunks(CHUNK_BYTES).nth(number));
             let (Some(number), Some(chunk), Some(player)) = (number, chunk, message.source) else { continue };
-            // Only the first chunk is asked for without knowing where it is.
-            *if number == 0 { &mut by_tags } else { &mut by_locator } += 1;
+            *if message.by_tags { &mut by_tags } else { &mut by_locator } += 1;
             let answer = [&(number as u32).to_be_bytes()[..], chunk].concat();
             server.send_to(player, here, &answer)?;
         }
@@ -57,7 +55,7 @@ fn serve(server: &mut Application, song: &[u8], is_over: &AtomicBool) -> anyhow:
 fn play(network: &Network) -> anyhow::Result<Vec<u8>> {
     let mut player = network.application("geneva")?;
     let here = *player.addresses()?.first().context("no tree")?;
-    println!("In geneva a player, whose address is {here}, asks for {}, of one server (k = 1).", set(&WANTED));
+    println!("In geneva a player with the address {here} asks for {}, from one server (k = 1).", set(&WANTED));
     let song = tags(&WANTED)?;
     let chunk_of = |payload: &[u8], number: usize| {
         let (head, chunk) = payload.split_at_checked(4)?;
@@ -68,8 +66,8 @@ fn play(network: &Network) -> anyhow::Result<Vec<u8>> {
         |player| player.send_to_tags(&song, FanOutLimit::One, here, b"0"),
         |message| Some((chunk_of(&message.payload, 0)?, message.source?)),
     )?;
-    println!("The first {} octets came from {server}, the server's address.", fetched.len());
-    println!("It asks for the other {} parts by that address: no router looks at tags again.", CHUNKS - 1);
+    println!("The first {} bytes came from {server}, the server's address.", fetched.len());
+    println!("The player asks for the other {} parts by this address: no router looks at tags again.", CHUNKS - 1);
     for number in 1..CHUNKS {
         let chunk = ask_until(
             &mut player,

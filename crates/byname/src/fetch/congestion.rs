@@ -1,36 +1,35 @@
-//! The congestion window: CUBIC [RFC 9438], counted in segments, with the delay-based end of slow
-//! start of HyStart++ [RFC 9406].
+//! The congestion window: CUBIC [RFC 9438], counted in segments. Slow start ends by delay, as in HyStart++ [RFC 9406].
 //!
-//! Slow start that only ends with a loss overflows a queue first; on a local forwarder that is over
-//! in milliseconds, long before the forwarder's marks take effect.
+//! Slow start that ends only with a loss overflows a queue first. On a local forwarder this takes milliseconds, long
+//! before the forwarder's congestion marks take effect.
 //!
-//! Differs: a congestion mark and a timeout lower the window alike, and, as in ndn-cxx's fetcher, at
-//! most once for the segments that were on their way at that moment; the caller keeps that account.
-//! There is no TCP-friendly region: consumers of one forwarder compete with their like.
+//! Differs: a congestion mark and a timeout lower the window alike. As in ndn-cxx's fetcher, they lower it at most once
+//! for the segments that were in flight at that moment; the caller keeps that account. There is no TCP-friendly region:
+//! consumers of one forwarder compete with their like.
 
 use std::time::Duration;
 
 /// Multiplicative decrease.
 const BETA: f64 = 0.7;
-/// How fast the window grows again, in segments per second cubed.
+/// Growth rate of the window, in segments per second cubed.
 const C: f64 = 0.4;
 /// Slow start ends when this many samples in a row are late ...
 const LATE_SAMPLES: u32 = 8;
 /// ... by an eighth of the shortest round-trip time, within these limits.
 const LATE_BY_MIN: Duration = Duration::from_millis(4);
 const LATE_BY_MAX: Duration = Duration::from_millis(16);
-/// The window never falls below this.
+/// Minimum window.
 const WINDOW_MIN: f64 = 2.0;
 
-/// CUBIC's state. Time is that since the transfer began.
+/// State of CUBIC. Times count from the beginning of the transfer.
 #[derive(Debug, Clone)]
 pub struct Cubic {
     window: f64,
     window_max: f64,
     slow_start_threshold: f64,
-    /// Window before the last decrease, where the plateau of the curve lies.
+    /// Window before the last decrease: the plateau of the curve.
     plateau: f64,
-    /// When the last decrease, or the end of slow start, was; `None` in the first slow start.
+    /// Time of the last decrease or of the end of slow start; `None` in the first slow start.
     decreased_at: Option<Duration>,
     rtt_min: Duration,
     late_samples: u32,
@@ -50,12 +49,12 @@ impl Cubic {
         }
     }
 
-    /// Segments that may be on their way.
+    /// Number of segments that may be in flight.
     pub fn window(&self) -> usize {
         self.window as usize
     }
 
-    /// The round-trip time of a segment that was asked for once.
+    /// Takes the round-trip time of a segment that was requested once.
     pub fn on_rtt(&mut self, rtt: Duration, now: Duration) {
         self.rtt_min = self.rtt_min.min(rtt);
         let late_by = (self.rtt_min / 8).clamp(LATE_BY_MIN, LATE_BY_MAX);
@@ -67,14 +66,14 @@ impl Cubic {
         }
     }
 
-    /// A segment arrived.
+    /// Grows the window for a segment that arrived.
     pub fn on_data(&mut self, now: Duration, rtt: Duration) {
         match self.decreased_at {
             Some(since) if self.window >= self.slow_start_threshold => {
                 let k = (self.plateau * (1.0 - BETA) / C).cbrt();
                 let t = (now.saturating_sub(since) + rtt).as_secs_f64();
                 let target = C * (t - k).powi(3) + self.plateau;
-                // At most half a window more each round trip, or a long pause would end in a burst.
+                // Grow by at most half a window in each round trip. Otherwise a long pause would end in a burst.
                 let step = ((target - self.window) / self.window).clamp(0.01 / self.window, 0.5);
                 self.window += step;
             }
@@ -83,7 +82,7 @@ impl Cubic {
         self.window = self.window.min(self.window_max);
     }
 
-    /// A segment was lost, or marked.
+    /// Lowers the window for a segment that was lost or marked.
     pub fn on_congestion(&mut self, now: Duration) {
         // Fast convergence: leave room for newcomers when the window shrinks again before its plateau.
         self.plateau = if self.window < self.plateau { self.window * (1.0 + BETA) / 2.0 } else { self.window };
@@ -127,7 +126,7 @@ mod tests {
             cubic.on_data(late, late);
         }
         assert_eq!(cubic.window(), window, "no longer doubles");
-        // One sample in time means that there is no queue.
+        // One sample without delay means that there is no queue.
         let mut cubic = Cubic::new(100.0, 10_000.0);
         cubic.on_rtt(base, base);
         for i in 0..100 {

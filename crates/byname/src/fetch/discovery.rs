@@ -1,7 +1,7 @@
-//! From the name that a person typed to the object's segments: version discovery.
+//! Version discovery: finds the segments of the object whose name the user typed.
 //!
-//! First by RDR metadata (`<name>/32=metadata`, as ndn-cxx's catchunks, NDNts and ndnd publish it),
-//! then by an Interest that may be answered by longer names.
+//! The first attempt asks for RDR metadata (`<name>/32=metadata`), as ndn-cxx's catchunks, NDNts and ndnd publish it.
+//! The second one is an Interest that Data with longer names may answer.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use crate::client::{Client, DataPacket, ExchangeError};
 /// Value of the keyword component of metadata names.
 pub const METADATA_KEYWORD: &[u8] = b"metadata";
 
-/// How to find the version.
+/// Ways to find the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Discovery {
-    /// By metadata, then by prefix.
+    /// Metadata first, then prefix.
     #[default]
     Auto,
-    /// By RDR metadata only.
+    /// RDR metadata only.
     Rdr,
-    /// By an Interest with CanBePrefix only.
+    /// An Interest with CanBePrefix only.
     Prefix,
-    /// Not at all: the name is that of the segments without their number.
+    /// No discovery: the segments are under the given name.
     None,
 }
 
-/// What is to be fetched.
+/// The object to fetch.
 #[derive(Debug)]
 pub enum Object {
     /// Segments under this name, from number 0.
     Segmented(Name),
-    /// One packet, which is here already.
+    /// A single packet, which has already arrived.
     Single(DataPacket),
 }
 
@@ -59,7 +59,7 @@ pub fn discover(client: &mut Client, name: &Name, how: Discovery, lifetime: Dura
     }
 }
 
-/// The name of the metadata of `name`.
+/// Name of the metadata of `name`.
 pub fn metadata_name(name: &Name) -> Name {
     name.join(Component { typ: component_type::KEYWORD, value: METADATA_KEYWORD })
 }
@@ -78,7 +78,7 @@ fn by_metadata(client: &mut Client, name: &Name, lifetime: Duration) -> Result<O
     }
 }
 
-/// The first Name element in the content of a metadata packet.
+/// Returns the first Name element in the content of a metadata packet.
 fn versioned_name(content: &[u8]) -> Result<Name, byname_wire::DecodeError> {
     let mut reader = Reader::new(content);
     while let Some(element) = reader.next_tlv()? {
@@ -102,7 +102,7 @@ fn by_prefix(client: &mut Client, name: &Name, lifetime: Duration, prefix: bool)
     }
 }
 
-/// The name under which the other segments are, if `data`, found by asking for `name`, is one of several.
+/// Returns the common name of all segments, if `data`, the answer to an Interest for `name`, is a segment.
 fn segments_of(data: &Data<'_>, name: NameRef<'_>) -> Option<Name> {
     let is_segment = data.name.component(-1)?.typ == component_type::SEGMENT && data.name.len() > name.len();
     is_segment.then(|| data.name.prefix(data.name.len() - 1).to_name())

@@ -1,8 +1,8 @@
-//! Which segment to ask for next: a sliding window over an object's segments, without I/O.
+//! Decides which segment to request next: a sliding window over an object's segments, without I/O.
 //!
-//! Segments arrive in any order and are handed out in order. A segment that does not arrive within
-//! the retransmission timeout is asked for again. Timeouts and congestion marks lower the window, at
-//! most once for the segments that were on their way when it was lowered.
+//! Segments arrive in any order and are handed out in order. A segment that does not arrive within the retransmission
+//! timeout is requested again. Timeouts and congestion marks lower the window, at most once for the segments that were
+//! in flight when it was lowered.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use thiserror::Error;
 use super::congestion::Cubic;
 use super::rtt::RttEstimator;
 
-/// Segments kept beyond the first one that is missing: bounds memory to about 64 MiB.
+/// Maximum number of segments kept after the first missing one. Bounds memory to about 64 MiB.
 const AHEAD_MAX: u64 = 8192;
-/// Refusals of one segment that end the transfer.
+/// Number of Nacks for one segment that ends the transfer.
 const NACKS_MAX: u32 = 3;
 
-/// Why a transfer cannot go on.
+/// The reason why a transfer ended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PipelineError {
-    /// A segment was asked for again and again.
+    /// No answer came for a segment in all tries.
     #[error("segment {segment} did not arrive in {tries} tries")]
     Lost {
         /// The segment.
         segment: u64,
-        /// Interests sent for it.
+        /// Number of Interests sent for it.
         tries: u32,
     },
-    /// A segment was refused again and again.
+    /// Nacks came for a segment again and again.
     #[error("segment {segment} was refused: {}", crate::client::nack_words(*reason))]
     Refused {
         /// The segment.
@@ -47,7 +47,7 @@ enum Slot {
         tries: u32,
         nacks: u32,
     },
-    /// To be sent again as soon as the window allows.
+    /// To be requested again as soon as the window allows it.
     Lost {
         tries: u32,
         nacks: u32,
@@ -55,7 +55,7 @@ enum Slot {
     Received(Vec<u8>),
 }
 
-/// The transfer of one object. Time is that since the transfer began.
+/// The transfer of one object. Times count from its beginning.
 #[derive(Debug)]
 pub struct Pipeline {
     congestion: Cubic,
@@ -67,16 +67,16 @@ pub struct Pipeline {
     slots: VecDeque<Slot>,
     last: Option<u64>,
     in_flight: usize,
-    /// Segments in sending order, for timeouts; stale entries are skipped.
+    /// Sent segments in sending order, for timeouts. Stale entries are skipped.
     sent: VecDeque<(Duration, u64)>,
     lost: VecDeque<u64>,
-    /// Highest segment asked for so far, plus one.
+    /// Highest segment requested so far, plus one.
     sent_end: u64,
-    /// Losses of segments below this do not lower the window again.
+    /// Losses of segments below this number do not lower the window again.
     recovery_end: u64,
-    /// Interests sent again.
+    /// Number of Interests sent again.
     pub retransmissions: u64,
-    /// Congestion marks seen.
+    /// Number of congestion marks received.
     pub congestion_marks: u64,
 }
 
@@ -115,7 +115,7 @@ impl Pipeline {
         self.rtt.smoothed()
     }
 
-    /// The next segment to ask for, if the window has room; it counts as sent.
+    /// Returns the next segment to request, if the window has room. It counts as sent.
     pub fn next_to_send(&mut self, now: Duration) -> Option<u64> {
         if self.in_flight >= self.congestion.window() {
             return None;
@@ -141,7 +141,7 @@ impl Pipeline {
         Some(self.count_sent(segment, now))
     }
 
-    /// A segment arrived; false if it was not asked for or is known already.
+    /// Takes a segment that arrived. Returns false if it was not requested or is known already.
     pub fn on_data(&mut self, segment: u64, content: &[u8], mark: bool, now: Duration) -> bool {
         let in_flight = self.in_flight;
         let Some(slot) = self.slot_mut(segment) else { return false };
@@ -155,7 +155,7 @@ impl Pipeline {
                     self.congestion.on_rtt(rtt, now);
                 }
             }
-            // Late, but here.
+            // It arrived after its timeout.
             Slot::Lost { .. } => {}
             known => {
                 if let Some(slot) = self.slot_mut(segment) {
@@ -177,14 +177,15 @@ impl Pipeline {
         true
     }
 
-    /// A segment's FinalBlockId says which segment is the last.
+    /// Sets the number of the last segment, which a segment's FinalBlockId contains.
     pub fn set_last(&mut self, last: u64) {
         if self.last == Some(last) {
             return;
         }
         self.last = Some(last);
-        // What was asked for beyond the end will never come.
-        let keep = usize::try_from((last + 1).saturating_sub(self.base)).unwrap_or(usize::MAX);
+        // Segments beyond the end do not exist, so no answers will come for them.
+        let end = last.saturating_add(1);
+        let keep = usize::try_from(end.saturating_sub(self.base)).unwrap_or(usize::MAX);
         while self.slots.len() > keep {
             if let Some(Slot::InFlight { .. }) = self.slots.pop_back() {
                 self.in_flight -= 1;
@@ -192,18 +193,18 @@ impl Pipeline {
         }
     }
 
-    /// The forwarder refused a segment.
+    /// Takes a Nack for a segment.
     pub fn on_nack(&mut self, segment: u64, reason: NackReason, now: Duration) -> Result<(), PipelineError> {
         let Some(slot) = self.slot_mut(segment) else { return Ok(()) };
         let Slot::InFlight { tries, nacks, .. } = slot else { return Ok(()) };
         match reason {
-            // A nonce that the network has seen: ask again with another.
+            // The network has seen the nonce. The next Interest has another one.
             NackReason::Duplicate => {
                 *slot = Slot::Lost { tries: *tries, nacks: *nacks };
                 self.in_flight -= 1;
                 self.lost.push_back(segment);
             }
-            // Stays in flight, so that its timeout spaces the next try.
+            // The segment stays in flight: the next try waits for its timeout.
             NackReason::Congestion => {
                 self.lower_window(segment, now);
             }
@@ -217,7 +218,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Declares lost what has been on its way for too long.
+    /// Declares segments lost that have been in flight for longer than the timeout.
     pub fn check_timeouts(&mut self, now: Duration) -> Result<(), PipelineError> {
         while let Some(&(sent_at, segment)) = self.sent.front() {
             let is_current =
@@ -233,7 +234,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// How long nothing needs to be done unless a packet arrives.
+    /// Time until the next timeout. Nothing needs to be done before, unless a packet arrives.
     pub fn wait(&self, now: Duration) -> Duration {
         match self.sent.front() {
             Some(&(sent_at, _)) => (sent_at + self.rtt.rto()).saturating_sub(now),
@@ -241,7 +242,7 @@ impl Pipeline {
         }
     }
 
-    /// The content of the next segment in order, if it is here.
+    /// Takes the content of the next segment in order, if it has arrived.
     pub fn take_next(&mut self) -> Option<(u64, Vec<u8>)> {
         if !matches!(self.slots.front(), Some(Slot::Received(_))) {
             return None;
@@ -334,6 +335,16 @@ mod tests {
     }
 
     #[test]
+    fn a_last_segment_of_any_number_is_accepted() {
+        let mut pipeline = Pipeline::new(0, 2, 100, 5);
+        assert_eq!(send_all(&mut pipeline, ms(0)), [0, 1]);
+        pipeline.set_last(u64::MAX);
+        assert!(pipeline.on_data(0, b"x", false, ms(1)));
+        assert_eq!(take_all(&mut pipeline), [0]);
+        assert!(!pipeline.is_complete());
+    }
+
+    #[test]
     fn forgets_what_lies_beyond_the_end() {
         let mut pipeline = Pipeline::new(0, 10, 100, 5);
         assert_eq!(send_all(&mut pipeline, ms(0)).len(), 10);
@@ -356,13 +367,13 @@ mod tests {
         assert_eq!(pipeline.next_to_send(ms(999)), None);
         pipeline.check_timeouts(ms(1000)).unwrap();
         assert_eq!(pipeline.congestion.window(), 7);
-        // The first loss doubled the timeout for the others.
+        // The first loss doubled the timeout of the other segments.
         assert_eq!(send_all(&mut pipeline, ms(1000)), [] as [u64; 0]);
         pipeline.check_timeouts(ms(2000)).unwrap();
         assert_eq!(pipeline.congestion.window(), 7);
         assert_eq!(send_all(&mut pipeline, ms(2000)), (7..14).collect::<Vec<_>>());
         assert_eq!(pipeline.retransmissions, 7);
-        // A late answer to the first try counts, but is no sample of the round-trip time.
+        // A late answer to the first try counts, but it is not a sample of the round-trip time.
         assert!(pipeline.on_data(7, b"x", false, ms(2001)));
         assert_eq!(pipeline.rtt(), ms(0));
     }

@@ -1,9 +1,8 @@
-//! Files that are being fetched, and how an interrupted transfer goes on.
+//! Partly fetched files, and the resumption of interrupted transfers.
 //!
-//! `FILE.part` holds the object's beginning; `FILE.part.json` says of which object, how many
-//! segments and octets of it are safe, and their SHA-256. Octets beyond those are dropped on
-//! resumption, and if the digest does not agree (another tool wrote to the file, the machine
-//! crashed) the transfer starts over.
+//! `FILE.part` contains the beginning of the object. `FILE.part.json` contains the object's name, the number of
+//! segments and bytes that are saved, and their SHA-256. Resumption drops bytes after the saved ones. If the digest
+//! differs (another tool wrote to the file, the machine crashed), the transfer starts over.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,26 +11,26 @@ use std::path::{Path, PathBuf};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-/// The state is written each time that this much more has arrived.
+/// The state is saved each time that this many more bytes have arrived.
 const SAVE_EVERY_BYTES: u64 = 8 << 20;
 
-/// What is safe on disk.
+/// The saved state of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
-    /// Name of the object, version included.
+    /// Name of the object, with its version.
     object: String,
-    /// Segments in the part file, from the first.
+    /// Number of segments in the part file, counted from the first.
     segments: u64,
-    /// Their octets.
-    octets: u64,
-    /// SHA-256 of those, in hexadecimal.
+    /// Number of bytes in these segments.
+    bytes: u64,
+    /// SHA-256 of these bytes, in hexadecimal.
     sha256: String,
-    /// Number of the object's last segment, if a segment said so.
+    /// Number of the object's last segment, if known.
     #[serde(default)]
     last: Option<u64>,
 }
 
-/// A file on its way.
+/// A file that is being fetched.
 pub struct PartFile {
     target: PathBuf,
     part: PathBuf,
@@ -39,48 +38,48 @@ pub struct PartFile {
     file: BufWriter<File>,
     digest: Context,
     state: State,
-    saved_octets: u64,
+    saved_bytes: u64,
 }
 
 impl PartFile {
-    /// Opens the part file of `target`, and goes on with it if it belongs to `object`.
+    /// Opens the part file of `target`, and resumes it if it belongs to `object`.
     pub fn open(target: &Path, object: &str) -> io::Result<PartFile> {
         let part = with_suffix(target, ".part");
         let state_path = with_suffix(target, ".part.json");
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part)?;
         let mut digest = Context::new(&SHA256);
-        let mut state = State { object: object.to_owned(), segments: 0, octets: 0, sha256: String::new(), last: None };
+        let mut state = State { object: object.to_owned(), segments: 0, bytes: 0, sha256: String::new(), last: None };
         if let Some(saved) = read_state(&state_path)
             && saved.object == object
-            && let Some(context) = digest_of_beginning(&mut file, saved.octets)?
+            && let Some(context) = digest_of_beginning(&mut file, saved.bytes)?
             && hex(context.clone().finish().as_ref()) == saved.sha256
         {
             digest = context;
             state = saved;
         }
-        file.set_len(state.octets)?;
-        file.seek(SeekFrom::Start(state.octets))?;
-        let saved_octets = state.octets;
+        file.set_len(state.bytes)?;
+        file.seek(SeekFrom::Start(state.bytes))?;
+        let saved_bytes = state.bytes;
         let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(PartFile { target: target.to_owned(), part, state_path, file, digest, state, saved_octets })
+        Ok(PartFile { target: target.to_owned(), part, state_path, file, digest, state, saved_bytes })
     }
 
-    /// Segments that are here already.
+    /// Number of segments in the file.
     pub fn segments(&self) -> u64 {
         self.state.segments
     }
 
-    /// Octets that are here already.
-    pub fn octets(&self) -> u64 {
-        self.state.octets
+    /// Number of bytes in the file.
+    pub fn bytes(&self) -> u64 {
+        self.state.bytes
     }
 
-    /// Number of the object's last segment, if it was known before.
+    /// Number of the object's last segment, if known.
     pub fn last(&self) -> Option<u64> {
         self.state.last
     }
 
-    /// Notes the number of the object's last segment.
+    /// Stores the number of the object's last segment.
     pub fn set_last(&mut self, last: u64) {
         self.state.last = Some(last);
     }
@@ -90,23 +89,23 @@ impl PartFile {
         self.file.write_all(content)?;
         self.digest.update(content);
         self.state.segments += 1;
-        self.state.octets += content.len() as u64;
-        if self.state.octets - self.saved_octets >= SAVE_EVERY_BYTES { self.save() } else { Ok(()) }
+        self.state.bytes += content.len() as u64;
+        if self.state.bytes - self.saved_bytes >= SAVE_EVERY_BYTES { self.save() } else { Ok(()) }
     }
 
-    /// Makes all that is here safe against the end of this process.
+    /// Saves the state, so that the next run can resume from here.
     pub fn save(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.state.sha256 = hex(self.digest.clone().finish().as_ref());
-        // Written aside and renamed, so that there is always one whole state.
+        // Write to another file and rename it, so that there is always one complete state.
         let aside = with_suffix(&self.state_path, ".new");
         std::fs::write(&aside, serde_json::to_vec_pretty(&self.state)?)?;
         std::fs::rename(&aside, &self.state_path)?;
-        self.saved_octets = self.state.octets;
+        self.saved_bytes = self.state.bytes;
         Ok(())
     }
 
-    /// The object is whole: gives the file its name and returns the SHA-256.
+    /// Completes the transfer: renames the file to its final name and returns the SHA-256.
     pub fn finish(mut self) -> io::Result<String> {
         self.file.flush()?;
         std::fs::rename(&self.part, &self.target)?;
@@ -118,11 +117,11 @@ impl PartFile {
     }
 }
 
-/// Lower-case hexadecimal.
-pub fn hex(octets: &[u8]) -> String {
+/// Formats bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    octets.iter().fold(String::with_capacity(octets.len() * 2), |mut text, octet| {
-        let _ = write!(text, "{octet:02x}");
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }
@@ -137,7 +136,7 @@ fn read_state(path: &Path) -> Option<State> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// The digest context after the first `len` octets of `file`; `None` if it has fewer.
+/// Returns the digest context after the first `len` bytes of `file`; `None` if the file is shorter.
 fn digest_of_beginning(file: &mut File, len: u64) -> io::Result<Option<Context>> {
     if file.metadata()?.len() < len {
         return Ok(None);
@@ -176,7 +175,7 @@ mod tests {
         let target = dir.path().join("file");
         started(&target, true);
         let mut part = PartFile::open(&target, OBJECT).unwrap();
-        assert_eq!((part.segments(), part.octets(), part.last()), (2, 10, Some(2)));
+        assert_eq!((part.segments(), part.bytes(), part.last()), (2, 10, Some(2)));
         part.append(b"world").unwrap();
         let sha256 = part.finish().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"hello big world");

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Shortest timeout: forwarders themselves may wait a while before they try another path.
+/// Shortest timeout: a forwarder may itself wait a while before it tries another path.
 const RTO_MIN: Duration = Duration::from_millis(200);
-/// Longest timeout: beyond this, Interests have expired on the way.
+/// Longest timeout: after this time, Interests have expired on the way.
 const RTO_MAX: Duration = Duration::from_secs(4);
-/// Before there is a sample.
+/// Timeout before the first sample.
 const RTO_INITIAL: Duration = Duration::from_secs(1);
 
-/// The estimator.
+/// Estimates the round-trip time and the retransmission timeout.
 #[derive(Debug, Clone)]
 pub struct RttEstimator {
     smoothed: Option<f64>,
@@ -24,8 +24,8 @@ impl Default for RttEstimator {
 }
 
 impl RttEstimator {
-    /// A segment that was sent once came back after `rtt`; `in_flight` others were on their way, so
-    /// each of as many samples a round trip counts for less.
+    /// Takes the round-trip time of a segment that was requested once. With `in_flight` segments in flight, there are
+    /// many samples in each round trip, so each sample counts less.
     pub fn sample(&mut self, rtt: Duration, in_flight: usize) {
         let rtt = rtt.as_secs_f64();
         match self.smoothed {
@@ -43,7 +43,7 @@ impl RttEstimator {
         self.rto = Duration::from_secs_f64(rto).clamp(RTO_MIN, RTO_MAX);
     }
 
-    /// Doubles the timeout, until the next sample.
+    /// Doubles the timeout until the next sample.
     pub fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(RTO_MAX);
     }

@@ -29,7 +29,7 @@ pub struct CsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show size and hits (the default)
+    /// Show size, hits and misses (the default)
     Info {
         /// Print JSON
         #[arg(long)]
@@ -38,13 +38,13 @@ enum Command {
     /// Change capacity, admission and serving
     #[command(after_help = "Example: byname cs config --capacity 100000 --admit on")]
     Config {
-        /// Most packets to keep
+        /// Maximum number of packets to keep
         #[arg(long, value_name = "PACKETS")]
         capacity: Option<u64>,
         /// Whether new Data is kept
         #[arg(long, value_name = "on|off")]
         admit: Option<Switch>,
-        /// Whether Interests are answered from it
+        /// Whether Interests are answered from the content store
         #[arg(long, value_name = "on|off")]
         serve: Option<Switch>,
         /// Print JSON
@@ -53,10 +53,10 @@ enum Command {
     },
     /// Erase Data under a prefix
     Erase {
-        /// The prefix
+        /// Prefix of the Data
         #[arg(value_parser = parse_name)]
         prefix: Name,
-        /// Most packets to erase [default: all]
+        /// Maximum number of packets to erase [default: all]
         count: Option<u64>,
         /// Print JSON
         #[arg(long)]
@@ -95,7 +95,7 @@ pub fn run(args: CsArgs, connection: &Connection) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Asks for the state of the content store.
+/// Fetches the state of the content store.
 pub fn info(client: &mut Client) -> anyhow::Result<Cs> {
     decode::cs_info(&dataset(client, "cs", "info", None)?)
 }
@@ -129,7 +129,7 @@ fn config(
     })
 }
 
-/// Erases until the forwarder says that it left nothing, for it may erase only so much at a time.
+/// Erases repeatedly, because the forwarder may limit how many packets one command erases. Returns the total.
 fn erase(client: &mut Client, prefix: &Name, count: Option<u64>) -> anyhow::Result<u64> {
     let mut erased = 0;
     loop {
@@ -141,7 +141,7 @@ fn erase(client: &mut Client, prefix: &Name, count: Option<u64>) -> anyhow::Resu
         let answer = command(client, "cs", "erase", &parameters)?;
         let now = answer.count.unwrap_or(0);
         erased += now;
-        // The answer has Capacity when there is more to erase than it may erase at once.
+        // The answer contains Capacity if the forwarder stopped at its limit and there is more to erase.
         if answer.capacity.is_none() || now == 0 || count.is_some_and(|count| erased >= count) {
             return Ok(erased);
         }

@@ -1,11 +1,11 @@
-//! From the management protocol's datasets to what is shown: prefixes in the order of names, whatever
-//! order the forwarder's tables have.
+//! Converts the management protocol's datasets into the types of `view`. Sorts prefixes by name, because the forwarder
+//! sends them in the order of its tables.
 
 use anyhow::Context;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
 
 use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
-use super::workers::{Drops, Stage, Worker};
+use super::workers::{Closed, Drops, Stage, Worker};
 
 /// `status/general`.
 pub fn general(content: &[u8]) -> anyhow::Result<General> {
@@ -34,6 +34,12 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         out_tag_packets: s.n_out_tag_packets.unwrap_or(0),
         out_locator_packets: s.n_out_locator_packets.unwrap_or(0),
         hot_names: s.n_hot_names.unwrap_or(0),
+        in_malformed: s.n_in_malformed.unwrap_or(0),
+        reassembly_timeouts: s.n_reassembly_timeouts.unwrap_or(0),
+        out_drops: s.n_out_drops.unwrap_or(0),
+        congestion_marks: s.n_congestion_marks.unwrap_or(0),
+        retransmissions: s.n_retransmissions.unwrap_or(0),
+        closed: s.closed.into_iter().map(|count| Closed { reason: count.reason, faces: count.n_faces }).collect(),
         drops: drops(s.drops),
         stages: stages(s.stages),
         workers: s.workers.into_iter().map(worker).collect(),
@@ -129,7 +135,7 @@ pub fn fib(content: &[u8]) -> anyhow::Result<Vec<FibEntry>> {
         .collect())
 }
 
-/// `rib/list`, one item for each route.
+/// `rib/list`, with one item for each route.
 pub fn routes(content: &[u8]) -> anyhow::Result<Vec<Route>> {
     let mut list: Vec<tlv::RibEntry> = decode_list(content).context("the RIB dataset is malformed")?;
     list.sort_by(|a, b| a.name.cmp(&b.name));

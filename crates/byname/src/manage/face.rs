@@ -32,19 +32,19 @@ enum Command {
     List(ListArgs),
     /// Show one face
     Show {
-        /// Its id
+        /// Id of the face
         id: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Create a face, or change it if it is there
+    /// Create a face, or change an existing one
     #[command(after_help = "Examples:\n  byname face create udp://router.example.net\n  \
                             byname face create tcp4://192.0.2.1:6363 permanent --congestion-marking off")]
     Create(CreateArgs),
     /// Destroy a face
     Destroy {
-        /// Its id or remote URI
+        /// Id or remote URI of the face
         #[arg(value_parser = parse_selector)]
         face: FaceSelector,
         /// Print JSON
@@ -55,13 +55,13 @@ enum Command {
 
 #[derive(Debug, Default, clap::Args)]
 struct ListArgs {
-    /// Only the faces to this URI
+    /// Only faces to this remote URI
     #[arg(value_parser = parse_uri)]
     remote: Option<String>,
-    /// Only the faces with this local URI
+    /// Only faces with this local URI
     #[arg(long, value_name = "URI", value_parser = parse_uri)]
     local: Option<String>,
-    /// Only the faces of this scheme, such as udp4 or unix
+    /// Only faces with this URI scheme, such as udp4 or unix
     #[arg(long)]
     scheme: Option<String>,
     /// Print JSON
@@ -74,26 +74,26 @@ struct CreateArgs {
     /// URI of the peer: udp://HOST[:PORT], tcp://HOST[:PORT], ws://HOST[:PORT] or ether://[MAC]
     #[arg(value_parser = parse_uri)]
     remote: String,
-    /// A persistent face ends with its socket, a permanent one reconnects
+    /// A persistent face ends when its socket fails; a permanent one reconnects
     #[arg(value_enum)]
     persistency: Option<Persistency>,
     /// URI of the local end; dev://INTERFACE for ether
     #[arg(long, value_name = "URI", value_parser = parse_uri)]
     local: Option<String>,
-    /// Largest frame to send, in octets, or auto
-    #[arg(long, value_name = "OCTETS", value_parser = parse_mtu)]
+    /// Largest frame to send, in bytes, or auto
+    #[arg(long, value_name = "BYTES", value_parser = parse_mtu)]
     mtu: Option<u64>,
-    /// Send lost frames again; the peer must do the same
+    /// Resend lost frames; the peer must do the same
     #[arg(long, value_name = "on|off")]
     reliability: Option<Switch>,
-    /// Mark packets when the queue is long
+    /// Mark packets when the send queue is long
     #[arg(long, value_name = "on|off")]
     congestion_marking: Option<Switch>,
     /// Shortest time between marks, in ms
     #[arg(long, value_name = "MS")]
     congestion_marking_interval: Option<u64>,
-    /// Queue length that counts as congestion, in octets
-    #[arg(long, value_name = "OCTETS")]
+    /// Queue length that counts as congestion, in bytes
+    #[arg(long, value_name = "BYTES")]
     default_congestion_threshold: Option<u64>,
     /// Print JSON
     #[arg(long)]
@@ -121,7 +121,7 @@ enum ChannelCommand {
     },
 }
 
-/// What a command did to a face. These are the fields of `--json`.
+/// The effect of a command on a face. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Outcome {
     /// `face-created`, `face-exists`, `face-updated` or `face-destroyed`.
@@ -188,17 +188,17 @@ pub fn run_channel(args: ChannelArgs, connection: &Connection) -> anyhow::Result
     Ok(exit::OK)
 }
 
-/// Asks for all faces.
+/// Fetches all faces.
 pub fn list(client: &mut Client) -> anyhow::Result<Vec<Face>> {
     decode::faces(&dataset(client, "faces", "list", None)?)
 }
 
-/// Asks for all channels.
+/// Fetches all channels.
 pub fn channels(client: &mut Client) -> anyhow::Result<Vec<Channel>> {
     decode::channels(&dataset(client, "faces", "channels", None)?)
 }
 
-/// The faces that `selector` means; none is an error.
+/// Returns the faces that match `selector`. It is an error if there are none.
 pub fn find(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Vec<Face>> {
     let filter = match selector {
         FaceSelector::Id(id) => FaceQueryFilter { face_id: Some(*id), ..FaceQueryFilter::default() },
@@ -215,19 +215,20 @@ pub fn find(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Vec<
     Ok(faces)
 }
 
-/// The one face that `selector` means.
+/// Returns the only face that matches `selector`.
 pub fn find_one(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Face> {
     let mut faces = find(client, selector)?;
     if faces.len() > 1 {
         let ids: Vec<String> =
             faces.iter().map(|face| format!("{} (local={})", face.face_id, face.local_uri)).collect();
-        let message = format!("several faces lead there; use an id instead: {}", ids.join(", "));
+        let message = format!("several faces have this URI; use an id instead: {}", ids.join(", "));
         return Err(Failure::new(exit::FAILED, message).into());
     }
     Ok(faces.remove(0))
 }
 
-/// Creates the face to `uri` with the forwarder's defaults and says so, or returns the one that is there.
+/// Creates a face to `uri` with the forwarder's defaults, and prints it if `say`. If the face exists, only returns its
+/// id.
 pub fn create_for_route(client: &mut Client, uri: &str, say: bool) -> anyhow::Result<u64> {
     let parameters = ControlParameters { uri: Some(canonical(uri)?), ..ControlParameters::default() };
     let body = match command(client, "faces", "create", &parameters) {
@@ -240,7 +241,7 @@ pub fn create_for_route(client: &mut Client, uri: &str, say: bool) -> anyhow::Re
         }
         Err(error) => return Err(error.into()),
     };
-    body.face_id.ok_or_else(|| Failure::new(exit::FAILED, "the forwarder does not say which face it made").into())
+    body.face_id.ok_or_else(|| Failure::new(exit::FAILED, "the forwarder's answer contains no face id").into())
 }
 
 fn query(client: &mut Client, filter: &FaceQueryFilter) -> anyhow::Result<Vec<Face>> {
@@ -276,7 +277,7 @@ fn create_command(client: &mut Client, args: &CreateArgs) -> anyhow::Result<()> 
     print(args.json, &outcome, || outcome.text())
 }
 
-/// The face is there: changes what the command line asks to be otherwise.
+/// Changes an existing face where the command line asks for other settings.
 fn update(client: &mut Client, body: ControlParameters, settings: &ControlParameters) -> anyhow::Result<Outcome> {
     if !differs(&body, settings) {
         return Ok(Outcome::new("face-exists", &body));
@@ -288,7 +289,7 @@ fn update(client: &mut Client, body: ControlParameters, settings: &ControlParame
     Ok(Outcome::new("face-updated", &merged))
 }
 
-/// Whether `settings` ask for something that the face, described by `body`, has not.
+/// Whether `settings` ask for something that differs from the face in `body`.
 fn differs(body: &ControlParameters, settings: &ControlParameters) -> bool {
     let other = |wanted: Option<u64>, has: Option<u64>| wanted.is_some() && wanted != has;
     let mask = settings.mask.unwrap_or(0);
@@ -300,7 +301,7 @@ fn differs(body: &ControlParameters, settings: &ControlParameters) -> bool {
 }
 
 impl CreateArgs {
-    /// What the command line says about the face, URIs aside.
+    /// The settings on the command line, without the URIs.
     fn settings(&self) -> ControlParameters {
         let mut flags = 0;
         let mut mask = 0;
@@ -341,12 +342,12 @@ fn destroy_command(client: &mut Client, selector: &FaceSelector, json: bool) -> 
     print(json, &outcome, || outcome.text())
 }
 
-/// Reads an MTU; `auto` is what the protocol says for no limit of one's own.
+/// Parses an MTU. `auto` means no limit, which the protocol encodes as the largest number.
 fn parse_mtu(text: &str) -> Result<u64, String> {
     if text == "auto" {
         return Ok(u64::MAX);
     }
-    text.parse().map_err(|_| "must be a number of octets, or auto".into())
+    text.parse().map_err(|_| "must be a number of bytes, or auto".into())
 }
 
 #[cfg(test)]

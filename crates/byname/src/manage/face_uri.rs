@@ -1,4 +1,4 @@
-//! Face URIs as people write them, made canonical: host names resolved, ports filled in.
+//! Makes face URIs from the command line canonical: resolves host names and adds ports.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -8,13 +8,13 @@ use crate::exit::{self, Failure};
 /// A face, by id or by the URI of its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaceSelector {
-    /// Its number.
+    /// Its id.
     Id(u64),
     /// Its remote URI, as typed.
     Uri(String),
 }
 
-/// Reads a face id or a face URI from the command line.
+/// Parses a face id or a face URI from the command line.
 pub fn parse_selector(text: &str) -> Result<FaceSelector, String> {
     if let Ok(id) = text.parse() {
         return Ok(FaceSelector::Id(id));
@@ -31,7 +31,7 @@ pub fn parse_uri(text: &str) -> Result<String, String> {
     }
 }
 
-/// The canonical form: `udp4://192.0.2.1:6363`. URIs without a host are left as they are.
+/// Returns the canonical form, such as `udp4://192.0.2.1:6363`. URIs without a host stay as they are.
 pub fn canonical(uri: &str) -> Result<String, Failure> {
     let Some((scheme, rest)) = uri.split_once("://") else { return Ok(uri.to_owned()) };
     let (base, family) = match scheme {
@@ -40,17 +40,17 @@ pub fn canonical(uri: &str) -> Result<String, Failure> {
         "udp6" | "tcp6" => (&scheme[..3], Some(6)),
         _ => return Ok(uri.to_owned()),
     };
-    let failure = |reason: String| Failure::new(exit::FAILED, format!("cannot make '{uri}' canonical: {reason}"));
+    let failure = |reason: String| Failure::new(exit::FAILED, format!("cannot use the face URI '{uri}': {reason}"));
     let port = if base == "ws" { WEBSOCKET_PORT } else { PORT };
     let host = parse_host(rest.trim_end_matches('/'), port, family).map_err(|reason| failure(reason.into()))?;
-    // A zone (fe80::1%eth0) is beyond the resolver; the forwarder may know it.
+    // The resolver does not know zones (fe80::1%eth0), but the forwarder may.
     if host.name.contains('%') {
         return Ok(uri.to_owned());
     }
     let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|error| failure(error.to_string()))?;
     let mut usable: Vec<SocketAddr> =
         addresses.filter(|address| family.is_none_or(|family| address.is_ipv4() == (family == 4))).collect();
-    // As nfdc: IPv4 first.
+    // IPv4 first, as in nfdc.
     usable.sort_by_key(SocketAddr::is_ipv6);
     let address = usable.first().ok_or_else(|| failure("the host has no such address".into()))?;
     let digit = if address.is_ipv4() { "4" } else { "6" };

@@ -1,7 +1,7 @@
-//! Management commands, in nfdc's words: what they send, and how answers are shown.
+//! Management commands, with nfdc's words: the Interests that they send, and the output of the answers.
 //!
-//! `view` holds what `--json` prints: its field names are the documented interface for scripts
-//! (`docs/json.md`). `text` is the same for people.
+//! `view` holds the types that `--json` prints. Their field names are the documented interface for scripts
+//! (`docs/json.md`). `text` formats the same data for people.
 
 pub mod cs;
 mod decode;
@@ -29,7 +29,7 @@ fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> a
     Ok(out.flush()?)
 }
 
-/// `on` or `off`, as nfdc has it.
+/// `on` or `off`, as in nfdc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
     /// On.

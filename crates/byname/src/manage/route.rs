@@ -9,7 +9,7 @@ use super::view::{FibEntry, Route, origin_word, parse_origin};
 use super::{decode, face, print, text};
 use crate::Connection;
 use crate::client::Client;
-use crate::client::management::{command, dataset};
+use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
 
@@ -30,14 +30,14 @@ enum Command {
     List(ListArgs),
     /// Show the routes of exactly one prefix
     Show {
-        /// The prefix
+        /// Prefix of the routes
         #[arg(value_parser = parse_name)]
         prefix: Name,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Add a route, or change it if it is there
+    /// Add a route, or change an existing one
     #[command(after_help = "Examples:\n  byname route add /ndn 300 --cost 100\n  \
                             byname route add / udp://router.example.net\n  \
                             byname route add prefix /ndn nexthop 300 cost 100 capture")]
@@ -50,7 +50,7 @@ enum Command {
         /// Id or remote URI of the face
         #[arg(value_parser = parse_selector)]
         nexthop: FaceSelector,
-        /// Who set it: static, client, app, nlsr ... or a number
+        /// Origin of the route: static, client, app, nlsr ... or a number
         #[arg(long, default_value = "static", value_parser = parse_origin)]
         origin: u64,
         /// Print JSON
@@ -67,7 +67,7 @@ struct ListArgs {
     /// Only routes to this face (id or remote URI)
     #[arg(long, value_name = "FACE", value_parser = parse_selector)]
     nexthop: Option<FaceSelector>,
-    /// Only routes of this origin
+    /// Only routes with this origin
     #[arg(long, value_parser = parse_origin)]
     origin: Option<u64>,
     /// Print JSON
@@ -80,22 +80,22 @@ struct AddArgs {
     /// Prefix of the route
     #[arg(value_parser = parse_name)]
     prefix: Name,
-    /// Id or remote URI of the face; the face is created if it is not there
+    /// Id or remote URI of the face; a missing face is created from its URI
     #[arg(value_parser = parse_selector)]
     nexthop: FaceSelector,
-    /// Cost; strategies prefer low ones
+    /// Cost; strategies prefer low costs
     #[arg(long, default_value_t = 0)]
     cost: u64,
-    /// Who sets it: static, client, app, nlsr ... or a number
+    /// Origin of the route: static, client, app, nlsr ... or a number
     #[arg(long, default_value = "static", value_parser = parse_origin)]
     origin: u64,
-    /// Not for longer prefixes that have routes of their own
+    /// Do not pass this route on to longer prefixes that have their own routes
     #[arg(long)]
     no_inherit: bool,
-    /// Keep routes of shorter prefixes away from this one and longer ones
+    /// Do not take over routes of shorter prefixes, for this prefix and longer ones
     #[arg(long)]
     capture: bool,
-    /// Remove the route after this many ms [default: never]
+    /// Remove the route after this time, in ms [default: never]
     #[arg(long, value_name = "MS")]
     expires: Option<u64>,
     /// Print JSON
@@ -137,7 +137,7 @@ enum FibCommand {
     },
 }
 
-/// A route that is gone. These are the fields of `--json`.
+/// A removed route. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Removed {
     prefix: String,
@@ -175,12 +175,12 @@ pub fn run_fib(args: FibArgs, connection: &Connection) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Asks for all routes.
+/// Fetches all routes.
 pub fn list(client: &mut Client) -> anyhow::Result<Vec<Route>> {
     decode::routes(&dataset(client, "rib", "list", None)?)
 }
 
-/// Asks for all FIB entries.
+/// Fetches all FIB entries.
 pub fn fib(client: &mut Client) -> anyhow::Result<Vec<FibEntry>> {
     decode::fib(&dataset(client, "fib", "list", None)?)
 }
@@ -229,7 +229,10 @@ fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {
         expiration_period_ms: args.expires,
         ..ControlParameters::default()
     };
-    let answer = command(client, "rib", "register", &parameters)?;
+    let answer = match command(client, "rib", "register", &parameters) {
+        Err(ManagementError::Refused { code: 410, .. }) => return Err(face_is_missing(args, face_id)),
+        answer => answer?,
+    };
     let flags = answer.flags.or(parameters.flags).unwrap_or(0);
     let route = Route {
         prefix: answer.name.as_ref().unwrap_or(&args.prefix).to_string(),
@@ -243,6 +246,19 @@ fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {
     print(args.json, &route, || format!("route-add-accepted {}\n", text::line(&route.items())))
 }
 
+/// Explains that the nexthop of a new route does not exist.
+fn face_is_missing(args: &AddArgs, face_id: u64) -> anyhow::Error {
+    let advice = match &args.nexthop {
+        FaceSelector::Id(_) => format!(
+            "`byname face list` shows the faces; the URI of a neighbour creates its face: \
+             `byname route add {} udp://router.example.net`",
+            args.prefix
+        ),
+        FaceSelector::Uri(uri) => format!("its connection to {uri} ended at once; is anything listening there?"),
+    };
+    Failure::new(exit::NOT_FOUND, format!("there is no face {face_id}: {advice}")).into()
+}
+
 fn remove_command(
     client: &mut Client,
     prefix: &Name,
@@ -253,7 +269,7 @@ fn remove_command(
     let word = origin_word(origin);
     let faces: Vec<u64> = face::find(client, nexthop)?.iter().map(|face| face.face_id).collect();
     let name = prefix.to_string();
-    // The forwarder answers 200 to the removal of what is not there; people want to know.
+    // The forwarder answers 200 even if the route does not exist. The user should hear about it.
     let there: Vec<Route> = list(client)?
         .into_iter()
         .filter(|route| route.prefix == name && route.origin == word && faces.contains(&route.face_id))

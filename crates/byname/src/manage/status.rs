@@ -22,13 +22,13 @@ pub struct StatusArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Version, uptime, table sizes and packet counters
+    /// Show version, uptime, table sizes and packet counters
     Show {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// All that the other listings show (the default)
+    /// Show the output of all list commands (the default)
     Report {
         /// Print JSON
         #[arg(long)]
@@ -36,7 +36,7 @@ enum Command {
     },
 }
 
-/// All that management tells. These are the fields of `--json`.
+/// The whole report. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     general: General,
@@ -72,7 +72,7 @@ pub fn run(args: StatusArgs, connection: &Connection) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Some forwarders (ndnd) do not list their channels; the rest of their report is welcome all the same.
+/// Some forwarders (ndnd) refuse to list their channels. Show the rest of their report anyway.
 fn channels(client: &mut Client) -> anyhow::Result<Vec<Channel>> {
     match face::channels(client) {
         Err(error) if matches!(error.downcast_ref(), Some(ManagementError::Refused { .. })) => Ok(Vec::new()),
@@ -92,6 +92,7 @@ impl Report {
             section("Workers", workers::workers(&self.general)),
             section("Time of a packet in each stage (sampled)", workers::stages(&self.general)),
             section("Drops", workers::drops(&self.general)),
+            section("Faces closed", workers::closed(&self.general)),
             section("Channels", self.channels.iter().map(|channel| format!("{}\n", channel.local_uri)).collect()),
             section("Faces", text::columns(&self.faces.iter().map(Face::items).collect::<Vec<_>>())),
             section("FIB", self.fib.iter().map(FibEntry::line).collect()),

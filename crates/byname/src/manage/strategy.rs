@@ -12,7 +12,7 @@ use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
 
-/// Where strategies have their names.
+/// Prefix of the names of strategies.
 const STRATEGY_PREFIX: &str = "/localhost/nfd/strategy";
 
 /// Arguments of `byname strategy`.
@@ -36,30 +36,32 @@ enum Command {
     },
     /// Show the strategy that forwards a name
     Show {
-        /// The name
+        /// Name to look up
         #[arg(value_parser = parse_name)]
         prefix: Name,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Choose the strategy of a prefix
+    /// Set the strategy of a prefix
     #[command(after_help = "Examples:\n  byname strategy set /live multicast\n  \
-                            byname strategy set / /localhost/nfd/strategy/best-route/v=5")]
+                            byname strategy set / /localhost/nfd/strategy/best-route/v=5\n  \
+                            byname strategy set /far asf/v=5/probing-interval~30000")]
     Set {
-        /// The prefix
+        /// Prefix that gets the strategy
         #[arg(value_parser = parse_name)]
         prefix: Name,
-        /// The strategy's name, or its last part: best-route, multicast
+        /// Name of the strategy, or its last part: best-route, multicast, adaptive (also called asf), access, random,
+        /// self-learning
         #[arg(value_parser = parse_strategy)]
         strategy: Name,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Go back to the strategy of the next shorter prefix
+    /// Remove the strategy of a prefix; the next shorter prefix decides
     Unset {
-        /// The prefix
+        /// Prefix whose strategy is removed
         #[arg(value_parser = parse_name)]
         prefix: Name,
         /// Print JSON
@@ -73,7 +75,7 @@ struct Unset {
     prefix: String,
 }
 
-/// Reads a strategy's name, whole or short.
+/// Parses a strategy's name, full or short.
 fn parse_strategy(text: &str) -> Result<Name, String> {
     if text.starts_with('/') || text.starts_with("ndn:") {
         return parse_name(text);
@@ -110,7 +112,7 @@ pub fn run(args: StrategyArgs, connection: &Connection) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Asks for all strategy choices.
+/// Fetches all strategy choices.
 pub fn list(client: &mut Client) -> anyhow::Result<Vec<StrategyChoice>> {
     decode::strategy_choices(&dataset(client, "strategy-choice", "list", None)?)
 }
@@ -138,7 +140,7 @@ fn set(client: &mut Client, prefix: Name, strategy: Name, json: bool) -> anyhow:
     print(json, &choice, || format!("strategy-set {}\n", text::line(&choice.items())))
 }
 
-/// The choice with the longest prefix of `name`.
+/// The choice with the longest prefix that covers `name`.
 fn effective<'a>(choices: &'a [StrategyChoice], name: &Name) -> Option<&'a StrategyChoice> {
     choices
         .iter()

@@ -1,24 +1,24 @@
-//! Text in nfdc's shape: `key=value` items, one to a line or aligned in columns.
+//! Text in nfdc's format: `key=value` items, one on each line or aligned in columns.
 
 use std::time::Duration;
 
-/// Items of one thing, in the order in which they are shown.
+/// Items of one object, in display order.
 pub type Items = Vec<(&'static str, String)>;
 
-/// One thing over several lines, keys aligned to the right as nfdc shows it.
+/// One object on several lines, with keys aligned to the right as in nfdc.
 pub fn lines(items: &Items) -> String {
     let width = items.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     items.iter().map(|(key, value)| format!("{key:>width$}={value}\n")).collect()
 }
 
-/// One thing in one line.
+/// One object on one line.
 pub fn line(items: &Items) -> String {
     items.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// One line for each thing, the same keys below each other.
+/// One line for each object, with equal keys below each other.
 pub fn columns(rows: &[Items]) -> String {
-    // Keys in the order of their first appearance; things may lack some.
+    // Keys in the order of their first appearance. An object may lack some keys.
     let mut keys: Vec<(&str, usize)> = Vec::new();
     for (position, (key, value)) in rows.iter().flat_map(|row| row.iter().enumerate()) {
         let len = key.len() + 1 + value.chars().count();
@@ -73,7 +73,7 @@ pub fn timestamp(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{:03}Z", ms % 1000)
 }
 
-/// nfdc's `on` and `off`.
+/// `on` or `off`, as in nfdc.
 pub fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }

@@ -1,11 +1,11 @@
-//! What `--json` prints, and the same as text. Field names are documented in `docs/json.md`.
+//! The types that `--json` prints, and their form as text. `docs/json.md` documents the field names.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::text::{self, Items};
-use super::workers::{Drops, Stage, Worker};
+use super::workers::{Closed, Drops, Stage, Worker};
 
 /// The forwarder as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,13 +34,19 @@ pub struct General {
     pub out_tag_packets: u64,
     pub out_locator_packets: u64,
     pub hot_names: u64,
+    pub in_malformed: u64,
+    pub reassembly_timeouts: u64,
+    pub out_drops: u64,
+    pub congestion_marks: u64,
+    pub retransmissions: u64,
+    pub closed: Vec<Closed>,
     pub drops: Vec<Drops>,
     pub stages: Vec<Stage>,
     pub workers: Vec<Worker>,
 }
 
 impl General {
-    /// As `nfdc status show` has it.
+    /// Items as in `nfdc status show`.
     pub fn items(&self) -> Items {
         let mut items: Items = vec![
             ("version", self.version.clone()),
@@ -67,29 +73,34 @@ impl General {
             ("nOutTagPackets", self.out_tag_packets),
             ("nInLocatorPackets", self.in_locator_packets),
             ("nOutLocatorPackets", self.out_locator_packets),
+            ("nInMalformed", self.in_malformed),
+            ("nReassemblyTimeouts", self.reassembly_timeouts),
+            ("nOutDrops", self.out_drops),
+            ("nCongestionMarks", self.congestion_marks),
+            ("nRetransmissions", self.retransmissions),
         ];
         items.extend(numbers.map(|(key, number)| (key, number.to_string())));
         items
     }
 }
 
-/// A listener.
+/// An address on which the forwarder listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Channel {
     /// Its URI.
     pub local_uri: String,
 }
 
-/// How long a face lives.
+/// Lifetime of a face.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Persistency {
     /// Until its socket fails.
     Persistent,
-    /// Made by a peer, and gone when that is silent.
+    /// Created by a peer, and removed when the peer is silent.
     #[value(skip)]
     OnDemand,
-    /// Until it is destroyed; it reconnects.
+    /// Until it is destroyed; it reconnects after failures.
     Permanent,
 }
 
@@ -157,7 +168,7 @@ pub struct Face {
 }
 
 impl Face {
-    /// As `nfdc face list` has it.
+    /// Items as in `nfdc face list`.
     pub fn items(&self) -> Items {
         let mut items: Items = vec![
             ("faceid", self.face_id.to_string()),
@@ -218,7 +229,7 @@ pub struct FibEntry {
     pub nexthops: Vec<Nexthop>,
 }
 
-/// Where a FIB entry leads.
+/// One nexthop of a FIB entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Nexthop {
@@ -227,7 +238,7 @@ pub struct Nexthop {
 }
 
 impl FibEntry {
-    /// As `nfdc fib list` has it.
+    /// A line as in `nfdc fib list`.
     pub fn line(&self) -> String {
         let nexthops: Vec<String> =
             self.nexthops.iter().map(|n| format!("faceid={} (cost={})", n.face_id, n.cost)).collect();
@@ -250,7 +261,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// As `nfdc route list` has it.
+    /// Items as in `nfdc route list`.
     pub fn items(&self) -> Items {
         let flags = match (self.child_inherit, self.capture) {
             (true, true) => "child-inherit|capture",
@@ -282,7 +293,7 @@ pub struct Cs {
 }
 
 impl Cs {
-    /// As `nfdc cs info` has it.
+    /// Items as in `nfdc cs info`.
     pub fn items(&self) -> Items {
         vec![
             ("capacity", self.capacity.to_string()),
@@ -295,7 +306,7 @@ impl Cs {
     }
 }
 
-/// Which strategy forwards a prefix.
+/// The strategy of a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct StrategyChoice {
@@ -304,13 +315,13 @@ pub struct StrategyChoice {
 }
 
 impl StrategyChoice {
-    /// As `nfdc strategy list` has it.
+    /// Items as in `nfdc strategy list`.
     pub fn items(&self) -> Items {
         vec![("prefix", self.prefix.clone()), ("strategy", self.strategy.clone())]
     }
 }
 
-/// Origins that have a name; the others are shown as numbers.
+/// Origins that have a name. Others are shown as numbers.
 const ORIGINS: &[(u64, &str)] = &[
     (0, "app"),
     (64, "autoreg"),
@@ -327,7 +338,7 @@ pub fn origin_word(number: u64) -> String {
     known.map_or_else(|| number.to_string(), |(_, word)| (*word).to_owned())
 }
 
-/// Reads a route's origin from the command line.
+/// Parses a route's origin from the command line.
 pub fn parse_origin(text: &str) -> Result<u64, String> {
     if let Some((number, _)) = ORIGINS.iter().find(|(_, word)| *word == text) {
         return Ok(*number);

@@ -1,12 +1,11 @@
-//! What workers and the packet thread tell of themselves: what they hold, what they dropped, and where their
-//! time goes.
+//! Text about workers and the packet thread: table sizes, drops, and the time of each stage.
 
 use serde::Serialize;
 
 use super::text::{self, Items};
 use super::view::General;
 
-/// One worker; what is `None` is a ring that it does not have, or what its FIB does not tell.
+/// One worker. A field is `None` if the worker has no such ring or its FIB does not count.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Worker {
@@ -29,7 +28,7 @@ pub struct Worker {
     pub fib_lines_read: Option<u64>,
 }
 
-/// Packets that were dropped for one reason.
+/// Number of packets dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Drops {
@@ -37,7 +36,15 @@ pub struct Drops {
     pub packets: u64,
 }
 
-/// What one stage of forwarding took, of those bursts that were timed.
+/// Number of faces that the forwarder closed for one reason, while their peers were still there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Closed {
+    pub reason: String,
+    pub faces: u64,
+}
+
+/// Time that one stage of forwarding took, summed over the bursts that were timed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Stage {
@@ -75,7 +82,12 @@ pub fn drops(general: &General) -> String {
     general.drops.iter().map(|drops| format!("{}={}\n", drops.reason, drops.packets)).collect()
 }
 
-/// A line for each stage of each thread, with what it takes of a packet.
+/// A line for each reason.
+pub fn closed(general: &General) -> String {
+    general.closed.iter().map(|closed| format!("{}={}\n", closed.reason, closed.faces)).collect()
+}
+
+/// A line for each stage of each thread, with its time per packet.
 pub fn stages(general: &General) -> String {
     let of_thread = |(thread, stages): (String, &[Stage])| -> Vec<Items> {
         let passed = stages.iter().filter(|stage| stage.packets > 0);
@@ -120,6 +132,7 @@ mod tests {
             workers: vec![busy, tlv::WorkerStatus { n_fib_lookups_counted: Some(0), ..Default::default() }],
             stages: vec![stage("send", 3, 900)],
             drops: vec![tlv::DropCount { reason: "scope".into(), n_packets: 12 }],
+            closed: vec![tlv::CloseCount { reason: "tcp_stalled".into(), n_faces: 2 }],
             ..tlv::ForwarderStatus::default()
         };
         let mut content = Vec::new();
@@ -137,5 +150,6 @@ mod tests {
              thread=worker0 stage=fib   time=20ns  packets=20\n"
         );
         assert_eq!(drops(&general), "scope=12\n");
+        assert_eq!(closed(&general), "tcp_stalled=2\n");
     }
 }

@@ -1,7 +1,7 @@
-//! Which process holds an address, as far as /proc tells.
+//! Finds the process that holds an address, as far as /proc shows it.
 //!
-//! /proc/net lists sockets with their inode; ``/proc/PID/fd`` shows which process has that inode
-//! open, for the processes that this user may look at.
+//! /proc/net lists sockets with their inodes. ``/proc/PID/fd`` shows which process has an inode open, for the processes
+//! that this user may inspect.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ impl Protocol {
         }
     }
 
-    /// The command that finds out what this process may not see.
+    /// A command that shows the process even if this user may not inspect it.
     fn command(self, port: u16) -> String {
         let option = match self {
             Protocol::Udp => 'u',
@@ -34,7 +34,7 @@ impl Protocol {
     }
 }
 
-/// A process.
+/// A running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its id.
@@ -43,14 +43,14 @@ pub struct Process {
     pub name: String,
 }
 
-/// The process that holds a port on an address which `wanted` would overlap with.
+/// Returns the process that holds the port on an address that overlaps with `wanted`.
 pub fn holder_of(protocol: Protocol, wanted: SocketAddr) -> Option<Process> {
     let tables = protocol.tables().into_iter().filter_map(|path| fs::read_to_string(path).ok());
     let inode = tables.into_iter().find_map(|table| inode_in(&table, protocol, wanted))?;
     process_with(inode, Path::new("/proc"))
 }
 
-/// What to tell the user who wanted this address.
+/// Tells the user why `wanted` is not available, and what to do.
 pub fn explain(protocol: Protocol, wanted: SocketAddr) -> String {
     let what = match protocol {
         Protocol::Udp => "UDP",
@@ -73,29 +73,29 @@ pub fn explain(protocol: Protocol, wanted: SocketAddr) -> String {
     }
 }
 
-/// The inode of a socket in a table of /proc/net that `wanted` would overlap with.
+/// The inode of the socket in a /proc/net table that overlaps with `wanted`.
 fn inode_in(table: &str, protocol: Protocol, wanted: SocketAddr) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace();
         let local = parse_address(fields.nth(1)?)?;
         let state = fields.nth(1)?;
         let inode = fields.nth(5)?.parse().ok()?;
-        // TCP sockets in other states than LISTEN keep nobody from listening.
+        // A TCP socket blocks a listener only in state LISTEN.
         let holds = protocol == Protocol::Udp || state == "0A";
         let same = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
         (holds && local.port() == wanted.port() && same(local.ip(), wanted.ip())).then_some(inode)
     })
 }
 
-/// An address as the kernel writes it: 32-bit words in hexadecimal, in the order of this machine.
+/// Parses an address as the kernel writes it: hexadecimal 32-bit words in this machine's byte order.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |i: usize| u32::from_str_radix(address.get(i..i + 8)?, 16).ok().map(u32::to_ne_bytes);
     let ip = match address.len() {
         8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
         32 => {
-            let octets: [u8; 16] = [word(0)?, word(8)?, word(16)?, word(24)?].concat().try_into().ok()?;
-            IpAddr::V6(Ipv6Addr::from(octets))
+            let bytes: [u8; 16] = [word(0)?, word(8)?, word(16)?, word(24)?].concat().try_into().ok()?;
+            IpAddr::V6(Ipv6Addr::from(bytes))
         }
         _ => return None,
     };

@@ -1,50 +1,62 @@
-//! `byname run`: the forwarder itself, from the configuration to the last packet.
+//! `byname run`: the forwarder, from its configuration to its end.
 
+mod examine;
 mod holder;
+mod machine;
 mod ports;
 mod socket_path;
 mod start_up;
+mod state;
 mod trees;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use byname_control::config::{
-    Authorization, Config, ConfiguredPlace, InitialFace, Log, Reach, RightSigner, default_toml,
+    Authorization, Config, ConfigError, InitialFace, Log, Reach, RightSigner, Source, default_toml,
 };
 use byname_control::fib_writer::{FibEngine, TagFibEngine};
-use byname_control::metrics::{MetricsServer, Snapshot};
 use byname_control::mgmt::tlv::{origin, route_flags};
+use byname_control::readvertise::Destination;
 use byname_control::rib::Route;
-use byname_control::security::RefusalCounters;
+use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
-use byname_face::{FaceUri, ForwarderHandle, IoConfig, Workers};
+use byname_face::{FaceUri, ForwarderHandle, IoConfig, Queue, StartError, Workers};
 use byname_forward::tables::Tables;
+use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
+use byname_web::WebServer;
 use byname_wire::NameHashKey;
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit;
+use crate::process::{self, Process};
+use examine::{Good, examine};
 use socket_path::Surroundings;
 use start_up::StartUp;
 
-/// Most rules that the FIB is made for, whatever the configuration says.
+/// Stack size of a thread.
+const STACK_BYTES: usize = 2 << 20;
+/// Threads besides the workers: packets, control, web, signals, and the threads that watch them.
+const THREADS: usize = 8;
+/// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
+const SPARE_BYTES: usize = 160 << 20;
+/// Upper limit on the rules that the FIB is sized for.
 const FIB_RULES_MAX: usize = 1 << 28;
-/// Routes of the configuration have this origin, as static ones do in NFD.
+/// Origin of routes from the configuration, as for static routes in NFD.
 const ORIGIN_STATIC: u64 = origin::STATIC;
 
 /// Options of `byname run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Configuration file (TOML); without it, defaults hold [see: byname default-config]
+    /// Configuration file (TOML); without one, byname uses its defaults [see: byname default-config]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -65,58 +77,80 @@ pub fn print_default_config() -> anyhow::Result<u8> {
 
 /// `byname check`
 pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
-    let config = load(Some(&args.file))?;
-    rights(&config)?;
-    places(&config)?;
-    ports::check(&config)?;
-    writeln!(std::io::stdout(), "{}: good", args.file.display())?;
+    let (config, source) = load(Some(&args.file))?;
+    let good = examine(&config, &source, &args.file, &Surroundings::of_process()).map_err(usage)?;
+    let mut out = std::io::stdout().lock();
+    for warning in &good.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    let warnings = match good.warnings.len() {
+        0 => String::new(),
+        n => format!(", with {}", count(n, "warning")),
+    };
+    writeln!(out, "{}: good{warnings}", args.file.display())?;
     Ok(exit::OK)
 }
 
-/// `byname run`: returns when a signal has ended it.
+/// `byname run`: returns after a signal has ended it.
 pub fn run(args: RunArgs) -> anyhow::Result<u8> {
-    let config = load(args.config.as_deref())?;
+    process::end_on_panic();
+    let (config, source) = load(args.config.as_deref())?;
     start_log(&config.log)?;
-    let authorizer = rights(&config)?;
-    let refusals = authorizer.refusals();
-    // Before anything listens: whoever sees it up may already want it to end.
-    let signals = Signals::new([SIGTERM, SIGINT]).context("cannot watch for signals")?;
+    let surroundings = Surroundings::of_process();
+    let file = args.config.as_deref().unwrap_or(Path::new(""));
+    let good = examine(&config, &source, file, &surroundings).map_err(usage)?;
+    let Good { mut authorizer, propagate_signer, places, warnings } = good;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    reserve(&config)?;
+    // Before anything listens: a client that sees the router running may already send it a signal.
+    let mut process = Process::begin()?;
 
     ports::raise_descriptor_limit();
-    let mut bound = ports::bind(&config, &Surroundings::of_process())?;
-    let places = places(&config)?;
-    let (engines, tables, workers) = data_plane(&config)?;
-    let io_config = IoConfig {
-        spin: config.general.spin,
-        burst_max: config.general.burst_packets,
-        internal_max: config.general.internal_queue_packets,
-        events_max: config.general.face_events,
-    };
-    let running = byname_face::start(io_config, workers, Vec::new())?;
-    let handle = running.handle.clone();
-    handle.cs_config(None, Some(config.tables.cs_admit), Some(config.tables.cs_serve));
-    let control_config = ControlConfig {
-        authorizer,
-        routes_max: config.rib.routes_max,
-        strategies: config.tables.strategies.clone().into_iter().collect(),
-        tag_limits: config.tag_limits(),
-        readvertise: config.rib.readvertise.clone(),
-    };
-    let forwarder = Forwarder { handle: handle.clone(), internal: running.internal, events: running.events };
-    let control =
-        service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
-    // Only now: whoever connects at once is to find management answering.
+    let started = SystemTime::now();
+    let mut bound = ports::bind(&config, &surroundings)?;
+    state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+    let destinations = destinations(&config, propagate_signer);
+    let RunningForwarder { handle, thread, mut control } = start_forwarder(&config, authorizer, destinations)?;
+    process.watch("packet thread", thread)?;
+    if let Some(thread) = control.take_thread() {
+        process.watch("control thread", thread)?;
+    }
+    // The Unix socket comes last: a client that connects at once must find management running.
     let applications = bound.take_unix_port();
     handle.add_ports(std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     trees::join(&places, &handle, &control, &mut bound.notes)?;
-    // Applications may advertise at once, too: on trees that are joined.
+    // Applications may advertise routes at once, so the trees must be joined before.
     handle.add_ports(applications.into_iter().collect())?;
-    let metrics = start_metrics(&config, &handle, &control, refusals, &mut bound.notes);
+    let mut web = start_web(&config, &control, &mut bound.notes);
+    if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
+        process.watch("web thread", thread)?;
+    }
 
-    let table = StartUp {
+    let table = start_up(&config, args.config, bound, initial, web.as_ref());
+    // A closed standard output must not stop forwarding.
+    let _ = std::io::stdout().write_all(table.render().as_bytes());
+
+    process.wait()?;
+    tracing::info!("ending");
+    drop(web);
+    handle.shutdown();
+    drop(control);
+    process.join();
+    Ok(exit::OK)
+}
+
+/// The contents of the start-up table.
+fn start_up(
+    config: &Config,
+    file: Option<PathBuf>,
+    bound: ports::Bound,
+    initial: (usize, usize),
+    web: Option<&WebServer>,
+) -> StartUp {
+    StartUp {
         pid: std::process::id(),
-        config: args.config,
+        config: file,
         udp: bound.udp,
         multicast: bound.multicast,
         ethernet: bound.ethernet,
@@ -124,45 +158,102 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         tcp: bound.tcp,
         websocket: bound.websocket,
         unix: bound.unix,
-        management: describe_rights(&config),
+        management: describe_rights(config),
         pit_entries: config.tables.pit_entries,
         cs_packets: config.tables.cs_packets,
         cs_bytes: config.tables.cs_bytes,
         routes_max: config.rib.routes_max,
-        metrics: metrics.as_ref().map(MetricsServer::address),
+        metrics: web.map(WebServer::address),
         initial,
         notes: bound.notes,
-    };
-    // A closed standard output is no reason not to forward.
-    let _ = std::io::stdout().write_all(table.render().as_bytes());
-
-    let thread_ended = wait_for_end(signals, running.thread);
-    tracing::info!("ending");
-    drop(metrics);
-    handle.shutdown();
-    let packets = thread_ended.join();
-    control.stop();
-    match packets {
-        Ok(()) => Ok(exit::OK),
-        Err(error) => Err(error),
     }
 }
 
-fn load(path: Option<&Path>) -> anyhow::Result<Config> {
-    let Some(path) = path else { return Ok(Config::default()) };
-    Ok(Config::load(path).map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?)
+/// A running forwarder with management but without ports.
+pub struct RunningForwarder {
+    /// Sends commands to the packet thread.
+    pub handle: ForwarderHandle,
+    /// The packet thread.
+    pub thread: JoinHandle<()>,
+    /// Management.
+    pub control: ControlHandle,
 }
 
-fn rights(config: &Config) -> anyhow::Result<byname_control::security::Authorizer> {
-    Ok(config.authorizer().map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?)
+/// Starts the packet thread, the workers and the control thread.
+pub fn start_forwarder(
+    config: &Config,
+    authorizer: Authorizer,
+    destinations: Vec<Destination>,
+) -> anyhow::Result<RunningForwarder> {
+    let (engines, tables, workers) = data_plane(config)?;
+    let io_config = IoConfig {
+        spin: config.general.spin,
+        burst_max: config.general.burst_packets,
+        internal_max: config.general.internal_queue_packets,
+        events_max: config.general.face_events,
+    };
+    let running = byname_face::start(io_config, workers, Vec::new()).map_err(no_room_for_queue)?;
+    let handle = running.handle.clone();
+    handle.cs_config(None, Some(config.tables.cs_admit), Some(config.tables.cs_serve));
+    let control_config = ControlConfig {
+        authorizer,
+        routes_max: config.rib.routes_max,
+        announcements_max: config.rib.announcements_max,
+        strategies: config.tables.strategies.clone().into_iter().collect(),
+        tag_limits: config.tag_limits(),
+        destinations,
+    };
+    let forwarder = Forwarder {
+        handle: handle.clone(),
+        internal: running.internal,
+        events: running.events,
+        notices: running.notices,
+    };
+    let control =
+        service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
+    Ok(RunningForwarder { handle, thread: running.thread, control })
 }
 
-/// Where the configuration puts this router on its trees.
-fn places(config: &Config) -> anyhow::Result<Vec<ConfiguredPlace>> {
-    Ok(config.places().map_err(|error| exit::Failure::new(exit::USAGE, format!("[tags] {error}")))?)
+fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
+    let source = path.map_or_else(|| Ok(Source::default()), Source::load).map_err(usage)?;
+    Ok((source.config().map_err(usage)?, source))
 }
 
-/// Writes the log to standard error, as much as the configuration says, or `RUST_LOG`.
+fn usage(error: ConfigError) -> exit::Failure {
+    exit::Failure::new(exit::USAGE, error.to_string())
+}
+
+/// The receivers of route announcements: a routing daemon, and the hub if there is a signer for it.
+fn destinations(config: &Config, signer: Option<Signer>) -> Vec<Destination> {
+    let hub = signer.map(|signer| Destination::hub(&config.rib.propagate, signer));
+    let readvertise = &config.rib.readvertise;
+    let daemon = readvertise.enabled.then(|| Destination::daemon(readvertise.clone()));
+    daemon.into_iter().chain(hub).collect()
+}
+
+/// Checks that the system gives this process the memory that its tables reserve at start, and some more. Later
+/// allocations may abort the process instead of returning an error.
+fn reserve(config: &Config) -> anyhow::Result<()> {
+    let tables = config.memory().iter().fold(0usize, |sum, need| sum.saturating_add(need.memory.start));
+    let stacks = STACK_BYTES * (config.workers.count + THREADS);
+    let bytes = tables.saturating_add(stacks + SPARE_BYTES);
+    let mut room = Vec::<u8>::new();
+    let reserved = room.try_reserve_exact(bytes);
+    // Keeps the compiler from removing the unused allocation.
+    std::hint::black_box(&room);
+    reserved.map_err(|_| {
+        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+        anyhow::anyhow!(
+            "the system refuses this process {} MiB of address space, {} MiB of which are for tables: make \
+             `pit_entries` and other settings in [tables] and [workers] smaller, or see `ulimit -v` and \
+             vm.overcommit_memory",
+            mib(bytes),
+            mib(tables)
+        )
+    })
+}
+
+/// Writes the log to standard error. The level comes from `RUST_LOG`, or else from the configuration.
 pub fn start_log(log: &Log) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter).context("the variable RUST_LOG")?,
@@ -172,28 +263,56 @@ pub fn start_log(log: &Log) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // By default, a failed write is reported on standard error, which panics if standard error is closed.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }
 
-/// The FIBs, what publishes them, and the workers that read them; all under one secret key.
+/// Builds the FIBs, their publisher and the workers that read them, all with one secret hash key.
 fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc<Tables>, Workers)> {
     let mut secret = [0; 40];
-    SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
-    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 octets"));
+    SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
+    let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
     let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
     let engine = config.tables.fib.build(key, config.rib.routes_max.min(FIB_RULES_MAX)).context("the FIB")?;
-    let tag_engine = config.tags.engine(word(3)).context("the descriptors' FIB")?;
+    let tag_engine = config.tags.build_engine(word(3)).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::new(engine.query()));
     tables.replace_tag_fib(tag_engine.query());
     let workers = config.workers(key, word(4) as u32, |number| {
         let seed = word(2).wrapping_add(number as u64);
-        Worker::new(config.worker(number), key, Arc::clone(&tables), seed)
+        Worker::try_new(config.worker(number), key, Arc::clone(&tables), seed)
     });
+    let workers = workers.map_err(|NoMemory { table, bytes }| {
+        no_memory(
+            bytes,
+            match table {
+                Table::PitCs => "pending Interests and Data: make `[tables] pit_entries` or `cs_packets` smaller",
+                Table::DeadNonces => "nonces: make `[tables] dead_nonces` smaller",
+            },
+        )
+    })?;
     Ok(((engine, tag_engine), tables, workers))
 }
 
-/// Makes the faces and routes of the configuration; what fails is noted. Returns how many there are.
+/// An error about memory that the system refused. `advice` names its purpose and the settings that lower it.
+fn no_memory(bytes: usize, advice: &str) -> anyhow::Error {
+    anyhow::anyhow!("the system refuses {bytes} bytes of memory for {advice}")
+}
+
+fn no_room_for_queue(error: StartError) -> anyhow::Error {
+    let StartError::Memory { queue, bytes } = error else { return error.into() };
+    no_memory(
+        bytes,
+        match queue {
+            Queue::Rings => "a worker's ring: make `[workers] ring_packets` smaller",
+            Queue::Internal => "packets to management: make `[general] internal_queue_packets` smaller",
+            Queue::Events => "face events: make `[general] face_events` smaller",
+        },
+    )
+}
+
+/// Creates the faces and routes of the configuration; failures go to `notes`. Returns the numbers of faces and routes.
 fn set_up(
     config: &Config,
     handle: &ForwarderHandle,
@@ -208,7 +327,7 @@ fn set_up(
         }
     }
     let mut routes = 0;
-    for route in &config.initial_routes {
+    for route in config.initial_routes.iter().chain(&config.rib.propagate.hub_route()) {
         let known = faces.iter().find(|(remote, _)| *remote == route.face).map(|(_, id)| *id);
         let face = match known.map_or_else(|| create(handle, &InitialFace::new(route.face.clone())), Ok) {
             Ok(face) => face,
@@ -242,23 +361,16 @@ fn create(handle: &ForwarderHandle, face: &InitialFace) -> Result<FaceId, Create
     }
 }
 
-fn start_metrics(
-    config: &Config,
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    refusals: Arc<RefusalCounters>,
-    notes: &mut Vec<String>,
-) -> Option<MetricsServer> {
+fn start_web(config: &Config, control: &ControlHandle, notes: &mut Vec<String>) -> Option<WebServer> {
     if !config.metrics.enabled {
         return None;
     }
-    let (handle, gauges) = (handle.clone(), control.gauges());
-    let snapshot = move || Snapshot::take(&handle, &gauges, &refusals);
-    match MetricsServer::start(config.metrics.listen, snapshot) {
+    let snapshots = control.snapshots();
+    match WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell)) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");
-            notes.push(format!("{error}; see [metrics] in the configuration"));
+            notes.push(format!("no metrics: {error}; see [metrics] in the configuration"));
             None
         }
     }
@@ -288,52 +400,4 @@ fn describe_rights(config: &Config) -> String {
 /// `1 key`, `2 keys`.
 fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
-/// The packet thread, watched.
-pub struct Watched {
-    ended: mpsc::Receiver<Event>,
-    first: Event,
-}
-
-enum Event {
-    Signal,
-    PacketThread(std::thread::Result<()>),
-}
-
-impl Watched {
-    /// Waits for the packet thread, which was told to end.
-    pub fn join(self) -> anyhow::Result<()> {
-        let failed = || anyhow::anyhow!("the packet thread has failed; the log says where");
-        let asked = matches!(self.first, Event::Signal);
-        let mut event = self.first;
-        loop {
-            match event {
-                Event::PacketThread(Ok(())) if asked => return Ok(()),
-                Event::PacketThread(_) => return Err(failed()),
-                Event::Signal => event = self.ended.recv().map_err(|_| failed())?,
-            }
-        }
-    }
-}
-
-/// Waits until a signal comes or the packet thread ends by itself. A second signal ends the
-/// process at once.
-pub fn wait_for_end(mut signals: Signals, packets: std::thread::JoinHandle<()>) -> Watched {
-    let (events, ended) = mpsc::channel();
-    let signal_events = events.clone();
-    std::thread::spawn(move || {
-        for (i, _) in signals.forever().enumerate() {
-            if i > 0 {
-                std::process::exit(i32::from(exit::INTERRUPTED));
-            }
-            let _ = signal_events.send(Event::Signal);
-        }
-    });
-    std::thread::spawn(move || {
-        let _ = events.send(Event::PacketThread(packets.join()));
-    });
-    // The thread that watches for signals keeps its sender for ever.
-    let first = ended.recv().unwrap_or(Event::Signal);
-    Watched { ended, first }
 }

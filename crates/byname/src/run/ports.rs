@@ -1,4 +1,4 @@
-//! Ports as the configuration wants them and the machine allows.
+//! Opens the ports that the configuration asks for and the machine allows.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use byname_control::config::{self, Config};
-#[cfg(feature = "dpdk")]
-use byname_face::ethernet::dpdk::{Device, DpdkSocket, Environment, Settings};
-use byname_face::ethernet::ring::PacketSocket;
-use byname_face::ethernet::socket::FrameSocket;
-use byname_face::ethernet::xdp::XdpSocket;
 use byname_face::ethernet::{EthernetConfig, EthernetPort};
 use byname_face::fault::FaultPort;
+#[cfg(feature = "dpdk")]
+use byname_face::frames::dpdk::{Device, DpdkSocket, Environment, Settings};
+use byname_face::frames::ring::{PacketSocket, RingOptions};
+use byname_face::frames::socket::FrameSocket;
+use byname_face::frames::xdp::XdpSocket;
 use byname_face::link::LinkConfig;
 use byname_face::memif::MemifPort;
 use byname_face::pcap::{Capture, CapturePort};
-use byname_face::stream::{ListenError, StreamConfig, StreamPort};
+use byname_face::stream::{Descriptors, ListenError, StreamConfig, StreamPort};
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
@@ -25,10 +25,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
 
-/// Ports that are bound, and what to tell of them.
+/// Bound ports, and their description for the start-up table.
 #[derive(Default)]
 pub struct Bound {
-    /// To be given to the packet thread.
+    /// Ports to hand to the packet thread.
     pub ports: Vec<Box<dyn Port>>,
     /// UDP addresses.
     pub udp: Vec<SocketAddr>,
@@ -42,44 +42,43 @@ pub struct Bound {
     pub unix: Option<PathBuf>,
     /// Ethernet interfaces, with their addresses.
     pub ethernet: Vec<String>,
-    /// Interfaces in shared memory.
+    /// Shared-memory interfaces.
     pub memif: Vec<String>,
-    /// What could not be had, and was not fatal.
+    /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
 
 impl Bound {
-    /// The port of the Unix socket, which is bound before all others.
+    /// Takes the port of the Unix socket, which is bound before all others.
     pub fn take_unix_port(&mut self) -> Option<Box<dyn Port>> {
         self.unix.is_some().then(|| self.ports.remove(0))
     }
 }
 
-/// Binds all that `config` asks for.
+/// Binds all ports that `config` asks for.
 ///
 /// # Errors
-/// A port that somebody else holds, or that the system refuses. One address family that this
-/// machine lacks is only noted.
+/// Another process holds an address, or the system refuses it. A missing address family is only noted.
 pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Bound> {
-    check(config)?;
     let mut bound = Bound::default();
-    // The Unix socket first: a second instance then says so before it complains about ports.
-    bind_unix(config, surroundings, &mut bound)?;
+    let streams = stream_config(config);
+    // The Unix socket first: a second instance must name the running one before it complains about ports.
+    bind_unix(config, &streams, surroundings, &mut bound)?;
     let own = bound.ports.len();
-    // Before UDP, which would make any face to a peer's address: some have their datagrams in frames.
+    // Before UDP: some peers' datagrams come in Ethernet frames. The UDP port would create these peers' faces itself.
     open_ethernet(config, &mut bound)?;
     bind_udp(config, &mut bound)?;
     bind_multicast(config, &mut bound);
-    bind_tcp(config, &mut bound)?;
+    bind_tcp(config, &streams, &mut bound)?;
     open_memif(config, &mut bound)?;
     let network = bound.ports.split_off(own);
     bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
-    bind_websocket(config, &mut bound)?;
+    bind_websocket(config, streams, &mut bound)?;
     capture(config, &mut bound)?;
     Ok(bound)
 }
 
-/// The port with the faults that the configuration asks for.
+/// Wraps a port with the faults that the configuration asks for.
 fn faulty(port: Box<dyn Port>, config: &Config, seed: u64) -> Box<dyn Port> {
     match config.faults.of_port() {
         Some(faults) => Box::new(FaultPort::new(port, faults.clone(), faults, seed)),
@@ -87,7 +86,7 @@ fn faulty(port: Box<dyn Port>, config: &Config, seed: u64) -> Box<dyn Port> {
     }
 }
 
-/// Puts a capture around every port, if the configuration asks for one.
+/// Wraps every port in a capture, if the configuration asks for one.
 fn capture(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     if config.capture.file.as_os_str().is_empty() {
         return Ok(());
@@ -101,16 +100,22 @@ fn capture(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets the process have as many descriptors as the system allows: each stream face is one.
+/// Raises the descriptor limit as far as the system allows. Each stream face needs a descriptor.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Refused, the router accepts fewer connections, and logs when it comes to that.
+    // On failure the router accepts fewer connections, and logs when it reaches the limit.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Maximum number of descriptors that the process may have open.
+fn descriptor_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     let udp = &config.faces.udp;
-    // Without listening a socket is still needed to send from, on any port.
+    // Without listening, UDP still needs a socket to send from, on any port.
     let port = if udp.listen { udp.port } else { 0 };
     for listen in addresses(port, udp.ipv4, udp.ipv6, "UDP", &mut bound.notes) {
         let settings = UdpConfig {
@@ -153,11 +158,12 @@ fn bind_multicast(config: &Config, bound: &mut Bound) {
             ..MulticastConfig::new(group)
         };
         match MulticastPort::join(settings) {
-            Ok(port) if port.interfaces().next().is_none() => {
-                bound.notes.push(format!("no multicast on {group}: no interface could join"));
-            }
             Ok(port) => {
-                bound.multicast.push(group);
+                if port.interfaces().next().is_none() {
+                    bound.notes.push(format!("no multicast on {group} yet: no interface could join"));
+                } else {
+                    bound.multicast.push(group);
+                }
                 bound.ports.push(Box::new(port));
             }
             Err(error) => bound.notes.push(format!("no multicast on {group}: {error}")),
@@ -165,11 +171,11 @@ fn bind_multicast(config: &Config, bound: &mut Bound) {
     }
 }
 
-fn bind_tcp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_tcp(config: &Config, streams: &StreamConfig, bound: &mut Bound) -> anyhow::Result<()> {
     let tcp = &config.faces.tcp;
     let listen = if tcp.listen { addresses(tcp.port, tcp.ipv4, tcp.ipv6, "TCP", &mut bound.notes) } else { Vec::new() };
-    // Without listening the port still connects to peers.
-    let port = StreamPort::tcp(&listen, stream_config(config))
+    // Without listening, the port still connects to peers.
+    let port = StreamPort::tcp(&listen, streams.clone())
         .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
     bound.tcp = local_addresses(&port);
     bound.ports.push(Box::new(port));
@@ -187,16 +193,19 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             mtu: usize::try_from(ethernet.mtu).unwrap_or(usize::MAX),
             congestion_marking: config.faces.congestion_marking,
             promiscuous: ethernet.promiscuous,
-            qdisc_bypass: ethernet.qdisc_bypass,
-            xdp_mode: ethernet.xdp_mode.of_port(),
             datagrams: ethernet.datagram_peers(),
             receive_ring_bytes: ethernet.receive_ring,
             transmit_ring_bytes: ethernet.transmit_ring,
             ..EthernetConfig::new(&ethernet.interface)
         };
         match ethernet.port {
-            config::EthernetPort::PacketMmap => add_ethernet::<PacketSocket>(settings, "", bound)?,
-            config::EthernetPort::Xdp => add_ethernet::<XdpSocket>(settings, ", xdp", bound)?,
+            config::EthernetPort::PacketMmap => {
+                let own = RingOptions { qdisc_bypass: ethernet.qdisc_bypass };
+                add_ethernet::<PacketSocket>(settings, own, "", bound)?;
+            }
+            config::EthernetPort::Xdp => {
+                add_ethernet::<XdpSocket>(settings, ethernet.xdp_mode.of_port(), ", xdp", bound)?;
+            }
             config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, settings, bound)?,
         }
     }
@@ -211,38 +220,23 @@ fn open_dpdk(
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let environment = Environment::start(&dpdk.eal)?;
-    let device = Device::open(environment, &Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings))?;
-    add_ethernet::<DpdkSocket>(EthernetConfig { device: Some(device), ..settings }, ", dpdk", bound)
+    let device = Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings.socket());
+    add_ethernet::<DpdkSocket>(settings, Device::open(environment, &device)?, ", dpdk", bound)
 }
 
 #[cfg(not(feature = "dpdk"))]
 fn open_dpdk(_: &config::Dpdk, _: &config::Ethernet, _: EthernetConfig, _: &mut Bound) -> anyhow::Result<()> {
-    unreachable!("`check` refuses such interfaces")
-}
-
-/// Whether this program was built with all that the configuration asks for.
-///
-/// # Errors
-/// It was built without DPDK.
-pub fn check(config: &Config) -> anyhow::Result<()> {
-    let mut interfaces = config.faces.ethernet.iter();
-    match interfaces.find(|e| e.port == config::EthernetPort::Dpdk && !cfg!(feature = "dpdk")) {
-        None => Ok(()),
-        Some(ethernet) => bail!(
-            "{} is to use DPDK, and this byname was built without it: build one by `cargo build --release -p byname \
-             --features dpdk`, on Debian after `apt install libdpdk-dev`; or write port = \"xdp\"",
-            ethernet.interface
-        ),
-    }
+    unreachable!("`examine` refuses such interfaces")
 }
 
 fn add_ethernet<S: FrameSocket + 'static>(
     settings: EthernetConfig,
+    own: S::Config,
     remark: &str,
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let interface = settings.interface.clone();
-    let port = EthernetPort::<S>::open(settings).context("see [[faces.ethernet]] in the configuration")?;
+    let port = EthernetPort::<S>::open(settings, own).context("see [[faces.ethernet]] in the configuration")?;
     bound.ethernet.push(format!("{interface} ({}{remark})", port.address()));
     bound.ports.push(Box::new(port));
     Ok(())
@@ -258,27 +252,33 @@ fn open_memif(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn bind_websocket(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_websocket(config: &Config, streams: StreamConfig, bound: &mut Bound) -> anyhow::Result<()> {
     let websocket = &config.faces.websocket;
     if !websocket.listen {
         return Ok(());
     }
     let listen = addresses(websocket.port, websocket.ipv4, websocket.ipv6, "WebSocket", &mut bound.notes);
-    let port = StreamPort::websocket(&listen, stream_config(config))
+    let settings = StreamConfig { local_origins: websocket.local_origins.clone(), ..streams };
+    let port = StreamPort::websocket(&listen, settings)
         .map_err(|error| explain_listen(error, &listen, "WebSocket", "[faces.websocket] port"))?;
     bound.websocket = local_addresses(&port);
     bound.ports.push(Box::new(port));
     Ok(())
 }
 
-fn bind_unix(config: &Config, surroundings: &Surroundings, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_unix(
+    config: &Config,
+    streams: &StreamConfig,
+    surroundings: &Surroundings,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
     if !config.faces.unix.listen {
         return Ok(());
     }
     let candidates = surroundings.candidates(&config.faces.unix.path);
     let mut refusals = Vec::new();
     for path in candidates {
-        match StreamPort::unix(&[&path], stream_config(config)) {
+        match StreamPort::unix(&[&path], streams.clone()) {
             Ok(port) => {
                 bound.unix = Some(path);
                 bound.ports.push(Box::new(port));
@@ -290,20 +290,20 @@ fn bind_unix(config: &Config, surroundings: &Surroundings, bound: &mut Bound) ->
                 refusals.push(format!("{}: {error}", path.display()));
             }
             Err(ListenError::InUse { uri, holder }) => bail!(
-                "{uri} is in use by {holder}: `byname status` shows a forwarder that runs; \
+                "{uri} is in use by {holder}: `byname status` shows the running forwarder; \
                  to run two, give this one a configuration with another path and other ports (`byname default-config`)"
             ),
             Err(error) => return Err(error).context("the Unix socket; see `path` under [faces.unix]"),
         }
     }
     bail!(
-        "the Unix socket cannot be created ({}); set `path` under [faces.unix] to a place where this user may, \
-         or XDG_RUNTIME_DIR",
+        "the Unix socket cannot be created ({}); set `path` under [faces.unix], or XDG_RUNTIME_DIR, to a place where \
+         this user may create it",
         refusals.join("; ")
     )
 }
 
-/// What a port really listens on, should the system have chosen.
+/// The addresses that a port listens on, with the port numbers that the system chose.
 fn local_addresses(port: &StreamPort) -> Vec<SocketAddr> {
     let address = |uri: &FaceUri| match uri {
         FaceUri::Tcp(address) | FaceUri::WebSocket(address) => Some(*address),
@@ -312,16 +312,24 @@ fn local_addresses(port: &StreamPort) -> Vec<SocketAddr> {
     port.local_uris().filter_map(address).collect()
 }
 
+/// The settings that all stream ports share.
 fn stream_config(config: &Config) -> StreamConfig {
     let flags = LinkFlags { congestion_marking: config.faces.congestion_marking, ..LinkFlags::default() };
+    let stream = &config.faces.stream;
     StreamConfig {
         connections_max: config.faces.on_demand_max,
+        connections_per_address_max: config.faces.connections_per_address_max,
+        descriptors: Descriptors::new(descriptor_limit()),
+        queue_bytes_max: stream.queue_max,
+        local_queue_bytes_max: stream.local_queue_max,
+        queues_bytes_max: stream.queues_max,
+        stall_timeout: stream.stall_timeout,
         link: LinkConfig { flags, ..LinkConfig::default() },
         ..StreamConfig::default()
     }
 }
 
-/// The wildcard addresses of the families that are wanted and there.
+/// The wildcard addresses of the wanted families that this machine has.
 fn addresses(port: u16, ipv4: bool, ipv6: bool, what: &str, notes: &mut Vec<String>) -> Vec<SocketAddr> {
     let wanted = [
         ipv4.then_some(("IPv4", IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
@@ -331,7 +339,7 @@ fn addresses(port: u16, ipv4: bool, ipv6: bool, what: &str, notes: &mut Vec<Stri
     for (family, ip) in wanted.into_iter().flatten() {
         match UdpSocket::bind((ip, 0)) {
             Ok(_) => addresses.push(SocketAddr::new(ip, port)),
-            Err(error) => notes.push(format!("no {what} over {family}: this machine has none ({error})")),
+            Err(error) => notes.push(format!("no {what} over {family}: this machine has no {family} ({error})")),
         }
     }
     addresses

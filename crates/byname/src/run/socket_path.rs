@@ -1,11 +1,11 @@
-//! Where the Unix socket goes: where clients look first, or where this user may create it.
+//! The path of the Unix socket: where clients look first, or else where this user may create it.
 
 use std::path::{Path, PathBuf};
 
-/// Where ndn-cxx, ndnd, python-ndn and NDNts look without configuration.
+/// The path where ndn-cxx, ndnd, python-ndn and NDNts look without configuration.
 pub use crate::client::transport::SYSTEM_SOCKET;
 
-/// What the choice depends on.
+/// The environment that the choice depends on.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// `XDG_RUNTIME_DIR`.
@@ -15,7 +15,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Surroundings { runtime_dir: path("XDG_RUNTIME_DIR"), home: path("HOME") }

@@ -1,4 +1,4 @@
-//! The table that `byname run` shows when it is up.
+//! The table that `byname run` prints after its start.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use super::socket_path::SYSTEM_SOCKET;
 
-/// What the table tells.
+/// The contents of the table.
 #[derive(Debug, Clone, Default)]
 pub struct StartUp {
-    /// This process.
+    /// Process id.
     pub pid: u32,
-    /// Where the configuration came from; `None`: defaults.
+    /// Path of the configuration; `None`: defaults.
     pub config: Option<PathBuf>,
     /// UDP addresses.
     pub udp: Vec<SocketAddr>,
@@ -19,7 +19,7 @@ pub struct StartUp {
     pub multicast: Vec<SocketAddr>,
     /// Ethernet interfaces.
     pub ethernet: Vec<String>,
-    /// Interfaces in shared memory.
+    /// Shared-memory interfaces.
     pub memif: Vec<String>,
     /// TCP addresses.
     pub tcp: Vec<SocketAddr>,
@@ -27,30 +27,30 @@ pub struct StartUp {
     pub websocket: Vec<SocketAddr>,
     /// The Unix socket.
     pub unix: Option<PathBuf>,
-    /// Who may command.
+    /// Who may send commands.
     pub management: String,
-    /// Most pending Interests.
+    /// Maximum number of pending Interests.
     pub pit_entries: usize,
-    /// Most packets in the content store.
+    /// Maximum number of packets in the content store.
     pub cs_packets: usize,
-    /// Most memory of the content store.
+    /// Maximum memory of the content store, in bytes.
     pub cs_bytes: usize,
-    /// Most routes.
+    /// Maximum number of routes.
     pub routes_max: usize,
-    /// Where metrics are.
+    /// Address of the metrics server.
     pub metrics: Option<SocketAddr>,
-    /// Faces and routes of the configuration.
+    /// Numbers of faces and routes from the configuration.
     pub initial: (usize, usize),
-    /// What could not be had.
+    /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
 
 impl StartUp {
-    /// The table.
+    /// Formats the table.
     pub fn render(&self) -> String {
-        let mut out = format!("byname {} runs (process {})\n\n", env!("CARGO_PKG_VERSION"), self.pid);
+        let mut out = format!("byname {} runs (process {})\n\n", env!("BYNAME_VERSION"), self.pid);
         let mut row = |label: &str, value: String| {
-            // A String takes all that is written to it.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(out, "  {label:<12}{value}");
         };
         row("UDP", list(&self.udp));
@@ -78,7 +78,7 @@ impl StartUp {
             },
         );
         if self.initial != (0, 0) {
-            row("Start", format!("{} faces and {} routes of the configuration", self.initial.0, self.initial.1));
+            row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
         }
         for note in &self.notes {
             row("Note", note.clone());
@@ -118,13 +118,13 @@ fn grouped(n: usize) -> String {
     out
 }
 
-/// A size in the largest unit that keeps it whole enough.
+/// Formats a size in the largest unit that fits into it.
 fn bytesize(bytes: usize) -> String {
     let units = [("GiB", 1usize << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
         Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
         Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
-        None => format!("{bytes} octets"),
+        None => format!("{bytes} bytes"),
     }
 }
 
@@ -177,7 +177,7 @@ Try next, in another terminal:
 
 Ctrl-C ends it.
 ",
-            env!("CARGO_PKG_VERSION")
+            env!("BYNAME_VERSION")
         );
         assert_eq!(start_up().render(), expected);
     }
@@ -203,6 +203,6 @@ Ctrl-C ends it.
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(bytesize(1 << 30), "1 GiB");
         assert_eq!(bytesize(1_500_000), "1.4 MiB");
-        assert_eq!(bytesize(12), "12 octets");
+        assert_eq!(bytesize(12), "12 bytes");
     }
 }

@@ -1,47 +1,32 @@
-//! What a switch tells about itself, over a Unix socket: one line of JSON for each who connects.
+//! A switch's status over a Unix socket: the switch sends one line of JSON to each client that connects.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use byname_control::config::SwitchConfig;
 use byname_face::socket_file::{self, SocketFile};
-use byname_face::switch::{SwitchHandle, SwitchPortStatus};
-use byname_forward::switch::Role;
+use byname_switch::control::SwitchConfig;
+use byname_switch::ports::{SwitchHandle, SwitchPortStatus};
+use byname_switch::run::AgentState;
+use byname_switch::switch::Role;
 use serde_json::{Map, Value, json};
 
 use crate::exit;
 use crate::manage::text::{self, Items};
 
-/// Whoever may read the socket's folder may ask: there is nothing to change here.
+/// Every user who can reach the socket may ask: the status is read-only.
 const SOCKET_FILE_MODE: u32 = 0o666;
-/// Somebody who asks and does not read is given up.
+/// The switch drops a client that does not read for this long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How the agent fares.
-#[derive(Clone, Default)]
-pub struct AgentState(Arc<Mutex<(bool, String)>>);
-
-impl AgentState {
-    /// Whether there is a controller, and if not, why.
-    pub fn set(&self, connected: bool, trouble: String) {
-        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = (connected, trouble);
-    }
-
-    fn get(&self) -> (bool, String) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-}
 
 fn path(config: &SwitchConfig) -> PathBuf {
     config.folder.join(&config.status)
 }
 
-/// Answers whoever connects, until the process ends. The file goes with what is returned.
+/// Answers each client that connects, until the process ends. Dropping the returned value deletes the socket's file.
 pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> anyhow::Result<Option<SocketFile>> {
     if config.status.as_os_str().is_empty() {
         return Ok(None);
@@ -51,7 +36,7 @@ pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> 
     let answer = move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else {
-                // Out of descriptors: there will be some again.
+                // No free descriptors: wait until some are closed.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
@@ -85,15 +70,15 @@ fn port_json(port: &SwitchPortStatus) -> Value {
         "up": port.up,
         "mtu": port.mtu,
         "frames_in": counters.frames_in,
-        "octets_in": counters.octets_in,
+        "bytes_in": counters.bytes_in,
         "frames_out": counters.frames_out,
-        "octets_out": counters.octets_out,
+        "bytes_out": counters.bytes_out,
         "reports_suppressed": counters.reports_suppressed,
         "drops": drops,
     })
 }
 
-/// Asks a running switch, and prints what it says.
+/// Asks a running switch for its status and prints it.
 pub fn show(config: &SwitchConfig, as_json: bool) -> anyhow::Result<u8> {
     if config.status.as_os_str().is_empty() {
         let told = format!("the file has no `status`: add `status = \"/run/byname/{}.sock\"`", config.name);
@@ -111,7 +96,7 @@ pub fn show(config: &SwitchConfig, as_json: bool) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// For people: a line for the switch, and one for each port.
+/// Formats the status as text: a line for the switch, and one for each port.
 fn render(status: &Value) -> String {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let controller = &status["controller"];

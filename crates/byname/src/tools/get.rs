@@ -1,7 +1,7 @@
 //! `byname get`: fetches a segmented object.
 //!
-//! Segments are asked for within a congestion window (see [`crate::fetch`]) and written in order.
-//! With `-o FILE` an interrupted transfer goes on where it stopped.
+//! Requests segments within a congestion window (see [`crate::fetch`]) and writes them in order. With `-o FILE`, the
+//! next run resumes an interrupted transfer.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -23,15 +23,16 @@ use crate::exit::{self, Failure};
 use crate::fetch::discovery::{Discovery, Object, discover};
 use crate::fetch::pipeline::Pipeline;
 use crate::fetch::resume::{PartFile, hex};
-use crate::tools::{human_bytes, parse_ms, parse_packet_name};
+use crate::tools::{TextOnly, human_bytes, parse_ms, parse_packet_name};
 
 /// Arguments of `byname get`.
 #[derive(Debug, clap::Args)]
 pub struct GetArgs {
-    /// Name of the object; its newest version is looked up unless it ends with one
+    /// Name of the object; byname looks up its newest version unless the name has one
     #[arg(value_parser = parse_packet_name)]
     name: Name,
-    /// File to write; an interrupted transfer goes on from FILE.part [default: standard output]
+    /// File to write, - for standard output; an interrupted transfer resumes from FILE.part [default: standard output,
+    /// which on a terminal accepts text only]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How to find the version
@@ -40,16 +41,16 @@ pub struct GetArgs {
     /// InterestLifetime, in ms
     #[arg(short, long, value_name = "MS", default_value = "4000", value_parser = parse_ms)]
     lifetime: Duration,
-    /// How long each step of version discovery may take, in ms
+    /// Time limit of each step of version discovery, in ms
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = parse_ms)]
     discovery_lifetime: Duration,
-    /// Most segments to ask for at a time
+    /// Maximum number of segments to request at a time
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=8192))]
     window_max: u32,
-    /// How often to ask for a segment before giving up
+    /// Number of Interests for a segment before giving up
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     tries: u32,
-    /// No progress bar and no summary
+    /// Show no progress bar and no summary
     #[arg(short, long)]
     quiet: bool,
     /// Print the summary as JSON (needs -o)
@@ -57,37 +58,52 @@ pub struct GetArgs {
     json: bool,
 }
 
-/// A transfer that is done. These are the fields of `--json`.
+impl GetArgs {
+    /// The file to write; `None`: standard output.
+    fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+/// A completed transfer. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Summary {
     name: String,
-    octets: u64,
+    bytes: u64,
     segments: u64,
-    /// Octets that were here already.
-    resumed_octets: u64,
+    /// Bytes from an earlier, interrupted run.
+    resumed_bytes: u64,
     elapsed_ms: f64,
-    octets_per_second: f64,
+    bytes_per_second: f64,
     retransmissions: u64,
     congestion_marks: u64,
     rtt_ms: f64,
     sha256: String,
 }
 
-/// Where the content goes.
+/// Destination of the content.
 enum Sink {
     File(Box<PartFile>),
-    Stdout { digest: Box<DigestContext>, octets: u64 },
+    Stdout {
+        digest: Box<DigestContext>,
+        bytes: u64,
+        /// Present if standard output is a terminal and the user did not ask for it by `-o -`.
+        guard: Option<TextOnly>,
+    },
 }
 
 impl Sink {
-    fn open(output: Option<&Path>, object: &Name) -> anyhow::Result<Sink> {
-        match output {
+    fn open(args: &GetArgs, object: &Name) -> anyhow::Result<Sink> {
+        match args.file() {
             Some(path) => {
                 let part = PartFile::open(path, &object.to_string())
                     .with_context(|| format!("cannot write {}.part", path.display()))?;
                 Ok(Sink::File(Box::new(part)))
             }
-            None => Ok(Sink::Stdout { digest: Box::new(DigestContext::new(&SHA256)), octets: 0 }),
+            None => {
+                let guard = (args.output.is_none() && std::io::stdout().is_terminal()).then(TextOnly::default);
+                Ok(Sink::Stdout { digest: Box::new(DigestContext::new(&SHA256)), bytes: 0, guard })
+            }
         }
     }
 
@@ -98,25 +114,26 @@ impl Sink {
         }
     }
 
-    fn octets(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         match self {
-            Sink::File(part) => part.octets(),
-            Sink::Stdout { octets, .. } => *octets,
+            Sink::File(part) => part.bytes(),
+            Sink::Stdout { bytes, .. } => *bytes,
         }
     }
 
     fn append(&mut self, content: &[u8]) -> std::io::Result<()> {
         match self {
             Sink::File(part) => part.append(content),
-            Sink::Stdout { digest, octets } => {
+            Sink::Stdout { digest, bytes, guard } => {
+                guard.as_mut().map_or(Ok(()), |guard| guard.check(content))?;
                 digest.update(content);
-                *octets += content.len() as u64;
+                *bytes += content.len() as u64;
                 std::io::stdout().lock().write_all(content)
             }
         }
     }
 
-    /// Keeps what is here for the next run.
+    /// Saves the received content for the next run.
     fn save(&mut self) -> std::io::Result<()> {
         match self {
             Sink::File(part) => part.save(),
@@ -124,7 +141,7 @@ impl Sink {
         }
     }
 
-    /// All is here: returns the SHA-256.
+    /// Completes the content and returns its SHA-256.
     fn finish(self) -> std::io::Result<String> {
         match self {
             Sink::File(part) => part.finish(),
@@ -138,6 +155,9 @@ impl Sink {
 
 /// Runs `byname get`.
 pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
+    if args.json && args.file().is_none() {
+        return Err(Failure::new(exit::USAGE, "--json needs -o FILE: standard output has the content").into());
+    }
     let mut client = connection.connect()?;
     client.catch_signals()?;
     let object = discover(&mut client, &args.name, args.discovery, args.discovery_lifetime)
@@ -147,15 +167,15 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
         Object::Single(packet) => {
             let data = packet.data();
             check(&data)?;
-            let mut sink = Sink::open(args.output.as_deref(), &data.name.to_name())?;
-            // One packet is never resumed: either it is here or it is not.
+            let mut sink = Sink::open(&args, &data.name.to_name())?;
+            // A single packet is never resumed: it is here completely or not at all.
             if sink.segments() == 0 {
                 sink.append(data.content)?;
             }
             (Summary::new(&data.name.to_name(), start, 0, &sink), sink)
         }
         Object::Segmented(base) => {
-            let sink = Sink::open(args.output.as_deref(), &base)?;
+            let sink = Sink::open(&args, &base)?;
             let mut transfer = Transfer::new(&args, base, sink, start);
             let result = transfer.run(&mut client);
             transfer.bar.finish_and_clear();
@@ -171,15 +191,15 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
 }
 
 impl Summary {
-    fn new(object: &Name, start: Instant, resumed_octets: u64, sink: &Sink) -> Summary {
+    fn new(object: &Name, start: Instant, resumed_bytes: u64, sink: &Sink) -> Summary {
         let elapsed = start.elapsed().as_secs_f64();
         Summary {
             name: object.to_string(),
-            octets: sink.octets(),
+            bytes: sink.bytes(),
             segments: 1,
-            resumed_octets,
+            resumed_bytes,
             elapsed_ms: elapsed * 1e3,
-            octets_per_second: (sink.octets() - resumed_octets) as f64 / elapsed.max(1e-6),
+            bytes_per_second: (sink.bytes() - resumed_bytes) as f64 / elapsed.max(1e-6),
             retransmissions: 0,
             congestion_marks: 0,
             rtt_ms: 0.0,
@@ -193,7 +213,7 @@ fn report(mut summary: Summary, sink: Sink, args: &GetArgs) -> anyhow::Result<()
     if args.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else if !args.quiet {
-        eprint!("{}", summary.text(args.output.as_deref()));
+        eprint!("{}", summary.text(args.file()));
     }
     Ok(())
 }
@@ -203,15 +223,15 @@ impl Summary {
         let mut text = format!(
             "{}: {} in {:.2} s, {}/s, {} segments, {} sent again, rtt {:.1} ms\n",
             self.name,
-            human_bytes(self.octets),
+            human_bytes(self.bytes),
             self.elapsed_ms / 1e3,
-            human_bytes(self.octets_per_second as u64),
+            human_bytes(self.bytes_per_second as u64),
             self.segments,
             self.retransmissions,
             self.rtt_ms
         );
-        if self.resumed_octets > 0 {
-            text += &format!("  {} of it were here already\n", human_bytes(self.resumed_octets));
+        if self.resumed_bytes > 0 {
+            text += &format!("  {} of it came from an earlier run\n", human_bytes(self.resumed_bytes));
         }
         text += &format!("  SHA-256 {}\n", self.sha256);
         if let Some(path) = output {
@@ -221,7 +241,7 @@ impl Summary {
     }
 }
 
-/// Refuses content that is no content, or was damaged.
+/// Rejects application-level Nacks and content that does not match its digest.
 fn check(data: &Data<'_>) -> anyhow::Result<()> {
     if data.content_type == content_type::NACK {
         return Err(Failure::new(exit::NOT_FOUND, format!("the producer has no {}", data.name)).into());
@@ -240,7 +260,7 @@ struct Transfer {
     pipeline: Pipeline,
     sink: Sink,
     start: Instant,
-    resumed_octets: u64,
+    resumed_bytes: u64,
     lifetime_ms: u64,
     bar: ProgressBar,
     bar_total: u64,
@@ -266,7 +286,7 @@ impl Transfer {
         Transfer {
             pipeline,
             base,
-            resumed_octets: sink.octets(),
+            resumed_bytes: sink.bytes(),
             sink,
             start,
             lifetime_ms: args.lifetime.as_millis() as u64,
@@ -276,7 +296,7 @@ impl Transfer {
     }
 
     fn run(&mut self, client: &mut Client) -> anyhow::Result<()> {
-        self.bar.set_position(self.sink.octets());
+        self.bar.set_position(self.sink.bytes());
         self.bar.reset_eta();
         while !self.pipeline.is_complete() {
             if client.interrupted() {
@@ -325,7 +345,7 @@ impl Transfer {
             if let Sink::File(part) = &mut self.sink {
                 part.set_last(last);
             }
-            self.bar_total = (last + 1).saturating_mul(data.content.len() as u64).max(self.bar_total);
+            self.bar_total = last.saturating_add(1).saturating_mul(data.content.len() as u64).max(self.bar_total);
         }
         Ok(())
     }
@@ -344,22 +364,22 @@ impl Transfer {
             self.sink.append(&content).context("cannot write")?;
         }
         if !self.bar.is_hidden() {
-            self.bar.set_length(self.bar_total.max(self.sink.octets()));
-            self.bar.set_position(self.sink.octets());
+            self.bar.set_length(self.bar_total.max(self.sink.bytes()));
+            self.bar.set_position(self.sink.bytes());
         }
         Ok(())
     }
 
-    /// The transfer failed: keeps what is here, and says so.
+    /// After a failure: saves the received content and tells the user.
     fn keep(&mut self, args: &GetArgs) {
-        if let (Ok(()), Some(path)) = (self.sink.save(), &args.output) {
-            let have = human_bytes(self.sink.octets());
-            eprintln!("{have} kept in {}.part; the same command goes on from there", path.display());
+        if let (Ok(()), Some(path)) = (self.sink.save(), args.file()) {
+            let have = human_bytes(self.sink.bytes());
+            eprintln!("{have} kept in {}.part; run the same command again to resume", path.display());
         }
     }
 
     fn done(self) -> (Summary, Sink) {
-        let mut summary = Summary::new(&self.base, self.start, self.resumed_octets, &self.sink);
+        let mut summary = Summary::new(&self.base, self.start, self.resumed_bytes, &self.sink);
         summary.segments = self.pipeline.next_to_take();
         summary.retransmissions = self.pipeline.retransmissions;
         summary.congestion_marks = self.pipeline.congestion_marks;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::Connection;
 use crate::exit;
 use crate::fetch::resume::hex;
-use crate::tools::{parse_ms, parse_packet_name};
+use crate::tools::{TextOnly, is_plain, parse_ms, parse_packet_name};
 
 /// Arguments of `byname peek`.
 #[derive(Debug, clap::Args)]
@@ -19,13 +19,13 @@ pub struct PeekArgs {
     /// Name of the Data
     #[arg(value_parser = parse_packet_name)]
     name: Name,
-    /// Longer names may answer (CanBePrefix)
+    /// Accept Data with longer names (CanBePrefix)
     #[arg(short = 'P', long)]
     prefix: bool,
-    /// Only fresh Data may answer (MustBeFresh)
+    /// Accept only fresh Data (MustBeFresh)
     #[arg(short, long)]
     fresh: bool,
-    /// Write the content only, not the whole packet
+    /// Write only the content, not the whole packet
     #[arg(short, long)]
     payload: bool,
     /// InterestLifetime, in ms
@@ -34,13 +34,13 @@ pub struct PeekArgs {
     /// HopLimit
     #[arg(short = 'H', long, value_name = "N")]
     hop_limit: Option<u8>,
-    /// How often to ask before giving up
+    /// Number of Interests to send before giving up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
     /// ApplicationParameters, as text
     #[arg(long, value_name = "TEXT")]
     parameters: Option<String>,
-    /// Say on standard error what is sent and received
+    /// Report sent and received packets on standard error
     #[arg(short, long)]
     verbose: bool,
     /// Describe the packet as JSON
@@ -48,7 +48,7 @@ pub struct PeekArgs {
     json: bool,
 }
 
-/// A packet described. These are the fields of `--json`.
+/// Description of a packet. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Description {
     name: String,
@@ -57,7 +57,7 @@ struct Description {
     final_block: Option<String>,
     signature_type: String,
     content_bytes: usize,
-    /// The content where it is UTF-8.
+    /// The content, if it is UTF-8.
     content_text: Option<String>,
     content_hex: String,
     implicit_sha256: String,
@@ -89,15 +89,18 @@ pub fn run(args: PeekArgs, connection: &Connection) -> anyhow::Result<u8> {
         eprintln!("data {} rtt={:.3} ms", data.name, rtt.as_secs_f64() * 1e3);
     }
     if data.content_type == content_type::NACK {
-        eprintln!("warning: this is an application-level Nack of the producer");
+        eprintln!("warning: this is an application-level Nack from the producer");
     }
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&describe(&data, rtt))?)?;
     } else if args.payload {
+        if out.is_terminal() {
+            TextOnly::default().check(data.content)?;
+        }
         out.write_all(data.content)?;
     } else if out.is_terminal() {
-        // A terminal is no place for TLVs.
+        // A terminal cannot show TLVs.
         out.write_all(readable(&describe(&data, rtt)).as_bytes())?;
     } else {
         out.write_all(data.wire)?;
@@ -121,7 +124,7 @@ fn describe(data: &Data<'_>, rtt: Duration) -> Description {
     }
 }
 
-/// Octets of binary content that a terminal shows.
+/// Maximum number of bytes of binary content to show on a terminal.
 const SHOWN_BYTES_MAX: usize = 256;
 
 fn readable(d: &Description) -> String {
@@ -134,11 +137,9 @@ fn readable(d: &Description) -> String {
     }
     line("signature", d.signature_type.clone());
     line("sha256digest", d.implicit_sha256.clone());
-    line("content", format!("{} octets", d.content_bytes));
+    line("content", format!("{} bytes", d.content_bytes));
     match &d.content_text {
-        Some(content) if !content.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) => {
-            text += content;
-        }
+        Some(content) if is_plain(content) => text += content,
         _ if d.content_bytes > SHOWN_BYTES_MAX => {
             let more = d.content_bytes - SHOWN_BYTES_MAX;
             text += &format!("{}... {more} more\n", &d.content_hex[..2 * SHOWN_BYTES_MAX]);

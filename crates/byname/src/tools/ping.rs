@@ -1,7 +1,7 @@
-//! `byname ping`: is the producer of a prefix there, and how far away is it?
+//! `byname ping`: measures whether the producer of a prefix answers, and how fast.
 //!
-//! The protocol of ndn-tools: Interests `/<prefix>/ping[/<identifier>]/<number>`, answered by any
-//! Data of that name.
+//! Uses the protocol of ndn-tools: an Interest `/<prefix>/ping[/<identifier>]/<number>`, which any Data with that name
+//! answers.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -28,27 +28,27 @@ pub struct PingArgs {
     /// Time between pings, in ms
     #[arg(short, long, value_name = "MS", default_value = "1000", value_parser = parse_ms)]
     interval: Duration,
-    /// How long to wait for each answer, in ms
+    /// Time to wait for each answer, in ms
     #[arg(short = 'o', long, value_name = "MS", default_value = "4000", value_parser = parse_ms)]
     timeout: Duration,
-    /// The first number [default: random]
+    /// Number of the first ping [default: random]
     #[arg(short = 'n', long, value_name = "N")]
     start: Option<u64>,
-    /// A component that tells this client from others, before the number
+    /// Component before the number that distinguishes this client from others
     #[arg(short = 'p', long, value_name = "TEXT")]
     identifier: Option<String>,
-    /// Let caches answer: do not set MustBeFresh
+    /// Accept answers from caches: do not set MustBeFresh
     #[arg(short = 'a', long)]
     allow_stale: bool,
-    /// Print the statistics only
+    /// Print only the statistics
     #[arg(short, long)]
     quiet: bool,
-    /// Print the statistics as JSON, and nothing else
+    /// Print only the statistics, as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What a run of pings found out. These are the fields of `--json`.
+/// Results of a run. These are the fields of `--json`.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Statistics {
     prefix: String,
@@ -64,7 +64,7 @@ struct Statistics {
     rtt_mdev_ms: Option<f64>,
 }
 
-/// Round-trip times, summed up as they come.
+/// Running sums of round-trip times.
 #[derive(Debug, Default)]
 struct RttSums {
     count: u64,
@@ -98,7 +98,7 @@ impl RttSums {
 struct Pinger {
     args: PingArgs,
     base: Name,
-    /// Pings on their way, by number, with their sending time.
+    /// Sending times of unanswered pings, by number.
     pending: HashMap<u64, Instant>,
     statistics: Statistics,
     rtt: RttSums,
@@ -136,7 +136,7 @@ impl Pinger {
             let deadline = self.pending.values().map(|&sent| sent + self.args.timeout).min();
             let wake =
                 if left > 0 { deadline.map_or(next, |deadline| deadline.min(next)) } else { deadline.unwrap_or(now) };
-            // Reads wait whole milliseconds: the last one before the next ping is spun away in short reads.
+            // Reads wait for whole milliseconds. The last millisecond before the next ping is spent in short reads.
             let wait = wake.saturating_duration_since(Instant::now());
             client.receive(wait, |incoming, _| self.on_packet(incoming.packet, incoming.nack))?;
             self.expire();
@@ -194,13 +194,13 @@ impl Pinger {
 
     fn say(&self, line: std::fmt::Arguments<'_>) {
         if !self.args.quiet && !self.args.json {
-            // A reader that went away ends the run by the next signal, not by a panic.
+            // If the reader went away, the run ends by the next signal, not by a panic.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     }
 
     fn summarize(mut self, elapsed: Duration) -> anyhow::Result<u8> {
-        // Pings still on their way at Ctrl-C are neither answered nor lost.
+        // Pings that are unanswered at Ctrl-C count neither as answered nor as lost.
         let answered = self.statistics.received + self.statistics.nacked + self.statistics.timeouts;
         self.statistics.transmitted = answered;
         let lost = self.statistics.nacked + self.statistics.timeouts;

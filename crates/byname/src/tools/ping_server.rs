@@ -1,8 +1,9 @@
-//! `byname ping-server`: answers pings, those of ndn-tools and ndnd as well.
+//! `byname ping-server`: answers pings, also those of ndn-tools and ndnd.
 
 use std::io::Write;
 use std::time::Duration;
 
+use anyhow::Context;
 use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Component, Name, NameRef};
@@ -15,14 +16,14 @@ use crate::tools::{parse_ms, parse_name, register};
 /// Arguments of `byname ping-server`.
 #[derive(Debug, clap::Args)]
 pub struct PingServerArgs {
-    /// Prefix to answer under
+    /// Prefix whose pings are answered
     #[arg(value_parser = parse_name)]
     prefix: Name,
     /// FreshnessPeriod of the answers, in ms
     #[arg(short = 'x', long, value_name = "MS", default_value = "1000", value_parser = parse_ms)]
     freshness: Duration,
-    /// Octets of content in each answer
-    #[arg(short, long, value_name = "OCTETS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=8000))]
+    /// Bytes of content in each answer
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=8000))]
     size: u16,
     /// Stop after this many answers [default: on Ctrl-C]
     #[arg(short, long, value_name = "N")]
@@ -30,12 +31,12 @@ pub struct PingServerArgs {
     /// Let the forwarder announce the prefix to its routing daemon
     #[arg(long)]
     announce: bool,
-    /// Print no line for each ping
+    /// Do not print a line for each ping
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// The number of a ping: in text, as ndn-tools sends it, or typed, as ndnd does.
+/// The number of a ping: text, as ndn-tools sends it, or a typed component, as ndnd sends it.
 fn number_text(name: NameRef<'_>) -> String {
     let Some(last) = name.component(-1) else { return String::new() };
     match last.number().filter(|_| last.typ == component_type::SEQUENCE_NUM) {
@@ -53,7 +54,7 @@ pub fn run(args: PingServerArgs, connection: &Connection) -> anyhow::Result<u8> 
     println!("PING SERVER for {}; Ctrl-C stops it", args.prefix);
     let content = vec![b'a'; usize::from(args.size)];
     let mut answered = 0u64;
-    client.serve(|interest, incoming, outbox| {
+    let served_all = client.serve(|interest, incoming, outbox| {
         if base.as_ref().is_prefix_of(&interest.name) && interest.name.len() > base.as_ref().len() {
             let data = DataBuilder::new(interest.name.to_name())
                 .freshness_ms(args.freshness.as_millis() as u64)
@@ -66,8 +67,9 @@ pub fn run(args: PingServerArgs, connection: &Connection) -> anyhow::Result<u8> 
             }
         }
         args.count.is_none_or(|count| answered < count)
-    })?;
+    });
     println!("\n--- {} ping server statistics ---\n{answered} answered", args.prefix);
+    served_all.with_context(|| format!("{} is no longer served", args.prefix))?;
     Ok(exit::OK)
 }
 

@@ -1,4 +1,4 @@
-//! `byname poke`: serves one Data packet made of standard input.
+//! `byname poke`: serves one Data packet with the content of standard input.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct PokeArgs {
     /// Send the Data at once, without waiting for an Interest
     #[arg(short, long)]
     unsolicited: bool,
-    /// Give up if no Interest comes within this time, in ms [default: never]
+    /// Time to wait for an Interest before giving up, in ms [default: forever]
     #[arg(short = 'w', long, value_name = "MS", value_parser = parse_ms)]
     timeout: Option<Duration>,
 }
@@ -61,7 +61,7 @@ pub fn run(args: PokeArgs, connection: &Connection) -> anyhow::Result<u8> {
 }
 
 fn wait_for_interest(client: &mut Client, args: &PokeArgs, packet: &[u8]) -> anyhow::Result<u8> {
-    let data = Data::decode(packet).context("cannot make that Data")?;
+    let data = Data::decode(packet).context("cannot build the Data")?;
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let mut served = false;
     while !served {

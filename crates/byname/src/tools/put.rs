@@ -1,8 +1,8 @@
 //! `byname put`: publishes a file in segments, until Ctrl-C.
 //!
-//! The object is `/<name>/v=<version>/seg=<n>`, its last segment named in FinalBlockId, and
-//! `/<name>/32=metadata` answers with the versioned name (RDR), so that `byname get`, ndn-cxx's
-//! catchunks, NDNts and ndnd find it. Segments are read and signed when first asked for, and kept.
+//! The object is `/<name>/v=<version>/seg=<n>`. FinalBlockId names its last segment. `/<name>/32=metadata` answers with
+//! the versioned name (RDR), so that `byname get`, ndn-cxx's catchunks, NDNts and ndnd find it. Segments are read and
+//! signed when they are first requested, and then cached.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -25,44 +25,44 @@ use crate::fetch::discovery::metadata_name;
 use crate::fetch::resume::hex;
 use crate::tools::{check_packet_size, human_bytes, parse_ms, parse_name, register};
 
-/// FreshnessPeriod of metadata: versions are to be found soon after they exist.
+/// FreshnessPeriod of metadata: short, so that consumers find new versions soon.
 const METADATA_FRESHNESS_MS: u64 = 10;
-/// Encoded segments kept for the next one who asks.
+/// Maximum size of the cache of encoded segments.
 const CACHE_BYTES_MAX: usize = 256 << 20;
 
 /// Arguments of `byname put`.
 #[derive(Debug, clap::Args)]
 pub struct PutArgs {
-    /// Name to publish under; a version is appended unless it ends with one (/doc/v=7)
+    /// Name to publish under; byname appends a version unless the name has one (/doc/v=7)
     #[arg(value_parser = parse_name)]
     name: Name,
     /// File to publish; - for standard input
     file: PathBuf,
-    /// Octets of the file in each segment
-    #[arg(short, long, value_name = "OCTETS", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(1..=8700))]
+    /// Bytes of the file in each segment
+    #[arg(short, long, value_name = "BYTES", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(1..=8700))]
     segment_size: u16,
     /// FreshnessPeriod of the segments, in ms
     #[arg(short = 'x', long, value_name = "MS", default_value = "10000", value_parser = parse_ms)]
     freshness: Duration,
-    /// Version number [default: time of the file's last change, in ms since 1970]
+    /// Version number [default: the file's modification time, in ms since 1970]
     #[arg(long = "object-version", value_name = "N")]
     object_version: Option<u64>,
     /// Let the forwarder announce the name to its routing daemon
     #[arg(long)]
     announce: bool,
-    /// Print what is published as JSON
+    /// Print a description of the object as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What is published. These are the fields of `--json`.
+/// Description of the published object. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
 struct Description {
     name: String,
     versioned_name: String,
-    octets: u64,
+    bytes: u64,
     segments: u64,
-    segment_octets: u16,
+    segment_bytes: u16,
     sha256: String,
 }
 
@@ -76,7 +76,7 @@ impl Source {
         let mut content = vec![0; len];
         match self {
             Source::File(file) => file.read_exact_at(&mut content, offset)?,
-            Source::Memory(octets) => content.copy_from_slice(&octets[offset as usize..offset as usize + len]),
+            Source::Memory(bytes) => content.copy_from_slice(&bytes[offset as usize..offset as usize + len]),
         }
         Ok(content)
     }
@@ -88,13 +88,13 @@ struct Publication {
     versioned: Name,
     metadata: Name,
     source: Source,
-    octets: u64,
-    segment_octets: u64,
+    bytes: u64,
+    segment_bytes: u64,
     segments: u64,
     freshness_ms: u64,
     /// Encoded segments by number.
     cache: Vec<Option<Box<[u8]>>>,
-    cache_octets: usize,
+    cache_bytes: usize,
 }
 
 /// Runs `byname put`.
@@ -108,22 +108,23 @@ pub fn run(args: PutArgs, connection: &Connection) -> anyhow::Result<u8> {
     let description = Description {
         name: publication.name.to_string(),
         versioned_name: publication.versioned.to_string(),
-        octets: publication.octets,
+        bytes: publication.bytes,
         segments: publication.segments,
-        segment_octets: args.segment_size,
+        segment_bytes: args.segment_size,
         sha256,
     };
     announce(&description, args.json)?;
     let mut served = (0u64, 0u64);
-    client.serve(|interest, incoming, outbox| {
+    let served_all = client.serve(|interest, incoming, outbox| {
         let fields = Fields { pit_token: incoming.pit_token, congestion_mark: incoming.congestion_mark };
         served.0 += 1;
         served.1 += publication.answer(interest, fields, outbox);
         true
-    })?;
+    });
     if !args.json {
         eprintln!("\nserved {} in answer to {} Interests", human_bytes(served.1), served.0);
     }
+    served_all.with_context(|| format!("{} is no longer served", publication.name))?;
     Ok(exit::OK)
 }
 
@@ -133,7 +134,7 @@ fn announce(d: &Description, json: bool) -> anyhow::Result<()> {
         writeln!(out, "{}", serde_json::to_string_pretty(d)?)?;
     } else {
         writeln!(out, "{}", d.versioned_name)?;
-        writeln!(out, "  {} in {} segments", human_bytes(d.octets), d.segments)?;
+        writeln!(out, "  {} in {} segments", human_bytes(d.bytes), d.segments)?;
         writeln!(out, "  SHA-256 {}", d.sha256)?;
         writeln!(out, "fetch it with: byname get {} -o FILE", d.name)?;
         writeln!(out, "serving; Ctrl-C stops")?;
@@ -144,12 +145,12 @@ fn announce(d: &Description, json: bool) -> anyhow::Result<()> {
 impl Publication {
     /// Opens the source and computes its SHA-256.
     fn open(args: &PutArgs) -> anyhow::Result<(Publication, String)> {
-        let (source, octets, version, sha256) = if args.file.as_os_str() == "-" {
-            let mut octets = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut octets).context("cannot read standard input")?;
-            let sha256 = hex(&byname_wire::digest::sha256(&[&octets]));
-            let len = octets.len() as u64;
-            (Source::Memory(octets), len, SystemTime::now(), sha256)
+        let (source, bytes, version, sha256) = if args.file.as_os_str() == "-" {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
+            let sha256 = hex(&byname_wire::digest::sha256(&[&bytes]));
+            let len = bytes.len() as u64;
+            (Source::Memory(bytes), len, SystemTime::now(), sha256)
         } else {
             let path = args.file.display();
             let mut file = File::open(&args.file).with_context(|| format!("cannot open {path}"))?;
@@ -157,8 +158,8 @@ impl Publication {
             if !metadata.is_file() {
                 bail!("{path} is not a regular file");
             }
-            let (sha256, octets) = digest_file(&mut file).with_context(|| format!("cannot read {path}"))?;
-            (Source::File(file), octets, metadata.modified()?, sha256)
+            let (sha256, bytes) = digest_file(&mut file).with_context(|| format!("cannot read {path}"))?;
+            (Source::File(file), bytes, metadata.modified()?, sha256)
         };
         let version = args.object_version.unwrap_or_else(|| {
             version.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -171,24 +172,24 @@ impl Publication {
             }
             _ => (args.name.clone(), args.name.join_number(component_type::VERSION, version)),
         };
-        let segment_octets = u64::from(args.segment_size);
-        let segments = octets.div_ceil(segment_octets).max(1);
+        let segment_bytes = u64::from(args.segment_size);
+        let segments = bytes.div_ceil(segment_bytes).max(1);
         let publication = Publication {
             metadata: metadata_name(&name),
             name,
             versioned,
             source,
-            octets,
-            segment_octets,
+            bytes,
+            segment_bytes,
             segments,
             freshness_ms: args.freshness.as_millis() as u64,
             cache: Vec::new(),
-            cache_octets: 0,
+            cache_bytes: 0,
         };
         Ok((publication, sha256))
     }
 
-    /// Queues the answer to `interest`, if there is one; returns its octets.
+    /// Queues the answer to `interest`, if there is one, and returns its size in bytes.
     fn answer(&mut self, interest: &Interest<'_>, fields: Fields, outbox: &mut Outbox) -> u64 {
         let name = interest.name;
         if let Some(number) = self.segment_number(interest) {
@@ -214,7 +215,8 @@ impl Publication {
         0
     }
 
-    /// The segment that an Interest asks for, by its name or, being short of it, in general.
+    /// The segment that answers an Interest: the segment with its name, or segment 0 if it asks for a prefix of the
+    /// versioned name.
     fn segment_number(&self, interest: &Interest<'_>) -> Option<u64> {
         let name = interest.name;
         let (versioned, base) = (self.versioned.as_ref(), self.name.as_ref());
@@ -234,11 +236,12 @@ impl Publication {
         }
         if self.cache[at].is_none() {
             let packet = self.encode_segment(number)?;
-            self.cache_octets += packet.len();
-            if self.cache_octets > CACHE_BYTES_MAX {
-                // Readers go through the file in order: what was read is the least likely to be read again soon.
+            self.cache_bytes += packet.len();
+            if self.cache_bytes > CACHE_BYTES_MAX {
+                // Clear the whole cache: consumers read the file in order, so old segments are rarely requested again
+                // soon.
                 self.cache.iter_mut().for_each(|segment| *segment = None);
-                self.cache_octets = packet.len();
+                self.cache_bytes = packet.len();
             }
             self.cache[at] = Some(packet.into());
         }
@@ -246,8 +249,8 @@ impl Publication {
     }
 
     fn encode_segment(&self, number: u64) -> std::io::Result<Vec<u8>> {
-        let offset = number * self.segment_octets;
-        let len = self.segment_octets.min(self.octets - offset) as usize;
+        let offset = number * self.segment_bytes;
+        let len = self.segment_bytes.min(self.bytes - offset) as usize;
         let last = Name::default().join_number(component_type::SEGMENT, self.segments - 1);
         let mut builder = DataBuilder::new(self.versioned.join_number(component_type::SEGMENT, number))
             .freshness_ms(self.freshness_ms)
@@ -277,13 +280,13 @@ impl Publication {
 fn digest_file(file: &mut File) -> std::io::Result<(String, u64)> {
     let mut context = DigestContext::new(&SHA256);
     let mut buffer = vec![0; 1 << 18];
-    let mut octets = 0;
+    let mut bytes = 0;
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok((hex(context.finish().as_ref()), octets)),
+            0 => return Ok((hex(context.finish().as_ref()), bytes)),
             n => {
                 context.update(&buffer[..n]);
-                octets += n as u64;
+                bytes += n as u64;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A `byname run` of its own for each test, and commands against it.
+//! A separate `byname run` for each test, and commands against it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running forwarder; it ends with this.
+/// A running forwarder. Dropping this ends it.
 pub struct Router {
     directory: TempDir,
     process: Child,
@@ -23,7 +23,7 @@ pub struct Router {
     pub websocket_port: u16,
 }
 
-/// What a command left.
+/// The result of a command.
 pub struct Done {
     pub code: i32,
     pub stdout: String,
@@ -31,41 +31,60 @@ pub struct Done {
 }
 
 impl Router {
-    /// Starts a forwarder with a Unix socket and ports of its own.
+    /// Starts a forwarder with its own Unix socket and ports.
     pub fn start() -> Router {
         Router::start_with("")
     }
 
-    /// The same, with more in its configuration.
+    /// Like [`Router::start`], with additions to its configuration.
     pub fn start_with(configuration: &str) -> Router {
+        Router::start_by(Command::new(PROGRAM), configuration)
+    }
+
+    /// Like [`Router::start_with`], with a limit on the process's open descriptors.
+    pub fn start_with_descriptors(descriptors: usize, configuration: &str) -> Router {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), PROGRAM]);
+        Router::start_by(shell, configuration)
+    }
+
+    fn start_by(program: Command, configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (port, websocket_port) = (free_port(), free_port());
+        let metrics = if configuration.contains("[metrics]") { "" } else { "[metrics]\nenabled = false\n" };
         let config = format!(
             "[faces.udp]\nport = {port}\nipv6 = false\n\
              [faces.tcp]\nport = {port}\nipv6 = false\n\
              [faces.websocket]\nport = {websocket_port}\nipv6 = false\n\
-             [faces.unix]\npath = \"{}\"\n[metrics]\nenabled = false\n{configuration}",
+             [faces.unix]\npath = \"{}\"\n{metrics}{configuration}",
             directory.path().join("nfd.sock").display()
         );
         let path = directory.path().join("byname.toml");
         std::fs::write(&path, config).expect("write configuration");
-        let log = std::fs::File::create(directory.path().join("log")).expect("create log");
-        let process = Command::new(PROGRAM)
-            .args(["run", "--config"])
-            .arg(&path)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("second handle"))
-            .stderr(log)
-            .spawn()
-            .expect("start byname");
-        let mut router = Router { directory, process, port, websocket_port };
+        let process = spawn(program, directory.path());
+        let router = Router { directory, process, port, websocket_port };
+        router.wait_until_it_listens()
+    }
+
+    /// Sends a signal to the process, waits for its end, and starts the same router again.
+    pub fn restart(mut self, signal: &str) -> Router {
+        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill");
+        assert!(status.success());
+        wait(&mut self.process);
+        self.process = spawn(Command::new(PROGRAM), self.directory.path());
+        self.wait_until_it_listens()
+    }
+
+    fn wait_until_it_listens(mut self) -> Router {
         let deadline = Instant::now() + PATIENCE;
-        while std::os::unix::net::UnixStream::connect(router.socket()).is_err() {
-            let ended = router.process.try_wait().expect("wait");
-            assert!(ended.is_none() && Instant::now() < deadline, "no forwarder: {ended:?}\n{}", router.log());
+        // It opens the Unix socket first, and prints this when all ports are open and management answers.
+        let told = format!("(process {})", self.pid());
+        while !self.log().contains(&told) || std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+            let ended = self.process.try_wait().expect("wait");
+            assert!(ended.is_none() && Instant::now() < deadline, "no forwarder: {ended:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        router
+        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -80,21 +99,27 @@ impl Router {
         format!("unix://{}", self.socket().display())
     }
 
-    fn log(&self) -> String {
+    /// The id of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// A command towards this forwarder.
+    /// A command that connects to this forwarder.
     pub fn command(&self, line: &str) -> Command {
         command_at(&self.transport(), line)
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for its end.
     pub fn run(&self, line: &str) -> Done {
         finish(self.command(line))
     }
 
-    /// Runs a command that must succeed; returns its standard output.
+    /// Runs a command that must succeed. Returns its standard output.
     pub fn ok(&self, line: &str) -> String {
         let done = self.run(line);
         assert_eq!(done.code, 0, "byname {line}: {}\n{}\n{}", done.stdout, done.stderr, self.log());
@@ -107,7 +132,13 @@ impl Router {
         serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("byname {line}: {error} in {stdout}"))
     }
 
-    /// Whether pings pass within a few seconds.
+    /// Ends the forwarder at once, like a crash.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Whether a ping is answered within a few seconds.
     pub fn reaches(&self, prefix: &str) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
@@ -118,8 +149,8 @@ impl Router {
         false
     }
 
-    /// Fetches a file that `producer` serves below `/demo`, in packets longer than frames and buffers, many at
-    /// a time; it must come whole. The server of it ends with what is returned.
+    /// Fetches a file that `producer` serves below `/demo`. Its packets are longer than frames and buffers, and many
+    /// are in flight. The file must arrive complete. Dropping the returned value ends the file's server.
     pub fn fetches_whole(&self, producer: &Router) -> Server {
         let (original, copy) = (producer.path("sample"), self.path("copy"));
         let sample = write_sample(&original, 800_000);
@@ -130,12 +161,12 @@ impl Router {
         server
     }
 
-    /// Starts a command that serves, and waits until `prefix` is registered.
+    /// Starts a server command and waits until `prefix` is registered.
     pub fn serve(&self, line: &str, prefix: &str, input: &[u8]) -> Server {
         self.serve_over(&self.transport(), line, prefix, input)
     }
 
-    /// The same over another transport.
+    /// Like [`Router::serve`], over another transport.
     pub fn serve_over(&self, transport: &str, line: &str, prefix: &str, input: &[u8]) -> Server {
         let mut process = command_at(transport, line)
             .stdin(Stdio::piped())
@@ -158,18 +189,49 @@ impl Router {
     }
 }
 
+/// Starts the forwarder with the configuration, the state and the log in `directory`.
+fn spawn(mut program: Command, directory: &Path) -> Child {
+    let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).expect("open log");
+    program
+        .args(["run", "--config"])
+        .arg(directory.join("byname.toml"))
+        .env("STATE_DIRECTORY", directory.join("state"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("second handle"))
+        .stderr(log)
+        .spawn()
+        .expect("start byname")
+}
+
 impl Drop for Router {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 
-/// A command that serves until it is dropped or ends by itself.
+/// A server command. It runs until this is dropped or it ends by itself.
 pub struct Server(Child);
 
 impl Server {
-    /// What it printed up to a line `}`: a JSON object.
+    /// Takes a process that is a server command.
+    pub fn of(process: Child) -> Server {
+        Server(process)
+    }
+
+    /// Waits until the command ends by itself. Returns its result.
+    pub fn finish(mut self) -> Done {
+        let code = wait(&mut self.0);
+        let text = |pipe: Option<&mut dyn Read>| {
+            let mut text = String::new();
+            pipe.map(|pipe| pipe.read_to_string(&mut text));
+            text
+        };
+        let stdout = text(self.0.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+        let stderr = text(self.0.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
+        Done { code, stdout, stderr }
+    }
+
+    /// Reads the JSON object that the command prints, up to a line `}`.
     pub fn json(&mut self) -> Value {
         let stdout = BufReader::new(self.0.stdout.as_mut().expect("piped"));
         let mut text = String::new();
@@ -183,12 +245,12 @@ impl Server {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
     }
 
-    /// Its exit code, once it has ended.
+    /// Waits for its end. Returns its exit code.
     pub fn wait(mut self) -> i32 {
         wait(&mut self.0)
     }
 
-    /// Asks it to end, as Ctrl-C does, and returns its exit code.
+    /// Interrupts it, like Ctrl-C, and returns its exit code.
     pub fn interrupt(mut self) -> i32 {
         interrupt(&self.0);
         wait(&mut self.0)
@@ -202,13 +264,13 @@ impl Drop for Server {
     }
 }
 
-/// Sends SIGINT; by `kill`, for this crate has no unsafe code.
+/// Sends SIGINT with `kill`, because this crate has no unsafe code.
 pub fn interrupt(process: &Child) {
     let status = Command::new("kill").args(["-INT", &process.id().to_string()]).status().expect("kill");
     assert!(status.success());
 }
 
-/// Waits for the end of a process, but not for ever.
+/// Waits for the end of a process, with a time limit.
 pub fn wait(process: &mut Child) -> i32 {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -220,14 +282,14 @@ pub fn wait(process: &mut Child) -> i32 {
     }
 }
 
-/// A command towards the forwarder at `transport`, in an environment that names no other.
+/// A command that connects to the forwarder at `transport`, in an environment that names no other.
 pub fn command_at(transport: &str, line: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(line.split_whitespace()).env("NDN_CLIENT_TRANSPORT", transport).env("HOME", "/nonexistent");
     command
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for its end.
 pub fn finish(mut command: Command) -> Done {
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("start byname");
     Done {
@@ -237,13 +299,13 @@ pub fn finish(mut command: Command) -> Done {
     }
 }
 
-/// Asserts that `object` has exactly the fields that `docs/json.md` promises for `what`.
+/// Asserts that `object` has exactly the fields that `docs/json.md` lists for `what`.
 pub fn assert_documented(what: &str, object: &Value) {
     let documentation = include_str!("../../../../docs/json.md");
     let start = documentation.find(&format!("- **{what}**: ")).unwrap_or_else(|| panic!("{what} is documented"));
     let text = &documentation[start + 4 + what.len()..];
     let text = text[..text.find("\n- **").or(text.find("\n\n")).expect("the end of the item")].replace('\n', " ");
-    // Words in parentheses are values, or explain.
+    // Words in parentheses are values or explanations.
     let mut depth = 0;
     let outside: String = text
         .chars()
@@ -261,10 +323,10 @@ pub fn assert_documented(what: &str, object: &Value) {
     assert_eq!(has, promised, "{what}");
 }
 
-/// Writes `len` octets that look random, the same each time.
+/// Writes `len` pseudo-random bytes, the same each time.
 pub fn write_sample(path: &Path, len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let octets: Vec<u8> = (0..len.div_ceil(8))
+    let bytes: Vec<u8> = (0..len.div_ceil(8))
         .flat_map(|_| {
             state ^= state << 13;
             state ^= state >> 7;
@@ -273,12 +335,13 @@ pub fn write_sample(path: &Path, len: usize) -> Vec<u8> {
         })
         .take(len)
         .collect();
-    std::fs::write(path, &octets).expect("write sample");
-    octets
+    std::fs::write(path, &bytes).expect("write sample");
+    bytes
 }
 
-fn free_port() -> u16 {
-    // Below the system's ephemeral range, so that no outgoing connection takes it in between.
+/// A port on which no process listens.
+pub fn free_port() -> u16 {
+    // Below the system's ephemeral range, so that no outgoing connection takes it meanwhile.
     let start = 12_000 + (std::process::id() as u16).wrapping_mul(37) % 8_000;
     static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
     loop {

@@ -1,33 +1,57 @@
-//! Errors that say where, what, and what to do.
+//! Configuration errors, each with its place and a remedy.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// What is wrong with a configuration file.
+/// Problems of a configuration file. Prints one problem per line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}{}: {problem}", path.display(), position.map_or_else(String::new, |(l, c)| format!(":{l}:{c}")))]
 pub struct ConfigError {
-    /// The file.
+    /// The file. Empty: the default configuration.
     pub path: PathBuf,
-    /// Line and column, from 1, where one place is to blame.
+    /// Line and column, both from 1, if the problem has a place.
     pub position: Option<(usize, usize)>,
     /// What is wrong and what to do about it.
     pub problem: String,
+    /// Further problems.
+    pub more: Vec<ConfigError>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.as_os_str().is_empty() {
+            write!(f, "the default configuration")?;
+        }
+        write!(f, "{}", self.path.display())?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.problem)?;
+        self.more.iter().try_for_each(|error| write!(f, "\n{error}"))
+    }
 }
 
 impl ConfigError {
-    pub(super) fn of_file(problem: String, path: &Path) -> Self {
-        ConfigError { path: path.to_owned(), position: None, problem }
+    /// A problem of a whole file.
+    pub fn of_file(problem: String, path: &Path) -> Self {
+        ConfigError { path: path.to_owned(), position: None, problem, more: Vec::new() }
     }
 
-    pub(super) fn from_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
+    /// A problem at this offset of the text.
+    pub(super) fn at(offset: Option<usize>, problem: &str, text: &str, path: &Path) -> Self {
+        let position = offset.map(|at| position(text, at));
+        ConfigError { position, ..ConfigError::of_file(problem.to_owned(), path) }
+    }
+
+    /// The problem that the parser found in `text`.
+    pub fn from_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
         let at = error.span().map(|span| span.start.min(text.len()));
         let problem = match unknown_key(error.message()) {
             Some((key, known)) => describe_unknown(key, &known, at.and_then(|at| table_at(text, at))),
             None => error.message().trim_end().replace('\n', "; "),
         };
-        ConfigError { path: path.to_owned(), position: at.map(|at| position(text, at)), problem }
+        ConfigError::at(at, &problem, text, path)
     }
 }
 
@@ -38,14 +62,14 @@ fn position(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The key and its alternatives, from serde's words for an unknown field or variant.
+/// The unknown key and the known ones, parsed from serde's message about an unknown field or variant.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
     Some((quoted.next()?, quoted.collect()))
 }
 
-/// The header of the table that an offset lies in.
+/// The header of the table around an offset.
 fn table_at(text: &str, at: usize) -> Option<&str> {
     let end = text[at..].find('\n').map_or(text.len(), |i| at + i);
     let header = text[..end].lines().rev().map(str::trim).find(|line| line.starts_with('['))?;

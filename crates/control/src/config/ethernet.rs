@@ -1,11 +1,13 @@
-//! `[[faces.ethernet]]`: interfaces that the router uses frame by frame.
+//! `[[faces.ethernet]]`: interfaces on which the router sends and receives Ethernet frames itself.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use byname_face::ethernet::datagram::Path;
-use byname_face::ethernet::{DATAGRAM_PEERS_MAX, DatagramPeer, GROUP, xdp};
+use byname_face::ethernet::DATAGRAM_PEERS_MAX;
+use byname_face::frames::datagram::{DatagramPeer, Path};
+use byname_face::frames::frame::GROUP;
+use byname_face::frames::xdp;
 use byname_face::mac_address::MacAddress;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -16,133 +18,135 @@ use super::value;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ethernet {
-    /// Its name.
+    /// Name of the interface.
     #[serde(deserialize_with = "interface")]
     pub interface: String,
-    /// What moves its frames.
+    /// I/O interface for its frames.
     #[serde(default)]
     pub port: EthernetPort,
-    /// How frames come to sockets of AF_XDP.
+    /// Mode of AF_XDP sockets.
     #[serde(default)]
     pub xdp_mode: XdpMode,
-    /// DPDK's device, of which `interface` is a name.
+    /// The DPDK device, which `interface` names.
     #[serde(default)]
     pub dpdk_device: String,
-    /// Largest payload of frames of that device.
+    /// MTU of the DPDK device, in bytes.
     #[serde(default = "dpdk_mtu", deserialize_with = "dpdk_mtu_value")]
     pub dpdk_mtu: u16,
-    /// Peers by UDP in frames.
+    /// UDP peers in frames.
     #[serde(default)]
     pub udp: Vec<EthernetUdp>,
-    /// Whether to take packets of stations that have no face.
+    /// Whether a frame from a new station creates a face.
     #[serde(default = "yes")]
     pub listen: bool,
-    /// Whether there is a face to all stations.
+    /// Whether there is a multicast face.
     #[serde(default = "yes")]
     pub multicast: bool,
-    /// The group of all stations.
+    /// The multicast group.
     #[serde(default = "group_default", deserialize_with = "group")]
     pub group: MacAddress,
-    /// Whether not all members hear each other.
+    /// Whether some members cannot hear each other.
     #[serde(default)]
     pub ad_hoc: bool,
-    /// When an idle face that a peer made goes.
+    /// Idle time after which an on-demand face is closed.
     #[serde(default = "idle_timeout", deserialize_with = "value::duration")]
     pub idle_timeout: Duration,
-    /// Largest frame to send.
+    /// Largest frame to send, in bytes.
     #[serde(default = "mtu", deserialize_with = "value::mtu")]
     pub mtu: u64,
-    /// Whether the interface shows all frames to the system.
+    /// Whether to set the interface to promiscuous mode.
     #[serde(default)]
     pub promiscuous: bool,
-    /// Whether frames pass the system's queues by.
+    /// Whether sent frames bypass the system's queueing discipline.
     #[serde(default)]
     pub qdisc_bypass: bool,
-    /// Memory of the receive ring.
-    #[serde(default = "receive_ring", deserialize_with = "ring")]
+    /// Memory of the receive ring, in bytes.
+    #[serde(default = "receive_ring", deserialize_with = "ring_bytes")]
     pub receive_ring: usize,
-    /// Memory of the transmit ring.
-    #[serde(default = "transmit_ring", deserialize_with = "ring")]
+    /// Memory of the transmit ring, in bytes.
+    #[serde(default = "transmit_ring", deserialize_with = "ring_bytes")]
     pub transmit_ring: usize,
 }
 
-/// A peer by UDP in frames, `udp` in `[[faces.ethernet]]`.
+/// A UDP peer in frames: `udp` in `[[faces.ethernet]]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EthernetUdp {
-    /// This host's address and port.
+    /// Address and port of this host.
     #[serde(deserialize_with = "host_address")]
     pub local: SocketAddr,
-    /// The peer's.
+    /// Address and port of the peer.
     #[serde(deserialize_with = "host_address")]
     pub remote: SocketAddr,
-    /// Whom frames go to; absent: whoever the peer's came from.
+    /// MAC address to send frames to. `None`: the source of the peer's last frame.
     #[serde(default, deserialize_with = "station")]
     pub station: Option<MacAddress>,
 }
 
 impl EthernetUdp {
-    /// The peer, as ports have it.
+    /// The peer in the port's types.
     pub(super) fn of_port(&self) -> DatagramPeer {
         let path = Path { here: self.local, there: self.remote };
         DatagramPeer { path, station: self.station }
     }
 
-    /// What no single value can show to be wrong; `name` is the interface's.
+    /// Checks the addresses against each other. `name` is the interface.
     pub(super) fn check(&self, name: &impl fmt::Display) -> Result<(), String> {
         let EthernetUdp { local, remote, .. } = self;
         if local.is_ipv4() != remote.is_ipv4() {
-            return Err(format!("{local} and {remote}, of {name}, are not of one family: IPv4, or IPv6"));
+            return Err(format!(
+                "{name} has a peer in `udp` with {local} and {remote}: both must be IPv4, or both IPv6"
+            ));
         }
         Ok(())
     }
 }
 
 impl Ethernet {
-    /// Peers by UDP, as the port has them.
+    /// All UDP peers in the port's types.
     pub fn datagram_peers(&self) -> Vec<DatagramPeer> {
         self.udp.iter().map(EthernetUdp::of_port).collect()
     }
 
-    /// What no single value can show to be wrong.
+    /// Checks settings against each other.
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.interface;
         match (self.port, self.dpdk_device.is_empty()) {
             (EthernetPort::Dpdk, true) => {
                 return Err(format!(
-                    "{name} has port = \"dpdk\" and no device: write for example dpdk_device = \"0000:01:00.0\", which \
+                    "{name} has port = \"dpdk\" but no device: write for example dpdk_device = \"0000:01:00.0\", which \
                      `dpdk-devbind.py --status` lists, or \"net_memif0,role=server,socket=/run/dpdk.sock,socket-abstract=no\""
                 ));
             }
             (EthernetPort::PacketMmap | EthernetPort::Xdp, false) => {
-                return Err(format!("{name} has a dpdk_device, and another port: write port = \"dpdk\""));
+                return Err(format!("{name} has a dpdk_device, but its port is not \"dpdk\": write port = \"dpdk\""));
             }
             _ => {}
         }
         if self.udp.len() > DATAGRAM_PEERS_MAX {
-            return Err(format!("{name} has {} peers by `udp`; {DATAGRAM_PEERS_MAX} are the most", self.udp.len()));
+            return Err(format!("{name} has {} peers in `udp`; write at most {DATAGRAM_PEERS_MAX}", self.udp.len()));
         }
         for (n, peer) in self.udp.iter().enumerate() {
             peer.check(name)?;
             let remote = peer.remote;
             if self.udp[..n].iter().any(|other| other.remote == remote) {
-                return Err(format!("{name} has two peers by `udp` at {remote}: leave one out"));
+                return Err(format!("{name} has two peers in `udp` at {remote}: leave one out"));
             }
         }
         Ok(())
     }
 }
 
-/// What moves the frames of an interface.
+/// I/O interface for the frames of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EthernetPort {
-    /// Packet sockets with rings.
+    /// Packet sockets with mmap rings.
     #[default]
     PacketMmap,
-    /// Sockets of AF_XDP.
+    /// AF_XDP sockets.
     Xdp,
-    /// Drivers of DPDK, where this was built with them.
+    /// DPDK drivers, if byname was built with DPDK.
     Dpdk,
 }
 
@@ -150,27 +154,27 @@ pub enum EthernetPort {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dpdk {
-    /// Arguments of DPDK's environment, besides those that the router gives itself.
+    /// Arguments for DPDK's EAL, in addition to the router's own.
     pub eal: Vec<String>,
 }
 
-/// How frames come to sockets of AF_XDP.
+/// Mode of AF_XDP sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum XdpMode {
-    /// The first of the others that can be had.
+    /// The first available of the other modes.
     #[default]
     Auto,
-    /// From and to the card, without a copy.
+    /// The card reads and writes the socket's memory, without a copy.
     ZeroCopy,
-    /// From the driver, with a copy.
+    /// The driver copies frames.
     Copy,
-    /// From behind the driver.
+    /// The network stack copies frames; works with any driver.
     Generic,
 }
 
 impl XdpMode {
-    /// As the port has it.
+    /// The mode in the port's type.
     pub fn of_port(self) -> xdp::Mode {
         match self {
             XdpMode::Auto => xdp::Mode::Auto,
@@ -204,7 +208,7 @@ fn dpdk_mtu() -> u16 {
 fn dpdk_mtu_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     match u16::deserialize(deserializer)? {
         mtu @ 68..=9600 => Ok(mtu),
-        mtu => Err(D::Error::custom(format!("a device's MTU of {mtu} octets; write 68 to 9600"))),
+        mtu => Err(D::Error::custom(format!("a device's MTU of {mtu} bytes is not possible; write 68 to 9600"))),
     }
 }
 
@@ -219,18 +223,20 @@ fn transmit_ring() -> usize {
 fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name.is_empty() || name.len() > 15 || name.contains(['/', ':', ' ']) {
-        return Err(D::Error::custom(format!("\"{name}\" is no name of an interface; write for example \"eth0\"")));
+        return Err(D::Error::custom(format!(
+            "\"{name}\" is not the name of an interface; write for example \"eth0\""
+        )));
     }
     Ok(name)
 }
 
-/// An address that a single host has, with a port.
+/// A unicast address of a host on a link, with a port.
 fn host_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let address = value::socket_address(deserializer)?;
     let ip = address.ip();
     if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() || address.port() == 0 {
         return Err(D::Error::custom(format!(
-            "{address} is no address of a host on this link, or no port; write for example \"192.0.2.1:6363\""
+            "{address} is not the address of a host on this link with a port; write for example \"192.0.2.1:6363\""
         )));
     }
     Ok(address)
@@ -240,7 +246,9 @@ fn station<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MacAddre
     let text = String::deserialize(deserializer)?;
     let address: Option<MacAddress> = text.parse().ok();
     address.filter(|address| !address.is_group() && !address.is_zero()).map(Some).ok_or_else(|| {
-        D::Error::custom(format!("\"{text}\" is no MAC address of a station; write for example \"08:00:27:01:02:03\""))
+        D::Error::custom(format!(
+            "\"{text}\" is not the MAC address of a single host; write for example \"08:00:27:01:02:03\""
+        ))
     })
 }
 
@@ -248,13 +256,16 @@ fn group<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Er
     let text = String::deserialize(deserializer)?;
     let address: Option<MacAddress> = text.parse().ok();
     address.filter(|address| address.is_group()).ok_or_else(|| {
-        D::Error::custom(format!("\"{text}\" is no MAC address of a group; write for example \"01:00:5e:00:17:aa\""))
+        D::Error::custom(format!("\"{text}\" is not a multicast MAC address; write for example \"01:00:5e:00:17:aa\""))
     })
 }
 
-pub(super) fn ring<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+/// Size of a ring of frames, in bytes.
+pub fn ring_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     match value::bytes(deserializer)? {
         bytes @ 65_536..=0x4000_0000 => Ok(bytes),
-        bytes => Err(D::Error::custom(format!("a ring of {bytes} octets; write \"64 KiB\" to \"1 GiB\""))),
+        bytes => {
+            Err(D::Error::custom(format!("a ring of {bytes} bytes is not possible; write \"64 KiB\" to \"1 GiB\"")))
+        }
     }
 }

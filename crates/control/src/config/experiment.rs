@@ -1,4 +1,4 @@
-//! `[capture]` and `[faults]`: to look into what passes, and to make it go wrong.
+//! `[capture]` and `[faults]`: for observing packets and for injecting faults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::value;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Capture {
-    /// The pcap file; empty: none.
+    /// The pcap file. Empty: no capture.
     pub file: PathBuf,
-    /// Octets after which it ends.
+    /// Size at which the capture ends, in bytes.
     #[serde(deserialize_with = "value::bytes")]
     pub max: usize,
 }
@@ -30,22 +30,22 @@ impl Default for Capture {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
-    /// Share of packets that are lost.
+    /// Share of packets to drop.
     #[serde(deserialize_with = "share")]
     pub loss: f64,
-    /// Share that arrive twice.
+    /// Share of packets to duplicate.
     #[serde(deserialize_with = "share")]
     pub duplication: f64,
-    /// Share that have one bit flipped.
+    /// Share of packets in which one bit is flipped.
     #[serde(deserialize_with = "share")]
     pub corruption: f64,
-    /// Share that are overtaken by later ones.
+    /// Share of packets that later packets overtake.
     #[serde(deserialize_with = "share")]
     pub reordering: f64,
-    /// Time that every packet takes.
+    /// Delay of every packet.
     #[serde(deserialize_with = "value::duration")]
     pub delay: Duration,
-    /// Where chance starts; the same seed and packets give the same faults.
+    /// Seed of the random numbers. The same seed and packets give the same faults.
     pub seed: u64,
 }
 
@@ -57,7 +57,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// The faults of one direction; `None` where nothing goes wrong.
+    /// The faults of one direction. `None` if none are configured.
     pub fn of_port(&self) -> Option<PortFaults> {
         let faults = PortFaults {
             loss: self.loss,
@@ -77,7 +77,7 @@ fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     if (0.0..=1.0).contains(&share) {
         return Ok(share);
     }
-    Err(D::Error::custom(format!("{share} is no share; write 0.0 (never) to 1.0 (always)")))
+    Err(D::Error::custom(format!("{share} is not a share; write 0.0 (never) to 1.0 (always)")))
 }
 
 #[cfg(test)]
@@ -90,6 +90,6 @@ mod tests {
         assert_eq!(parse("").expect("defaults").of_port(), None);
         let faults = parse("loss = 0.1\ndelay = \"5 ms\"").expect("good").of_port().expect("something goes wrong");
         assert_eq!((faults.loss, faults.delay_max), (0.1, Duration::from_millis(5)));
-        assert!(parse("loss = 1.5").is_err_and(|e| e.message().contains("1.5 is no share")));
+        assert!(parse("loss = 1.5").is_err_and(|e| e.message().contains("1.5 is not a share")));
     }
 }

@@ -1,4 +1,4 @@
-//! `[faces]`: where the router listens.
+//! `[faces]`: transports and listeners.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::PathBuf;
@@ -13,10 +13,13 @@ use super::{Dpdk, Ethernet, Memif, value};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faces {
-    /// Most faces that peers may make, on each transport.
+    /// Most on-demand faces per transport.
     #[serde(deserialize_with = "value::at_least_1")]
     pub on_demand_max: usize,
-    /// Whether faces that peers make mark packets under congestion.
+    /// Most connections from one address, counted for TCP and for WebSocket separately.
+    #[serde(deserialize_with = "value::at_least_1")]
+    pub connections_per_address_max: usize,
+    /// Whether on-demand faces mark packets under congestion.
     pub congestion_marking: bool,
     /// UDP.
     pub udp: Udp,
@@ -26,6 +29,8 @@ pub struct Faces {
     pub unix: Unix,
     /// WebSocket.
     pub websocket: WebSocket,
+    /// Output queues of streams: Unix, TCP and WebSocket.
+    pub stream: Stream,
     /// Ethernet interfaces.
     pub ethernet: Vec<Ethernet>,
     /// DPDK's environment.
@@ -38,11 +43,13 @@ impl Default for Faces {
     fn default() -> Self {
         Faces {
             on_demand_max: 16_384,
+            connections_per_address_max: 1024,
             congestion_marking: true,
             udp: Udp::default(),
             tcp: Tcp::default(),
             unix: Unix::default(),
             websocket: WebSocket::default(),
+            stream: Stream::default(),
             ethernet: Vec::new(),
             dpdk: Dpdk::default(),
             memif: Vec::new(),
@@ -54,19 +61,19 @@ impl Default for Faces {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Udp {
-    /// Whether to take packets of peers that have no face.
+    /// Whether a packet from a new peer creates a face.
     pub listen: bool,
     /// UDP port.
     #[serde(deserialize_with = "value::port")]
     pub port: u16,
-    /// Over IPv4.
+    /// Whether to use IPv4.
     pub ipv4: bool,
-    /// Over IPv6.
+    /// Whether to use IPv6.
     pub ipv6: bool,
-    /// When an idle face that a peer made goes.
+    /// Idle time after which an on-demand face is closed.
     #[serde(deserialize_with = "value::duration")]
     pub idle_timeout: Duration,
-    /// Largest frame to send.
+    /// Largest frame to send, in bytes.
     #[serde(deserialize_with = "value::mtu")]
     pub mtu: u64,
     /// Whether loopback addresses have local scope.
@@ -94,9 +101,9 @@ impl Default for Udp {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Multicast {
-    /// Whether to make multicast faces.
+    /// Whether to create multicast faces.
     pub enabled: bool,
-    /// On these interfaces; none: on all.
+    /// Interfaces to use. Empty: all.
     pub interfaces: Vec<String>,
     /// IPv4 group and port.
     #[serde(deserialize_with = "group_v4")]
@@ -104,7 +111,7 @@ pub struct Multicast {
     /// IPv6 group and port.
     #[serde(deserialize_with = "group_v6")]
     pub group_ipv6: SocketAddrV6,
-    /// Whether not all members hear each other.
+    /// Whether some members cannot hear each other.
     pub ad_hoc: bool,
 }
 
@@ -129,9 +136,9 @@ pub struct Tcp {
     /// TCP port.
     #[serde(deserialize_with = "value::port")]
     pub port: u16,
-    /// Over IPv4.
+    /// Whether to use IPv4.
     pub ipv4: bool,
-    /// Over IPv6.
+    /// Whether to use IPv6.
     pub ipv6: bool,
 }
 
@@ -147,7 +154,7 @@ impl Default for Tcp {
 pub struct Unix {
     /// Whether to accept connections.
     pub listen: bool,
-    /// The socket; empty: where clients look first, or else in the user's runtime directory.
+    /// Path of the socket. Empty: the path that clients try first, or else one in the user's runtime directory.
     pub path: PathBuf,
 }
 
@@ -166,15 +173,67 @@ pub struct WebSocket {
     /// TCP port.
     #[serde(deserialize_with = "value::port")]
     pub port: u16,
-    /// Over IPv4.
+    /// Whether to use IPv4.
     pub ipv4: bool,
-    /// Over IPv6.
+    /// Whether to use IPv6.
     pub ipv6: bool,
+    /// Origins of web pages that may command the router from a browser on this host.
+    #[serde(deserialize_with = "origins")]
+    pub local_origins: Vec<String>,
 }
 
 impl Default for WebSocket {
     fn default() -> Self {
-        WebSocket { listen: true, port: 9696, ipv4: true, ipv6: true }
+        WebSocket { listen: true, port: 9696, ipv4: true, ipv6: true, local_origins: Vec::new() }
+    }
+}
+
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let origins = Vec::<String>::deserialize(deserializer)?;
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        None => Ok(origins),
+        Some(origin) => Err(D::Error::custom(format!(
+            "\"{origin}\" is not the origin of a web page; write scheme and host, and the port unless it is the \
+             scheme's default, for example \"http://localhost:8080\""
+        ))),
+    }
+}
+
+/// Whether this is an origin as browsers serialize it (RFC 6454 §6.2).
+fn is_origin(text: &str) -> bool {
+    let is_of_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        is_scheme && !host.is_empty() && host.chars().all(is_of_host)
+    })
+}
+
+/// `[faces.stream]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stream {
+    /// Most bytes queued for a peer on another host.
+    #[serde(deserialize_with = "value::queue_bytes")]
+    pub queue_max: usize,
+    /// Most bytes queued for a peer on this host.
+    #[serde(deserialize_with = "value::queue_bytes")]
+    pub local_queue_max: usize,
+    /// Most bytes queued for all peers of one transport.
+    #[serde(deserialize_with = "value::queue_bytes")]
+    pub queues_max: usize,
+    /// How long queued output may make no progress before the connection is closed.
+    #[serde(deserialize_with = "value::timeout")]
+    pub stall_timeout: Duration,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Stream {
+            queue_max: 1 << 20,
+            local_queue_max: 16 << 20,
+            queues_max: 64 << 20,
+            stall_timeout: Duration::from_secs(10),
+        }
     }
 }
 
@@ -182,7 +241,7 @@ fn group_v4<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddrV4, 
     match value::socket_address(deserializer)? {
         SocketAddr::V4(group) if group.ip().is_multicast() => Ok(group),
         other => Err(D::Error::custom(format!(
-            "{other} is no IPv4 multicast group; write for example \"224.0.23.170:56363\""
+            "{other} is not an IPv4 multicast group; write for example \"224.0.23.170:56363\""
         ))),
     }
 }
@@ -191,7 +250,7 @@ fn group_v6<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddrV6, 
     match value::socket_address(deserializer)? {
         SocketAddr::V6(group) if group.ip().is_multicast() => Ok(group),
         other => Err(D::Error::custom(format!(
-            "{other} is no IPv6 multicast group; write for example \"[ff02::1234]:56363\""
+            "{other} is not an IPv6 multicast group; write for example \"[ff02::1234]:56363\""
         ))),
     }
 }

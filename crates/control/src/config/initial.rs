@@ -1,4 +1,4 @@
-//! `[[face]]` and `[[route]]`: what is there from the start.
+//! `[[face]]` and `[[route]]`: faces and routes that the router creates at startup.
 
 use byname_face::{FaceRequest, FaceUri, LinkFlags};
 use byname_forward::face_table::Persistency;
@@ -12,36 +12,36 @@ use super::value;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InitialFace {
-    /// The peer.
+    /// URI of the peer.
     #[serde(deserialize_with = "remote")]
     pub remote: FaceUri,
-    /// The interface, for stations on an Ethernet.
+    /// The interface, for Ethernet peers.
     #[serde(default, deserialize_with = "device")]
     pub local: Option<FaceUri>,
-    /// Permanent unless said otherwise.
+    /// Persistency; permanent by default.
     #[serde(default)]
     pub persistency: InitialPersistency,
-    /// Largest frame to send.
+    /// Largest frame to send, in bytes.
     #[serde(default, deserialize_with = "value::mtu_option")]
     pub mtu: Option<u64>,
-    /// NextHopFaceId and the like.
+    /// Whether local link fields, such as NextHopFaceId, are enabled.
     #[serde(default)]
     pub local_fields: bool,
-    /// Send lost frames again.
+    /// Whether to retransmit lost frames.
     #[serde(default)]
     pub reliability: bool,
-    /// Mark packets under congestion.
+    /// Whether to mark packets under congestion.
     #[serde(default = "yes")]
     pub congestion_marking: bool,
 }
 
-/// How long an initial face lives.
+/// Persistency of an initial face.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InitialPersistency {
     /// Until its socket fails.
     Persistent,
-    /// Reconnects.
+    /// Until it is destroyed; reconnects after a failure.
     #[default]
     Permanent,
 }
@@ -50,25 +50,25 @@ pub enum InitialPersistency {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InitialRoute {
-    /// Names under it.
+    /// Names to which the route applies.
     #[serde(deserialize_with = "value::name")]
     pub prefix: Name,
-    /// Go to this peer.
+    /// The peer to which the route leads.
     #[serde(deserialize_with = "remote")]
     pub face: FaceUri,
-    /// Lower is better.
+    /// Cost; lower is better.
     #[serde(default)]
     pub cost: u64,
-    /// Longer prefixes use it too.
+    /// Whether longer prefixes inherit the route.
     #[serde(default = "yes")]
     pub child_inherit: bool,
-    /// Longer prefixes do not use shorter routes.
+    /// Whether longer prefixes do not inherit routes of shorter prefixes.
     #[serde(default)]
     pub capture: bool,
 }
 
 impl InitialFace {
-    /// A permanent face with all else as it is by default.
+    /// A permanent face with default settings.
     pub fn new(remote: FaceUri) -> Self {
         InitialFace {
             remote,
@@ -81,7 +81,7 @@ impl InitialFace {
         }
     }
 
-    /// What to ask of the packet thread.
+    /// The request to the packet thread.
     pub fn request(&self) -> FaceRequest {
         FaceRequest {
             remote: self.remote.clone(),
@@ -90,6 +90,7 @@ impl InitialFace {
                 InitialPersistency::Persistent => Persistency::Persistent,
                 InitialPersistency::Permanent => Persistency::Permanent,
             },
+            connect_within: None,
             mtu: self.mtu,
             flags: LinkFlags {
                 local_fields: self.local_fields,
@@ -110,18 +111,20 @@ fn device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FaceUri>,
     let text = String::deserialize(deserializer)?;
     match text.parse() {
         Ok(uri @ FaceUri::Dev(_)) => Ok(Some(uri)),
-        _ => Err(D::Error::custom(format!("\"{text}\" is no interface; write for example \"dev://eth0\""))),
+        _ => Err(D::Error::custom(format!("\"{text}\" is not an interface; write for example \"dev://eth0\""))),
     }
 }
 
 pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceUri, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let uri =
-        text.parse().map_err(|e| D::Error::custom(format!("{e}; write for example \"udp4://192.0.2.1:6363\"")))?;
-    match uri {
-        FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) | FaceUri::Memif { .. } => Ok(uri),
-        _ => Err(D::Error::custom(format!(
+    parse_remote(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// A URI that the router can connect to.
+pub(super) fn parse_remote(text: &str) -> Result<FaceUri, String> {
+    match text.parse().map_err(|e| format!("{e}; write for example \"udp4://192.0.2.1:6363\""))? {
+        uri @ (FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) | FaceUri::Memif { .. }) => Ok(uri),
+        _ => Err(format!(
             "\"{text}\" cannot be connected to; write for example \"udp4://192.0.2.1:6363\" or \"tcp6://[2001:db8::1]:6363\""
-        ))),
+        )),
     }
 }

@@ -1,4 +1,4 @@
-//! `[[faces.memif]]`: interfaces in memory that the router shares with a program.
+//! `[[faces.memif]]`: interfaces in memory shared with another program.
 
 use std::path::PathBuf;
 
@@ -11,46 +11,46 @@ use serde::de::{Deserializer, Error};
 use super::ethernet::EthernetUdp;
 use super::value;
 
-/// Octets of an IP packet that any link takes, nearly.
+/// Typical MTU of a link, in bytes of an IP packet.
 const IP_MTU: usize = 1500;
 
 /// `[[faces.memif]]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memif {
-    /// The control socket.
+    /// Path of the control socket.
     #[serde(deserialize_with = "socket")]
     pub socket: PathBuf,
-    /// Which end the router is.
+    /// The router's role on this interface.
     #[serde(default)]
     pub role: MemifRole,
-    /// Number of the interface.
+    /// Number of the interface, the same at both ends.
     #[serde(default)]
     pub id: u32,
-    /// What passes.
+    /// Framing of packets.
     #[serde(default)]
     pub framing: MemifFraming,
-    /// A text that both ends must know; empty: none.
+    /// A secret that both ends must know. Empty: none.
     #[serde(default, deserialize_with = "secret")]
     pub secret: String,
     /// Slots in each ring.
     #[serde(default = "ring", deserialize_with = "slots")]
     pub ring: u16,
-    /// Octets of each buffer.
+    /// Bytes of each buffer.
     #[serde(default = "buffer", deserialize_with = "buffer_bytes")]
     pub buffer: u32,
-    /// Largest link packet to send; by UDP at most what fits a frame of 1,514 octets.
+    /// Largest link packet to send, in bytes. With UDP, limited to the payload of a frame of 1,514 bytes.
     #[serde(default = "mtu", deserialize_with = "value::mtu")]
     pub mtu: u64,
-    /// The peer by UDP in frames, if any: there is but one at the other end.
+    /// The UDP peer in Ethernet frames: at most one, because the interface has one other end.
     #[serde(default)]
     pub udp: Vec<EthernetUdp>,
-    /// Whether the peer is an application of this host.
+    /// Whether the peer is an application on this host, with local scope.
     #[serde(default)]
     pub local: bool,
 }
 
-/// Which end of an interface.
+/// Role on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemifRole {
@@ -61,14 +61,14 @@ pub enum MemifRole {
     Client,
 }
 
-/// What passes on an interface.
+/// Framing on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemifFraming {
-    /// Link packets.
+    /// Bare link packets.
     #[default]
     Packets,
-    /// Ethernet frames that hold them.
+    /// Link packets in Ethernet frames.
     Ethernet,
 }
 
@@ -100,16 +100,16 @@ impl Memif {
         }
     }
 
-    /// What no single value can show to be wrong.
+    /// Checks settings against each other.
     pub(super) fn check(&self) -> Result<(), String> {
         let name = self.socket.display();
         match &self.udp[..] {
             [] => Ok(()),
             [_] if self.framing != MemifFraming::Ethernet => {
-                Err(format!("{name} has a peer by `udp`, in Ethernet frames: write framing = \"ethernet\""))
+                Err(format!("{name} has a peer in `udp`, which needs Ethernet frames: write framing = \"ethernet\""))
             }
             [peer] => peer.check(&name),
-            peers => Err(format!("{name} has {} peers by `udp`; an interface has one", peers.len())),
+            peers => Err(format!("{name} has {} peers in `udp`, but an interface can have only one", peers.len())),
         }
     }
 }
@@ -128,11 +128,11 @@ fn mtu() -> u64 {
 
 fn socket<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;
-    // What the system has room for in an address.
+    // A Unix socket address has room for 107 bytes and a terminator.
     if !path.is_absolute() || path.as_os_str().len() > 107 {
         let path = path.display();
         return Err(D::Error::custom(format!(
-            "\"{path}\" is no absolute path of up to 107 octets; write for example \"/run/byname/memif.sock\""
+            "\"{path}\" is not an absolute path of at most 107 bytes; write for example \"/run/byname/memif.sock\""
         )));
     }
     Ok(path)
@@ -142,7 +142,7 @@ fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
     let secret = String::deserialize(deserializer)?;
     match secret.len() {
         0..=SECRET_BYTES => Ok(secret),
-        len => Err(D::Error::custom(format!("a secret of {len} octets; memif has room for {SECRET_BYTES}"))),
+        len => Err(D::Error::custom(format!("a secret of {len} bytes is too long; memif has room for {SECRET_BYTES}"))),
     }
 }
 
@@ -150,15 +150,19 @@ fn slots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     let slots = u64::deserialize(deserializer)?;
     let range = 1 << SLOTS_LOG2_MIN..=1 << SLOTS_LOG2_MAX;
     u16::try_from(slots).ok().filter(|_| slots.is_power_of_two() && range.contains(&slots)).ok_or_else(|| {
-        D::Error::custom(format!("a ring of {slots} slots; write a power of two, {} to {}", range.start(), range.end()))
+        D::Error::custom(format!(
+            "a ring of {slots} slots is not possible; write a power of two, {} to {}",
+            range.start(),
+            range.end()
+        ))
     })
 }
 
 fn buffer_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match value::bytes(deserializer)? {
         bytes @ 64..=65_536 if bytes.is_multiple_of(64) => Ok(bytes as u32),
-        bytes => {
-            Err(D::Error::custom(format!("buffers of {bytes} octets; write a multiple of 64, \"64 B\" to \"64 KiB\"")))
-        }
+        bytes => Err(D::Error::custom(format!(
+            "buffers of {bytes} bytes are not possible; write a multiple of 64, \"64 B\" to \"64 KiB\""
+        ))),
     }
 }

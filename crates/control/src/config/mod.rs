@@ -1,16 +1,20 @@
-//! The configuration file: TOML, in which every setting may be left out.
+//! The configuration file: TOML in which every setting is optional.
 //!
-//! [`default_toml`] is its documentation: the whole file with all defaults. Keys that are not
-//! known are errors, with a suggestion; every error says where it is and what to do.
+//! [`default_toml`] documents it: the whole file with all defaults. An unknown key is an error, with a suggestion.
+//! Every error names its place in the file and says what to do.
 
+mod contradictions;
 mod error;
 mod ethernet;
 mod experiment;
 mod faces;
+mod finding;
 mod initial;
 mod memif;
+mod memory;
+mod propagate;
 mod rights;
-mod switch;
+mod secrets;
 mod tags;
 mod value;
 mod workers;
@@ -30,52 +34,56 @@ use serde::Deserialize;
 use crate::fib_writer::FibEngineKind;
 
 pub use error::ConfigError;
-pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode};
+pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_bytes};
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
+pub use finding::{Finding, Source};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute};
 pub use memif::{Memif, MemifFraming, MemifRole};
+pub use memory::{FilledBy, Need, Room};
+pub use propagate::Propagate;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
-pub use switch::{ControllerAddress, PortName, SwitchConfig, SwitchHost, SwitchLink, SwitchNetwork};
-pub use tags::{ConfiguredPlace, Neighbor, Tags, Tree};
+pub use secrets::exposure;
+pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
+pub use value::at_least_1;
 pub use workers::Workers;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The packet thread.
+    /// Packet thread, internal queues and state folder.
     pub general: General,
-    /// Threads that forward.
+    /// Forwarding threads.
     pub workers: Workers,
     /// Transports.
     pub faces: Faces,
     /// PIT, CS and strategies.
     pub tables: Tables,
-    /// Where this router is.
+    /// Position of this router in the network.
     pub network: Network,
-    /// Clocks.
+    /// Time window for signed commands.
     pub security: Security,
-    /// Who may command what.
+    /// Rights: which signer may send which commands.
     #[serde(rename = "authorization")]
     pub authorizations: Vec<Authorization>,
-    /// Routes.
+    /// Routes and their advertisement.
     pub rib: Rib,
     /// Descriptors and trees.
     pub tags: Tags,
-    /// Faces to create at the start.
+    /// Faces to create at startup.
     #[serde(rename = "face")]
     pub initial_faces: Vec<InitialFace>,
-    /// Routes to add at the start.
+    /// Routes to add at startup.
     #[serde(rename = "route")]
     pub initial_routes: Vec<InitialRoute>,
     /// Logging.
     pub log: Log,
     /// Metrics.
     pub metrics: Metrics,
-    /// A capture of what passes.
+    /// Packet capture.
     pub capture: Capture,
-    /// What goes wrong on purpose.
+    /// Faults to inject.
     pub faults: Faults,
     /// The folder that file names in the configuration are relative to.
     #[serde(skip)]
@@ -109,23 +117,31 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct General {
-    /// How long the packet thread looks for input before it sleeps.
+    /// How long the packet thread polls for input before it sleeps.
     #[serde(deserialize_with = "value::duration")]
     pub spin: Duration,
-    /// Packets taken from one port before the others have their turn.
+    /// Most packets taken from one port before the next port is served.
     #[serde(deserialize_with = "value::at_least_1")]
     pub burst_packets: usize,
-    /// Packets that wait between the packet thread and management, each way.
+    /// Capacity of the queue between the packet thread and management, in packets per direction.
     #[serde(deserialize_with = "value::at_least_1")]
     pub internal_queue_packets: usize,
-    /// Face events that wait for management before they are condensed.
+    /// Most face events that wait for management. Beyond that, they are condensed.
     #[serde(deserialize_with = "value::at_least_1")]
     pub face_events: usize,
+    /// Folder of the state that survives a restart. Empty: the system's folder for such state.
+    pub state_folder: PathBuf,
 }
 
 impl Default for General {
     fn default() -> Self {
-        General { spin: Duration::from_micros(50), burst_packets: 64, internal_queue_packets: 4096, face_events: 4096 }
+        General {
+            spin: Duration::from_micros(50),
+            burst_packets: 64,
+            internal_queue_packets: 4096,
+            face_events: 4096,
+            state_folder: PathBuf::new(),
+        }
     }
 }
 
@@ -136,28 +152,29 @@ pub struct Tables {
     /// Most PIT entries.
     #[serde(deserialize_with = "value::at_least_1")]
     pub pit_entries: usize,
-    /// Most nonces remembered of Interests whose PIT entry is gone.
+    /// Most nonces of finished Interests to remember, for loop detection.
     #[serde(deserialize_with = "value::at_least_1")]
     pub dead_nonces: usize,
     /// Most packets in the CS.
     pub cs_packets: usize,
-    /// Most memory of the CS.
+    /// Most memory of the CS, in bytes.
     #[serde(deserialize_with = "value::bytes")]
     pub cs_bytes: usize,
     /// Replacement policy.
     #[serde(deserialize_with = "value::cs_policy")]
     pub cs_policy: CsPolicy,
-    /// The engine that finds the longest prefix of a name.
-    #[serde(deserialize_with = "value::fib")]
+    /// Engine for longest prefix match.
     pub fib: FibEngineKind,
-    /// What names are hashed with, in every table.
+    /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
-    /// Whether Data is stored.
+    /// Whether Data is admitted to the CS.
     pub cs_admit: bool,
-    /// Whether stored Data answers.
+    /// Whether the CS answers Interests.
     pub cs_serve: bool,
-    /// Strategy instance names, by prefix; `/` is among them.
+    /// Whether Data is accepted from a face that its Interest was not sent to.
+    pub accept_unasked_data: bool,
+    /// Strategy instance by prefix. `/` is always among the keys.
     #[serde(deserialize_with = "value::strategies")]
     pub strategies: BTreeMap<Name, Name>,
 }
@@ -175,6 +192,7 @@ impl Default for Tables {
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,
+            accept_unasked_data: worker.accept_unasked_data,
             strategies: value::default_strategies(),
         }
     }
@@ -184,7 +202,7 @@ impl Default for Tables {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
-    /// Names that end a forwarding hint.
+    /// Names that consume a forwarding hint: the Interest has arrived in the producer's region.
     #[serde(deserialize_with = "value::names")]
     pub producer_regions: Vec<Name>,
 }
@@ -193,10 +211,10 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Security {
-    /// Age of the oldest command that is accepted.
+    /// Largest accepted age of a command.
     #[serde(deserialize_with = "value::duration")]
     pub time_window: Duration,
-    /// How far a command's time may lie ahead.
+    /// How far a command's timestamp may lie in the future.
     #[serde(deserialize_with = "value::duration")]
     pub time_ahead: Duration,
 }
@@ -215,15 +233,26 @@ pub struct Rib {
     /// Most routes.
     #[serde(deserialize_with = "value::at_least_1")]
     pub routes_max: usize,
-    /// Certificates whose holders may register from other hosts.
+    /// Most prefix announcements to keep. The same limit holds for routes learned from Data.
+    #[serde(deserialize_with = "value::at_least_1")]
+    pub announcements_max: usize,
+    /// Certificates whose holders may register prefixes from other hosts.
     pub localhop_anchors: Vec<PathBuf>,
     /// Readvertisement to a routing daemon.
     pub readvertise: Readvertise,
+    /// Propagation of local prefixes to the hub.
+    pub propagate: Propagate,
 }
 
 impl Default for Rib {
     fn default() -> Self {
-        Rib { routes_max: 4_000_000, localhop_anchors: Vec::new(), readvertise: Readvertise::default() }
+        Rib {
+            routes_max: 4_000_000,
+            announcements_max: crate::mgmt::ANNOUNCEMENTS_MAX,
+            localhop_anchors: Vec::new(),
+            readvertise: Readvertise::default(),
+            propagate: Propagate::default(),
+        }
     }
 }
 
@@ -231,15 +260,15 @@ impl Default for Rib {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Readvertise {
-    /// Whether to do it.
+    /// Whether to readvertise.
     pub enabled: bool,
-    /// The daemon's management prefix.
+    /// Management prefix of the daemon.
     #[serde(deserialize_with = "value::name")]
     pub prefix: Name,
     /// How long to wait for an answer.
     #[serde(deserialize_with = "value::duration")]
     pub timeout: Duration,
-    /// How often to tell the daemon again.
+    /// Interval between repetitions of a registration.
     #[serde(deserialize_with = "value::duration")]
     pub refresh: Duration,
 }
@@ -259,9 +288,9 @@ impl Default for Readvertise {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// What is logged.
+    /// Default level.
     pub level: LogLevel,
-    /// Levels of single modules.
+    /// Levels of single modules, which override the default.
     pub modules: BTreeMap<String, LogLevel>,
 }
 
@@ -272,7 +301,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// The same as a filter in the syntax of `RUST_LOG`.
+    /// The levels as a filter in the syntax of `RUST_LOG`.
     pub fn filter(&self) -> String {
         let modules = self.modules.iter().map(|(module, level)| format!(",{module}={}", level.name()));
         std::iter::once(self.level.name().to_owned()).chain(modules).collect()
@@ -293,7 +322,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// As written in the file.
+    /// The level as written in the file.
     pub fn name(self) -> &'static str {
         match self {
             LogLevel::Off => "off",
@@ -310,9 +339,9 @@ impl LogLevel {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// Whether to serve them.
+    /// Whether to serve metrics.
     pub enabled: bool,
-    /// Where.
+    /// Address and port to listen on.
     #[serde(deserialize_with = "value::socket_address")]
     pub listen: SocketAddr,
 }
@@ -323,82 +352,17 @@ impl Default for Metrics {
     }
 }
 
-/// The whole configuration with all defaults and what they mean.
+/// The whole configuration with all defaults, commented.
 pub fn default_toml() -> &'static str {
     include_str!("default.toml")
 }
 
 impl Config {
-    /// Reads a configuration; `path` is for messages, and for the folder that file names in it
-    /// are relative to.
+    /// Parses a configuration. `path` appears in messages. File names in the configuration are relative to its folder.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place and what to do.
+    /// As [`Source::config`].
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let mut config: Config = toml::from_str(text).map_err(|e| ConfigError::from_toml(&e, text, path))?;
-        config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        config.check().map_err(|problem| ConfigError::of_file(problem, path))?;
-        Ok(config)
-    }
-
-    /// Reads a configuration file.
-    ///
-    /// # Errors
-    /// It cannot be read, or as [`Config::parse`].
-    pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| ConfigError::of_file(format!("cannot read the file: {e}"), path))?;
-        Config::parse(&text, path)
-    }
-
-    /// What no single value can show to be wrong.
-    fn check(&self) -> Result<(), String> {
-        let unix = self.faces.unix.listen;
-        let any = unix || self.faces.udp.listen || self.faces.tcp.listen || self.faces.websocket.listen;
-        let any = any || self.faces.ethernet.iter().any(|e| e.listen || e.multicast || !e.udp.is_empty());
-        let any = any || !self.faces.memif.is_empty();
-        if !any && self.initial_faces.is_empty() {
-            return Err("no transport listens and there is no [[face]]: \
-                        nobody could reach this router; set `listen = true` under [faces.unix]"
-                .to_owned());
-        }
-        for (transport, listen, v4, v6) in [
-            ("udp", self.faces.udp.listen, self.faces.udp.ipv4, self.faces.udp.ipv6),
-            ("tcp", self.faces.tcp.listen, self.faces.tcp.ipv4, self.faces.tcp.ipv6),
-            ("websocket", self.faces.websocket.listen, self.faces.websocket.ipv4, self.faces.websocket.ipv6),
-        ] {
-            if listen && !v4 && !v6 {
-                return Err(format!(
-                    "[faces.{transport}] listens, but neither on ipv4 nor on ipv6: set `listen = false`, \
-                     or one of `ipv4` and `ipv6` to true"
-                ));
-            }
-        }
-        let mut interfaces: Vec<&str> = self.faces.ethernet.iter().map(|e| e.interface.as_str()).collect();
-        interfaces.sort_unstable();
-        if let Some(twice) = interfaces.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("{} has two [[faces.ethernet]]: leave one out", twice[0]));
-        }
-        self.faces.ethernet.iter().try_for_each(Ethernet::check)?;
-        self.faces.memif.iter().try_for_each(Memif::check)?;
-        let memif = self.faces.memif.iter();
-        let mut sockets: Vec<_> = memif.map(|m| (&m.socket, (m.role == MemifRole::Client).then_some(m.id))).collect();
-        sockets.sort_unstable();
-        if let Some(twice) = sockets.windows(2).find(|pair| pair[0] == pair[1]) {
-            let socket = twice[0].0.display();
-            return Err(match twice[0].1 {
-                None => format!("two [[faces.memif]] listen on {socket}: give each server a `socket` of its own"),
-                Some(id) => format!("two [[faces.memif]] are client {id} of {socket}: give each its own `id`"),
-            });
-        }
-        self.check_tags()?;
-        let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);
-        if tcp.listen && websocket.listen && tcp.port == websocket.port && tcp.port != 0 {
-            return Err(format!(
-                "[faces.tcp] and [faces.websocket] both want TCP port {}: change one `port`",
-                tcp.port
-            ));
-        }
-        Ok(())
+        Source::new(text, path).config()
     }
 }

@@ -1,4 +1,4 @@
-//! Values of the configuration as people write them, and what to say when they miss.
+//! Deserializers of single values, with messages for invalid ones.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,9 +10,7 @@ use byname_wire::{Component, HashFunction, Name};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::fib_writer::FibEngineKind;
-
-/// A time: `"10 min"`.
+/// A duration, such as `"10 min"`.
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -22,14 +20,39 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     }
     match Written::deserialize(deserializer)? {
         Written::Text(text) => humantime::parse_duration(&text)
-            .map_err(|_| D::Error::custom(format!("\"{text}\" is no time; {WRITE_TIME}"))),
-        Written::Other(other) => Err(D::Error::custom(format!("{other} is no time; {WRITE_TIME}"))),
+            .map_err(|_| D::Error::custom(format!("\"{text}\" is not a duration; {WRITE_TIME}"))),
+        Written::Other(other) => Err(D::Error::custom(format!("{other} is not a duration; {WRITE_TIME}"))),
     }
 }
 
 const WRITE_TIME: &str = "write for example \"10 min\", \"30 s\" or \"500 ms\"";
 
-/// A size in octets: a number, or `"128 MiB"`.
+/// A timeout for peers: at least [`TIMEOUT_MIN`], so that slow peers are not closed.
+pub(super) fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    match duration(deserializer)? {
+        short if short < TIMEOUT_MIN => Err(D::Error::custom(format!(
+            "{} is too short and would close connections to working peers; write at least \"1 s\"",
+            humantime::format_duration(short)
+        ))),
+        timeout => Ok(timeout),
+    }
+}
+
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// Capacity of a packet queue, in bytes.
+pub(super) fn queue_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    match bytes(deserializer)? {
+        few if few < QUEUE_BYTES_MIN => Err(D::Error::custom(format!(
+            "a queue of {few} bytes is too small for the packets of one burst; write at least \"64 KiB\""
+        ))),
+        enough => Ok(enough),
+    }
+}
+
+const QUEUE_BYTES_MIN: usize = 64 << 10;
+
+/// A size in bytes: a number, or a string such as `"128 MiB"`.
 pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -38,23 +61,24 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize,
         Text(String),
         Other(toml::Value),
     }
-    let write = "write octets, or for example \"128 MiB\" or \"500 MB\"";
-    let octets = match Written::deserialize(deserializer)? {
+    let write = "write a number of bytes, or for example \"128 MiB\" or \"500 MB\"";
+    let bytes = match Written::deserialize(deserializer)? {
         Written::Number(n) => n,
         Written::Text(text) => {
             text.parse::<bytesize::ByteSize>()
-                .map_err(|_| D::Error::custom(format!("\"{text}\" is no size; {write}")))?
+                .map_err(|_| D::Error::custom(format!("\"{text}\" is not a size; {write}")))?
                 .0
         }
-        Written::Other(other) => return Err(D::Error::custom(format!("{other} is no size; {write}"))),
+        Written::Other(other) => return Err(D::Error::custom(format!("{other} is not a size; {write}"))),
     };
-    usize::try_from(octets).map_err(|_| D::Error::custom(format!("{octets} octets are more than this machine has")))
+    usize::try_from(bytes)
+        .map_err(|_| D::Error::custom(format!("{bytes} bytes are more than this machine can address")))
 }
 
-/// A limit that must let something through.
-pub(super) fn at_least_1<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+/// A limit of at least 1. With 0, nothing could pass.
+pub fn at_least_1<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     match usize::deserialize(deserializer)? {
-        0 => Err(D::Error::custom("0 would let nothing through; write at least 1")),
+        0 => Err(D::Error::custom("0 is too small: nothing could pass; write at least 1")),
         n => Ok(n),
     }
 }
@@ -63,24 +87,24 @@ pub(super) fn at_least_1<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u
 pub(super) fn port<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     let number = i64::deserialize(deserializer)?;
     u16::try_from(number)
-        .map_err(|_| D::Error::custom(format!("{number} is no port; write 0 to 65535 (0: any free one)")))
+        .map_err(|_| D::Error::custom(format!("{number} is not a port; write 0 to 65535 (0: any free port)")))
 }
 
-/// Largest frame.
+/// Largest frame to send, in bytes.
 pub(super) fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let octets = u64::deserialize(deserializer)?;
-    check_mtu(octets).map_err(D::Error::custom)
+    let bytes = u64::deserialize(deserializer)?;
+    check_mtu(bytes).map_err(D::Error::custom)
 }
 
-/// Largest frame, if given.
+/// As [`mtu`], for an optional key.
 pub(super) fn mtu_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     mtu(deserializer).map(Some)
 }
 
-fn check_mtu(octets: u64) -> Result<u64, String> {
-    match octets {
-        64..=8800 => Ok(octets),
-        _ => Err(format!("{octets} octets are no frame size; write 64 to 8800")),
+fn check_mtu(bytes: u64) -> Result<u64, String> {
+    match bytes {
+        64..=8800 => Ok(bytes),
+        _ => Err(format!("a frame size of {bytes} bytes is not possible; write 64 to 8800")),
     }
 }
 
@@ -89,16 +113,22 @@ pub(super) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D
     parse_name(&String::deserialize(deserializer)?)
 }
 
+/// A name, or an empty string for none.
+pub(super) fn name_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() { Ok(Name::default()) } else { parse_name(&text) }
+}
+
 /// A list of names.
 pub(super) fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Name>, D::Error> {
     Vec::<String>::deserialize(deserializer)?.iter().map(|text| parse_name(text)).collect()
 }
 
-fn parse_name<E: Error>(text: &str) -> Result<Name, E> {
+pub(super) fn parse_name<E: Error>(text: &str) -> Result<Name, E> {
     if !text.starts_with('/') && !text.starts_with("ndn:/") {
-        return Err(E::custom(format!("\"{text}\" is no name; names begin with /")));
+        return Err(E::custom(format!("\"{text}\" is not a name; names begin with /")));
     }
-    text.parse().map_err(|e| E::custom(format!("\"{text}\" is no name: {e}")))
+    text.parse().map_err(|e| E::custom(format!("\"{text}\" is not a name: {e}")))
 }
 
 /// The name of these generic components.
@@ -111,7 +141,7 @@ pub(super) fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| {
         D::Error::custom(format!(
-            "\"{text}\" is no address with a port; write for example \"127.0.0.1:9626\" or \"[::1]:9626\""
+            "\"{text}\" is not an address with a port; write for example \"127.0.0.1:9626\" or \"[::1]:9626\""
         ))
     })
 }
@@ -131,25 +161,7 @@ pub(super) fn cs_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cs
     })
 }
 
-/// The FIB's engine.
-pub(super) fn fib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FibEngineKind, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    enum Written {
-        Compact,
-        CompactExact,
-        LongestFirst,
-        TwoStage,
-    }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Compact => FibEngineKind::Compact,
-        Written::CompactExact => FibEngineKind::CompactExact,
-        Written::LongestFirst => FibEngineKind::LongestFirst,
-        Written::TwoStage => FibEngineKind::TwoStage,
-    })
-}
-
-/// The function that names are hashed with.
+/// The hash function for names.
 pub(super) fn name_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashFunction, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -165,15 +177,15 @@ pub(super) fn name_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ha
     })
 }
 
-/// Strategies by prefix.
+/// Strategy instances by prefix.
 pub(super) fn strategies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Name, Name>, D::Error> {
     let mut choices = BTreeMap::new();
     for (prefix, written) in BTreeMap::<String, String>::deserialize(deserializer)? {
-        let asked = if written.starts_with('/') { parse_name(&written)? } else { short_strategy(&written) };
+        let asked = if written.starts_with('/') { parse_name(&written)? } else { short_strategy(&written)? };
         let instance = strategy::instance_name(asked.as_ref()).map_err(|e| {
             D::Error::custom(format!(
-                "\"{written}\" for {prefix}: {e}; write \"best-route\", \"multicast\", \"adaptive\" \
-                 or the full name of one of these"
+                "\"{written}\" for {prefix}: {e}; write {} or the full name of one of these",
+                strategy::WORDS.map(|word| format!("\"{word}\"")).join(", ")
             ))
         })?;
         choices.insert(parse_name(&prefix)?, instance);
@@ -184,18 +196,21 @@ pub(super) fn strategies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<B
     Ok(choices)
 }
 
-/// What holds without configuration.
+/// Strategies without configuration, as in NFD.
 pub(super) fn default_strategies() -> BTreeMap<Name, Name> {
     let instance = |short| {
-        strategy::instance_name(short_strategy(short).as_ref()).expect("the worker has the strategies named here")
+        let asked = short_strategy::<serde::de::value::Error>(short).expect("a word is a component");
+        strategy::instance_name(asked.as_ref()).expect("the worker has the strategies named here")
     };
     BTreeMap::from([
         (Name::default(), instance("best-route")),
         (name_of(&["localhost"]), instance("multicast")),
         (name_of(&["localhost", "nfd"]), instance("best-route")),
+        (name_of(&["ndn", "broadcast"]), instance("multicast")),
     ])
 }
 
-fn short_strategy(short: &str) -> Name {
-    name_of(&["localhost", "nfd", "strategy", short])
+/// The full name of a strategy that is written without the part that all have.
+fn short_strategy<E: Error>(short: &str) -> Result<Name, E> {
+    parse_name(&format!("/localhost/nfd/strategy/{short}"))
 }

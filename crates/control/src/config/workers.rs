@@ -15,17 +15,17 @@ use super::{Config, value};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Workers {
-    /// Threads that forward, beside the one that moves packets; 0: that one does all.
+    /// Number of forwarding threads beside the packet thread. 0: the packet thread forwards.
     #[serde(deserialize_with = "count")]
     pub count: usize,
-    /// Components of a name that decide which worker has it; 0: all.
+    /// Number of leading name components that select the worker. 0: all.
     pub dispatch_components: usize,
-    /// Whether any worker may answer Interests for names that very many ask for.
+    /// Whether any worker may answer Interests for hot names.
     pub heavy_hitters: bool,
-    /// Packets that wait on the way to a worker, and on the way back.
+    /// Capacity of the rings to and from a worker, in packets.
     #[serde(deserialize_with = "value::at_least_1")]
     pub ring_packets: usize,
-    /// Whether each thread has a processor of its own, where there are enough.
+    /// Whether to pin each thread to a core of its own, if there are enough cores.
     pub pin: bool,
 }
 
@@ -43,7 +43,7 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
 }
 
 impl Config {
-    /// What worker `number` is told: its part of the tables, which the workers share.
+    /// Configuration of worker `number`, with its share of the table sizes.
     pub fn worker(&self, number: usize) -> WorkerConfig {
         let part = |all: usize| part_of(all, number, self.workers.count.max(1));
         WorkerConfig {
@@ -52,28 +52,37 @@ impl Config {
             cs_packets_max: part(self.tables.cs_packets),
             cs_bytes_max: part(self.tables.cs_bytes),
             cs_policy: self.tables.cs_policy,
+            accept_unasked_data: self.tables.accept_unasked_data,
             producer_regions: self.network.producer_regions.clone(),
-            ..WorkerConfig::default()
         }
     }
 
-    /// The workers that it asks for, each as `make` makes it, which hash names with `key`. `mark` tells
-    /// their PIT tokens from others'.
-    pub fn workers(&self, key: NameHashKey, mark: u32, mut make: impl FnMut(usize) -> Worker) -> Threads {
+    /// Creates the configured workers with `make`. Names are hashed with `key`. `mark` distinguishes their PIT tokens
+    /// from those of other nodes.
+    ///
+    /// # Errors
+    /// The first error of `make`.
+    pub fn workers<E>(
+        &self,
+        key: NameHashKey,
+        mark: u32,
+        mut make: impl FnMut(usize) -> Result<Worker, E>,
+    ) -> Result<Threads, E> {
         let Workers { count, dispatch_components, heavy_hitters, ring_packets, pin } = self.workers;
         if count == 0 {
-            return make(0).into();
+            return Ok(make(0)?.into());
         }
         let mut dispatcher = Box::new(Dispatcher::new(key, count, dispatch_components, mark));
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
         }
         let join = |number| {
-            let mut worker = make(number);
-            worker.join(dispatcher.shard(number));
-            worker
+            let mut worker = make(number)?;
+            worker.join(dispatcher.membership(number));
+            Ok(worker)
         };
-        Threads::Threads { workers: (0..count).map(join).collect(), dispatcher, ring_packets, pin }
+        let workers = (0..count).map(join).collect::<Result<_, E>>()?;
+        Ok(Threads::Threads { workers, dispatcher, ring_packets, pin })
     }
 }
 

@@ -1,7 +1,6 @@
-//! What a scrape is answered with.
+//! Tests of the text that a scrape gets.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::SocketAddr;
 
 use byname_face::FaceUri;
 use byname_face::face::LinkCounters;
@@ -21,7 +20,7 @@ fn face(id: u64) -> FaceStatus {
     }
 }
 
-/// Seventeen packets have passed this stage, by a clock that stands still.
+/// Stage times after 17 packets have passed a stage, on a clock that stands still.
 fn stages(stage: Stage) -> StageTimes {
     let mut stopwatch = Stopwatch::new(1, Ticks::default);
     stopwatch.start();
@@ -42,17 +41,23 @@ fn snapshot(faces: u64) -> Snapshot {
     worker.drops = vec![("pit_full", 2)];
     let rings = RingStatus { input_depth: 9, output_drops: 8, ..RingStatus::default() };
     let workers = vec![WorkerStatus { counters: worker.clone(), rings: Some(rings) }; 2];
-    let faces = (256..256 + faces).map(face).collect();
     Snapshot {
         worker,
-        faces,
+        faces: (256..256 + faces).map(face).collect(),
+        links: LinkTotals {
+            counters: LinkCounters { out_drops: 21, ..Default::default() },
+            closed: vec![("tcp_stalled", 22)],
+        },
         routes: 11,
+        announcements: 7,
+        learning: [("learned", 8), ("refused", 0), ("limited", 0), ("withdrawn", 0)],
         fib_entries: 12,
         descriptors: 13,
         descriptors_refused: 0,
         workers,
         stages: stages(Stage::Receive),
         refusals: vec![("replayed", 4)],
+        advertised: vec![("daemon", 17, 18), ("hub", 19, 20)],
     }
 }
 
@@ -79,8 +84,12 @@ fn the_text_is_openmetrics() {
         "byname_worker_ring_depth{worker=\"0\",direction=\"in\"} 9",
         "byname_worker_ring_drops_total{worker=\"0\",direction=\"out\"} 8",
         "byname_drops_total{reason=\"pit_full\"} 2",
+        "byname_advertised_prefixes{to=\"hub\"} 19",
+        "byname_advertise_failures_total{to=\"daemon\"} 18",
         "byname_command_refusals_total{reason=\"replayed\"} 4",
         "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",
+        "byname_links_out_drops_total 21",
+        "byname_faces_closed_total{reason=\"tcp_stalled\"} 22",
         "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
     ] {
         assert!(text.lines().any(|l| l == line), "no line\n{line}\nin\n{text}");
@@ -89,30 +98,25 @@ fn the_text_is_openmetrics() {
 }
 
 #[test]
+fn metrics_that_the_documents_name_exist() {
+    let text = snapshot(1).encode();
+    let is_sample = |name: &str| text.lines().any(|l| l.split([' ', '{']).next() == Some(name));
+    let mut names = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).expect("docs") {
+        let path = entry.expect("an entry").path();
+        let document = std::fs::read_to_string(&path).unwrap_or_default();
+        for name in document.split('`').filter(|code| code.starts_with("byname_") && !code.contains("::")) {
+            assert!(is_sample(name), "{}: no metric {name}", path.display());
+            names += 1;
+        }
+    }
+    assert!(names > 10, "{names} metrics in docs");
+}
+
+#[test]
 fn series_are_bounded_however_many_faces_there_are() {
     let text = snapshot(5000).encode();
     assert!(text.contains("byname_faces 5000\n"));
     let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total")).count();
     assert_eq!(series, FACES_MAX);
-}
-
-fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("text");
-    answer
-}
-
-#[test]
-fn scrapes_are_answered_over_http() {
-    let server = MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), || snapshot(1)).expect("a free port");
-    let answer = get(server.address(), "/metrics");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("byname_routes 11"), "{answer}");
-    assert!(get(server.address(), "/other").starts_with("HTTP/1.1 404"));
-    let busy = MetricsServer::start(server.address(), || snapshot(0));
-    let Err(error) = busy else { panic!("the port is taken") };
-    assert_eq!(error.address, server.address());
-    drop(server);
 }

@@ -1,5 +1,5 @@
-//! Prefix announcements: Data named `<prefix>/32=PA/<version>/<segment>` that says how long its
-//! signer serves the prefix [NDN, "Prefix Announcement Protocol"].
+//! Prefix announcements: Data named `<prefix>/32=PA/<version>/<segment>` that says for how long its signer serves the
+//! prefix [NDN, "Prefix Announcement Protocol"].
 
 use byname_wire::data::content_type;
 use byname_wire::name::component_type;
@@ -9,14 +9,14 @@ use byname_wire::{Data, DecodeError, NameRef};
 use super::tlv::types::EXPIRATION_PERIOD;
 use crate::security::decode_validity_period;
 
-/// An announcement that was decoded, not verified.
+/// A decoded announcement. Its signature is not verified yet.
 pub(super) struct Announcement<'a> {
     /// The packet.
     pub data: Data<'a>,
-    /// What is announced.
+    /// The announced prefix.
     pub prefix: NameRef<'a>,
     expiration_period_ms: u64,
-    /// From and to, in ms since the Unix epoch.
+    /// Start and end, in ms since the Unix epoch.
     validity: Option<(u64, u64)>,
 }
 
@@ -26,14 +26,14 @@ impl<'a> Announcement<'a> {
         let mut reader = Reader::new(parameters);
         while let Some(tlv) = reader.next_tlv()? {
             if tlv.typ == types::DATA {
-                return Announcement::decode(tlv.wire);
+                return Announcement::of(Data::decode(tlv.wire)?);
             }
         }
         Err(DecodeError::Missing(types::DATA))
     }
 
-    fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
-        let data = Data::decode(wire)?;
+    /// Decodes the announcement in a Data packet.
+    pub fn of(data: Data<'a>) -> Result<Self, DecodeError> {
         let component = |i, typ| data.name.component(i).filter(|c| c.typ == typ);
         let keyword = component(-3, component_type::KEYWORD).filter(|c| c.value == b"PA");
         let is_named_so = keyword.is_some()
@@ -66,7 +66,7 @@ impl<'a> Announcement<'a> {
         })
     }
 
-    /// How long the route is to live from now: 0 outside the validity period.
+    /// Lifetime of the route from now on; 0 outside the validity period.
     pub fn lifetime_ms(&self, unix_ms: u64) -> u64 {
         match self.validity {
             Some((from, to)) if unix_ms < from || unix_ms > to => 0,

@@ -1,4 +1,4 @@
-//! The commands of the protocol, and the fields that each wants.
+//! The commands of the protocol, with their required and optional fields.
 
 use super::tlv::ControlParameters;
 use crate::security::Module;
@@ -24,7 +24,7 @@ pub enum Command {
     TagsLocators,
 }
 
-/// Fields of [`ControlParameters`], as bits.
+/// Fields of [`ControlParameters`] as bits.
 mod field {
     pub const NAME: u16 = 1;
     pub const FACE_ID: u16 = 1 << 1;
@@ -43,7 +43,7 @@ mod field {
     pub const DEFAULT_CONGESTION_THRESHOLD: u16 = 1 << 14;
     pub const MTU: u16 = 1 << 15;
 
-    /// Their names, lowest bit first.
+    /// Names of the fields, lowest bit first.
     pub const NAMES: [&str; 16] = [
         "Name",
         "FaceId",
@@ -68,7 +68,7 @@ mod field {
 const PERSISTENCY_MAX: u64 = 2;
 
 impl Command {
-    /// The command of a module and verb, and who decides on it.
+    /// The command of a module and verb, and the module whose rights it needs.
     pub fn from_names(module: &[u8], verb: &[u8]) -> Option<(Command, Module)> {
         let module = Module::from_name(module)?;
         let command = match (module, verb) {
@@ -92,7 +92,7 @@ impl Command {
         Some((command, module))
     }
 
-    /// The fields that it needs, and those that it may have besides.
+    /// Its required fields and its optional fields.
     fn fields(self) -> (u16, u16) {
         use field::*;
         const LINK: u16 =
@@ -113,7 +113,7 @@ impl Command {
         }
     }
 
-    /// Whether these parameters make sense for it; else why not.
+    /// Checks the parameters of this command.
     pub fn validate(self, parameters: &ControlParameters) -> Result<(), String> {
         let present = present(parameters);
         let (required, optional) = self.fields();

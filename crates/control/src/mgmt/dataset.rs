@@ -1,9 +1,9 @@
-//! Datasets in segments: `<dataset>/<version>/<segment>`.
+//! Segmented datasets: `<dataset>/<version>/<segment>`.
 //!
-//! Each request for a dataset by its bare name makes a version, of which only the first segment is
-//! built at once. The others are built when they are asked for, so that a list of a million routes
-//! neither holds up commands nor is held in memory. Such a list is not a snapshot: an entry that is
-//! there all the time is in it once; one that comes or goes meanwhile is in it or not.
+//! Each request for the bare name of a dataset creates a version, but builds only its first segment. Later segments are
+//! built on request. A list of a million routes therefore does not delay commands and does not fill memory. Such a list
+//! is not a snapshot: it contains each entry that exists the whole time exactly once. Entries that come or go meanwhile
+//! may be missing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use super::tlv::{Element, NextHopRecord, Route, types};
 use crate::fib_writer::FibWriter;
 use crate::rib::Rib;
 
-/// Octets of content in a segment.
+/// Bytes of content per segment.
 const SEGMENT_BYTES: usize = 8000;
-/// Longest name of a dataset, filter included: with a version, a segment, and the rest of the
-/// packet it leaves room for a segment's content.
+/// Longest name of a dataset, filter included. It leaves room in the packet for a version, a segment number and a
+/// segment's content.
 pub(super) const NAME_BYTES_MAX: usize = 600;
-/// How long a version is kept after it was last asked for.
+/// How long a version is kept after its last use.
 const KEPT_MS: u64 = 10_000;
-/// Versions kept.
+/// Most versions kept.
 const VERSIONS_MAX: usize = 256;
-/// Memory of all versions.
+/// Most memory of all versions, in bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// Segments of one version that are kept once they were built.
+/// Most segments that are kept of one version.
 const SEGMENTS_KEPT: usize = 512;
-/// How far ahead of the last segment that was built one may be asked for.
+/// How far a request may be ahead of the last segment built.
 const AHEAD_MAX: u64 = 128;
 
-/// Where a dataset's content comes from.
+/// Source of the remaining content of a version.
 pub(super) enum Source {
-    /// It is all there.
+    /// Content in memory.
     Whole(Vec<u8>),
-    /// The RIB, after this name.
+    /// The RIB's names after this one.
     Rib(Option<Arc<[u8]>>),
-    /// The FIB, after this name.
+    /// The FIB's names after this one.
     Fib(Option<Arc<[u8]>>),
 }
 
-/// What datasets are read from.
+/// Tables from which datasets are read.
 pub(super) struct Sources<'a> {
     pub rib: &'a Rib,
     pub fib: &'a FibWriter,
@@ -54,12 +54,12 @@ pub(super) struct Sources<'a> {
 struct Version {
     /// `None` once it is exhausted.
     source: Option<Source>,
-    /// Content that is not in a segment yet.
+    /// Content that is in no segment yet.
     content: Vec<u8>,
     segments: VecDeque<Packet>,
-    /// Memory of `segments`.
+    /// Memory of `segments`, in bytes.
     segment_bytes: usize,
-    /// Number of the first of `segments`.
+    /// Number of the first segment in `segments`.
     first: u64,
     used_ms: u64,
 }
@@ -73,7 +73,7 @@ impl Version {
         source + self.content.capacity() + self.segment_bytes
     }
 
-    /// Number of the segment to be built next.
+    /// Number of the segment to build next.
     fn next(&self) -> u64 {
         self.first + self.segments.len() as u64
     }
@@ -105,7 +105,7 @@ impl Version {
         }
     }
 
-    /// Appends at least one element to the content, or finds the source exhausted.
+    /// Appends at least one element to the content, or finds that the source is exhausted.
     fn read_source(&mut self, sources: &Sources<'_>) {
         match self.source.take() {
             None => {}
@@ -140,7 +140,7 @@ impl Version {
 
 fn push_rib_entry(out: &mut Vec<u8>, entry: &crate::rib::RibEntryRef<'_>, now_ms: u64) {
     let mut routes = entry.routes().peekable();
-    // Names that only `fib` commands know.
+    // A name that only `fib` commands have set.
     if routes.peek().is_none() {
         return;
     }
@@ -168,18 +168,18 @@ fn push_fib_entry(out: &mut Vec<u8>, name: NameRef<'_>, nexthops: &[byname_forwa
     });
 }
 
-/// Versions that were asked for lately.
+/// Recently used versions.
 #[derive(Default)]
 pub(super) struct Datasets {
-    /// By `<dataset>/<version>`.
+    /// Keyed by `<dataset>/<version>`.
     versions: HashMap<Name, Version>,
-    /// The same, oldest first.
+    /// The keys, in the order of creation.
     order: VecDeque<Name>,
     last_version: u64,
 }
 
 impl Datasets {
-    /// Makes a version of a dataset and returns its first segment.
+    /// Creates a version of a dataset. Returns its first segment.
     pub fn publish(&mut self, dataset: &Name, source: Source, sources: &Sources<'_>, unix_ms: u64) -> Packet {
         self.last_version = unix_ms.max(self.last_version + 1);
         let name = dataset.join_number(component_type::VERSION, self.last_version);
@@ -199,7 +199,7 @@ impl Datasets {
         first
     }
 
-    /// The segment that an Interest of this name is for, if it is kept or can be built.
+    /// The segment of this name, if it is kept or can be built.
     pub fn segment(&mut self, name: NameRef<'_>, sources: &Sources<'_>) -> Option<Packet> {
         let last = name.component(-1)?;
         let (version_name, number) = match last.typ {
@@ -221,7 +221,7 @@ impl Datasets {
         segment
     }
 
-    /// Forgets versions that nobody asks for any more, and the oldest where there are too many.
+    /// Removes versions not used for [`KEPT_MS`], and the oldest ones if there are too many.
     pub fn evict(&mut self, now_ms: u64) {
         let versions = &mut self.versions;
         self.order.retain(|name| {
@@ -238,13 +238,13 @@ impl Datasets {
         }
     }
 
-    /// When [`Datasets::evict`] has something to do.
+    /// When [`Datasets::evict`] must be called.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.versions.values().map(|v| v.used_ms.saturating_add(KEPT_MS)).min()
     }
 }
 
-/// Whether a name ends with a version or a segment: not that of a dataset, but of a part of one.
+/// Whether a name's last component is a version or a segment number: the name is then not that of a whole dataset.
 pub(super) fn names_part(last: Component<'_>) -> bool {
     matches!(last.typ, component_type::VERSION | component_type::SEGMENT)
 }

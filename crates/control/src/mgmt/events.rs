@@ -1,7 +1,7 @@
 //! The notification stream `/localhost/nfd/faces/events/<sequence number>`.
 //!
-//! Every notification is sent to the worker as it happens, where it meets Interests that wait for
-//! it or is dropped; the last ones are kept for who comes late.
+//! Every notification is sent to the worker at once. There it satisfies pending Interests or is dropped. The last
+//! [`KEPT`] notifications are kept for Interests that come later.
 
 use std::collections::VecDeque;
 
@@ -15,14 +15,14 @@ use super::RESPONSE_FRESHNESS_MS;
 use super::faces::{link_type_number, persistency_number, scope_number};
 use super::tlv::{Element, FaceEventKind, FaceEventNotification};
 
-/// Notifications kept.
+/// Number of notifications kept.
 const KEPT: usize = 256;
 
-/// The stream.
+/// The notification stream.
 pub(super) struct FaceEvents {
     name: Name,
     next: u64,
-    /// The last ones, oldest first.
+    /// The last notifications, oldest first.
     kept: VecDeque<Packet>,
 }
 
@@ -31,7 +31,7 @@ impl FaceEvents {
         FaceEvents { name, next: 0, kept: VecDeque::new() }
     }
 
-    /// Makes the next notification.
+    /// Creates the next notification.
     pub fn notify(&mut self, event: &FaceEvent) -> Packet {
         let (kind, status) = match event {
             FaceEvent::Created(status) => (FaceEventKind::Created, status),
@@ -51,7 +51,8 @@ impl FaceEvents {
         packet
     }
 
-    /// The answer to an Interest for the stream or one of its notifications, if there is one yet.
+    /// The answer to an Interest for the stream or for one of its notifications. `None` if there is no such
+    /// notification yet.
     pub fn answer(&self, interest: &Interest<'_>) -> Option<Packet> {
         if interest.name == self.name.as_ref() {
             return if interest.can_be_prefix { self.kept.back().cloned() } else { None };

@@ -1,27 +1,87 @@
-//! What authorized commands do.
+//! Executes authorized commands.
 
 use byname_face::WorkerStatus;
 use byname_forward::FaceId;
 use byname_forward::face_table::Scope;
 use byname_forward::stages::{self, Stage, StageTimes};
 use byname_forward::worker::CsInfo;
-use byname_wire::{Interest, Name};
+use byname_wire::{Interest, Name, NameRef};
 
 use super::announcement::Announcement;
-use super::faces::{change_request, create_request, created, face_not_found, face_of, updated};
+use super::faces::{change_request, face_not_found, face_of, updated};
 use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, route_flags};
 use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, RibError, Route};
+use crate::security::{Authorized, Refusal};
 
 /// Cost of routes from prefix announcements, as in NFD.
-const ANNOUNCED_COST: u64 = 2048;
-/// Packets that one `cs/erase` erases at most, as in NFD.
+pub(super) const ANNOUNCED_COST: u64 = 2048;
+/// Most packets that one `cs/erase` removes, as in NFD.
 const ERASE_MAX: usize = 256;
-/// Lifetimes from here on mean for ever: the largest that ndn-cxx can express.
+/// Lifetimes from this value on mean forever. It is the largest lifetime that ndn-cxx can express.
 const FOR_EVER_MS: u64 = i64::MAX as u64;
 
 impl Management {
-    /// Carries out a command whose parameters were validated.
+    /// Checks a signer's rights for the name and the face in a command's parameters.
+    pub(super) fn check_rights(
+        &self,
+        command: Command,
+        parameters: &ControlParameters,
+        signer: &Authorized,
+        incoming: FaceId,
+    ) -> Result<(), Refusal> {
+        let face = face_of(parameters, incoming);
+        let root = Name::default();
+        let name = parameters.name.as_ref().unwrap_or(&root);
+        match command {
+            Command::FaceUpdate | Command::FaceDestroy if face < FaceId::FIRST => Err(Refusal::Management),
+            Command::RibRegister | Command::RibUnregister | Command::FibAddNexthop | Command::FibRemoveNexthop => {
+                let is_rib = matches!(command, Command::RibRegister | Command::RibUnregister);
+                let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());
+                if names_hub { Ok(()) } else { self.check_route(name.as_ref(), face, signer, incoming) }
+            }
+            Command::StrategySet | Command::StrategyUnset | Command::CsErase if !signer.covers(name.as_ref()) => {
+                Err(Refusal::OutsidePrefixes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a signer's rights to change routes for `name` that lead to `face`.
+    pub(super) fn check_route(
+        &self,
+        name: NameRef<'_>,
+        face: FaceId,
+        signer: &Authorized,
+        incoming: FaceId,
+    ) -> Result<(), Refusal> {
+        if face < FaceId::FIRST || self.rib.own_prefix_of(name).is_some() {
+            return Err(Refusal::Management);
+        }
+        if !signer.covers(name) {
+            return Err(Refusal::OutsidePrefixes);
+        }
+        // Otherwise, a neighbour could lead a name to another peer that did not ask for it.
+        let is_others = face != incoming && self.scope_of(incoming) == Scope::NonLocal;
+        if is_others { Err(Refusal::OthersFace) } else { Ok(()) }
+    }
+
+    /// Whether this is a route to a hub. The hub must be on another host: a local application in its place could answer
+    /// other applications' commands to the hub.
+    pub(super) fn is_hub_route(&self, name: &Name, face: FaceId) -> bool {
+        *name == self.prefixes[1] && face >= FaceId::FIRST && self.scope_of(face) == Scope::NonLocal
+    }
+
+    /// Adds a route that was checked before, or that is in the configuration.
+    pub(super) fn insert_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
+        if self.is_hub_route(name, route.face) {
+            self.rib.register_hub(&mut self.fib, name.as_ref(), route)
+        } else {
+            self.rib.register(&mut self.fib, name.as_ref(), route)
+        }
+    }
+
+    /// Executes a command with validated parameters.
     pub(super) fn execute(
         &mut self,
         command: Command,
@@ -30,23 +90,16 @@ impl Management {
         now: Moment,
     ) -> ControlResponse {
         match command {
-            Command::FaceCreate => match create_request(&parameters) {
-                Ok(request) => created(self.forwarder.create_face(request), &parameters),
-                Err(response) => response,
-            },
             Command::FaceUpdate => self.face_update(&parameters, incoming),
             Command::FaceDestroy => {
-                let face = face_of(&parameters, incoming);
-                // The forwarder's own faces stay.
-                if face >= FaceId::FIRST {
-                    self.forwarder.destroy_face(face);
-                }
+                self.forwarder.destroy_face(face_of(&parameters, incoming));
                 ControlResponse::ok(&parameters)
             }
             Command::FibAddNexthop => self.fib_add_nexthop(parameters, incoming),
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
+            Command::FaceCreate => unreachable!("its answer may come later"),
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
                 unreachable!("what these are about is no ControlParameters")
             }
@@ -89,10 +142,7 @@ impl Management {
 
     fn fib_remove_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
         let face = face_of(&parameters, incoming);
-        // Nobody is to lock everybody out, themselves included.
-        if face != FaceId::INTERNAL {
-            self.rib.remove_nexthop(&mut self.fib, name_of(&parameters).as_ref(), face);
-        }
+        self.rib.remove_nexthop(&mut self.fib, name_of(&parameters).as_ref(), face);
         parameters.face_id = Some(face.0);
         ControlResponse::ok(&parameters)
     }
@@ -110,7 +160,7 @@ impl Management {
             return ControlResponse::new(410, "Face not found");
         }
         let name = parameters.name.take().unwrap_or_default();
-        if let Err(error) = self.rib.register(&mut self.fib, name.as_ref(), &route) {
+        if let Err(error) = self.insert_route(&name, &route) {
             return refused(error);
         }
         ControlResponse::ok(&ControlParameters {
@@ -127,37 +177,43 @@ impl Management {
         let face = face_of(&parameters, incoming);
         let origin = parameters.origin.unwrap_or(origin::APP);
         self.rib.unregister(&mut self.fib, name_of(&parameters).as_ref(), face, origin);
+        if origin == origin::PREFIX_ANNOUNCEMENT {
+            self.announced.forget(name_of(&parameters), face);
+        }
         ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
     }
 
     pub(super) fn rib_announce(
         &mut self,
         interest: &Interest<'_>,
+        signer: &Authorized,
         incoming: FaceId,
-        scope: Scope,
         now: Moment,
     ) -> ControlResponse {
         let announcement = match Announcement::in_parameters(interest.application_parameters.unwrap_or_default()) {
             Ok(announcement) => announcement,
             Err(error) => return ControlResponse::new(400, format!("Malformed prefix announcement: {error}")),
         };
-        if let Err(refusal) = self.authorizer.authorize_announcement(&announcement.data, scope, now.unix_ms) {
-            return ControlResponse::new(403, format!("Prefix announcement rejected: {refusal}"));
+        let rejected = |refusal: Refusal| ControlResponse::new(403, format!("Prefix announcement rejected: {refusal}"));
+        let scope = self.scope_of(incoming);
+        let announcer = match self.authorizer.authorize_announcement(&announcement.data, scope, now.unix_ms) {
+            Ok(announcer) => announcer,
+            Err(refusal) => return rejected(refusal),
+        };
+        // Announcements are passed on by others. The sender of the command needs the right, too.
+        for signer in [signer, &announcer] {
+            if let Err(refusal) = self.check_route(announcement.prefix, incoming, signer, incoming) {
+                return rejected(self.authorizer.refuse(refusal));
+            }
         }
         if !self.face_exists(incoming) {
             return ControlResponse::new(410, "Face not found");
         }
-        let lifetime_ms = announcement.lifetime_ms(now.unix_ms);
-        let route = Route {
-            face: incoming,
-            origin: origin::PREFIX_ANNOUNCEMENT,
-            cost: ANNOUNCED_COST,
-            flags: route_flags::CHILD_INHERIT,
-            expires_at_ms: deadline(Some(lifetime_ms), now),
+        self.note_registration(interest, announcement.prefix.to_name(), incoming);
+        let (route, lifetime_ms) = match self.announce(&announcement, incoming, false, now) {
+            Ok(announced) => announced,
+            Err(error) => return refused(error),
         };
-        if let Err(error) = self.rib.register(&mut self.fib, announcement.prefix, &route) {
-            return refused(error);
-        }
         ControlResponse::ok(&ControlParameters {
             name: Some(announcement.prefix.to_name()),
             face_id: Some(incoming.0),
@@ -207,6 +263,7 @@ impl Management {
     /// The content of `status/general`.
     pub(super) fn general_status(&self, now: Moment) -> tlv::ForwarderStatus {
         let counters = self.forwarder.counters();
+        let links = self.forwarder.link_totals(&self.forwarder.faces());
         tlv::ForwarderStatus {
             nfd_version: format!("byname {}", env!("CARGO_PKG_VERSION")),
             start_timestamp_ms: self.started_unix_ms,
@@ -233,6 +290,12 @@ impl Management {
             n_hot_names: Some(counters.hot_names),
             drops: drop_counts(&counters.drops),
             stages: stage_times(&self.forwarder.stages()),
+            n_in_malformed: Some(links.counters.in_malformed),
+            n_reassembly_timeouts: Some(links.counters.in_reassembly_timeouts),
+            n_out_drops: Some(links.counters.out_drops),
+            n_congestion_marks: Some(links.counters.congestion_marks),
+            n_retransmissions: Some(links.counters.retransmissions),
+            closed: close_counts(&links.closed),
         }
     }
 }
@@ -262,8 +325,15 @@ fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
 }
 
 fn drop_counts(drops: &[(&str, u64)]) -> Vec<tlv::DropCount> {
-    let occurred = drops.iter().filter(|(_, count)| *count > 0);
-    occurred.map(|(reason, count)| tlv::DropCount { reason: (*reason).to_owned(), n_packets: *count }).collect()
+    occurred(drops).map(|(reason, n_packets)| tlv::DropCount { reason, n_packets }).collect()
+}
+
+fn close_counts(closed: &[(&str, u64)]) -> Vec<tlv::CloseCount> {
+    occurred(closed).map(|(reason, n_faces)| tlv::CloseCount { reason, n_faces }).collect()
+}
+
+fn occurred(counts: &[(&str, u64)]) -> impl Iterator<Item = (String, u64)> {
+    counts.iter().filter(|(_, count)| *count > 0).map(|(reason, count)| ((*reason).to_owned(), *count))
 }
 
 fn stage_times(times: &StageTimes) -> Vec<tlv::StageTime> {
@@ -287,12 +357,12 @@ pub(super) fn cs_info(info: &CsInfo) -> tlv::CsInfo {
     }
 }
 
-/// The prefix of a command that was checked to have one.
+/// The prefix in a command's parameters, which has been validated.
 fn name_of(parameters: &ControlParameters) -> Name {
     parameters.name.clone().unwrap_or_default()
 }
 
-fn deadline(lifetime_ms: Option<u64>, now: Moment) -> Option<u64> {
+pub(super) fn deadline(lifetime_ms: Option<u64>, now: Moment) -> Option<u64> {
     let lifetime_ms = lifetime_ms.filter(|&ms| ms < FOR_EVER_MS)?;
     now.ms.checked_add(lifetime_ms).filter(|&at| at < FOR_EVER_MS)
 }
@@ -302,6 +372,7 @@ fn refused(error: RibError) -> ControlResponse {
         RibError::TooDeep => {
             ControlResponse::new(414, format!("Route prefix cannot exceed {ROUTE_COMPONENTS_MAX} components"))
         }
+        RibError::OwnName { .. } | RibError::ReservedFace { .. } => ControlResponse::new(403, error.to_string()),
         RibError::Full { .. } | RibError::FibFull => ControlResponse::new(507, error.to_string()),
     }
 }

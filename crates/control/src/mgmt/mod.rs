@@ -1,10 +1,12 @@
 //! The NFD management protocol: commands, datasets and notifications.
 //!
-//! [`Management`] answers the Interests that the worker forwards to the internal face. It runs
-//! without a thread or a clock of its own; [`crate::service`] drives it.
+//! [`Management`] answers the Interests that the worker forwards to the internal face. It has no thread or clock of its
+//! own; `service` drives it.
 
+mod announced;
 mod announcement;
 mod command;
+mod creation;
 mod dataset;
 mod events;
 mod execute;
@@ -15,56 +17,65 @@ mod tags;
 mod tests;
 pub mod tlv;
 
-use byname_face::{FaceEvent, ForwarderHandle};
+use byname_face::{FaceEvent, ForwarderHandle, Registration};
 use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::{FaceId, Packet};
 use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
-use byname_wire::{DecodeError, Interest, Name, PACKET_BYTES_MAX};
+use byname_wire::{DecodeError, Interest, Name, NameRef, PACKET_BYTES_MAX};
 
+pub use announced::{ANNOUNCEMENTS_MAX, LearningCounters};
 pub use command::Command;
+pub use creation::Created;
 
+use self::announced::Announced;
+use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
 use self::events::FaceEvents;
+use self::faces::AnswerForm;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use crate::fib_writer::FibWriter;
+use crate::metrics::Snapshot;
+use crate::own_names::{localhop_prefix, localhost_prefix};
 use crate::rib::{Rib, RibError, Route};
-use crate::security::{Authorizer, Module};
+use crate::security::{Authorizer, Module, Refusal};
 use crate::tags::TagRouting;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;
-/// Components of `/localhost/nfd/<module>/<verb>`.
+/// Number of components in `/localhost/nfd/<module>/<verb>`.
 const VERB_END: usize = 4;
-/// Names that the outcome of one step is to touch at most, of routes that expire.
+/// Most names whose expired routes one step removes.
 const EXPIRE_STEP: usize = 4096;
 
-/// One moment on two clocks.
+/// A moment on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds on a clock that never steps.
+    /// Milliseconds on a monotonic clock.
     pub ms: u64,
     /// Milliseconds since the Unix epoch.
     pub unix_ms: u64,
 }
 
-/// What management did, for metrics.
+/// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ManagementCounters {
     /// Commands answered with 200.
     pub commands_ok: u64,
-    /// Commands answered with another code, refused ones included.
+    /// Commands answered with another code, including refused ones.
     pub commands_failed: u64,
     /// Datasets published.
     pub datasets: u64,
     /// Notifications sent.
     pub notifications: u64,
-    /// Packets that were no Interest that management knows what to do with.
+    /// `faces/create` commands whose answer had to wait for a connection.
+    pub commands_deferred: u64,
+    /// Packets without an answer: neither a valid command nor a request for a dataset or notification.
     pub ignored: u64,
 }
 
-/// Everything that management decides on.
+/// State of management: RIB, FIB, rights, strategies, announcements and datasets.
 pub struct Management {
     forwarder: ForwarderHandle,
     authorizer: Authorizer,
@@ -72,11 +83,13 @@ pub struct Management {
     fib: FibWriter,
     tags: TagRouting,
     strategies: StrategyChoices,
-    /// Scope of each face that is there, as far as events have told.
+    announced: Announced,
+    /// Scope of each existing face, from the events so far.
     scopes: FaceMap<Scope>,
     datasets: Datasets,
     events: FaceEvents,
     counters: ManagementCounters,
+    creations: Creations,
     started_unix_ms: u64,
     /// `/localhost/nfd` and `/localhop/nfd`.
     prefixes: [Name; 2],
@@ -84,9 +97,9 @@ pub struct Management {
 }
 
 impl Management {
-    /// Management of a forwarder. `strategies` are pairs of a prefix and a strategy's name.
+    /// Creates the management of a forwarder. `strategies` are pairs of a prefix and a strategy name.
     ///
-    /// Until [`Management::commit`] nothing reaches the forwarder.
+    /// Nothing reaches the forwarder before [`Management::commit`].
     pub fn new(
         forwarder: ForwarderHandle,
         authorizer: Authorizer,
@@ -96,7 +109,7 @@ impl Management {
         strategies: impl IntoIterator<Item = (Name, Name)>,
         now: Moment,
     ) -> Self {
-        let prefixes = ["/localhost/nfd", "/localhop/nfd"].map(|uri| uri.parse().expect("a literal name"));
+        let prefixes = [localhost_prefix(), localhop_prefix()];
         let events: Name = "/localhost/nfd/faces/events".parse().expect("a literal name");
         let mut management = Management {
             forwarder,
@@ -105,17 +118,19 @@ impl Management {
             fib,
             tags,
             strategies: StrategyChoices::new(strategies),
+            announced: Announced::new(ANNOUNCEMENTS_MAX),
             scopes: FaceMap::default(),
             datasets: Datasets::default(),
             events: FaceEvents::new(events),
             counters: ManagementCounters::default(),
+            creations: Creations::default(),
             started_unix_ms: now.unix_ms,
             prefixes,
             more_to_search: false,
         };
         for prefix in &management.prefixes {
-            let added = management.rib.add_nexthop(&mut management.fib, prefix.as_ref(), FaceId::INTERNAL, 0);
-            added.expect("an empty RIB has room");
+            let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
+            kept.expect("an empty RIB has room");
         }
         management
     }
@@ -125,9 +140,19 @@ impl Management {
         &self.rib
     }
 
-    /// The RIB, to observe routes of an origin.
+    /// The RIB, for observing routes and taking its events.
     pub fn rib_mut(&mut self) -> &mut Rib {
         &mut self.rib
+    }
+
+    /// The face to this host's hub, if there is one.
+    pub fn hub(&self) -> Option<FaceId> {
+        self.rib.hub(self.prefixes[1].as_ref())
+    }
+
+    /// Whether a face leads to an application on this host.
+    pub fn is_local(&self, face: FaceId) -> bool {
+        self.scope_of(face) == Scope::Local
     }
 
     /// The FIB.
@@ -135,17 +160,53 @@ impl Management {
         &self.fib
     }
 
-    /// What it did.
+    /// The counters.
     pub fn counters(&self) -> ManagementCounters {
         self.counters
     }
 
-    /// Adds a route that no command asked for: one of the configuration.
-    pub fn add_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
-        self.rib.register(&mut self.fib, name.as_ref(), route)
+    /// Sets the limit on announcements, which also limits routes learned from Data. Call it before there are any.
+    pub fn limit_announcements(&mut self, announcements_max: usize) {
+        self.announced = Announced::new(announcements_max);
     }
 
-    /// Notes what happened to a face; returns the notification to send.
+    /// Number of announcements in store.
+    pub fn announcements(&self) -> usize {
+        self.announced.len()
+    }
+
+    /// Outcomes of the announcements that came with Data.
+    pub fn learning_counters(&self) -> LearningCounters {
+        self.announced.counters
+    }
+
+    /// All counters of management and of the packet thread at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let faces = self.forwarder.faces();
+        let refusals = self.authorizer.refusals();
+        Snapshot {
+            worker: self.forwarder.counters(),
+            workers: self.forwarder.workers(),
+            stages: self.forwarder.stages(),
+            links: self.forwarder.link_totals(&faces),
+            faces,
+            routes: self.rib.len() as u64,
+            announcements: self.announcements() as u64,
+            learning: self.learning_counters().all(),
+            fib_entries: self.fib.len() as u64,
+            descriptors: self.tags.len() as u64,
+            descriptors_refused: self.tags.refused(),
+            refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
+            advertised: Vec::new(),
+        }
+    }
+
+    /// Adds a route of the configuration, without a command. It may be the route to the hub.
+    pub fn add_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
+        self.insert_route(name, route)
+    }
+
+    /// Handles a face event. Returns the notification to send.
     pub fn face_event(&mut self, event: &FaceEvent) -> Packet {
         match event {
             FaceEvent::Created(status) => {
@@ -155,6 +216,7 @@ impl Management {
                 self.scopes.remove(&status.id);
                 self.rib.remove_face(&mut self.fib, status.id);
                 self.tags.remove_face(status.id);
+                self.announced.forget_face(status.id);
                 self.more_to_search = true;
             }
             FaceEvent::Up(_) | FaceEvent::Down(_) => {}
@@ -163,34 +225,53 @@ impl Management {
         self.events.notify(event)
     }
 
-    /// When [`Management::advance`] has something to do; `Some(0)`: now.
+    /// When [`Management::advance`] must be called. `Some(0)`: now.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         if self.more_to_search {
             return Some(0);
         }
-        [self.rib.next_deadline_ms(), self.datasets.next_deadline_ms()].into_iter().flatten().min()
+        let announced = self.announced.next_deadline_ms();
+        [self.rib.next_deadline_ms(), self.datasets.next_deadline_ms(), announced].into_iter().flatten().min()
     }
 
-    /// Removes routes that expired or whose face is gone, a bounded number at a time.
+    /// Removes expired routes and routes of removed faces, a bounded number per call.
     pub fn advance(&mut self, now: Moment) {
         self.rib.expire(&mut self.fib, now.ms, EXPIRE_STEP);
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
+        self.announced.expire(now.ms);
     }
 
-    /// Makes all changes so far visible to the worker. To be called before answers are sent.
+    /// Makes all changes so far visible to the workers. Call it before the answers are sent.
     pub fn commit(&mut self) {
         self.fib.commit();
         self.tags.commit();
+        if let Some(announcements) = self.announced.take_changed() {
+            self.fib.tables().replace_announcements(announcements);
+        }
         if let Some(choices) = self.strategies.take_changed() {
             self.forwarder.set_strategy_choices(choices);
         }
+        self.tell_routed();
     }
 
-    /// The answer to an Interest from the internal face, if it deserves one now.
+    /// Tells the forwarder which faces have gained or lost their routes. Faces with routes do not make room for new
+    /// peers.
+    fn tell_routed(&mut self) {
+        let mut changed = self.rib.take_routed();
+        changed.append(&mut self.tags.take_routed());
+        if changed.is_empty() {
+            return;
+        }
+        let has_routes = |face| (face, self.rib.has_routes(face) || self.tags.has_routes(face));
+        self.forwarder.set_routed(changed.into_iter().map(has_routes).collect());
+    }
+
+    /// The answer to an Interest from the internal face. `None` if it gets none, or gets it later.
     pub fn answer(&mut self, wire: &[u8], incoming: FaceId, now: Moment) -> Option<Packet> {
+        let deferred = self.counters.commands_deferred;
         let answer = self.try_answer(wire, incoming, now);
-        self.counters.ignored += u64::from(answer.is_none());
+        self.counters.ignored += u64::from(answer.is_none() && self.counters.commands_deferred == deferred);
         answer
     }
 
@@ -202,20 +283,24 @@ impl Management {
         }
         let mut components = interest.name.components().skip(VERB_END - 2);
         let (module, verb) = (components.next()?.value, components.next()?.value);
-        // ndnd's clients say /localhop whenever they speak TCP, to a forwarder on their own host too.
+        // ndnd's clients use /localhop whenever they speak TCP, even to a forwarder on their own host.
         let from_host = localhost || self.scope_of(incoming) == Scope::Local;
         if (module, verb) == (b"tags", b"update") {
             return self.answer_tag_update(&interest, incoming, now);
         }
+        if localhop && from_host && self.hub().is_some() {
+            // The Interest is for the hub. The strategy has tried the last nexthop, which is this router, too.
+            return None;
+        }
         match Command::from_names(module, verb) {
-            // Neighbours may register, if they may anything.
+            // From a neighbour, only commands of the RIB module are accepted, if its rights allow them.
             Some((command, Module::Rib)) => self.answer_command(&interest, command, Module::Rib, incoming, now),
             Some((command, module)) if from_host => self.answer_command(&interest, command, module, incoming, now),
             _ if !from_host => None,
             _ if (module, verb) == (b"faces", b"events") => self.events.answer(&interest),
             _ if is_dataset(module, verb) => self.answer_dataset(&interest, module, verb, now),
             _ if interest.application_parameters.is_some() || components.next().is_some() => {
-                respond(&interest, &ControlResponse::new(501, "Unknown command"))
+                respond(interest.name, &ControlResponse::new(501, "Unknown command"))
             }
             _ => None,
         }
@@ -230,24 +315,49 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
-        let response = match self.authorizer.authorize(interest, module, scope, now.unix_ms) {
+        let mut response = match self.authorizer.authorize(interest, module, scope, now.unix_ms) {
             Err(refusal) => ControlResponse::new(403, refusal.to_string()),
-            Ok(_) if command == Command::RibAnnounce => self.rib_announce(interest, incoming, scope, now),
+            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, &signer, incoming, now),
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
-            Ok(_) => match parameters(interest) {
+            Ok(signer) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),
                 Ok(parameters) => match command.validate(&parameters) {
                     Err(why) => ControlResponse::new(400, why),
-                    Ok(()) => self.execute(command, parameters, incoming, now),
+                    Ok(()) => match self.check_rights(command, &parameters, &signer, incoming) {
+                        Err(refusal) => ControlResponse::new(403, self.authorizer.refuse(refusal).to_string()),
+                        Ok(()) if command == Command::FaceCreate => self.face_create(interest, &parameters)?,
+                        Ok(()) => {
+                            if command == Command::RibRegister && faces::face_of(&parameters, incoming) == incoming {
+                                let prefix = parameters.name.clone().unwrap_or_default();
+                                self.note_registration(interest, prefix, incoming);
+                            }
+                            self.execute(command, parameters, incoming, now)
+                        }
+                    },
                 },
             },
         };
+        if module == Module::Faces {
+            AnswerForm::of(interest).apply(&mut response);
+        }
+        self.respond_to_command(interest.name, &response)
+    }
+
+    fn respond_to_command(&mut self, name: NameRef<'_>, response: &ControlResponse) -> Option<Packet> {
         if response.code == 200 {
             self.counters.commands_ok += 1;
         } else {
             self.counters.commands_failed += 1;
         }
-        respond(interest, &response)
+        respond(name, response)
+    }
+
+    /// Makes sure that an application receives the answer to its registration before any Interest on the new route.
+    fn note_registration(&self, interest: &Interest<'_>, prefix: Name, face: FaceId) {
+        if !self.rib.leads_to(prefix.as_ref(), face) {
+            let command = interest.name.to_name();
+            self.forwarder.answer_before_interests(Registration { face, prefix, command });
+        }
     }
 
     fn answer_dataset(&mut self, interest: &Interest<'_>, module: &[u8], verb: &[u8], now: Moment) -> Option<Packet> {
@@ -258,7 +368,7 @@ impl Management {
         if len > dataset_len && interest.name.component(-1).is_some_and(dataset::names_part) {
             return self.datasets.segment(interest.name, &sources);
         }
-        // pynfdc signs what it asks, though nobody checks who reads.
+        // pynfdc signs dataset requests, though no signature is required.
         let is_signed =
             interest.name.component(-1).is_some_and(|last| last.typ == component_type::PARAMETERS_SHA256_DIGEST);
         if len != dataset_len + usize::from(is_signed) || !interest.can_be_prefix {
@@ -280,7 +390,7 @@ impl Management {
         Some(self.datasets.publish(&interest.name.to_name(), content, &sources, now.unix_ms))
     }
 
-    /// The content of a dataset that is never large.
+    /// The content of a dataset that is always small.
     fn whole_dataset(
         &mut self,
         interest: &Interest<'_>,
@@ -301,9 +411,11 @@ impl Management {
                     _ => Ok(FaceQueryFilter::default()),
                 };
                 let filter = filter.map_err(|_| ControlResponse::new(400, "Malformed filter"))?;
-                let entries = self.forwarder.faces();
-                let entries = entries.iter().map(faces::dataset_entry).filter(|entry| faces::matches(&filter, entry));
-                entries.for_each(|entry| entry.encode_to(&mut out));
+                for entry in faces::dataset(&self.forwarder.faces()) {
+                    if faces::matches(&filter, &entry) {
+                        entry.encode_to(&mut out);
+                    }
+                }
             }
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"strategy-choice", _) => {
@@ -317,7 +429,7 @@ impl Management {
         Ok(out)
     }
 
-    /// The scope of a face; of one that is gone, or was never there, the less trusted.
+    /// Scope of a face. An unknown face counts as non-local.
     fn scope_of(&self, face: FaceId) -> Scope {
         let known = self.scopes.get(&face).copied();
         known.or_else(|| self.forwarder.face(face).map(|status| status.scope)).unwrap_or(Scope::NonLocal)
@@ -342,36 +454,38 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
     DATASETS.contains(&(module, verb))
 }
 
-/// The ControlParameters in a command's name.
+/// Decodes the ControlParameters in a command's name.
 fn parameters(interest: &Interest<'_>) -> Result<ControlParameters, DecodeError> {
     let component = interest.name.component(VERB_END as isize);
     let component = component.ok_or(DecodeError::Missing(tlv::types::CONTROL_PARAMETERS))?;
     ControlParameters::decode(component.value)
 }
 
-fn respond(interest: &Interest<'_>, response: &ControlResponse) -> Option<Packet> {
-    let answer = |response: &ControlResponse| {
-        let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
-        let content = if response.body.is_empty() {
-            // python-ndn reads parameters out of every answer, a refusal too.
-            response.clone().with_body(&ControlParameters::default()).encode()
-        } else {
-            response.encode()
-        };
-        packet_of(&data.content(content).encode())
-    };
+fn respond(name: NameRef<'_>, response: &ControlResponse) -> Option<Packet> {
+    let answer = |response: &ControlResponse| packet_of(&response_data(name, response).encode());
     answer(response).or_else(|| answer(&ControlResponse::new(response.code, "")))
 }
 
-/// What NFD answers in place of a dataset.
+/// The Data of an answer, before it is signed.
+fn response_data(name: NameRef<'_>, response: &ControlResponse) -> DataBuilder {
+    let content = if response.body.is_empty() {
+        // python-ndn decodes parameters from every answer, even from a refusal.
+        response.clone().with_body(&ControlParameters::default()).encode()
+    } else {
+        response.encode()
+    };
+    DataBuilder::new(name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS).content(content)
+}
+
+/// The content Nack that NFD sends in place of a dataset.
 fn respond_with_nack(interest: &Interest<'_>, response: &ControlResponse) -> Option<Packet> {
     let data = DataBuilder::new(interest.name.to_name()).freshness_ms(RESPONSE_FRESHNESS_MS);
     let data = data.content_type(byname_wire::data::content_type::NACK);
     packet_of(&data.content(response.encode()).encode())
 }
 
-/// A packet of these octets, unless they are too many: an answer repeats the Interest's name, and
-/// often what the name says once more in its content.
-fn packet_of(octets: &[u8]) -> Option<Packet> {
-    (octets.len() <= PACKET_BYTES_MAX).then(|| Packet::copy_from(octets))
+/// The packet of these bytes. `None` if it is too large: an answer repeats the Interest's name, and its content often
+/// repeats the name's parameters.
+fn packet_of(bytes: &[u8]) -> Option<Packet> {
+    (bytes.len() <= PACKET_BYTES_MAX).then(|| Packet::copy_from(bytes))
 }

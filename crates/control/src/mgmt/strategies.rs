@@ -8,17 +8,17 @@ use byname_wire::{Name, NameRef};
 use super::tlv::ControlResponse;
 use crate::rib::ROUTE_COMPONENTS_MAX;
 
-/// Most choices: each worker looks for them by hash, one depth after the other.
+/// Most strategy choices. Each worker looks them up in a hash table, one depth after the other.
 const CHOICES_MAX: usize = 65_536;
 
-/// Which strategy serves which names. There is always one for `/`.
+/// Strategy choices by prefix. There is always one for `/`.
 pub(super) struct StrategyChoices {
     choices: BTreeMap<Name, Name>,
     changed: bool,
 }
 
 impl StrategyChoices {
-    /// These choices, as far as they name strategies, and the default for `/`.
+    /// Takes these choices, except those with an unknown strategy. Adds the default for `/` if necessary.
     pub fn new(choices: impl IntoIterator<Item = (Name, Name)>) -> Self {
         let known = |(prefix, name): (Name, Name)| Some((prefix, strategy::instance_name(name.as_ref()).ok()?));
         let mut choices: BTreeMap<_, _> = choices.into_iter().filter_map(known).collect();
@@ -26,7 +26,7 @@ impl StrategyChoices {
         StrategyChoices { choices, changed: true }
     }
 
-    /// Sets the strategy of a prefix; returns its full name.
+    /// Sets the strategy of a prefix. Returns the strategy's full name.
     pub fn set(&mut self, prefix: &Name, name: NameRef<'_>) -> Result<Name, ControlResponse> {
         if prefix.as_ref().len() > ROUTE_COMPONENTS_MAX {
             let text = format!("Prefix cannot exceed {ROUTE_COMPONENTS_MAX} components");
@@ -34,7 +34,7 @@ impl StrategyChoices {
         }
         let instance = strategy::instance_name(name).map_err(|error| match error {
             StrategyError::Unknown => ControlResponse::new(404, "Strategy not registered"),
-            StrategyError::BadParameters => ControlResponse::new(409, "Error instantiating strategy: bad parameters"),
+            why => ControlResponse::new(409, format!("Error instantiating strategy: {why}")),
         })?;
         if self.choices.len() >= CHOICES_MAX && !self.choices.contains_key(prefix) {
             return Err(ControlResponse::new(507, format!("There are {CHOICES_MAX} strategy choices already")));
@@ -43,7 +43,7 @@ impl StrategyChoices {
         Ok(instance)
     }
 
-    /// Lets a prefix, not `/`, have the strategy of the next shorter one.
+    /// Removes the choice of a prefix other than `/`. The prefix then inherits the choice of the next shorter one.
     pub fn unset(&mut self, prefix: &Name) {
         self.changed |= !prefix.as_ref().is_empty() && self.choices.remove(prefix).is_some();
     }
@@ -84,6 +84,15 @@ mod tests {
         assert!(choices.take_changed().is_none());
         let code = |outcome: Result<Name, ControlResponse>| outcome.err().map(|r| r.code);
         assert_eq!(code(choices.set(&name("/a"), name("/localhost/nfd/strategy/none").as_ref())), Some(404));
+        let refusal = |strategy: &str, choices: &mut StrategyChoices| {
+            choices.set(&name("/a"), name(strategy).as_ref()).expect_err("refused")
+        };
+        let old = refusal("/localhost/nfd/strategy/best-route/v=1", &mut choices);
+        let text = "Error instantiating strategy: best-route does not support version 1; its version is 5";
+        assert_eq!((old.code, &*old.text), (409, text));
+        let low = refusal("/localhost/nfd/strategy/asf/v=5/probing-interval~5", &mut choices);
+        let text = "Error instantiating strategy: Probing interval must be >= 1000 milliseconds";
+        assert_eq!((low.code, &*low.text), (409, text));
         assert_eq!(code(choices.set(&name(&"/x".repeat(33)), multicast.as_ref())), Some(414));
         choices.unset(&name("/a"));
         choices.unset(&name("/b"));

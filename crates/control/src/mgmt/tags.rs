@@ -1,10 +1,10 @@
-//! Commands about descriptors and locators [TagNet §2.1], and what neighbours on trees tell.
+//! Commands about descriptors and locators [TagNet §2.1], and updates from neighbours on trees.
 
 use byname_forward::{FaceId, Packet};
 use byname_wire::Interest;
 
 use super::tlv::ControlResponse;
-use super::{Command, Management, Moment, respond};
+use super::{Command, Management, Moment, packet_of, respond, response_data};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
 use crate::tags::{TagRouting, TagRoutingError};
 
@@ -14,12 +14,12 @@ impl Management {
         &self.tags
     }
 
-    /// Routing by tags, to be driven.
+    /// Routing by tags, for its driver.
     pub fn tags_mut(&mut self) -> &mut TagRouting {
         &mut self.tags
     }
 
-    /// Carries out one of the commands of applications that are about tags.
+    /// Executes a tag command of an application.
     pub(super) fn tag_command(
         &mut self,
         command: Command,
@@ -50,8 +50,7 @@ impl Management {
         ControlResponse::new(200, "OK")
     }
 
-    /// Answers what a neighbour on a tree tells. It is believed by its face, which the operator
-    /// named; nothing is signed.
+    /// Answers an update from a neighbour on a tree.
     pub(super) fn answer_tag_update(
         &mut self,
         interest: &Interest<'_>,
@@ -59,19 +58,26 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let parameters = interest.application_parameters.filter(|_| interest.parameters_digest_matches())?;
-        let response = match Update::decode(parameters).map(|update| self.tags.hear(incoming, update, now.ms)) {
-            Ok(Ok(session)) => ControlResponse { body: encode_session(session), ..ControlResponse::new(200, "OK") },
-            Ok(Err(error)) => refused(error),
-            Err(error) => ControlResponse::new(400, format!("Malformed update: {error}")),
+        let heeded = match Update::decode(parameters).map(|update| self.tags.hear(incoming, (interest, update), now)) {
+            Ok(Ok(heeded)) => heeded,
+            Ok(Err(error)) => return respond(interest.name, &refused(error)),
+            Err(error) => {
+                return respond(interest.name, &ControlResponse::new(400, format!("Malformed update: {error}")));
+            }
         };
-        respond(interest, &response)
+        let (code, text) = if heeded.is_taken { (200, "OK") } else { (409, "Begin a new session that echoes mine") };
+        let response = ControlResponse { body: encode_session(heeded.session), ..ControlResponse::new(code, text) };
+        match heeded.keys {
+            Some(keys) => packet_of(&keys.sign_answer(&response_data(interest.name, &response)).ok()?),
+            None => respond(interest.name, &response),
+        }
     }
 }
 
 fn refused(error: TagRoutingError) -> ControlResponse {
     let code = match error {
-        TagRoutingError::NoNeighbor { .. } => 403,
-        TagRoutingError::NoTree => 503,
+        TagRoutingError::NoNeighbor { .. } | TagRoutingError::Unsigned => 403,
+        TagRoutingError::NoTree | TagRoutingError::TooMany => 503,
         TagRoutingError::Full { .. } | TagRoutingError::FaceFull { .. } => 507,
     };
     ControlResponse::new(code, error.to_string())

@@ -1,5 +1,5 @@
-//! Management driven without sockets: a packet thread that has only the internal face, Interests
-//! handed in as the worker would.
+//! Management tests without sockets. The packet thread has only the internal face. The tests pass Interests in, as the
+//! worker would.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,13 @@ use crate::fib_writer::FibWriter;
 use crate::security::{Authorizer, Signer};
 use crate::tags::{TagLimits, TagRouting};
 
+mod capture;
+mod learning;
 mod limits;
 
-/// An application's face.
+/// Face of an application.
 const APP: FaceId = FaceId(300);
-/// A neighbour's face.
+/// Face of a neighbour.
 const NEIGHBOUR: FaceId = FaceId(301);
 const START: Moment = Moment { ms: 1, unix_ms: 1_700_000_000_000 };
 
@@ -61,6 +63,10 @@ impl Drop for Router {
 
 impl Router {
     fn new(routes_max: usize) -> Self {
+        Router::with_rights(routes_max, Authorizer::local_only())
+    }
+
+    fn with_rights(routes_max: usize, authorizer: Authorizer) -> Self {
         let key = NameHashKey::new([1, 2]);
         let engine = LongestFirst::new(key, 100_000);
         let tables = Arc::new(Tables::new(engine.query()));
@@ -72,8 +78,7 @@ impl Router {
             START.unix_ms,
         );
         let fib = FibWriter::new(Box::new(engine), tables);
-        let mut management =
-            Management::new(running.handle.clone(), Authorizer::local_only(), routes_max, fib, tags, [], START);
+        let mut management = Management::new(running.handle.clone(), authorizer, routes_max, fib, tags, [], START);
         management.face_event(&FaceEvent::Created(face(APP, Scope::Local)));
         management.face_event(&FaceEvent::Created(face(NEIGHBOUR, Scope::NonLocal)));
         management.commit();
@@ -88,6 +93,20 @@ impl Router {
         assert_eq!(data.freshness_ms, 1000);
         assert_eq!(data.signature.value, digest::sha256(&data.signature.signed));
         Some(ControlResponse::decode(data.content).expect("a ControlResponse"))
+    }
+
+    /// Sends a command signed by `signer`.
+    fn command_by(
+        &mut self,
+        signer: &Signer,
+        uri: &str,
+        parameters: &ControlParameters,
+        from: FaceId,
+    ) -> (u64, String) {
+        let command = InterestBuilder::new(name(uri).join(Component::generic(&parameters.encode())), 7);
+        let wire = signer.sign_command(&command, self.now.unix_ms).expect("digests can be had");
+        let response = self.send(&wire, from).expect("commands are answered");
+        (response.code, response.text)
     }
 
     fn signed(&self, name: Name) -> Vec<u8> {
@@ -108,7 +127,7 @@ impl Router {
         self.management.answer(&wire, APP, self.now).map(|packet| packet.to_vec())
     }
 
-    /// The content of a dataset, fetched segment by segment.
+    /// Content of a dataset, fetched segment by segment.
     fn dataset(&mut self, uri: &str) -> Vec<u8> {
         let first = self.interest(name(uri), true).expect("datasets are answered");
         let mut content = Vec::new();
@@ -128,13 +147,17 @@ impl Router {
         content
     }
 
+    /// Routes, without the router's own.
     fn routes(&mut self) -> Vec<tlv::RibEntry> {
-        decode_list(&self.dataset("/localhost/nfd/rib/list")).expect("a RIB")
+        let mut entries: Vec<tlv::RibEntry> = decode_list(&self.dataset("/localhost/nfd/rib/list")).expect("a RIB");
+        entries.retain(|entry| !is_own(&entry.name));
+        entries
     }
 
+    /// FIB entries, without the router's own.
     fn fib(&mut self) -> Vec<tlv::FibEntry> {
         let mut entries: Vec<tlv::FibEntry> = decode_list(&self.dataset("/localhost/nfd/fib/list")).expect("a FIB");
-        entries.retain(|entry| !entry.name.as_ref().to_string().ends_with("/nfd"));
+        entries.retain(|entry| !is_own(&entry.name));
         entries
     }
 
@@ -143,6 +166,11 @@ impl Router {
         self.management.advance(self.now);
         self.management.commit();
     }
+}
+
+/// Whether a prefix belongs to management.
+fn is_own(prefix: &Name) -> bool {
+    prefix.as_ref().to_string().ends_with("/nfd")
 }
 
 fn prefix(uri: &str) -> ControlParameters {
@@ -249,7 +277,7 @@ fn each_mistake_has_its_code() {
     }
     assert_eq!(code(&mut router, "rib/reboot", &prefix("/a")), 501);
     assert_eq!(code(&mut router, "moon/land", &prefix("/a")), 501);
-    // The two prefixes of management itself fill this RIB.
+    // The two management prefixes already fill this RIB.
     assert_eq!(code(&mut router, "rib/register", &prefix("/a")), 507);
     let strategy = |uri| ControlParameters { strategy: Some(StrategyName(name(uri))), ..prefix("/a") };
     assert_eq!(code(&mut router, "strategy-choice/set", &strategy("/localhost/nfd/strategy/none")), 404);
@@ -263,23 +291,27 @@ fn each_mistake_has_its_code() {
         ("udp4://router.example:6363", 400),
         ("udp4://[2001:db8::1]:6363", 400),
         ("udp://192.0.2.1:66000", 400),
-        ("udp://192.0.2.1:6363", 406),
-        ("udp4://192.0.2.1", 406),
+        ("udp://192.0.2.1:6363", 504),
+        ("udp4://192.0.2.1", 504),
+        ("udp4://224.0.23.170:56363", 406),
         ("ether://[01:00:5e:00:17:aa]", 406),
+        ("ether://[08:00:27:01:02:03]", 406),
         ("unix:///run/nfd/nfd.sock", 406),
-        ("memif:///run/byname/memif.sock?id=0", 406),
-        ("udp4://192.0.2.1:6363", 406),
+        ("memif:///run/byname/memif.sock?id=0", 504),
+        ("udp4://192.0.2.1:6363", 504),
     ] {
         assert_eq!(code(&mut router, "faces/create", &to(uri)), expected, "{uri}; no port here makes faces");
     }
+    let with_local =
+        ControlParameters { local_uri: Some("udp4://192.0.2.2:6363".into()), ..to("udp4://192.0.2.1:6363") };
+    let refused = router.command("faces/create", &with_local);
+    assert_eq!((refused.code, refused.text.as_str()), (406, "Unicast UDP faces cannot be created with a LocalUri"));
     let on_demand = ControlParameters { face_persistency: Some(1), ..to("udp4://192.0.2.1:6363") };
     assert_eq!(code(&mut router, "faces/create", &on_demand), 406);
     let id = |id| ControlParameters { face_id: Some(id), ..ControlParameters::default() };
     assert_eq!(code(&mut router, "faces/update", &id(999)), 404);
     assert_eq!(code(&mut router, "faces/destroy", &id(999)), 200);
     assert_eq!(code(&mut router, "faces/destroy", &id(0)), 400);
-    assert_eq!(code(&mut router, "faces/destroy", &id(1)), 200);
-    assert!(router.management.forwarder.face(FaceId::INTERNAL).is_some(), "the internal face stays");
 }
 
 #[test]
@@ -331,9 +363,21 @@ fn nexthops_past_the_rib() {
     let response = router.command("fib/remove-nexthop", &prefix("/f"));
     assert_eq!(response.parameters().expect("a body").face_id, Some(APP.0));
     assert_eq!(router.fib(), []);
-    let locked_out = ControlParameters { face_id: Some(1), ..prefix("/localhost/nfd") };
-    assert_eq!(router.command("fib/remove-nexthop", &locked_out).code, 200);
-    assert_eq!(router.management.fib().len(), 2);
+}
+
+#[test]
+fn the_routers_own_routes_are_listed_and_stay() {
+    let mut router = Router::new(100);
+    for own in ["/localhost/nfd", "/localhop/nfd"] {
+        for origin in [0, 255] {
+            let taken = ControlParameters { face_id: Some(1), origin: Some(origin), ..prefix(own) };
+            router.command("rib/unregister", &taken);
+        }
+    }
+    let listed: Vec<tlv::RibEntry> = decode_list(&router.dataset("/localhost/nfd/rib/list")).expect("a RIB");
+    let route = tlv::Route { face_id: 1, origin: 0, cost: 0, flags: 1, expiration_period_ms: None };
+    let own = |uri| tlv::RibEntry { name: name(uri), routes: vec![route.clone()] };
+    assert_eq!(listed, [own("/localhop/nfd"), own("/localhost/nfd")]);
 }
 
 #[test]
@@ -370,9 +414,10 @@ fn the_content_store_and_the_forwarder_are_described() {
     assert_eq!((status.start_timestamp_ms, status.n_fib_entries), (START.unix_ms, 2));
     assert!(router.dataset("/localhost/nfd/faces/channels").is_empty());
     let faces: Vec<tlv::FaceStatus> = decode_list(&router.dataset("/localhost/nfd/faces/list")).expect("faces");
-    assert_eq!((faces[0].face_id, faces[0].uri.as_str(), faces.len()), (1, "internal://", 1));
+    let listed: Vec<_> = faces.iter().map(|face| (face.face_id, face.uri.as_str())).collect();
+    assert_eq!(listed, [(1, "internal://"), (254, "contentstore://"), (255, "null://")]);
     let query = |filter: &[u8]| name("/localhost/nfd/faces/query").join(Component::generic(filter));
-    let filter = tlv::FaceQueryFilter { face_scope: Some(0), ..Default::default() };
+    let filter = tlv::FaceQueryFilter { link_type: Some(2), ..Default::default() };
     let wire = router.interest(query(&filter.encode()), true).expect("an answer");
     assert!(Data::decode(&wire).expect("Data").content.is_empty());
     let wire = router.interest(query(b"x"), true).expect("an answer");
@@ -445,17 +490,17 @@ proptest! {
         let mut router = Router::new(100);
         let modules = ["rib", "fib", "faces", "cs", "strategy-choice", "status"];
         let names = ["register", "list", "announce", "query", "config", "set", "events", "create"];
-        for (module, verb, octets) in verbs {
+        for (module, verb, bytes) in verbs {
             let command = name(&format!("/localhost/nfd/{}/{}", modules[module], names[verb]));
-            let mut parameters = vec![0x68, octets.len() as u8];
-            parameters.extend_from_slice(&octets);
-            for component in [&octets, &parameters] {
+            let mut parameters = vec![0x68, bytes.len() as u8];
+            parameters.extend_from_slice(&bytes);
+            for component in [&bytes, &parameters] {
                 let command = command.join(Component::generic(component));
                 router.interest(command.clone(), true);
                 router.interest(command.clone(), false);
                 let wire = router.signed(command);
                 router.management.answer(&wire, APP, router.now);
-                router.management.answer(&octets, APP, router.now);
+                router.management.answer(&bytes, APP, router.now);
             }
         }
         router.management.commit();

@@ -1,10 +1,14 @@
-//! Which nexthops a name has of its own, and which it inherits.
+//! Computes the nexthops of a name: its own and the inherited ones.
 //!
-//! As NFD's RIB: a name with routes inherits, for each face that has no route of its own there,
-//! the route of the nearest shorter prefix that has one with the child-inherit flag, up to and
-//! including the nearest prefix with a capture route; a name with a capture route inherits
-//! nothing. Of several routes through one face the cheapest counts.
+//! The rules are those of NFD's RIB. A name with routes inherits from shorter prefixes, for each face without a route
+//! of its own. It inherits the route of the nearest shorter prefix that has one with the child-inherit flag. The search
+//! ends at the nearest prefix with a capture route, which is included. A name with a capture route inherits nothing. If
+//! a name has several routes through one face, the cheapest counts.
+//!
+//! A name that leads to the forwarder's own management inherits nothing, either. If it has another nexthop, the one to
+//! management comes last: only Interests that may not leave this host use it.
 
+use byname_forward::FaceId;
 use byname_forward::tables::Nexthop;
 use smallvec::SmallVec;
 
@@ -13,7 +17,7 @@ use super::routes::{Entry, Kinds, Layer, RouteKind};
 /// Nexthops, each face once.
 pub(super) type Nexthops = SmallVec<[Nexthop; 4]>;
 
-/// Where a nexthop comes from; the first wins.
+/// Source of a nexthop. For each face, the first source wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Fib,
@@ -21,7 +25,7 @@ enum Source {
     Above,
 }
 
-/// For each face the nexthop of the first source, and of that the cheapest. By face.
+/// Keeps, for each face, the cheapest nexthop of its first source. Sorted by face.
 fn first_of_each_face(mut candidates: SmallVec<[(Source, Nexthop); 4]>) -> Nexthops {
     candidates.sort_unstable_by_key(|(source, nexthop)| (nexthop.face, *source, nexthop.cost));
     candidates.dedup_by_key(|(_, nexthop)| nexthop.face);
@@ -36,8 +40,7 @@ fn nexthop(kind: &RouteKind) -> Nexthop {
     Nexthop { face: kind.face, cost: kind.cost }
 }
 
-/// What the nearest longer prefixes of an entry inherit, if the entry itself inherits `above`.
-/// By face.
+/// The nexthops that the next longer prefixes inherit from an entry that itself inherits `above`. Sorted by face.
 pub(super) fn passed_down(kinds: &Kinds, entry: &Entry, above: &Nexthops) -> Nexthops {
     let captures = kinds_of(kinds, entry).any(RouteKind::captures);
     let own = kinds_of(kinds, entry).filter(|kind| kind.inherits()).map(|kind| (Source::Own, nexthop(kind)));
@@ -45,17 +48,21 @@ pub(super) fn passed_down(kinds: &Kinds, entry: &Entry, above: &Nexthops) -> Nex
     first_of_each_face(own.chain(above).collect())
 }
 
-/// The nexthops of an entry that inherits `above`: by cost, then face.
+/// The nexthops of an entry that inherits `above`, sorted by cost, then by face.
 pub(super) fn nexthops(kinds: &Kinds, entry: &Entry, above: &Nexthops) -> Nexthops {
-    // Names that only `fib` commands know are not in the RIB, and inherit nothing.
-    let inherits =
-        kinds_of(kinds, entry).any(|kind| kind.layer == Layer::Rib) && !kinds_of(kinds, entry).any(RouteKind::captures);
+    // Names with nexthops from `fib` commands only are not in the RIB, and inherit nothing.
+    let inherits = kinds_of(kinds, entry).any(|kind| kind.layer == Layer::Rib)
+        && !kinds_of(kinds, entry).any(|kind| kind.captures() || kind.face == FaceId::INTERNAL);
     let own = kinds_of(kinds, entry).map(|kind| match kind.layer {
         Layer::Fib => (Source::Fib, nexthop(kind)),
         Layer::Rib => (Source::Own, nexthop(kind)),
     });
     let above = above.iter().filter(|_| inherits).map(|nexthop| (Source::Above, *nexthop));
     let mut nexthops = first_of_each_face(own.chain(above).collect());
+    // `nexthops` is sorted by face, so the internal face is first.
+    if nexthops.len() > 1 && nexthops[0].face == FaceId::INTERNAL {
+        nexthops[0].cost = u64::MAX;
+    }
     nexthops.sort_unstable_by_key(|n| (n.cost, n.face));
     nexthops
 }

@@ -1,11 +1,10 @@
-//! The RIB: routes by name, face and origin, and what the FIB makes of them.
+//! The RIB: routes by name, face and origin, and the FIB rules computed from them.
 //!
-//! Names are kept in the order of their encodings, in which all longer names with a common prefix
-//! stand together. A change recomputes its own name, and longer names only where what they
-//! inherit has changed.
+//! Names are sorted by their encoding, so that all names with a common prefix are adjacent. A change recomputes its own
+//! name. It recomputes longer names only if the nexthops that they inherit have changed.
 //!
-//! Cost of a leaf: O(depth · log n) [the depths at which there are names at all], 110 to 130 bytes
-//! beyond the name. Routes with a deadline take 24 to 48 bytes more.
+//! Cost of a change at a leaf: O(depth · log n), where only depths with entries count. Memory: 110 to 130 bytes per
+//! name, in addition to the name. Routes with a deadline take 24 to 48 bytes more.
 
 mod inherit;
 mod routes;
@@ -13,7 +12,7 @@ mod routes;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque, btree_map};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet, VecDeque, btree_map};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -24,33 +23,33 @@ use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
 use self::inherit::{Nexthops, nexthops, passed_down};
-use self::routes::{Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
+use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
 use crate::fib_writer::FibWriter;
 
 /// Most components of a route's name, as in NFD.
 pub const ROUTE_COMPONENTS_MAX: usize = 32;
-/// A face with more routes has no list of them: when it goes, the RIB is searched, in steps.
+/// Most routes of a face with a list of names. When a face with more routes goes, the RIB is searched in steps.
 const FACE_NAMES_MAX: usize = 256;
-/// Names that one step of that search looks at.
+/// Number of names that one search step examines.
 const SEARCH_STEP: usize = 2048;
 
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
+    /// Face that it leads to.
     pub face: FaceId,
-    /// Who set it: one face may have a route of each origin.
+    /// Origin of the route. A face may have one route of each origin.
     pub origin: u64,
     /// Lower is better.
     pub cost: u64,
     /// See [`crate::mgmt::tlv::route_flags`].
     pub flags: u64,
-    /// When it goes, in ms on the caller's clock; `None`: never.
+    /// When it expires, in ms on the caller's clock. `None`: never.
     pub expires_at_ms: Option<u64>,
 }
 
-/// Why a route is not added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+/// Why a route was not added.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RibError {
     /// The configured number of routes is reached.
     #[error("the RIB is full: {routes} routes")]
@@ -58,15 +57,27 @@ pub enum RibError {
         /// Routes in it.
         routes: usize,
     },
-    /// The FIB has no room for another combination of nexthops.
+    /// The FIB has no room for another distinct group of nexthops.
     #[error("the FIB is full")]
     FibFull,
     /// The name has too many components.
     #[error("a route's prefix cannot exceed {ROUTE_COMPONENTS_MAX} components")]
     TooDeep,
+    /// The name belongs to the forwarder's management.
+    #[error("names at or below {own} belong to this router's management and cannot be registered")]
+    OwnName {
+        /// The prefix reserved for the forwarder.
+        own: Name,
+    },
+    /// The face is one of the forwarder's own.
+    #[error("FaceId {face} is reserved: it is no nexthop")]
+    ReservedFace {
+        /// The face.
+        face: FaceId,
+    },
 }
 
-/// A route that somebody observes came or went; see [`Rib::observe`].
+/// An observed route was added or removed; see [`Rib::observe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteEvent {
     /// Its name.
@@ -75,7 +86,7 @@ pub struct RouteEvent {
     pub face: FaceId,
     /// Its origin.
     pub origin: u64,
-    /// Came, or went.
+    /// Whether the route was added; otherwise it was removed.
     pub added: bool,
 }
 
@@ -85,53 +96,59 @@ type Key = Arc<[u8]>;
 #[derive(Default)]
 struct FaceRoutes {
     count: usize,
-    /// Names that have or had a route of it; `None` when there were too many.
+    /// Names that have or had a route of this face. `None` if there were too many.
     names: Option<Vec<Key>>,
 }
 
-/// A search for the routes of faces that are gone.
+/// A search for the routes of removed faces.
 #[derive(Default)]
 struct Search {
     faces: HashSet<FaceId>,
-    /// Names up to this one have been looked at.
+    /// The last name examined so far.
     done: Option<Key>,
 }
 
-/// All routes. Changes go to the FIB by the [`FibWriter`], which the caller commits.
+/// All routes. Changes go to the FIB through the [`FibWriter`], which the caller commits.
 pub struct Rib {
     entries: BTreeMap<Key, Entry>,
     kinds: Kinds,
     /// Entries by number of components.
     depths: [u32; ROUTE_COMPONENTS_MAX + 1],
     faces: FaceMap<FaceRoutes>,
+    /// Faces that got their first route or lost their last one; see [`Rib::take_routed`].
+    routed: BTreeSet<FaceId>,
     deadlines: BinaryHeap<Reverse<(u64, Key)>>,
-    /// Routes with a deadline; the heap has outdated ones besides.
+    /// Number of routes with a deadline. The heap also holds outdated deadlines.
     expiring: usize,
     searches: VecDeque<Search>,
-    /// Routes of the layer [`Layer::Rib`].
+    /// Number of routes in [`Layer::Rib`].
     routes: usize,
-    /// Routes of both layers.
+    /// Number of routes in both layers.
     stored: usize,
     routes_max: usize,
-    observed: Option<(u64, Name)>,
+    /// Prefixes of the forwarder's own management.
+    own: Vec<Name>,
+    observed: Vec<(Option<u64>, Name)>,
     events: Vec<RouteEvent>,
 }
 
 impl Rib {
-    /// An empty RIB for at most so many routes.
+    /// An empty RIB for at most `routes_max` routes.
     pub fn new(routes_max: usize) -> Self {
         Rib {
             entries: BTreeMap::new(),
             kinds: Kinds::default(),
             depths: [0; ROUTE_COMPONENTS_MAX + 1],
             faces: FaceMap::default(),
+            routed: BTreeSet::new(),
             deadlines: BinaryHeap::new(),
             expiring: 0,
             searches: VecDeque::new(),
             routes: 0,
             stored: 0,
             routes_max,
-            observed: None,
+            own: Vec::new(),
+            observed: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -141,36 +158,85 @@ impl Rib {
         self.routes
     }
 
-    /// Whether there are none.
+    /// Whether the RIB has no routes.
     pub fn is_empty(&self) -> bool {
         self.routes == 0
     }
 
-    /// From now on, keeps [`RouteEvent`]s of routes of this origin, and of any routes for this very
-    /// name, for [`Rib::take_events`].
-    pub fn observe(&mut self, origin: u64, name: Name) {
-        self.observed = Some((origin, name));
+    /// From now on, keeps [`RouteEvent`]s for [`Rib::take_events`]. Observed are all routes of this origin (`None`: of
+    /// any origin), and all routes for exactly this name.
+    pub fn observe(&mut self, origin: Option<u64>, name: Name) {
+        self.observed.push((origin, name));
     }
 
-    /// What happened to observed routes since the last call.
+    /// Events of observed routes since the last call.
     pub fn take_events(&mut self) -> Vec<RouteEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Adds a route, or replaces the one of the same face and origin.
+    /// Faces that gained their first route or lost their last one since the last call.
+    pub fn take_routed(&mut self) -> BTreeSet<FaceId> {
+        std::mem::take(&mut self.routed)
+    }
+
+    /// Whether any route or nexthop leads to this face.
+    pub fn has_routes(&self, face: FaceId) -> bool {
+        self.faces.contains_key(&face)
+    }
+
+    /// Whether a route or nexthop for exactly this name leads to the face.
+    pub fn leads_to(&self, name: NameRef<'_>, face: FaceId) -> bool {
+        let entry = self.entries.get(name.value());
+        entry.is_some_and(|e| e.routes.as_slice().iter().any(|route| self.kinds.get(route.kind).face == face))
+    }
+
+    /// Reserves a prefix for the forwarder's own management. Routes at or below it are refused from then on, except
+    /// those of [`Rib::register_hub`].
+    pub fn keep_own(&mut self, fib: &mut FibWriter, prefix: Name) -> Result<(), RibError> {
+        // Origin and flags are those that NFD lists. No name inherits from this layer.
+        let kind = RouteKind { face: FaceId::INTERNAL, origin: 0, cost: 0, flags: CHILD_INHERIT, layer: Layer::Fib };
+        self.insert(fib, prefix.as_ref(), kind, NEVER)?;
+        self.own.push(prefix);
+        Ok(())
+    }
+
+    /// The reserved management prefix that covers this name.
+    pub fn own_prefix_of(&self, name: NameRef<'_>) -> Option<&Name> {
+        self.own.iter().find(|own| own.as_ref().is_prefix_of(&name))
+    }
+
+    /// Adds a route, or replaces the route with the same face and origin.
     pub fn register(&mut self, fib: &mut FibWriter, name: NameRef<'_>, route: &Route) -> Result<(), RibError> {
+        self.check_own(name, route.face)?;
+        self.insert_route(fib, name, route)
+    }
+
+    /// Adds a route for a prefix that [`Rib::keep_own`] has reserved. The nexthop of management remains, as the last
+    /// one.
+    pub fn register_hub(&mut self, fib: &mut FibWriter, own: NameRef<'_>, route: &Route) -> Result<(), RibError> {
+        check_face(route.face)?;
+        self.insert_route(fib, own, route)
+    }
+
+    /// The face of the route that [`Rib::register_hub`] added for this prefix.
+    pub fn hub(&self, own: NameRef<'_>) -> Option<FaceId> {
+        let routes = self.entries.get(own.value())?.routes.as_slice();
+        routes.iter().map(|route| self.kinds.get(route.kind).face).find(|&face| face != FaceId::INTERNAL)
+    }
+
+    fn insert_route(&mut self, fib: &mut FibWriter, name: NameRef<'_>, route: &Route) -> Result<(), RibError> {
         let &Route { face, origin, cost, flags, expires_at_ms } = route;
         let kind = RouteKind { face, origin, cost, flags, layer: Layer::Rib };
         self.insert(fib, name, kind, expires_at_ms.unwrap_or(NEVER))
     }
 
-    /// Removes a route; false if there is none such.
+    /// Removes a route. Returns false if it does not exist.
     pub fn unregister(&mut self, fib: &mut FibWriter, name: NameRef<'_>, face: FaceId, origin: u64) -> bool {
         let of = |kind: &RouteKind| (kind.face, kind.origin, kind.layer) == (face, origin, Layer::Rib);
         self.remove(fib, name.value(), |kind, _| of(kind)) > 0
     }
 
-    /// Adds a nexthop past the RIB, or changes its cost. It goes with its face, or by
+    /// Adds a nexthop to the FIB without a RIB route, or changes its cost. The nexthop is removed with its face or by
     /// [`Rib::remove_nexthop`].
     pub fn add_nexthop(
         &mut self,
@@ -179,16 +245,17 @@ impl Rib {
         face: FaceId,
         cost: u64,
     ) -> Result<(), RibError> {
+        self.check_own(name, face)?;
         self.insert(fib, name, RouteKind { face, origin: 0, cost, flags: 0, layer: Layer::Fib }, NEVER)
     }
 
-    /// Removes a nexthop that [`Rib::add_nexthop`] has added; false if there is none such.
+    /// Removes a nexthop that [`Rib::add_nexthop`] added. Returns false if it does not exist.
     pub fn remove_nexthop(&mut self, fib: &mut FibWriter, name: NameRef<'_>, face: FaceId) -> bool {
         self.remove(fib, name.value(), |kind, _| (kind.face, kind.layer) == (face, Layer::Fib)) > 0
     }
 
-    /// Removes all routes of a face. Where there are many, forwarding to it ends at once, and the
-    /// routes go by and by: see [`Rib::search_step`].
+    /// Removes all routes of a face. If there are many, forwarding to the face ends at once, and [`Rib::search_step`]
+    /// removes the routes.
     pub fn remove_face(&mut self, fib: &mut FibWriter, face: FaceId) {
         let Some(FaceRoutes { names, .. }) = self.faces.remove(&face) else { return };
         if let Some(names) = names {
@@ -207,8 +274,7 @@ impl Rib {
         };
     }
 
-    /// Goes on with removing the routes of faces that are gone; false when there is nothing left
-    /// to do.
+    /// Performs one step of removing the routes of removed faces. Returns false when nothing is left to do.
     pub fn search_step(&mut self, fib: &mut FibWriter) -> bool {
         let Some(mut search) = self.searches.pop_front() else { return false };
         let from = search.done.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -227,12 +293,12 @@ impl Rib {
         !self.searches.is_empty()
     }
 
-    /// When the next route expires, or something that was to expire already has gone otherwise.
+    /// Deadline of the next route to expire. It may be outdated if that route was removed or refreshed.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.deadlines.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Removes what is due at `now_ms`, up to `names_max` names of it.
+    /// Removes routes that are due at `now_ms`, for at most `names_max` names.
     pub fn expire(&mut self, fib: &mut FibWriter, now_ms: u64, names_max: usize) {
         for _ in 0..names_max {
             if self.next_deadline_ms().is_none_or(|at| at > now_ms) {
@@ -249,6 +315,12 @@ impl Rib {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let range = self.entries.range::<[u8], _>((from, Bound::Unbounded));
         range.map(|(name, entry)| RibEntryRef { rib: self, name, entry })
+    }
+
+    /// Refuses a route that would replace the forwarder's own management.
+    fn check_own(&self, name: NameRef<'_>, face: FaceId) -> Result<(), RibError> {
+        check_face(face)?;
+        self.own_prefix_of(name).map_or(Ok(()), |own| Err(RibError::OwnName { own: own.clone() }))
     }
 
     fn insert(
@@ -304,7 +376,7 @@ impl Rib {
         Ok(())
     }
 
-    /// Removes the routes of a name that `which` selects; returns how many.
+    /// Removes the routes of a name for which `which` returns true. Returns their number.
     fn remove(&mut self, fib: &mut FibWriter, name: &[u8], which: impl Fn(&RouteKind, &StoredRoute) -> bool) -> usize {
         let selects = |kinds: &Kinds, route: &StoredRoute| which(kinds.get(route.kind), route);
         let Some(entry) = self.entries.get(name) else { return 0 };
@@ -346,7 +418,7 @@ impl Rib {
         removed.len()
     }
 
-    /// What an entry of this name inherits.
+    /// Nexthops that an entry of this name inherits.
     fn inherited(&self, name: &[u8], depth: usize) -> Nexthops {
         let mut above = Nexthops::new();
         if self.depths[..depth].iter().all(|&entries| entries == 0) {
@@ -361,8 +433,8 @@ impl Rib {
         above
     }
 
-    /// Brings the FIB up to date after a change of this entry, which inherits `above`, and passed
-    /// `passed_before` down until now.
+    /// Updates the FIB after a change of this entry. The entry inherits `above`. Before the change, it passed down
+    /// `passed_before`.
     fn refresh(
         &mut self,
         fib: &mut FibWriter,
@@ -380,10 +452,9 @@ impl Rib {
         }
     }
 
-    /// Brings the FIB up to date for all names that `name` is a prefix of, and to which it passes
-    /// `passed`.
+    /// Updates the FIB for all names longer than `name`, which passes `passed` down to them.
     fn refresh_longer(&mut self, fib: &mut FibWriter, name: &[u8], passed: Nexthops) {
-        // The prefixes of the name at hand that have entries, and what they pass down.
+        // Prefixes of the current name that have entries, with the nexthops that they pass down.
         let mut path: Vec<(Key, Nexthops)> = Vec::new();
         let range = self.entries.range_mut::<[u8], _>((Bound::Excluded(name), Bound::Unbounded));
         for (key, entry) in range.take_while(|(key, _)| key.starts_with(name)) {
@@ -402,9 +473,12 @@ impl Rib {
         self.note_event(kind, true, name);
         let face = self.faces.entry(kind.face).or_insert_with(|| FaceRoutes { count: 0, names: Some(Vec::new()) });
         face.count += 1;
+        if face.count == 1 {
+            self.routed.insert(kind.face);
+        }
         if let Some(names) = &mut face.names {
             names.push(name.clone());
-            // Names that lost their route are still in the list.
+            // The list still has names whose route was removed. Drop them before counting.
             if names.len() > 2 * face.count + 8 {
                 names.sort_unstable();
                 names.dedup();
@@ -426,13 +500,16 @@ impl Rib {
             face.count -= 1;
             if face.count == 0 {
                 self.faces.remove(&kind.face);
+                self.routed.insert(kind.face);
             }
         }
     }
 
     fn note_event(&mut self, kind: &RouteKind, added: bool, name: &[u8]) {
-        let Some((origin, observed_name)) = &self.observed else { return };
-        if kind.layer == Layer::Rib && (*origin == kind.origin || observed_name.value() == name) {
+        let is_observed = |(origin, observed): &(Option<u64>, Name)| {
+            origin.is_none_or(|origin| origin == kind.origin) || observed.value() == name
+        };
+        if kind.layer == Layer::Rib && self.observed.iter().any(is_observed) {
             let name = NameRef::new(name).expect("the RIB's keys are names").to_name();
             self.events.push(RouteEvent { name, face: kind.face, origin: kind.origin, added });
         }
@@ -444,7 +521,7 @@ impl Rib {
         }
         self.expiring += 1;
         self.deadlines.push(Reverse((expires_at_ms, name.clone())));
-        // Each refresh of a route leaves an outdated deadline behind.
+        // Each refresh of a route leaves its old deadline in the heap.
         if self.deadlines.len() > 2 * self.expiring + 1024 {
             let entries = &self.entries;
             self.deadlines.retain(|Reverse((at, name))| {
@@ -452,6 +529,11 @@ impl Rib {
             });
         }
     }
+}
+
+/// Refuses the forwarder's reserved faces.
+fn check_face(face: FaceId) -> Result<(), RibError> {
+    if face < FaceId::FIRST { Err(RibError::ReservedFace { face }) } else { Ok(()) }
 }
 
 fn set_rule(fib: &mut FibWriter, name: NameRef<'_>, entry: &mut Entry, nexthops: &Nexthops) {
@@ -468,7 +550,7 @@ pub struct RibEntryRef<'a> {
 }
 
 impl<'a> RibEntryRef<'a> {
-    /// The name's TLV-VALUE, for [`Rib::entries_after`]; shared, not copied.
+    /// The name's TLV-VALUE, for [`Rib::entries_after`]. It is shared, not copied.
     pub fn key(&self) -> Arc<[u8]> {
         self.name.clone()
     }
@@ -476,16 +558,18 @@ impl<'a> RibEntryRef<'a> {
     pub fn name(&self) -> NameRef<'a> {
         NameRef::new(self.name).expect("the RIB's keys are names")
     }
-    /// Its routes, without nexthops that `fib` commands have added. May be none.
+    /// Its routes, without the nexthops that `fib` commands added. There may be none.
     pub fn routes(&self) -> impl Iterator<Item = Route> + use<'a> {
         let (kinds, routes) = (&self.rib.kinds, self.entry.routes.as_slice());
-        routes.iter().filter(|route| kinds.get(route.kind).layer == Layer::Rib).map(|route| {
+        // Among the nexthops without a RIB route, only the router's own is listed.
+        let is_listed = |kind: &RouteKind| kind.layer == Layer::Rib || kind.face == FaceId::INTERNAL;
+        routes.iter().filter(move |route| is_listed(kinds.get(route.kind))).map(|route| {
             let &RouteKind { face, origin, cost, flags, .. } = kinds.get(route.kind);
             let expires_at_ms = Some(route.expires_at_ms()).filter(|&at| at != NEVER);
             Route { face, origin, cost, flags, expires_at_ms }
         })
     }
-    /// The group of its rule in the FIB, if it has one.
+    /// The group of its rule in the FIB, if there is one.
     pub fn group(&self) -> Option<EntryId> {
         self.entry.group()
     }

@@ -1,27 +1,27 @@
-//! How the RIB stores routes: a million of them must be small.
+//! Compact storage of routes: the RIB may hold millions.
 
 use std::collections::HashMap;
 
 use byname_forward::FaceId;
 use byname_lookup::EntryId;
 
-/// Bit of a route's flags: longer prefixes inherit it.
+/// Flag of a route: longer prefixes inherit it.
 pub(super) const CHILD_INHERIT: u64 = 1;
-/// Bit of a route's flags: this and longer prefixes inherit nothing from shorter ones.
+/// Flag of a route: this name and longer ones inherit nothing from shorter prefixes.
 pub(super) const CAPTURE: u64 = 2;
-/// The deadline of what never expires.
+/// Deadline of a route that never expires.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Who a route belongs to.
+/// The layer that a route belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Layer {
-    /// Set by `fib` commands: overrides the RIB at its own name, and is not inherited.
+    /// Set by `fib` commands. Overrides the RIB at its own name, and is not inherited.
     Fib,
     /// Set by `rib` commands.
     Rib,
 }
 
-/// All of a route but its name and its deadline. Most routes of a face have the same.
+/// A route without its name and its deadline. Most routes of a face have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RouteKind {
     pub face: FaceId,
@@ -38,13 +38,13 @@ impl RouteKind {
     pub fn captures(&self) -> bool {
         self.layer == Layer::Rib && self.flags & CAPTURE != 0
     }
-    /// Whether both are the same route, at different times.
+    /// Whether a route of kind `other` replaces one of this kind.
     pub fn is_same_route(&self, other: &RouteKind) -> bool {
         (self.face, self.origin, self.layer) == (other.face, other.origin, other.layer)
     }
 }
 
-/// Number of a [`RouteKind`].
+/// Index of a [`RouteKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KindId(u32);
 
@@ -52,7 +52,7 @@ pub(super) struct KindId(u32);
 #[derive(Default)]
 pub(super) struct Kinds {
     ids: HashMap<RouteKind, KindId>,
-    /// By id, with the number of routes that use it.
+    /// Indexed by id, with the number of routes that use the kind.
     slots: Vec<(RouteKind, u32)>,
     free: Vec<KindId>,
 }
@@ -62,7 +62,7 @@ impl Kinds {
         &self.slots[id.0 as usize].0
     }
 
-    /// The id of a kind, for one more route.
+    /// Returns the id of a kind, and counts one more use of it.
     pub fn acquire(&mut self, kind: RouteKind) -> KindId {
         let id = *self.ids.entry(kind).or_insert_with(|| match self.free.pop() {
             Some(id) => {
@@ -78,7 +78,7 @@ impl Kinds {
         id
     }
 
-    /// One route less.
+    /// Counts one use less. The id becomes free with the last use.
     pub fn release(&mut self, id: KindId) {
         let (kind, uses) = &mut self.slots[id.0 as usize];
         *uses -= 1;
@@ -89,11 +89,11 @@ impl Kinds {
     }
 }
 
-/// One route: 12 octets.
+/// One route: 12 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredRoute {
     pub kind: KindId,
-    /// A `u64` in two halves, for the sake of alignment.
+    /// The two halves of a `u64`, to reduce alignment to 4 bytes.
     expires_at_ms: [u32; 2],
 }
 
@@ -106,11 +106,11 @@ impl StoredRoute {
     }
 }
 
-/// The routes of one name: mostly one.
+/// The routes of one name. Most names have one.
 #[derive(Debug)]
 pub(super) enum Routes {
     One(StoredRoute),
-    // Boxed twice on purpose: a bare vector would make every entry 8 octets larger.
+    // Boxed twice on purpose: an unboxed vector would make every entry 8 bytes larger.
     #[allow(clippy::box_collection)]
     Many(Box<Vec<StoredRoute>>),
 }
@@ -134,7 +134,7 @@ impl Routes {
             Routes::Many(routes) => routes.push(route),
         }
     }
-    /// Keeps those routes; there may be none left.
+    /// Keeps the routes for which `keep` returns true. There may be none left.
     pub fn retain(&mut self, mut keep: impl FnMut(&StoredRoute) -> bool) {
         match self {
             Routes::One(route) => {
@@ -152,11 +152,11 @@ impl Routes {
     }
 }
 
-/// What the RIB has of one name: 24 octets.
+/// The RIB entry of one name: 24 bytes.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub routes: Routes,
-    /// The group of the name's rule in the FIB. Never the largest number, which stands for none.
+    /// Group of the name's rule in the FIB. `u32::MAX` means no group.
     group: u32,
 }
 

@@ -25,7 +25,7 @@ fn route(face: u64, cost: u64, flags: u64) -> Route {
     Route { face: FaceId(face), origin: 0, cost, flags, expires_at_ms: None }
 }
 
-/// What the FIB says of exactly this name: (face, cost).
+/// Faces and costs that the FIB has for exactly this name.
 fn rule(fib: &FibWriter, name: &Name) -> Vec<(u64, u64)> {
     let mut hashes = PrefixHashes::default();
     let view = NameView::new(&NameHashKey::new([0; 2]), name.as_ref(), &mut hashes);
@@ -34,12 +34,12 @@ fn rule(fib: &FibWriter, name: &Name) -> Vec<(u64, u64)> {
     group.map_or(Vec::new(), |group| group.nexthops.iter().map(|n| (n.face.0, n.cost)).collect())
 }
 
-/// Name, face, origin, and whether it is past the RIB.
+/// Name, face, origin, and whether the route is a nexthop without a RIB route.
 type SlowKey = (Name, u64, u64, bool);
 /// Cost, flags and deadline.
 type SlowValue = (u64, u64, Option<u64>);
 
-/// The same by the rules of NFD's developer guide, from scratch at each question.
+/// A slow RIB by the rules of NFD's developer guide. It computes every answer from scratch.
 #[derive(Default, Clone)]
 struct SlowRib {
     routes: BTreeMap<SlowKey, SlowValue>,
@@ -160,7 +160,7 @@ proptest! {
             let sorted = |mut list: Vec<(Name, u64, u64)>| { list.sort(); list };
             prop_assert_eq!(sorted(listed), sorted(expected));
         }
-        // Nothing is left of anything in the end.
+        // After all removals, nothing is left.
         for face in 256..260 {
             rib.remove_face(&mut fib, FaceId(face));
         }
@@ -243,7 +243,7 @@ fn refreshed_routes_do_not_pile_up_deadlines() {
 #[test]
 fn observed_routes_make_events() {
     let (mut rib, mut fib) = (Rib::new(100), fib());
-    rib.observe(65, name("/daemon"));
+    rib.observe(Some(65), name("/daemon"));
     let mut client = route(256, 0, 1);
     rib.register(&mut fib, name("/other").as_ref(), &client).expect("room");
     rib.register(&mut fib, name("/daemon").as_ref(), &client).expect("room");
@@ -290,4 +290,22 @@ fn a_million_routes_are_fast_and_small() {
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
+}
+
+#[test]
+fn faces_that_get_their_first_route_or_lose_their_last_are_told() {
+    let (mut rib, mut fib) = (Rib::new(100), fib());
+    let (a, b) = (name("/a"), name("/b"));
+    rib.register(&mut fib, a.as_ref(), &route(256, 1, 1)).expect("there is room");
+    rib.add_nexthop(&mut fib, a.as_ref(), FaceId(257), 0).expect("there is room");
+    assert_eq!(Vec::from_iter(rib.take_routed()), [FaceId(256), FaceId(257)]);
+    assert!(rib.has_routes(FaceId(256)) && rib.has_routes(FaceId(257)) && !rib.has_routes(FaceId(258)));
+
+    rib.register(&mut fib, b.as_ref(), &route(256, 1, 1)).expect("there is room");
+    assert!(rib.unregister(&mut fib, a.as_ref(), FaceId(256), 0));
+    assert!(rib.take_routed().is_empty(), "it still has a route");
+    assert!(rib.unregister(&mut fib, b.as_ref(), FaceId(256), 0));
+    assert!(rib.remove_nexthop(&mut fib, a.as_ref(), FaceId(257)));
+    assert_eq!(rib.take_routed().len(), 2);
+    assert!(!rib.has_routes(FaceId(256)) && !rib.has_routes(FaceId(257)));
 }

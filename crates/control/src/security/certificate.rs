@@ -1,6 +1,7 @@
 //! NDN certificates, version 2 [NDN Packet Specification v0.3, "Certificate"].
 
 use std::path::Path;
+use std::time::Duration;
 
 use byname_wire::data::content_type;
 use byname_wire::digest::{Sha256Digest, sha256};
@@ -12,10 +13,10 @@ use thiserror::Error;
 use super::keys::{KeyError, VerifyingKey};
 use super::locator_names;
 
-const NOT_BEFORE: u64 = 0xfe;
-const NOT_AFTER: u64 = 0xff;
+pub(super) const NOT_BEFORE: u64 = 0xfe;
+pub(super) const NOT_AFTER: u64 = 0xff;
 
-/// Largest certificate file that is read, in octets: a packet in base64, and room for line ends.
+/// Largest certificate file, in bytes: a packet in base64, with room for line ends.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Why a certificate cannot be used.
@@ -35,15 +36,15 @@ pub enum CertificateError {
     /// Not a Data packet.
     #[error("not a Data packet: {0}")]
     Packet(#[from] DecodeError),
-    /// Data that is no certificate.
+    /// The Data is not a certificate.
     #[error("{0} is not a certificate: {1}")]
     NotCertificate(Name, &'static str),
-    /// Its key cannot be used.
+    /// The certificate's key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
 
-/// A certificate: a name, a key, and the time in which they belong together.
+/// A certificate: binds a key to a name for a period of time.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     /// `/<identity>/KEY/<key id>/<issuer>/<version>`.
@@ -52,17 +53,17 @@ pub struct Certificate {
     pub key_name: Name,
     /// The key.
     pub key: VerifyingKey,
-    /// In force from then, in ms since the Unix epoch.
+    /// Start of its validity, in ms since the Unix epoch.
     pub not_before_ms: u64,
-    /// In force until then, in ms since the Unix epoch.
+    /// End of its validity, in ms since the Unix epoch.
     pub not_after_ms: u64,
-    /// SHA-256 of the SubjectPublicKeyInfo, by which a KeyLocator may name the key.
+    /// SHA-256 of the SubjectPublicKeyInfo. A KeyLocator may identify the key by it.
     key_digest: Sha256Digest,
 }
 
 impl Certificate {
-    /// Reads a certificate packet. Its own signature is not verified: who put it into the
-    /// configuration trusts it.
+    /// Decodes a certificate packet. Does not verify its signature: the configuration that names the certificate is
+    /// trusted.
     pub fn decode(wire: &[u8]) -> Result<Self, CertificateError> {
         let data = Data::decode(wire)?;
         let not_certificate = |reason| CertificateError::NotCertificate(data.name.to_name(), reason);
@@ -85,17 +86,17 @@ impl Certificate {
         })
     }
 
-    /// Reads a certificate file: the packet, bare or in base64 as `ndnsec cert-dump` writes it.
+    /// Reads a certificate file: a packet, either bare or in base64 as from `ndnsec cert-dump`.
     pub fn load(path: &Path) -> Result<Self, CertificateError> {
         Certificate::decode(&read_packet_file(path)?)
     }
 
-    /// Whether it is in force.
+    /// Whether `unix_ms` is within its validity.
     pub fn is_valid_at(&self, unix_ms: u64) -> bool {
         (self.not_before_ms..=self.not_after_ms).contains(&unix_ms)
     }
 
-    /// Whether a KeyLocator names this certificate, another one of its key, or the key.
+    /// Whether a KeyLocator identifies this certificate, another certificate of its key, or the key.
     pub fn is_located_by(&self, locator: KeyLocator<'_>) -> bool {
         match locator {
             KeyLocator::Name(_) => locator_names(locator, &self.key_name),
@@ -104,34 +105,34 @@ impl Certificate {
     }
 }
 
-/// The octets of a file, decoded where they are base64.
+/// Contents of a packet file, decoded if they are in base64.
 pub(crate) fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     use std::io::Read;
     let fail = |source| CertificateError::Read { path: path.display().to_string(), source };
-    let mut octets = Vec::new();
-    std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut octets)).map_err(fail)?;
-    if octets.first() == Some(&(types::DATA as u8)) {
-        return Ok(octets);
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut bytes)).map_err(fail)?;
+    if bytes.first() == Some(&(types::DATA as u8)) {
+        return Ok(bytes);
     }
-    octets.retain(|octet| !octet.is_ascii_whitespace());
-    data_encoding::BASE64.decode(&octets).map_err(|_| CertificateError::Encoding)
+    bytes.retain(|byte| !byte.is_ascii_whitespace());
+    data_encoding::BASE64.decode(&bytes).map_err(|_| CertificateError::Encoding)
 }
 
-/// NotBefore and NotAfter, in ms since the Unix epoch.
+/// Reads NotBefore and NotAfter, in ms since the Unix epoch.
 fn validity_period(data: &[u8]) -> Option<(u64, u64)> {
     let packet = Reader::new(data).next_tlv().ok()??;
     let info = find(packet.value, types::SIGNATURE_INFO)?;
     decode_validity_period(find(info, types::VALIDITY_PERIOD)?)
 }
 
-/// The same of the TLV-VALUE of a ValidityPeriod.
+/// Reads NotBefore and NotAfter from the TLV-VALUE of a ValidityPeriod.
 pub(crate) fn decode_validity_period(period: &[u8]) -> Option<(u64, u64)> {
     let not_before = find(period, NOT_BEFORE).and_then(parse_iso_ms)?;
     let not_after = find(period, NOT_AFTER).and_then(parse_iso_ms)?;
     Some((not_before, not_after))
 }
 
-/// The value of the first element of this type.
+/// Value of the first element of this type.
 fn find(elements: &[u8], typ: u64) -> Option<&[u8]> {
     let mut reader = Reader::new(elements);
     while let Some(element) = reader.next_tlv().ok()? {
@@ -142,7 +143,7 @@ fn find(elements: &[u8], typ: u64) -> Option<&[u8]> {
     None
 }
 
-/// `YYYYMMDDThhmmss`, UTC, in ms since the Unix epoch.
+/// Parses `YYYYMMDDThhmmss` in UTC. Returns ms since the Unix epoch.
 fn parse_iso_ms(text: &[u8]) -> Option<u64> {
     if text.len() != 15 || text[8] != b'T' {
         return None;
@@ -156,6 +157,17 @@ fn parse_iso_ms(text: &[u8]) -> Option<u64> {
     u64::try_from(time.ok()?.unix_duration().as_millis()).ok()
 }
 
+/// Formats a time as `YYYYMMDDThhmmss`. Times beyond the range give the last one in it.
+pub(super) fn format_iso(since_epoch: Duration) -> String {
+    match der::DateTime::from_unix_duration(since_epoch) {
+        Ok(t) => {
+            let (year, month, day) = (t.year(), t.month(), t.day());
+            format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}", t.hour(), t.minutes(), t.seconds())
+        }
+        Err(_) => "99991231T235959".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +176,8 @@ mod tests {
     fn times_are_utc() {
         assert_eq!(parse_iso_ms(b"19700101T000000"), Some(0));
         assert_eq!(parse_iso_ms(b"20201231T235959"), Some(1_609_459_199_000));
+        assert_eq!(format_iso(Duration::from_secs(1_609_459_199)), "20201231T235959");
+        assert_eq!(format_iso(Duration::MAX), "99991231T235959");
         for bad in [&b"20201231T23595"[..], b"20201331T235959", b"20201231 235959", b"2020123xT235959", b""] {
             assert_eq!(parse_iso_ms(bad), None);
         }

@@ -1,4 +1,4 @@
-//! The signature of a command, from either signed Interest format.
+//! Extracts the signature of a command in either signed Interest format.
 
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::tlv::{Reader, types};
@@ -6,10 +6,10 @@ use byname_wire::{Component, Data, Interest};
 
 use super::Refusal;
 
-/// Components that the older format appends: timestamp, nonce, SignatureInfo, SignatureValue.
+/// Name components that the older format appends: timestamp, nonce, SignatureInfo, SignatureValue.
 const OLD_FORMAT_COMPONENTS: usize = 4;
 
-/// A signed packet's signature, whatever its format.
+/// The signature of a packet in any format.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Command<'a> {
     pub(super) typ: SignatureType,
@@ -36,7 +36,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The signature of a Data packet.
+    /// Takes the signature of a Data packet.
     pub(super) fn from_data(data: &Data<'a>) -> Self {
         Command {
             typ: data.signature.info.typ,
@@ -48,10 +48,10 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The format before v0.3 [NFD wiki, "Command Interest"; ndn-cxx, "Signed Interest v0.2"].
+    /// Parses the format before v0.3 [NFD wiki, "Command Interest"; ndn-cxx, "Signed Interest v0.2"].
     fn parse_old_format(interest: &Interest<'a>) -> Result<Self, Refusal> {
         let name = interest.name;
-        // `/localhost/nfd/<module>/<verb>` comes before; a shorter name is simply not signed.
+        // `/localhost/nfd/<module>/<verb>` precedes the signature. A shorter name is therefore not signed.
         if name.len() < 4 + OLD_FORMAT_COMPONENTS {
             return Err(Refusal::Unsigned);
         }
@@ -65,13 +65,13 @@ impl<'a> Command<'a> {
             nonce: Some(last(-3)?.value),
             time_ms: Some(last(-4)?.number().ok_or(Refusal::Malformed)?),
             value,
-            // All of the name but its last component.
+            // The whole name without its last component.
             signed: [name.prefix(name.len() - 1).value(), &[]],
         })
     }
 }
 
-/// The value of the one element of this type that fills a component.
+/// Value of the component's only element, if it has this type.
 fn element_in(component: Component<'_>, typ: u64) -> Option<&[u8]> {
     let mut reader = Reader::new(component.value);
     let element = reader.next_tlv().ok()??;

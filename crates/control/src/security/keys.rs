@@ -1,4 +1,7 @@
-//! Keys that verify signatures, read from SubjectPublicKeyInfo [RFC 5280 §4.1.2.7].
+//! Keys that verify signatures, decoded from SubjectPublicKeyInfo [RFC 5280 §4.1.2.7].
+
+use std::io::Read;
+use std::path::Path;
 
 use byname_wire::signature::SignatureType;
 use der::asn1::ObjectIdentifier;
@@ -17,26 +20,29 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// id-Ed25519 [RFC 8410].
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// Octets of an uncompressed point.
+const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+const PEM_END: &str = "-----END PRIVATE KEY-----";
+
+/// Length of an uncompressed point, in bytes.
 const P256_POINT_BYTES: usize = 65;
 const P384_POINT_BYTES: usize = 97;
 
-/// Why octets are not a key that can be used.
+/// Why a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// Not a SubjectPublicKeyInfo.
     #[error("not a SubjectPublicKeyInfo in DER: {0}")]
     Der(String),
-    /// A kind of key that is not supported.
+    /// The algorithm is not supported.
     #[error("keys of algorithm {0} are not supported; use ECDSA P-256 or P-384, RSA or Ed25519")]
     Algorithm(String),
-    /// An elliptic curve that is not supported.
+    /// The elliptic curve is not supported.
     #[error("the elliptic curve is not supported; use P-256 or P-384")]
     Curve,
-    /// A key of a length that its algorithm does not have, or that is too weak.
+    /// The key's length is wrong for its algorithm, or too short.
     #[error("a key of {bits} bits is not supported; RSA keys have 2048 to 8192 bits, Ed25519 keys 256")]
     Length {
-        /// Its length.
+        /// Length in bits.
         bits: usize,
     },
 }
@@ -57,12 +63,12 @@ pub enum VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// Reads a SubjectPublicKeyInfo in DER.
+    /// Decodes a SubjectPublicKeyInfo in DER.
     ///
-    /// Certificates of early ndn-cxx spell out the parameters of their curve; those keys are
-    /// taken by the length of the point, and the parameters are not looked at.
-    pub fn from_spki(octets: &[u8]) -> Result<Self, KeyError> {
-        let spki = SubjectPublicKeyInfoRef::try_from(octets).map_err(|e| KeyError::Der(e.to_string()))?;
+    /// Certificates of early ndn-cxx contain explicit curve parameters. These are ignored; the length of the point
+    /// determines the curve.
+    pub fn from_spki(bytes: &[u8]) -> Result<Self, KeyError> {
+        let spki = SubjectPublicKeyInfoRef::try_from(bytes).map_err(|e| KeyError::Der(e.to_string()))?;
         let key = spki.subject_public_key.as_bytes().ok_or_else(|| KeyError::Der("a key of odd bits".to_owned()))?;
         match spki.algorithm.oid {
             EC_PUBLIC_KEY => VerifyingKey::from_point(spki.algorithm.parameters_oid().ok(), key),
@@ -81,7 +87,7 @@ impl VerifyingKey {
         }
     }
 
-    /// A shared secret.
+    /// A key for HMACs with a shared secret.
     pub fn from_hmac_secret(secret: &[u8]) -> Self {
         VerifyingKey::Hmac(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
@@ -94,7 +100,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether `value` is this key's signature, of this type, of `signed` (the concatenation).
+    /// Whether `value` is this key's signature of type `typ` over the concatenation of `signed`.
     pub fn verifies(&self, typ: SignatureType, signed: &[&[u8]], value: &[u8]) -> bool {
         let public = |algorithm: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
             signature::UnparsedPublicKey::new(algorithm, key).verify(&signed.concat(), value).is_ok()
@@ -113,7 +119,7 @@ impl VerifyingKey {
             (VerifyingKey::Hmac(key), SignatureType::HmacWithSha256) => {
                 hmac::verify(key, &signed.concat(), value).is_ok()
             }
-            // A key signs in one way: an HMAC made with a public key proves nothing.
+            // Each key has one signature type. An HMAC computed with a public key proves nothing.
             _ => false,
         }
     }
@@ -131,7 +137,47 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// Bits of the modulus of an RSAPublicKey [RFC 8017 A.1.1].
+/// Largest private key file, in bytes: an RSA key of 8192 bits in PEM, with room to spare.
+const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Reads a private key file: PKCS#8 in DER or PEM. Returns the DER.
+///
+/// # Errors
+/// If the file cannot be read, or holds neither.
+pub fn read_private_key(path: &Path) -> std::io::Result<Vec<u8>> {
+    /// First byte of a structured DER element.
+    const SEQUENCE: u8 = 0x30;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(KEY_FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    if bytes.first() == Some(&SEQUENCE) {
+        return Ok(bytes);
+    }
+    let not_pem = || {
+        let problem = "neither PKCS#8 in PEM nor in DER; `openssl pkcs8 -topk8 -nocrypt -in FILE` writes it so";
+        std::io::Error::new(std::io::ErrorKind::InvalidData, problem)
+    };
+    let text = String::from_utf8(bytes).map_err(|_| not_pem())?;
+    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != PEM_BEGIN).skip(1);
+    let base64: String = lines.by_ref().take_while(|line| *line != PEM_END).collect();
+    Some(base64)
+        .filter(|base64| !base64.is_empty())
+        .and_then(|base64| data_encoding::BASE64.decode(base64.as_bytes()).ok())
+        .ok_or_else(not_pem)
+}
+
+/// Encodes a PKCS#8 private key in PEM.
+pub fn pem(pkcs8: &[u8]) -> String {
+    format!("{PEM_BEGIN}\n{}{PEM_END}\n", wrapped_base64(pkcs8))
+}
+
+/// Encodes bytes in base64, in lines of 64 characters.
+pub(super) fn wrapped_base64(bytes: &[u8]) -> String {
+    let base64 = data_encoding::BASE64.encode(bytes);
+    let lines = base64.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).expect("base64 is ASCII"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Number of bits in the modulus of an RSAPublicKey [RFC 8017 A.1.1].
 fn rsa_bits(key: &[u8]) -> Result<usize, KeyError> {
     use der::asn1::UintRef;
     use der::{Decode, Reader, SliceReader};
@@ -144,6 +190,6 @@ fn rsa_bits(key: &[u8]) -> Result<usize, KeyError> {
             Ok::<_, der::Error>(modulus.as_bytes())
         })
         .map_err(malformed)?;
-    let leading = modulus.first().map_or(0, |octet| octet.leading_zeros() as usize);
+    let leading = modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
     Ok(modulus.len().saturating_mul(8).saturating_sub(leading))
 }

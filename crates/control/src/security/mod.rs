@@ -1,24 +1,25 @@
-//! Who may change this forwarder: command Interests verified, replays refused, rights looked up.
+//! Authorization of commands: verifies command Interests, refuses replays, and applies rights.
 //!
-//! A command is a signed Interest, in the v0.3 format or in the older one whose last four name
-//! components are timestamp, nonce, SignatureInfo and SignatureValue. [`Authorizer`] takes either.
-//! Formats: NDN Packet Specification v0.3, "Signed Interest", and NFD's "Command Interest".
+//! A command is a signed Interest in one of two formats: v0.3, or the older format, whose last four name components are
+//! timestamp, nonce, SignatureInfo and SignatureValue. [`Authorizer`] accepts both. Formats: NDN Packet Specification
+//! v0.3, "Signed Interest", and NFD's "Command Interest".
 //!
-//! What is checked, in this order, the first failure being the [`Refusal`] that is counted and
-//! answered with 403: the parameters digest; that a signature is there; that some rule gives
-//! rights on this module to requesters of this scope; the signature itself; that the rule's signer
-//! is the one that signed; the clock; and that the command was not seen before.
+//! The checks, in order: the parameters digest matches; there is a signature; some rule has rights for this module and
+//! scope; the signature verifies; a rule's signer made it; its time is within the window and it is no replay. The first
+//! failure is the [`Refusal`] that is counted and answered with 403.
 //!
-//! Clocks: a command may be 2 minutes old, as in ndn-cxx, and carry a time up to 1 hour ahead,
-//! because ndn-cxx gives each command of a burst a time at least a millisecond after the one
-//! before, so that a client that sends thousands a second runs ahead of its clock.
+//! Clocks: a command may be 2 minutes old, as in ndn-cxx. Its time may be up to 1 hour ahead. ndn-cxx gives each
+//! command of a burst a time at least one millisecond after the previous one. A client that sends thousands per second
+//! therefore runs ahead of its clock.
 //!
-//! Replays: see [`replay`]. One timestamp for each key, as in NFD, would refuse the commands of
-//! all but the fastest of the local clients, who sign with a plain digest and so share one key.
+//! Replays: see [`replay`], and [`marks`] for restarts. NFD keeps one timestamp per key. That would refuse commands of
+//! slower local clients: all local clients sign with a plain digest, and so share one key.
 
 mod certificate;
 mod command;
 mod keys;
+pub mod marks;
+mod new_key;
 mod refusal;
 pub mod replay;
 mod signer;
@@ -31,18 +32,20 @@ use std::time::Duration;
 
 use byname_forward::face_table::Scope;
 use byname_wire::signature::{KeyLocator, SignatureType};
-use byname_wire::{Data, Interest, Name};
+use byname_wire::{Component, Data, Interest, Name, NameRef};
 
 pub(crate) use certificate::decode_validity_period;
 pub use certificate::{Certificate, CertificateError};
-pub use keys::{KeyError, VerifyingKey};
+pub use keys::{KeyError, VerifyingKey, pem, read_private_key};
+pub use new_key::NewKey;
 pub use refusal::{Refusal, RefusalCounters};
 pub use signer::{Signer, SignerError};
 
 use command::Command;
+use marks::Marks;
 use replay::ReplayGuard;
 
-/// A management module that commands can be addressed to.
+/// A management module that accepts commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Module {
@@ -65,7 +68,7 @@ impl Module {
     pub const ALL: [Module; 6] =
         [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags];
 
-    /// The module's name component.
+    /// Name component of the module.
     pub fn name(self) -> &'static str {
         match self {
             Module::Faces => "faces",
@@ -77,46 +80,102 @@ impl Module {
         }
     }
 
-    /// The module of that name component, if it takes commands.
+    /// The module with this name component. `None` if there is none that accepts commands.
     pub fn from_name(name: &[u8]) -> Option<Module> {
         Module::ALL.into_iter().find(|module| module.name().as_bytes() == name)
     }
 }
 
-/// Whose commands a rule is about.
+/// The signer that a rule applies to.
 #[derive(Debug, Clone)]
 pub enum TrustedSigner {
-    /// Whoever can send them: signatures of unknown keys are not verified, plain digests are.
+    /// Everybody. Signatures of unknown keys are not verified; plain digests are.
     Any,
     /// The holder of this certificate's key.
     Certificate(Box<Certificate>),
-    /// Whoever shares this secret.
+    /// Everybody who has this secret.
     Hmac {
-        /// The name that commands give in their KeyLocator.
+        /// Name of the key in KeyLocators.
         key_name: Name,
         /// The secret.
         key: VerifyingKey,
     },
 }
 
-/// One right: a signer may command some modules.
-#[derive(Debug, Clone)]
-pub struct Rule {
-    /// Also from faces that are not local; else only from this host.
-    pub remote: bool,
-    /// Who.
-    pub signer: TrustedSigner,
-    /// What.
-    pub modules: Vec<Module>,
+impl TrustedSigner {
+    /// Name of the signer's key. `None` if it needs no key.
+    fn key_name(&self) -> Option<&Name> {
+        match self {
+            TrustedSigner::Any => None,
+            TrustedSigner::Certificate(certificate) => Some(&certificate.key_name),
+            TrustedSigner::Hmac { key_name, .. } => Some(key_name),
+        }
+    }
+
+    /// Whether this signer signed an Interest, and its certificate is valid at this time.
+    pub(crate) fn has_signed_interest(&self, interest: &Interest<'_>, unix_ms: u64) -> bool {
+        Command::parse(interest).is_ok_and(|command| self.has_signed(&command, unix_ms))
+    }
+
+    /// Whether this signer signed a Data packet, and its certificate is valid at this time.
+    pub(crate) fn has_signed_data(&self, data: &Data<'_>, unix_ms: u64) -> bool {
+        self.has_signed(&Command::from_data(data), unix_ms)
+    }
+
+    fn has_signed(&self, command: &Command<'_>, unix_ms: u64) -> bool {
+        let Some(locator) = command.key_locator else { return false };
+        let key = match self {
+            TrustedSigner::Certificate(of) if of.is_located_by(locator) && of.is_valid_at(unix_ms) => &of.key,
+            TrustedSigner::Hmac { key_name, key } if locator_names(locator, key_name) => key,
+            _ => return false,
+        };
+        key.verifies(command.typ, &command.signed, command.value)
+    }
+
+    /// The identity to which its key belongs.
+    fn identity(&self) -> Option<Name> {
+        self.key_name().map(|name| identity_of_key(name.as_ref()))
+    }
 }
 
-/// Which times in commands are believed.
+/// The identity to which a key belongs. `name` is that of the key, `/<identity>/KEY/<key id>`, or of its certificate,
+/// `/<identity>/KEY/<key id>/<issuer>/<version>`. A name of another form is the identity itself.
+pub fn identity_of_key(name: NameRef<'_>) -> Name {
+    let has_key = |back: &usize| name.component(-(*back as isize)) == Some(Component::generic(b"KEY"));
+    name.prefix(name.len() - [2, 4].into_iter().find(has_key).unwrap_or(0)).to_name()
+}
+
+/// A right: lets a signer command some modules.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// Whether it applies to non-local faces, too. Otherwise it applies to faces of this host only.
+    pub remote: bool,
+    /// The signer with this right.
+    pub signer: TrustedSigner,
+    /// Modules that it may command.
+    pub modules: Vec<Module>,
+    /// Prefixes of the names that commands may concern. `None`: all names for local faces; for others, names at or
+    /// below the signer's identity.
+    pub prefixes: Option<Vec<Name>>,
+}
+
+/// Accepted command times, relative to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWindow {
-    /// Oldest command.
+    /// Largest age of a command.
     pub past: Duration,
-    /// How far a command's time may lie ahead.
+    /// How far a command's time may be ahead of the clock.
     pub ahead: Duration,
+}
+
+impl TimeWindow {
+    fn past_ms(self) -> u64 {
+        u64::try_from(self.past.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn ahead_ms(self) -> u64 {
+        u64::try_from(self.ahead.as_millis()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Default for TimeWindow {
@@ -125,14 +184,35 @@ impl Default for TimeWindow {
     }
 }
 
-/// A command that may be carried out.
+/// The rights of an accepted command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorized {
-    /// The key that signed it, where that key is known to the configuration.
+    /// The key that signed it, if the configuration has that key.
     pub key_name: Option<Name>,
+    /// Whether some rule does not limit the names.
+    all_names: bool,
+    /// Prefixes from the other rules.
+    prefixes: Vec<Name>,
 }
 
-/// Decides on commands. One for a forwarder, owned by its control thread.
+impl Authorized {
+    /// Rights of the configuration itself: all names.
+    pub fn by_configuration() -> Self {
+        Authorized { key_name: None, all_names: true, prefixes: Vec::new() }
+    }
+
+    /// Whether the command may concern this name.
+    pub fn covers(&self, name: NameRef<'_>) -> bool {
+        self.all_names || self.prefixes.iter().any(|prefix| prefix.as_ref().is_prefix_of(&name))
+    }
+
+    /// Whether a rule lists exactly this prefix.
+    pub fn lists(&self, name: NameRef<'_>) -> bool {
+        self.prefixes.iter().any(|prefix| prefix.as_ref() == name)
+    }
+}
+
+/// Decides whether commands are accepted. A forwarder has one, in its control thread.
 pub struct Authorizer {
     rules: Vec<Rule>,
     window: TimeWindow,
@@ -140,45 +220,54 @@ pub struct Authorizer {
     refusals: Arc<RefusalCounters>,
 }
 
-/// How far a signature was verified.
+/// Result of verifying a signature.
 enum Verified {
-    /// A plain digest that is right.
+    /// A correct plain digest.
     Digest,
-    /// By the key of this rule's signer.
-    By(usize),
-    /// The key is not known here.
+    /// Verified with the key of these rules' signers.
+    By(Vec<usize>),
+    /// The key is unknown.
     UnknownKey,
 }
 
 impl Authorizer {
     /// An authorizer with these rules.
     pub fn new(rules: Vec<Rule>, window: TimeWindow) -> Self {
-        Authorizer { rules, window, replays: ReplayGuard::new(), refusals: Arc::default() }
+        Authorizer { rules, window, replays: ReplayGuard::new(Marks::none()), refusals: Arc::default() }
     }
 
-    /// Anyone on this host, nobody else: what holds without configuration.
+    /// From now on, refuses commands that these marks cover, and records commands in them.
+    pub fn keep_marks(&mut self, marks: Marks) {
+        self.replays = ReplayGuard::new(marks);
+    }
+
+    /// Whether any rule has a key, so that marks are useful.
+    pub fn knows_keys(&self) -> bool {
+        self.rules.iter().any(|rule| rule.signer.key_name().is_some())
+    }
+
+    /// Everybody on this host and nobody else: the rights without configuration.
     pub fn local_only() -> Self {
-        let rule = Rule { remote: false, signer: TrustedSigner::Any, modules: Module::ALL.to_vec() };
+        let rule = Rule { remote: false, signer: TrustedSigner::Any, modules: Module::ALL.to_vec(), prefixes: None };
         Authorizer::new(vec![rule], TimeWindow::default())
     }
 
-    /// Whether any rule lets a requester on another host command `module`.
+    /// Whether any rule lets remote requesters command `module`.
     pub fn serves_remote(&self, module: Module) -> bool {
         self.rules.iter().any(|rule| rule.remote && rule.modules.contains(&module))
     }
 
-    /// Counts of refusals, for other threads to read.
+    /// Counters of refusals, which other threads may read.
     pub fn refusals(&self) -> Arc<RefusalCounters> {
         Arc::clone(&self.refusals)
     }
 
-    /// Whether this command for `module`, from a face of this scope, may be carried out.
+    /// Decides whether a command for `module` from a face of this scope is accepted.
     ///
-    /// `unix_ms` is the wall clock. A command that passes is remembered: the same one again is
-    /// [`Refusal::Replayed`].
+    /// `unix_ms` is the wall-clock time. An accepted command is remembered: its repetition is [`Refusal::Replayed`].
     ///
     /// # Errors
-    /// The first check that failed; it is counted.
+    /// The first check that failed, which is counted.
     pub fn authorize(
         &mut self,
         interest: &Interest<'_>,
@@ -187,19 +276,16 @@ impl Authorizer {
         unix_ms: u64,
     ) -> Result<Authorized, Refusal> {
         let outcome = self.check_command(interest, module, scope, unix_ms);
-        if let Err(refusal) = &outcome {
-            self.refusals.count(*refusal);
-        }
-        outcome
+        outcome.inspect_err(|refusal| self.refusals.count(*refusal))
     }
 
-    /// Whether this prefix announcement, from a face of this scope, may make a route.
+    /// Decides whether a prefix announcement from a face of this scope may create a route.
     ///
-    /// An announcement is a Data packet that lives for hours and travels, so neither the clock
-    /// window nor replay protection apply; its own validity period is the caller's to heed.
+    /// An announcement is a Data packet that is valid for hours and may be cached. Neither the time window nor replay
+    /// protection applies. The caller must check its validity period.
     ///
     /// # Errors
-    /// The first check that failed; it is counted.
+    /// The first check that failed, which is counted.
     pub fn authorize_announcement(
         &mut self,
         announcement: &Data<'_>,
@@ -207,11 +293,15 @@ impl Authorizer {
         unix_ms: u64,
     ) -> Result<Authorized, Refusal> {
         let command = Command::from_data(announcement);
-        let outcome = self.check_signer(&command, Module::Rib, scope, unix_ms).map(|by| self.authorized(&by));
-        if let Err(refusal) = &outcome {
-            self.refusals.count(*refusal);
-        }
-        outcome
+        let outcome =
+            self.check_signer(&command, Module::Rib, scope, unix_ms).map(|by| self.authorized(&by, Module::Rib, scope));
+        outcome.inspect_err(|refusal| self.refusals.count(*refusal))
+    }
+
+    /// Counts a refusal of an otherwise accepted command, because of its parameters.
+    pub fn refuse(&self, refusal: Refusal) -> Refusal {
+        self.refusals.count(refusal);
+        refusal
     }
 
     fn check_command(
@@ -226,9 +316,18 @@ impl Authorizer {
         }
         let command = Command::parse(interest)?;
         let by = self.check_signer(&command, module, scope, unix_ms)?;
-        self.check_time(&command, &by, unix_ms)?;
-        let authorized = self.authorized(&by);
-        self.replays.check(authorized.key_name.as_ref(), &command)?;
+        let authorized = self.authorized(&by, module, scope);
+        match &authorized.key_name {
+            Some(key) => {
+                // A nonce without a time would have to be remembered forever.
+                let time_ms = command.time_ms.ok_or(Refusal::NoTime)?;
+                self.replays.check_of_key(key, &command, time_ms, self.window, unix_ms)?;
+            }
+            None => {
+                self.check_time(&command, unix_ms)?;
+                self.replays.check_of_anyone(&command)?;
+            }
+        }
         Ok(authorized)
     }
 
@@ -239,7 +338,7 @@ impl Authorizer {
         scope: Scope,
         unix_ms: u64,
     ) -> Result<Verified, Refusal> {
-        let applies = |rule: &Rule| rule.modules.contains(&module) && (rule.remote || scope == Scope::Local);
+        let applies = |rule: &Rule| applies(rule, module, scope);
         if !self.rules.iter().any(applies) {
             return Err(Refusal::NoRule);
         }
@@ -252,7 +351,7 @@ impl Authorizer {
         }
     }
 
-    /// Verifies with a digest, or with a key of the rules that apply.
+    /// Verifies the signature: a digest, or with the keys of the rules for which `applies` returns true.
     fn verify(
         &self,
         command: &Command<'_>,
@@ -264,15 +363,15 @@ impl Authorizer {
             return if right { Ok(Verified::Digest) } else { Err(Refusal::BadSignature) };
         }
         let Some(locator) = command.key_locator else { return Ok(Verified::UnknownKey) };
-        // Several rules may name one key: the first that verifies and is in force decides.
-        let mut outcome = Ok(Verified::UnknownKey);
+        // Several rules may name one key. The rights of all rules that verify and are valid are combined.
+        let (mut verifying, mut failure) = (Vec::new(), None);
         for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule)) {
             let key = match &rule.signer {
                 TrustedSigner::Any => continue,
                 TrustedSigner::Hmac { key_name, key } if locator_names(locator, key_name) => key,
                 TrustedSigner::Certificate(certificate) if certificate.is_located_by(locator) => {
                     if !certificate.is_valid_at(unix_ms) {
-                        outcome = outcome.and(Err(Refusal::CertificateExpired));
+                        failure = failure.or(Some(Refusal::CertificateExpired));
                         continue;
                     }
                     &certificate.key
@@ -280,47 +379,59 @@ impl Authorizer {
                 TrustedSigner::Hmac { .. } | TrustedSigner::Certificate(_) => continue,
             };
             if key.verifies(command.typ, &command.signed, command.value) {
-                return Ok(Verified::By(i));
+                verifying.push(i);
+            } else {
+                failure = Some(Refusal::BadSignature);
             }
-            outcome = Err(Refusal::BadSignature);
         }
-        outcome
+        match failure {
+            _ if !verifying.is_empty() => Ok(Verified::By(verifying)),
+            Some(refusal) => Err(refusal),
+            None => Ok(Verified::UnknownKey),
+        }
     }
 
-    fn check_time(&self, command: &Command<'_>, by: &Verified, unix_ms: u64) -> Result<(), Refusal> {
-        let Some(time_ms) = command.time_ms else {
-            // A nonce alone serves where the signature proves nothing anyway. For a real key it
-            // would have to be remembered for ever.
-            return match by {
-                Verified::By(_) => Err(Refusal::NoTime),
-                Verified::Digest | Verified::UnknownKey if command.nonce.is_some() => Ok(()),
-                Verified::Digest | Verified::UnknownKey => Err(Refusal::NoTime),
-            };
-        };
-        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        if time_ms < unix_ms.saturating_sub(ms(self.window.past)) {
-            return Err(Refusal::TooOld);
+    /// Checks the time of a command that no known key signed.
+    fn check_time(&self, command: &Command<'_>, unix_ms: u64) -> Result<(), Refusal> {
+        match command.time_ms {
+            // A nonce suffices where the signature proves nothing.
+            None if command.nonce.is_some() => Ok(()),
+            None => Err(Refusal::NoTime),
+            Some(time_ms) if time_ms < unix_ms.saturating_sub(self.window.past_ms()) => Err(Refusal::TooOld),
+            Some(time_ms) if time_ms > unix_ms.saturating_add(self.window.ahead_ms()) => Err(Refusal::TooFarAhead),
+            Some(_) => Ok(()),
         }
-        if time_ms > unix_ms.saturating_add(ms(self.window.ahead)) {
-            return Err(Refusal::TooFarAhead);
-        }
-        Ok(())
     }
 
-    fn authorized(&self, by: &Verified) -> Authorized {
-        let key_name = match by {
-            Verified::By(rule) => match &self.rules[*rule].signer {
-                TrustedSigner::Certificate(certificate) => Some(certificate.key_name.clone()),
-                TrustedSigner::Hmac { key_name, .. } => Some(key_name.clone()),
-                TrustedSigner::Any => None,
-            },
-            Verified::Digest | Verified::UnknownKey => None,
+    /// The combined rights of a signer for this module and scope.
+    fn authorized(&self, by: &Verified, module: Module, scope: Scope) -> Authorized {
+        let by: &[usize] = match by {
+            Verified::By(rules) => rules,
+            Verified::Digest | Verified::UnknownKey => &[],
         };
-        Authorized { key_name }
+        let key_name = by.first().and_then(|rule| self.rules[*rule].signer.key_name());
+        let mut authorized = Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new() };
+        for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule, module, scope)) {
+            // Rules for everybody apply to signers with a key, too.
+            if !by.contains(&i) && !matches!(rule.signer, TrustedSigner::Any) {
+                continue;
+            }
+            match &rule.prefixes {
+                Some(prefixes) => authorized.prefixes.extend_from_slice(prefixes),
+                None if scope == Scope::Local => authorized.all_names = true,
+                None => authorized.prefixes.extend(rule.signer.identity()),
+            }
+        }
+        authorized
     }
 }
 
-/// Whether a locator names this key, or a certificate of it.
+/// Whether a rule applies to commands for this module from faces of this scope.
+fn applies(rule: &Rule, module: Module, scope: Scope) -> bool {
+    rule.modules.contains(&module) && (rule.remote || scope == Scope::Local)
+}
+
+/// Whether a locator names this key or one of its certificates.
 fn locator_names(locator: KeyLocator<'_>, key_name: &Name) -> bool {
     match locator {
         KeyLocator::Name(name) => key_name.as_ref().is_prefix_of(&name),

@@ -1,70 +1,116 @@
-//! Replay protection by what was seen, in bounded memory.
+//! Replay protection: remembers commands in bounded memory.
 //!
-//! A command is the same one as before if its signed octets (name, parameters, nonce, time) are
-//! the same; what is remembered is a 64-bit keyed hash of them. The signature itself is left out:
-//! an ECDSA signature can be altered by anyone into another one that verifies.
+//! Two commands are the same if their signed bytes (name, parameters, nonce, time) are the same. The history keeps a
+//! 64-bit keyed hash of these bytes. The hash excludes the signature itself, because anyone can turn an ECDSA signature
+//! into another valid one.
 //!
-//! Two kinds of signer have two kinds of memory:
+//! There are two kinds of history:
 //!
-//! - **A key that the configuration knows** has a history of its own: the last
-//!   [`KEY_HISTORY_MAX`] to twice as many commands. When older ones must be forgotten, commands
-//!   no newer than the newest forgotten one are refused from then on, so nothing that was seen is
-//!   ever accepted again. An honest client stamps its commands with rising times and never notices.
-//! - **Plain digests and unknown keys**, accepted from this host where the configuration says
-//!   "any", share one history of [`SHARED_HISTORY_MAX`] to twice as many, and the oldest are
-//!   forgotten for good. Who can replay such a command can as well make a new one.
+//! - **A key in the configuration** has a history of its own. It contains all commands that the key verified, accepted
+//!   or refused: the last [`KEY_HISTORY_MAX`] to twice as many. From then on, commands that are not newer than the
+//!   newest forgotten one are refused. A command in the history is therefore never accepted again. An honest client
+//!   signs with rising times and is not affected. Commands too far ahead of the clock are remembered by their times
+//!   only: in the history, they would block all commands with earlier times. [`super::marks`] extends this protection
+//!   across restarts.
+//! - **Plain digests and unknown keys** are accepted from this host if a rule allows "any" signer. They share one
+//!   history of [`SHARED_HISTORY_MAX`] commands to twice as many. The oldest are forgotten without consequence: anybody
+//!   who can replay such a command can also create a new one.
 //!
-//! Keys are bounded by the configuration, so memory is.
+//! The configuration bounds the number of keys, and thereby the memory.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use byname_wire::Name;
 
-use super::Refusal;
 use super::command::Command;
+use super::marks::{Mark, Marks};
+use super::{Refusal, TimeWindow};
 
-/// Commands remembered for each known key, at least, once so many came.
+/// Fewest commands remembered for each known key, once that many have arrived.
 pub const KEY_HISTORY_MAX: usize = 32_768;
-/// Commands remembered for all other signers together, at least, once so many came.
+/// Fewest commands remembered for all other signers together, once that many have arrived.
 pub const SHARED_HISTORY_MAX: usize = 131_072;
 
 /// The histories of all signers.
 pub(super) struct ReplayGuard {
     fingerprint: RandomState,
     shared: History,
-    by_key: HashMap<Name, History>,
+    by_key: HashMap<Name, KeyHistory>,
+    marks: Marks,
+}
+
+/// Commands of one key since the start.
+struct KeyHistory {
+    seen: History,
+    /// Times of commands refused because they were too far ahead of the clock.
+    ahead: Mark,
 }
 
 impl ReplayGuard {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(marks: Marks) -> Self {
         ReplayGuard {
             fingerprint: RandomState::new(),
             shared: History::new(SHARED_HISTORY_MAX, false),
             by_key: HashMap::new(),
+            marks,
         }
     }
 
-    /// Remembers a verified command of `key` (`None`: of no known key), or refuses it.
-    pub(super) fn check(&mut self, key: Option<&Name>, command: &Command<'_>) -> Result<(), Refusal> {
+    /// Remembers a command that no known key verified, or refuses it as a replay.
+    pub(super) fn check_of_anyone(&mut self, command: &Command<'_>) -> Result<(), Refusal> {
         let fingerprint = self.fingerprint.hash_one(command.signed);
-        let history = match key {
-            None => &mut self.shared,
-            Some(key) => self.by_key.entry(key.clone()).or_insert_with(|| History::new(KEY_HISTORY_MAX, true)),
-        };
-        history.insert(fingerprint, command.time_ms.unwrap_or(0))
+        self.shared.insert(fingerprint, command.time_ms.unwrap_or(0))
+    }
+
+    /// Remembers a command that `key` verified, or refuses it. A refused command is remembered, too: an attacker may
+    /// have recorded it, and replay it once the clock allows.
+    pub(super) fn check_of_key(
+        &mut self,
+        key: &Name,
+        command: &Command<'_>,
+        time_ms: u64,
+        window: TimeWindow,
+        unix_ms: u64,
+    ) -> Result<(), Refusal> {
+        let fingerprint = self.fingerprint.hash_one(command.signed);
+        let new = || KeyHistory { seen: History::new(KEY_HISTORY_MAX, true), ahead: Mark::default() };
+        let history = self.by_key.entry(key.clone()).or_insert_with(new);
+        if time_ms > unix_ms.saturating_add(self.marks.ahead_max_ms(window.ahead_ms())) {
+            history.ahead.cover_span(time_ms);
+            return self.note(key, time_ms, unix_ms).and(Err(Refusal::TooFarAhead));
+        }
+        if history.ahead.covers(time_ms) {
+            return Err(Refusal::Replayed);
+        }
+        history.seen.insert(fingerprint, time_ms)?;
+        self.note(key, time_ms, unix_ms)?;
+        if time_ms < unix_ms.saturating_sub(window.past_ms()) {
+            return Err(Refusal::TooOld);
+        }
+        if self.marks.covers(key, time_ms) {
+            return Err(Refusal::BeforeStart);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, key: &Name, time_ms: u64, unix_ms: u64) -> Result<(), Refusal> {
+        self.marks.note(key, time_ms, unix_ms).map_err(|error| {
+            tracing::error!(%error, "cannot write the time of a command to the state folder, so it is refused");
+            Refusal::NotWritten
+        })
     }
 }
 
-/// Two generations of fingerprints: when the young one is full it becomes the old one, and what
-/// was old is forgotten.
+/// Two generations of fingerprints. When the young generation is full, it replaces the old one, whose entries are
+/// forgotten.
 struct History {
     generation_max: usize,
     young: HashSet<u64, RandomState>,
     old: HashSet<u64, RandomState>,
     young_newest_ms: u64,
     old_newest_ms: u64,
-    /// Refuse what is no newer than the newest forgotten command.
+    /// Whether to refuse commands that are not newer than the newest forgotten one.
     strict: bool,
     forgotten_newest_ms: Option<u64>,
 }

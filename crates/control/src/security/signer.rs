@@ -1,4 +1,4 @@
-//! Signing: our own answers, and the commands that `byname` sends as a client.
+//! Signs the router's answers, and the commands that `byname` sends as a client.
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
@@ -8,13 +8,16 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use thiserror::Error;
 
-/// Why a signer cannot be made, or cannot sign.
+/// Why a signer cannot be created, or cannot sign.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SignerError {
-    /// The private key is not PKCS#8, or of no kind that is supported.
-    #[error("the private key is not PKCS#8 of ECDSA P-256, Ed25519 or RSA")]
+    /// The private key is not PKCS#8, or its algorithm is not supported.
+    #[error(
+        "the private key is not PKCS#8 of ECDSA P-256, Ed25519 or RSA; `byname keygen` makes one, and so does \
+         `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`"
+    )]
     Key,
-    /// The system gives no randomness, or the key refuses to sign.
+    /// The system provides no randomness, or the key refuses to sign.
     #[error("the key cannot sign")]
     Sign,
 }
@@ -30,19 +33,19 @@ enum Key {
 /// Signs Data and commands.
 pub struct Signer {
     key: Key,
-    /// KeyLocator; none for plain digests.
+    /// Name in the KeyLocator. `None` for plain digests.
     key_name: Option<Name>,
     random: SystemRandom,
 }
 
 impl Signer {
-    /// DigestSha256: integrity, and what management on this host is signed with.
+    /// DigestSha256: protects integrity only. Commands to management on this host need no more.
     pub fn digest() -> Self {
         Signer { key: Key::Digest, key_name: None, random: SystemRandom::new() }
     }
 
-    /// A private key in PKCS#8: ECDSA P-256, Ed25519, RSA. (NDN signs P-384 keys over SHA-256, which
-    /// `ring` verifies but does not make.)
+    /// A signer with a private key in PKCS#8: ECDSA P-256, Ed25519 or RSA. P-384 is missing: NDN signs with SHA-256,
+    /// and `ring` can verify but not create P-384 signatures over SHA-256.
     ///
     /// # Errors
     /// [`SignerError::Key`] for anything else.
@@ -56,13 +59,13 @@ impl Signer {
         Ok(Signer { key, key_name: Some(key_name), random })
     }
 
-    /// A shared secret.
+    /// A signer with a shared secret.
     pub fn hmac(key_name: Name, secret: &[u8]) -> Self {
         let key = Key::Hmac(ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret));
         Signer { key, key_name: Some(key_name), random: SystemRandom::new() }
     }
 
-    /// The Data packet, signed.
+    /// Encodes and signs a Data packet.
     ///
     /// # Errors
     /// [`SignerError::Sign`].
@@ -73,8 +76,8 @@ impl Signer {
         failure.map_or(Ok(wire), Err)
     }
 
-    /// The command in the v0.3 signed Interest format, with a fresh SignatureNonce of 8 octets,
-    /// and `unix_ms` as its SignatureTime.
+    /// Encodes and signs a command in the v0.3 signed Interest format. Its SignatureNonce is 8 random bytes; its
+    /// SignatureTime is `unix_ms`.
     ///
     /// # Errors
     /// [`SignerError::Sign`].
@@ -99,7 +102,7 @@ impl Signer {
         SignatureInfo { typ, key_locator, nonce, time_ms, seq_num: None }
     }
 
-    fn sign(&self, signed: &[&[u8]], failure: &mut Option<SignerError>) -> Vec<u8> {
+    pub(super) fn sign(&self, signed: &[&[u8]], failure: &mut Option<SignerError>) -> Vec<u8> {
         let mut or_fail = |outcome: Result<Vec<u8>, ring::error::Unspecified>| {
             outcome.unwrap_or_else(|_| {
                 *failure = Some(SignerError::Sign);

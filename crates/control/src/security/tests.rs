@@ -1,5 +1,5 @@
-//! Commands as clients send them, forged, replayed, stale; signed with keys made here by ring, and
-//! with certificates as ndn-cxx and python-ndn write them.
+//! Tests with genuine, forged, replayed and stale commands. Some keys are generated here by ring; some certificates are
+//! in the form of ndn-cxx and python-ndn.
 
 use byname_forward::face_table::Scope;
 use byname_wire::data::{DataBuilder, content_type};
@@ -13,6 +13,8 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPa
 
 use super::*;
 
+mod restart;
+
 const NOW_MS: u64 = 1_795_000_000_000;
 
 fn name(uri: &str) -> Name {
@@ -23,16 +25,17 @@ fn command() -> InterestBuilder {
     InterestBuilder::new(name("/localhost/nfd/rib/register/params"), 1)
 }
 
-fn authorize(authorizer: &mut Authorizer, wire: &[u8], scope: Scope) -> Result<Authorized, Refusal> {
+/// Returns the key with which a command was accepted.
+fn authorize(authorizer: &mut Authorizer, wire: &[u8], scope: Scope) -> Result<Option<Name>, Refusal> {
     authorize_at(authorizer, wire, scope, NOW_MS)
 }
 
-fn authorize_at(authorizer: &mut Authorizer, wire: &[u8], scope: Scope, at_ms: u64) -> Result<Authorized, Refusal> {
+fn authorize_at(authorizer: &mut Authorizer, wire: &[u8], scope: Scope, at_ms: u64) -> Result<Option<Name>, Refusal> {
     let interest = Interest::decode(wire).expect("an Interest");
-    authorizer.authorize(&interest, Module::Rib, scope, at_ms)
+    authorizer.authorize(&interest, Module::Rib, scope, at_ms).map(|authorized| authorized.key_name)
 }
 
-/// DER of a SubjectPublicKeyInfo: an algorithm identifier's content, and the key.
+/// Encodes a SubjectPublicKeyInfo in DER, from the content of an algorithm identifier and a key.
 fn spki(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
     fn element(tag: u8, content: &[u8]) -> Vec<u8> {
         let mut out = vec![tag];
@@ -53,7 +56,7 @@ const P384_ALGORITHM: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b
 const ED25519_ALGORITHM: &[u8] = b"\x06\x03\x2b\x65\x70";
 const RSA_ALGORITHM: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
 
-/// A certificate of `spki` for `/alice/KEY/1`, valid in 2026. Its signature is not looked at.
+/// A certificate of `spki` for `/alice/KEY/1`, valid in 2026. Its signature is never verified.
 fn certificate_packet(spki: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     push_nested(&mut packet, types::DATA, |out| {
@@ -84,7 +87,7 @@ fn certificate(spki: &[u8]) -> Certificate {
 
 fn trusting(certificate: Certificate) -> Authorizer {
     let signer = TrustedSigner::Certificate(Box::new(certificate));
-    let rule = Rule { remote: true, signer, modules: vec![Module::Rib] };
+    let rule = Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None };
     Authorizer::new(vec![rule], TimeWindow::default())
 }
 
@@ -97,7 +100,7 @@ fn p256_signer() -> (Signer, Certificate) {
     (Signer::from_pkcs8(name("/alice/KEY/1"), pkcs8.as_ref()).expect("a key"), certificate)
 }
 
-/// The v0.2 form, as python-ndn's `NDNApp` sends it.
+/// A command in the v0.2 format, as python-ndn's `NDNApp` sends it.
 fn old_format(time: &[u8], nonce: &[u8]) -> Vec<u8> {
     let mut info = Vec::new();
     SignatureInfo { typ: SignatureType::DigestSha256, key_locator: None, nonce: None, time_ms: None, seq_num: None }
@@ -116,7 +119,7 @@ fn anyone_on_this_host_and_nobody_else() {
     let mut authorizer = Authorizer::local_only();
     let first = Signer::digest().sign_command(&command(), NOW_MS).expect("signed");
     assert_eq!(authorize(&mut authorizer, &first, Scope::NonLocal), Err(Refusal::NoRule));
-    assert_eq!(authorize(&mut authorizer, &first, Scope::Local), Ok(Authorized { key_name: None }));
+    assert_eq!(authorize(&mut authorizer, &first, Scope::Local), Ok(None));
     assert!(!authorizer.serves_remote(Module::Rib));
     assert_eq!(authorizer.refusals().of(Refusal::NoRule), 1);
     assert_eq!(authorizer.refusals().total(), 1);
@@ -139,7 +142,7 @@ fn a_replay_is_refused_and_counted() {
     for _ in 0..3 {
         assert_eq!(authorize(&mut authorizer, &wire, Scope::Local), Err(Refusal::Replayed));
     }
-    // The Interest's own Nonce is outside of the signature.
+    // The Interest's own Nonce is not signed.
     let interest = Interest::decode(&wire).expect("an Interest");
     let again = byname_wire::interest::with_nonce(&interest, 77);
     assert_eq!(authorize(&mut authorizer, &again, Scope::Local), Err(Refusal::Replayed));
@@ -147,19 +150,19 @@ fn a_replay_is_refused_and_counted() {
 }
 
 #[test]
-fn every_altered_octet_is_noticed() {
+fn every_altered_byte_is_noticed() {
     let wire = Signer::digest().sign_command(&command(), NOW_MS).expect("signed");
     for i in 0..wire.len() {
         let mut altered = wire.clone();
         altered[i] ^= 1;
         let Ok(interest) = Interest::decode(&altered) else { continue };
         let outcome = Authorizer::local_only().authorize(&interest, Module::Rib, Scope::Local, NOW_MS);
-        // Nonce, lifetime and the like stand outside of both digest and signature.
+        // Neither the digest nor the signature covers Nonce, lifetime and similar fields.
         let original = Interest::decode(&wire).expect("an Interest");
         let same = original.name == interest.name
             && original.application_parameters == interest.application_parameters
             && original.signature == interest.signature;
-        assert_eq!(outcome.is_ok(), same, "octet {i}: {outcome:?}");
+        assert_eq!(outcome.is_ok(), same, "byte {i}: {outcome:?}");
     }
 }
 
@@ -233,7 +236,7 @@ fn each_algorithm_verifies_and_each_forgery_fails() {
         let mut authorizer = trusting(certificate);
         let wire = signer.sign_command(&command(), NOW_MS).expect("signed");
         let accepted = authorize(&mut authorizer, &wire, Scope::NonLocal);
-        assert_eq!(accepted, Ok(Authorized { key_name: Some(key_name()) }), "{kind}");
+        assert_eq!(accepted, Ok(Some(key_name())), "{kind}");
         assert_eq!(authorize(&mut authorizer, &wire, Scope::NonLocal), Err(Refusal::Replayed), "{kind}");
 
         let forged = stranger.sign_command(&command(), NOW_MS).expect("signed");
@@ -245,9 +248,8 @@ fn each_algorithm_verifies_and_each_forgery_fails() {
     }
 }
 
-/// Keys and signatures of the message `NDN` made with OpenSSL 3: `openssl ecparam -name secp384r1
-/// -genkey`, and `-name prime256v1 -param_enc explicit` as in certificates of early ndn-cxx;
-/// `openssl dgst -sha256 -sign`.
+/// Keys of OpenSSL 3, and their signatures of the message `NDN`: `openssl ecparam -name secp384r1 -genkey`, and `-name
+/// prime256v1 -param_enc explicit` as in certificates of early ndn-cxx; `openssl dgst -sha256 -sign`.
 #[test]
 fn keys_and_signatures_of_openssl_verify() {
     let vectors: [(&[u8], &[u8], &str); 2] = [
@@ -263,8 +265,8 @@ fn keys_and_signatures_of_openssl_verify() {
     }
 }
 
-/// What python-ndn 0.5.2 signs: `make_command` (v0.2) and `make_command_v2` with a signer (v0.3), for
-/// `/localhost/nfd/rib/register` at [`NOW_MS`]; certificates by its `self_sign`. The keys are gone.
+/// Vectors signed by python-ndn 0.5.2: `make_command` (v0.2) and `make_command_v2` with a signer (v0.3), for
+/// `/localhost/nfd/rib/register` at [`NOW_MS`], and certificates by its `self_sign`. The private keys no longer exist.
 #[test]
 fn commands_and_certificates_of_python_ndn() {
     let digests: [&[u8]; 2] = [
@@ -273,7 +275,7 @@ fn commands_and_certificates_of_python_ndn() {
     ];
     for wire in digests {
         let mut authorizer = Authorizer::local_only();
-        assert_eq!(authorize(&mut authorizer, wire, Scope::Local), Ok(Authorized { key_name: None }));
+        assert_eq!(authorize(&mut authorizer, wire, Scope::Local), Ok(None));
         assert_eq!(authorize(&mut authorizer, wire, Scope::Local), Err(Refusal::Replayed));
     }
     let key_name = name("/alice/KEY/%01");
@@ -296,11 +298,11 @@ fn commands_and_certificates_of_python_ndn() {
         assert_eq!(certificate.key_name, key_name);
         let mut authorizer = trusting(certificate);
         let accepted = authorize(&mut authorizer, wire, Scope::NonLocal);
-        assert_eq!(accepted, Ok(Authorized { key_name: Some(key_name.clone()) }), "{kind}");
+        assert_eq!(accepted, Ok(Some(key_name.clone())), "{kind}");
     }
     let key = VerifyingKey::from_hmac_secret(b"a secret of 22 octets");
     let signer = TrustedSigner::Hmac { key_name: key_name.clone(), key };
-    let rule = Rule { remote: true, signer, modules: vec![Module::Rib] };
+    let rule = Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None };
     let mut authorizer = Authorizer::new(vec![rule], TimeWindow::default());
     let wire = include_bytes!("vectors/python_ndn_hmac.interest");
     assert!(authorize(&mut authorizer, wire, Scope::NonLocal).is_ok());
@@ -311,10 +313,12 @@ fn shared_secrets_verify() {
     let key_name = name("/home/KEY/1");
     let key = VerifyingKey::from_hmac_secret(b"secret");
     let signer = TrustedSigner::Hmac { key_name: key_name.clone(), key };
-    let mut authorizer =
-        Authorizer::new(vec![Rule { remote: true, signer, modules: vec![Module::Rib] }], TimeWindow::default());
+    let mut authorizer = Authorizer::new(
+        vec![Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None }],
+        TimeWindow::default(),
+    );
     let good = Signer::hmac(key_name.clone(), b"secret").sign_command(&command(), NOW_MS).expect("signed");
-    assert_eq!(authorize(&mut authorizer, &good, Scope::NonLocal), Ok(Authorized { key_name: Some(key_name.clone()) }));
+    assert_eq!(authorize(&mut authorizer, &good, Scope::NonLocal), Ok(Some(key_name.clone())));
     let bad = Signer::hmac(key_name, b"other").sign_command(&command(), NOW_MS).expect("signed");
     assert_eq!(authorize(&mut authorizer, &bad, Scope::NonLocal), Err(Refusal::BadSignature));
 }
@@ -367,6 +371,7 @@ fn a_key_must_give_a_time() {
         remote: true,
         signer,
         modules: vec![Module::Rib],
+        prefixes: None,
     });
     let mut authorizer = Authorizer::new(rules.into(), TimeWindow::default());
     assert_eq!(authorize(&mut authorizer, &wire, Scope::NonLocal), Err(Refusal::NoTime));
@@ -405,7 +410,7 @@ fn keys_of_hostile_sizes_are_errors() {
         for len in [0, 1, 31, 33, 64, 66, 97, 127, 128, 8000] {
             let der = spki(algorithm, &vec![0xff; len]);
             if let Ok(key) = VerifyingKey::from_spki(&der) {
-                // Of the right length, though not on the curve: it then verifies nothing.
+                // The length is right, but the point is not on the curve. The key then verifies nothing.
                 for typ in [SignatureType::Sha256WithEcdsa, SignatureType::Ed25519, SignatureType::Sha256WithRsa] {
                     assert!(!key.verifies(typ, &[b"message"], &[]));
                     assert!(!key.verifies(typ, &[b"message"], &[0; 64]));
@@ -426,14 +431,14 @@ fn keys_of_hostile_sizes_are_errors() {
 
 proptest::proptest! {
     #[test]
-    fn octets_of_strangers_never_panic(octets in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
-        let _ = Certificate::decode(&octets);
-        let _ = Certificate::decode(&certificate_packet(&octets));
-        if let Ok(key) = VerifyingKey::from_spki(&octets) {
-            key.verifies(SignatureType::Sha256WithEcdsa, &[&octets], &octets);
+    fn bytes_of_strangers_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+        let _ = Certificate::decode(&bytes);
+        let _ = Certificate::decode(&certificate_packet(&bytes));
+        if let Ok(key) = VerifyingKey::from_spki(&bytes) {
+            key.verifies(SignatureType::Sha256WithEcdsa, &[&bytes], &bytes);
         }
-        // As the last components of a name, where the older format has its signature.
-        let (info, value) = octets.split_at(octets.len() / 2);
+        // Place the bytes in the last components of a name, where the older format has its signature.
+        let (info, value) = bytes.split_at(bytes.len() / 2);
         let name = name("/localhost/nfd/rib/register/p/1/2")
             .join(Component::generic(info))
             .join(Component::generic(value));

@@ -1,43 +1,51 @@
-//! What passes between this router and one neighbour on one tree.
+//! The protocol between this router and one neighbour on one tree.
 //!
-//! Each side sends updates in a row, one at a time, each again until it is answered: an update that
-//! is lost is mended by the answer that stays out. Whoever starts anew begins a *session*, whose
-//! first update makes the other forget all that it was told before; and whoever forgets by himself,
-//! because nothing came for long, answers with a new session of his own, whereupon all is told
-//! again. Without changes an empty update goes out every [`KEEPALIVE_MS`].
+//! Each side sends its updates one at a time. It repeats an update until the answer arrives, which repairs losses. A
+//! restarted sender begins a *session*, whose first update makes the receiver forget all earlier ones. A receiver also
+//! forgets when no update arrives for long. It then answers with a new session of its own, and the sender repeats
+//! everything. Without changes, an empty update is sent every [`KEEPALIVE_MS`].
+//!
+//! The receiver's session is random, and each update echoes it. A receiver answers an update with another echo, but
+//! does not apply it. Recordings from before a receiver's last restart or timeout are therefore useless. Later
+//! recordings have a sequence number that was already received. Updates and answers are signed (`trust`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byname_wire::interest::InterestBuilder;
-use byname_wire::{Descriptor, Name, TreeId};
+use byname_wire::{Data, Descriptor, Interest, Name, TreeId};
+use ring::rand::{SecureRandom, SystemRandom};
 
 use super::message::{DescriptorList, Update};
+use super::trust::{Allowance, NeighborKeys};
 
-/// How often a neighbour hears of us.
+/// Interval between updates when there are no changes.
 pub(super) const KEEPALIVE_MS: u64 = 10_000;
-/// A neighbour that is silent for so long is forgotten.
+/// Time after which a silent neighbour's advertisements are removed.
 const SILENCE_MAX_MS: u64 = 3 * KEEPALIVE_MS + KEEPALIVE_MS / 2;
-/// How long to wait for an answer, at first and at most.
+/// First and longest interval between repetitions of an update.
 const RETRY_MS: u64 = 500;
 const RETRY_MAX_MS: u64 = 8000;
 
-/// One neighbour on one tree.
+/// State of one neighbour on one tree.
 pub(super) struct Link {
     tree: TreeId,
-    /// Ours.
+    /// `None`: the neighbour's messages are accepted without a signature.
+    pub(super) keys: Option<Arc<NeighborKeys>>,
+    allowance: Allowance,
+    /// Session of this router as a sender.
     session: u64,
     sequence: u64,
-    /// The last word on each descriptor that the neighbour is to hear of.
+    /// Changes to send: the latest state of each descriptor.
     pending: BTreeMap<Arc<Descriptor>, bool>,
     in_flight: Option<InFlight>,
-    /// When to send, if there is nothing to tell.
+    /// When to send an empty update.
     keepalive_at_ms: u64,
-    /// What the neighbour's answers said last: as long as they say the same, it remembers.
+    /// The neighbour's session from its last answer. While it stays the same, the neighbour remembers earlier updates.
     remembered_since: Option<u64>,
-    /// The session and sequence of the neighbour's last update.
+    /// Session and sequence of the neighbour's last update.
     heard: Option<(u64, u64)>,
-    /// Since when we remember what the neighbour told.
+    /// Session of this router as a receiver. It changes whenever the neighbour's advertisements are removed.
     remembers_since: u64,
     silent_at_ms: Option<u64>,
 }
@@ -49,31 +57,37 @@ struct InFlight {
     wait_ms: u64,
 }
 
-/// What an answer means.
+/// Meaning of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The neighbour knows.
+    /// The neighbour has the update.
     Taken,
-    /// It has forgotten all.
+    /// The neighbour has forgotten all updates.
     TellAll,
 }
 
-/// What an update means.
+/// Meaning of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It changes what is known.
+    /// A new update.
     Changes,
-    /// As before, but all that was known before is void.
+    /// A new update of a new session: earlier advertisements are void.
     FromNothing,
-    /// It came before.
+    /// A repeated or outdated update.
     Again,
+    /// The update echoes another session of this router.
+    NotForUs,
+    /// The neighbour exceeds its rate.
+    TooMany,
 }
 
 impl Link {
-    /// A link on which nothing was said; `session` is larger than that of all links before.
-    pub(super) fn new(tree: TreeId, session: u64) -> Self {
+    /// A link without any messages yet. `session` is larger than that of all earlier links.
+    pub(super) fn new(tree: TreeId, session: u64, keys: Option<Arc<NeighborKeys>>) -> Self {
         Link {
             tree,
+            keys,
+            allowance: Allowance::default(),
             session,
             sequence: 0,
             pending: BTreeMap::new(),
@@ -81,17 +95,17 @@ impl Link {
             keepalive_at_ms: 0,
             remembered_since: None,
             heard: None,
-            remembers_since: session,
+            remembers_since: draw_session(),
             silent_at_ms: None,
         }
     }
 
-    /// The neighbour is to hear of this.
+    /// Queues a change of a descriptor for the neighbour.
     pub(super) fn tell(&mut self, descriptor: Arc<Descriptor>, is_advertised: bool) {
         self.pending.insert(descriptor, is_advertised);
     }
 
-    /// Begins again from nothing.
+    /// Begins a new session, with nothing queued.
     pub(super) fn restart(&mut self, session: u64) {
         (self.session, self.sequence) = (session, 0);
         self.pending.clear();
@@ -109,8 +123,8 @@ impl Link {
         self.silent_at_ms.map_or(send, |at| at.min(send))
     }
 
-    /// The Interest to send now, if it is time.
-    pub(super) fn poll(&mut self, now_ms: u64, command: &Name, nonce: u32) -> Option<Vec<u8>> {
+    /// Returns the Interest to send now, if there is one.
+    pub(super) fn poll(&mut self, now_ms: u64, unix_ms: u64, command: &Name, nonce: u32) -> Option<Vec<u8>> {
         if self.in_flight.as_ref().is_some_and(|in_flight| in_flight.again_at_ms > now_ms) {
             return None;
         }
@@ -124,56 +138,80 @@ impl Link {
             self.keepalive_at_ms = now_ms + KEEPALIVE_MS;
         }
         let in_flight = self.in_flight.as_mut()?;
-        // Or else a refusal that the content store keeps would answer for ever.
+        // Without MustBeFresh, a refusal in a content store would answer all repetitions.
         let interest = InterestBuilder::new(command.clone(), nonce).must_be_fresh(true).lifetime_ms(RETRY_MS);
-        let wire = interest.application_parameters(in_flight.parameters.clone()).encode();
-        if let Ok(interest) = byname_wire::Interest::decode(&wire) {
+        let interest = interest.application_parameters(in_flight.parameters.clone());
+        let wire = match &self.keys {
+            Some(keys) => {
+                keys.sign(&interest, unix_ms).inspect_err(|error| tracing::error!(%error, "no update")).ok()?
+            }
+            None => interest.encode(),
+        };
+        if let Ok(interest) = Interest::decode(&wire) {
             in_flight.name = interest.name.to_name();
         }
         Some(wire)
     }
 
-    /// Whether this is the name of the update that waits for its answer.
+    /// Whether `name` is that of the update in flight.
     pub(super) fn awaits(&self, name: &Name) -> bool {
         self.in_flight.as_ref().is_some_and(|in_flight| in_flight.name == *name)
     }
 
-    /// The update that was sent was taken; `remembers_since` came with the answer.
+    /// Whether the neighbour signed this update.
+    pub(super) fn trusts(&self, update: &Interest<'_>, unix_ms: u64) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.has_signed(update, unix_ms))
+    }
+
+    /// Whether the neighbour signed this answer.
+    pub(super) fn trusts_answer(&self, answer: &Data<'_>, unix_ms: u64) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.has_signed_answer(answer, unix_ms))
+    }
+
+    /// Handles an answer to the update in flight. `remembers_since` is the neighbour's session in it.
     pub(super) fn answered(&mut self, remembers_since: u64) -> Answer {
         self.in_flight = None;
         match self.remembered_since.replace(remembers_since) {
-            Some(before) if before != remembers_since => Answer::TellAll,
-            _ => Answer::Taken,
+            Some(before) if before == remembers_since => Answer::Taken,
+            _ => Answer::TellAll,
         }
     }
 
-    /// An update came.
+    /// Handles an update of the neighbour.
     pub(super) fn hear(&mut self, update: &Update, now_ms: u64) -> Heard {
+        if update.echo != self.remembers_since {
+            return Heard::NotForUs;
+        }
+        if !self.allowance.take(now_ms) {
+            return Heard::TooMany;
+        }
         let what = match self.heard {
-            // Late; or the neighbour's clock was set back, and it will soon seem silent.
+            // Either a late update, or the neighbour's clock was set back. In the second case the neighbour soon counts
+            // as silent, and begins again.
             Some((session, _)) if session > update.session => return Heard::Again,
             Some((session, sequence)) if session == update.session && sequence >= update.sequence => Heard::Again,
             Some((session, _)) if session == update.session => Heard::Changes,
             _ => Heard::FromNothing,
         };
-        self.silent_at_ms = Some(now_ms + SILENCE_MAX_MS);
         if what != Heard::Again {
+            // A repeated update may be a stranger's recording, so it does not keep the neighbour alive.
+            self.silent_at_ms = Some(now_ms + SILENCE_MAX_MS);
             self.heard = Some((update.session, update.sequence));
         }
         what
     }
 
-    /// Since when we remember what the neighbour told: a session of ours.
+    /// Session of this router as a receiver.
     pub(super) fn remembers_since(&self) -> u64 {
         self.remembers_since
     }
 
-    /// Whether the neighbour has said nothing for long; what it told is then to be forgotten.
-    pub(super) fn is_silent(&mut self, now_ms: u64, session: u64) -> bool {
+    /// Whether the neighbour has been silent for too long. The caller must then remove its advertisements.
+    pub(super) fn is_silent(&mut self, now_ms: u64) -> bool {
         let is_silent = self.silent_at_ms.is_some_and(|at| at <= now_ms);
         if is_silent {
             (self.silent_at_ms, self.heard) = (None, None);
-            self.remembers_since = session;
+            self.remembers_since = draw_session();
         }
         is_silent
     }
@@ -188,7 +226,16 @@ impl Link {
             }
             next.remove();
         }
-        let parameters = Update::encode(self.tree, self.session, self.sequence, &advertised, &withdrawn);
+        let echo = self.remembered_since.unwrap_or(0);
+        let parameters = Update::encode(self.tree, self.session, self.sequence, echo, &advertised, &withdrawn);
         InFlight { name: Name::default(), parameters, again_at_ms: now_ms + RETRY_MS, wait_ms: RETRY_MS }
     }
+}
+
+/// A random session for a receiver, never 0.
+fn draw_session() -> u64 {
+    let mut session = [0; 8];
+    let drawn = SystemRandom::new().fill(&mut session);
+    drawn.expect("the system's randomness, which was there when the router started, does not end");
+    u64::from_be_bytes(session) >> 1 | 1
 }

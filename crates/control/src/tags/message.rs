@@ -1,11 +1,11 @@
-//! What applications and routers say to each other about descriptors, as `docs/tagset.md` specifies
-//! it: elements in the ApplicationParameters of commands, and in the bodies of answers.
+//! Messages between applications and routers about descriptors, specified in `docs/tagset.md`. They are TLV elements in
+//! the ApplicationParameters of commands and in the bodies of answers.
 
 use byname_wire::tagnet::{Address, TagList, types as tagnet};
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Descriptor, TreeId};
 
-/// TLV-TYPE numbers, besides those of packets.
+/// TLV-TYPE numbers beyond those of packets.
 pub mod types {
     #![allow(missing_docs)]
     pub const SESSION: u64 = 0xd5;
@@ -13,18 +13,18 @@ pub mod types {
     pub const ADVERTISED: u64 = 0xd9;
     pub const WITHDRAWN: u64 = 0xdb;
     pub const LOCATORS: u64 = 0xdd;
+    pub const ECHO: u64 = 0xdf;
 }
 
-/// Octets of descriptors that one command holds at most: with names, digests and a signature around
-/// them it remains a packet.
+/// Most bytes of descriptors in one command. With names, digests and a signature, it still fits in a packet.
 const DESCRIPTORS_BYTES_MAX: usize = 6000;
 
-/// Descriptors, as many as one command holds.
+/// A list of descriptors that fits in one command.
 #[derive(Debug, Default)]
 pub struct DescriptorList(Vec<u8>);
 
 impl DescriptorList {
-    /// Appends a descriptor, if there is room for it.
+    /// Appends a descriptor. Returns false if there is no room.
     pub fn push(&mut self, descriptor: &Descriptor) -> bool {
         let len = tlv::element_size(tagnet::TAGS, size_of_val(descriptor.tags()));
         let fits = self.0.len() + len <= DESCRIPTORS_BYTES_MAX;
@@ -36,23 +36,23 @@ impl DescriptorList {
         fits
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The elements.
-    pub fn octets(&self) -> &[u8] {
+    /// The encoded list.
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Reads a list of descriptors.
+/// Decodes a list of descriptors.
 ///
 /// # Errors
-/// If there is anything else among them, or one that is malformed.
-pub fn decode_descriptors(octets: &[u8]) -> Result<Vec<Descriptor>, DecodeError> {
-    let mut reader = Reader::new(octets);
+/// If a descriptor is malformed, or the list has another critical element.
+pub fn decode_descriptors(bytes: &[u8]) -> Result<Vec<Descriptor>, DecodeError> {
+    let mut reader = Reader::new(bytes);
     let mut descriptors = Vec::new();
     while let Some(element) = reader.next_tlv()? {
         match element.typ {
@@ -64,18 +64,20 @@ pub fn decode_descriptors(octets: &[u8]) -> Result<Vec<Descriptor>, DecodeError>
     Ok(descriptors)
 }
 
-/// What a router tells a neighbour on a tree.
+/// An update from a router to a neighbour on a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
     /// The tree.
     pub tree: TreeId,
-    /// Grows when the sender begins again from nothing.
+    /// Session of the sender. A larger one begins again with no descriptors.
     pub session: u64,
-    /// Grows with each update of a session.
+    /// Number of the update within its session, rising.
     pub sequence: u64,
-    /// Descriptors that are advertised beyond the sender.
+    /// The receiver's session from its last answer; 0 before the first answer.
+    pub echo: u64,
+    /// Descriptors that the sender now advertises.
     pub advertised: Vec<Descriptor>,
-    /// Descriptors that no longer are.
+    /// Descriptors that it no longer advertises.
     pub withdrawn: Vec<Descriptor>,
 }
 
@@ -85,6 +87,7 @@ impl Update {
         tree: TreeId,
         session: u64,
         sequence: u64,
+        echo: u64,
         advertised: &DescriptorList,
         withdrawn: &DescriptorList,
     ) -> Vec<u8> {
@@ -92,17 +95,18 @@ impl Update {
         tlv::push_nni(&mut out, tagnet::TREE, tree.0.into());
         tlv::push_nni(&mut out, types::SESSION, session);
         tlv::push_nni(&mut out, types::SEQUENCE, sequence);
-        tlv::push_tlv(&mut out, types::ADVERTISED, advertised.octets());
-        tlv::push_tlv(&mut out, types::WITHDRAWN, withdrawn.octets());
+        tlv::push_nni(&mut out, types::ECHO, echo);
+        tlv::push_tlv(&mut out, types::ADVERTISED, advertised.bytes());
+        tlv::push_tlv(&mut out, types::WITHDRAWN, withdrawn.bytes());
         out
     }
 
-    /// Reads an update.
+    /// Decodes an update.
     ///
     /// # Errors
     /// If an element is missing or malformed.
-    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(octets);
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
         let mut require = |typ| match reader.next_tlv()? {
             Some(element) if element.typ == typ => Ok(element.value),
             _ => Err(DecodeError::Missing(typ)),
@@ -112,28 +116,30 @@ impl Update {
             tree: TreeId(u32::try_from(tree).map_err(|_| DecodeError::BadValue(tagnet::TREE))?),
             session: tlv::decode_nni(types::SESSION, require(types::SESSION)?)?,
             sequence: tlv::decode_nni(types::SEQUENCE, require(types::SEQUENCE)?)?,
+            echo: tlv::decode_nni(types::ECHO, require(types::ECHO)?)?,
             advertised: decode_descriptors(require(types::ADVERTISED)?)?,
             withdrawn: decode_descriptors(require(types::WITHDRAWN)?)?,
         })
     }
 }
 
-/// The body of an answer to an update: from which session on the receiver knows what it was told.
+/// Encodes the body of an answer to an update: the receiver's session. While it stays the same, the receiver remembers
+/// earlier updates.
 pub fn encode_session(session: u64) -> Vec<u8> {
     let mut out = Vec::new();
     tlv::push_nni(&mut out, types::SESSION, session);
     out
 }
 
-/// Reads the body of an answer to an update.
+/// Decodes the body of an answer to an update.
 ///
 /// # Errors
-/// If it is anything else.
+/// If the body is anything else.
 pub fn decode_session(body: &[u8]) -> Result<u64, DecodeError> {
     tlv::decode_nni(types::SESSION, tlv::decode_only(body, types::SESSION)?)
 }
 
-/// The body of an answer to `tags/locators`: an address on each tree.
+/// Encodes the body of an answer to `tags/locators`: an address on each tree.
 pub fn encode_locators(addresses: &[Address]) -> Vec<u8> {
     let mut out = Vec::new();
     tlv::push_nested(&mut out, types::LOCATORS, |out| {
@@ -142,10 +148,10 @@ pub fn encode_locators(addresses: &[Address]) -> Vec<u8> {
     out
 }
 
-/// Reads the body of an answer to `tags/locators`.
+/// Decodes the body of an answer to `tags/locators`.
 ///
 /// # Errors
-/// If it is anything else.
+/// If the body is malformed.
 pub fn decode_locators(body: &[u8]) -> Result<Vec<Address>, DecodeError> {
     let mut reader = Reader::new(tlv::decode_only(body, types::LOCATORS)?);
     let mut addresses = Vec::new();

@@ -1,21 +1,21 @@
-//! Routing by tags: who advertised which descriptor, and what neighbours on trees are told of it
-//! [TagNet §2.1].
+//! Routing by tags: which face advertised which descriptor, and what each neighbour on a tree is told [TagNet §2.1].
 //!
-//! Trees are static: each router is told its neighbours on each tree. An advertisement floods along
-//! the tree: a router that hears of a descriptor from a face installs (tree, face) for it, and tells
-//! the tree's other neighbours, each of whom is told of a descriptor as long as it is advertised by
-//! any face but his own. So to say the same again changes nothing, and of a withdrawal nobody hears
-//! who has the descriptor from elsewhere. `link` mends what is lost between two routers;
-//! applications are answered, and what they advertised goes with their face.
+//! Trees are static: the configuration gives each router its neighbours on each tree. An advertisement floods along the
+//! tree. A router that receives it from a face installs (tree, face) for the descriptor, and tells the other neighbours
+//! on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating an
+//! advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face advertises
+//! the descriptor. `link` repairs losses between two routers. Applications receive an answer to each command, and their
+//! advertisements end with their face.
 //!
-//! Bounded: descriptors in all, and for each application. Neighbours are limited by all that there
-//! may be, since they speak for everybody beyond them.
+//! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
+//! behind it. Neighbours sign their updates (`trust`).
 
 mod link;
 pub mod message;
 pub mod plan;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,20 +25,24 @@ use byname_forward::face_table::FaceMap;
 use byname_forward::tables::TreeFace;
 use byname_lookup::EntryId;
 use byname_wire::tagnet::{Address, Endpoint};
-use byname_wire::{Descriptor, Label, Locator, Name, TreeId};
+use byname_wire::{Data, Descriptor, Interest, Label, Locator, Name, TreeId};
 use thiserror::Error;
 
 use self::link::{Answer, Heard, Link};
 use self::message::Update;
+pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagSets};
+use crate::mgmt::Moment;
 
-/// How much there may be.
+/// Limits on descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagLimits {
-    /// Most descriptors in all.
+    /// Most descriptors in total.
     pub descriptors_max: usize,
     /// Most descriptors of one application.
     pub descriptors_per_face_max: usize,
+    /// Most descriptors of one neighbour, over all trees.
+    pub descriptors_per_neighbor_max: usize,
 }
 
 impl Default for TagLimits {
@@ -47,61 +51,86 @@ impl Default for TagLimits {
     }
 }
 
-/// Why a descriptor is not taken.
+/// Why a descriptor or an update was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TagRoutingError {
-    /// Too many in all.
+    /// The router has too many descriptors.
     #[error("this router knows {descriptors} descriptors, as many as it may; see descriptors_max under [tags]")]
     Full {
-        /// How many.
+        /// Number of its descriptors.
         descriptors: usize,
     },
-    /// Too many of one application.
+    /// The application has too many descriptors.
     #[error("this application has advertised {descriptors} descriptors, as many as it may; see [tags]")]
     FaceFull {
-        /// How many.
+        /// Number of its descriptors.
         descriptors: usize,
     },
-    /// The configuration's trees are not joined yet.
+    /// No tree has been set yet.
     #[error("this router is on no tree yet")]
     NoTree,
-    /// An update from somebody who is no neighbour on its tree.
+    /// The face of the update leads to no neighbour on its tree.
     #[error("this face leads to no neighbour on tree {}", tree.0)]
     NoNeighbor {
         /// The tree.
         tree: TreeId,
     },
+    /// The update is not signed with the neighbour's key.
+    #[error("the update is not signed by the neighbour's key; see [[tags.neighbor]]")]
+    Unsigned,
+    /// Updates arrive faster than a neighbour may send them.
+    #[error("too many updates")]
+    TooMany,
+}
+
+/// A neighbour on a tree.
+pub struct OwnNeighbor {
+    /// The face to it.
+    pub face: FaceId,
+    /// Keys that sign its messages. `None`: its messages are accepted by their face.
+    pub keys: Option<Arc<NeighborKeys>>,
+}
+
+/// Contents of the answer to a neighbour's update.
+pub struct Heeded {
+    /// Whether the update was accepted. If not, the neighbour must repeat everything in a new session.
+    pub is_taken: bool,
+    /// This router's session, which the neighbour must echo.
+    pub session: u64,
+    /// Keys that sign the answer.
+    pub keys: Option<Arc<NeighborKeys>>,
 }
 
 /// A tree that this router is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnTree {
-    /// Its id.
+    /// Id of the tree.
     pub id: TreeId,
-    /// The router's label there.
+    /// Label of this router on the tree.
     pub label: Label,
-    /// Faces of its neighbours there.
-    pub neighbors: Vec<FaceId>,
+    /// Neighbours on the tree.
+    pub neighbors: Vec<OwnNeighbor>,
 }
 
-/// Who advertised a descriptor.
+/// Faces that advertise a descriptor.
 #[derive(Default)]
 struct Rule {
-    /// In order, each once.
+    /// Sorted, each once.
     nexthops: Vec<TreeFace>,
     group: Option<EntryId>,
 }
 
-/// All that is known of descriptors.
+/// State of routing by tags.
 pub struct TagRouting {
     fib: FibWriter<TagSets>,
     limits: TagLimits,
     trees: Vec<OwnTree>,
     rules: HashMap<Arc<Descriptor>, Rule>,
-    /// What each face advertised.
+    /// Advertisements by face.
     by_face: FaceMap<BTreeSet<(TreeId, Arc<Descriptor>)>>,
+    /// Faces that advertised their first descriptor or withdrew their last one; see [`TagRouting::take_routed`].
+    routed: BTreeSet<FaceId>,
     links: BTreeMap<(TreeId, FaceId), Link>,
-    /// The last session that was begun.
+    /// The last session that this router began.
     session: u64,
     nonce: u32,
     /// `/localhop/nfd/tags/update`
@@ -110,7 +139,7 @@ pub struct TagRouting {
 }
 
 impl TagRouting {
-    /// On no tree. `unix_ms` tells this run of the router from those before.
+    /// Tag routing without trees. `unix_ms` distinguishes this run of the router from earlier ones.
     pub fn new(fib: FibWriter<TagSets>, limits: TagLimits, unix_ms: u64) -> Self {
         TagRouting {
             fib,
@@ -118,6 +147,7 @@ impl TagRouting {
             trees: Vec::new(),
             rules: HashMap::new(),
             by_face: FaceMap::default(),
+            routed: BTreeSet::new(),
             links: BTreeMap::new(),
             session: unix_ms,
             nonce: unix_ms as u32,
@@ -126,31 +156,32 @@ impl TagRouting {
         }
     }
 
-    /// Joins a tree.
+    /// Adds a tree.
     pub fn add_tree(&mut self, tree: OwnTree) {
-        for &face in &tree.neighbors {
+        for OwnNeighbor { face, keys } in &tree.neighbors {
             let session = self.next_session();
-            self.links.insert((tree.id, face), Link::new(tree.id, session));
+            self.links.insert((tree.id, *face), Link::new(tree.id, session, keys.clone()));
         }
         self.trees.push(tree);
     }
 
-    /// Descriptors that are known.
+    /// Number of known descriptors.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there are none.
+    /// Whether no descriptor is known.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Updates that neighbours refused, and descriptors of theirs that were not taken.
+    /// Number of refusals: updates refused by neighbours, updates without a valid signature, and descriptors of
+    /// neighbours that exceeded a limit.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The addresses of an application, one on each tree.
+    /// The addresses of an application: one on each tree.
     pub fn addresses(&self, face: FaceId) -> Vec<Address> {
         let of_tree = |tree: &OwnTree| Address {
             locator: Locator { tree: tree.id, label: tree.label },
@@ -159,17 +190,17 @@ impl TagRouting {
         self.trees.iter().map(of_tree).collect()
     }
 
-    /// An application advertises descriptors, on all trees: all of them, or none.
+    /// Advertises an application's descriptors on all trees: either all of them or none.
     ///
     /// # Errors
-    /// If they are too many, or there is no tree yet.
+    /// If there are too many, or there is no tree yet.
     pub fn advertise(&mut self, face: FaceId, descriptors: Vec<Descriptor>) -> Result<(), TagRoutingError> {
         if self.trees.is_empty() {
             return Err(TagRoutingError::NoTree);
         }
         let is_from_face = |rule: &Rule| rule.nexthops.iter().any(|nexthop| nexthop.face == face);
         let new_of_face = descriptors.iter().filter(|one| !self.rules.get(*one).is_some_and(is_from_face)).count();
-        // Each of an application's descriptors is there once for each tree.
+        // The set has each descriptor once per tree.
         let of_face = self.by_face.get(&face).map_or(0, BTreeSet::len) / self.trees.len();
         if of_face + new_of_face > self.limits.descriptors_per_face_max {
             return Err(TagRoutingError::FaceFull { descriptors: of_face });
@@ -186,7 +217,7 @@ impl TagRouting {
         Ok(())
     }
 
-    /// An application withdraws descriptors; those that it did not advertise are nothing to it.
+    /// Withdraws an application's descriptors. Ignores those that it does not advertise.
     pub fn withdraw(&mut self, face: FaceId, descriptors: Vec<Descriptor>) {
         for descriptor in descriptors.into_iter().map(Arc::new) {
             for tree in self.tree_ids() {
@@ -195,7 +226,7 @@ impl TagRouting {
         }
     }
 
-    /// A face is gone, and with it all that it advertised.
+    /// Removes a face and its advertisements.
     pub fn remove_face(&mut self, face: FaceId) {
         self.fib.detach_face(face);
         for (tree, descriptor) in self.by_face.remove(&face).unwrap_or_default() {
@@ -203,16 +234,28 @@ impl TagRouting {
         }
     }
 
-    /// A neighbour tells of changes; returns what it is to be answered.
+    /// Handles a neighbour's update, which came in this Interest. Returns the contents of the answer.
     ///
     /// # Errors
-    /// If it is none.
-    pub fn hear(&mut self, face: FaceId, update: Update, now_ms: u64) -> Result<u64, TagRoutingError> {
+    /// If the face leads to no neighbour on the tree, the signature is invalid, or there are too many updates.
+    pub fn hear(
+        &mut self,
+        face: FaceId,
+        (interest, update): (&Interest<'_>, Update),
+        now: Moment,
+    ) -> Result<Heeded, TagRoutingError> {
         let tree = update.tree;
         let link = self.links.get_mut(&(tree, face)).ok_or(TagRoutingError::NoNeighbor { tree })?;
-        let remembers_since = link.remembers_since();
-        match link.hear(&update, now_ms) {
-            Heard::Again => return Ok(remembers_since),
+        if !link.trusts(interest, now.unix_ms) {
+            self.refused += 1;
+            return Err(TagRoutingError::Unsigned);
+        }
+        let (session, keys) = (link.remembers_since(), link.keys.clone());
+        let heeded = |is_taken| Heeded { is_taken, session, keys };
+        match link.hear(&update, now.ms) {
+            Heard::TooMany => return Err(TagRoutingError::TooMany),
+            Heard::NotForUs => return Ok(heeded(false)),
+            Heard::Again => return Ok(heeded(true)),
             Heard::FromNothing => self.forget(tree, face),
             Heard::Changes => {}
         }
@@ -220,61 +263,73 @@ impl TagRouting {
             self.change(&descriptor, TreeFace { tree, face }, false);
         }
         for descriptor in update.advertised.into_iter().map(Arc::new) {
-            if self.rules.len() < self.limits.descriptors_max || self.rules.contains_key(&descriptor) {
+            let of_neighbor = self.by_face.get(&face);
+            let is_known = of_neighbor.is_some_and(|of| of.contains(&(tree, descriptor.clone())));
+            let has_room = of_neighbor.map_or(0, BTreeSet::len) < self.limits.descriptors_per_neighbor_max
+                && (self.rules.len() < self.limits.descriptors_max || self.rules.contains_key(&descriptor));
+            if is_known || has_room {
                 self.change(&descriptor, TreeFace { tree, face }, true);
             } else {
                 self.refused += 1;
             }
         }
-        Ok(remembers_since)
+        Ok(heeded(true))
     }
 
-    /// A neighbour answered; false if this is the name of no update of ours.
-    pub fn answered(&mut self, name: &Name, code: u64, body: &[u8]) -> bool {
-        let Some((&(tree, face), link)) = self.links.iter_mut().find(|(_, link)| link.awaits(name)) else {
+    /// Handles a neighbour's answer. Returns false if it answers no update in flight.
+    pub fn answered(&mut self, answer: &Data<'_>, (code, body): (u64, &[u8]), unix_ms: u64) -> bool {
+        let name = answer.name.to_name();
+        let Some((&(tree, face), link)) = self.links.iter_mut().find(|(_, link)| link.awaits(&name)) else {
             return false;
         };
         let remembers_since = message::decode_session(body);
         match remembers_since {
-            Ok(remembers_since) if code == 200 => {
+            Ok(remembers_since) if matches!(code, 200 | 409) && link.trusts_answer(answer, unix_ms) => {
                 if link.answered(remembers_since) == Answer::TellAll {
                     self.tell_all(tree, face);
                 }
             }
-            // The update stays in flight: who refuses now may be configured to take it later.
+            // The update stays in flight: a neighbour that refuses now may be reconfigured to accept it later.
             _ => {
                 self.refused += 1;
-                tracing::debug!(%face, tree = tree.0, code, "a neighbour refuses to hear of descriptors");
+                tracing::debug!(%face, tree = tree.0, code, "a neighbour refuses to hear of descriptors, or does not sign");
             }
         }
         true
     }
 
-    /// When [`TagRouting::poll`] has something to do.
+    /// The time at which [`TagRouting::poll`] must be called.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.links.values().map(Link::next_deadline_ms).min()
     }
 
-    /// Interests to send, each to its face.
-    pub fn poll(&mut self, now_ms: u64) -> Vec<(FaceId, Vec<u8>)> {
-        let silent: Vec<_> = self
-            .links
-            .iter_mut()
-            .filter_map(|(link, state)| state.is_silent(now_ms, self.session + 1).then_some(*link))
-            .collect();
+    /// Returns the Interests to send now, each with its face.
+    pub fn poll(&mut self, now: Moment) -> Vec<(FaceId, Vec<u8>)> {
+        let links = self.links.iter_mut();
+        let silent: Vec<_> = links.filter_map(|(link, state)| state.is_silent(now.ms).then_some(*link)).collect();
         for (tree, face) in silent {
-            self.next_session();
             self.forget(tree, face);
         }
         let mut interests = Vec::new();
         for (&(_, face), link) in &mut self.links {
             self.nonce = self.nonce.wrapping_mul(0x9e37_79b1).wrapping_add(1);
-            interests.extend(link.poll(now_ms, &self.command, self.nonce).map(|interest| (face, interest)));
+            let interest = link.poll(now.ms, now.unix_ms, &self.command, self.nonce);
+            interests.extend(interest.map(|interest| (face, interest)));
         }
         interests
     }
 
-    /// Makes all changes so far visible to the worker.
+    /// Faces that advertised their first descriptor or withdrew their last one since the last call.
+    pub fn take_routed(&mut self) -> BTreeSet<FaceId> {
+        std::mem::take(&mut self.routed)
+    }
+
+    /// Whether a descriptor has this face as a nexthop.
+    pub fn has_routes(&self, face: FaceId) -> bool {
+        self.by_face.contains_key(&face)
+    }
+
+    /// Makes all changes so far visible to the workers.
     pub fn commit(&mut self) {
         self.fib.commit();
     }
@@ -288,7 +343,7 @@ impl TagRouting {
         self.session
     }
 
-    /// Forgets what a neighbour told.
+    /// Removes everything that a neighbour advertised on a tree.
     fn forget(&mut self, tree: TreeId, face: FaceId) {
         let told: Vec<_> =
             self.by_face.get(&face).into_iter().flatten().filter(|(of, _)| *of == tree).cloned().collect();
@@ -297,7 +352,7 @@ impl TagRouting {
         }
     }
 
-    /// Tells a neighbour all that it is to know, from nothing.
+    /// Starts a new session with a neighbour, in which everything is sent again.
     fn tell_all(&mut self, tree: TreeId, face: FaceId) {
         let session = self.next_session();
         let Some(link) = self.links.get_mut(&(tree, face)) else { return };
@@ -309,7 +364,7 @@ impl TagRouting {
         }
     }
 
-    /// Adds or removes one way for a descriptor, and tells the neighbours whom that concerns.
+    /// Adds or removes one nexthop of a descriptor, and updates the neighbours concerned.
     fn change(&mut self, descriptor: &Arc<Descriptor>, pair: TreeFace, add: bool) {
         if !add && !self.rules.contains_key(descriptor) {
             return;
@@ -331,6 +386,7 @@ impl TagRouting {
         if rule.nexthops.is_empty() {
             self.rules.remove(descriptor);
         }
+        let was_routed = self.by_face.contains_key(&pair.face);
         let of_face = self.by_face.entry(pair.face).or_default();
         match add {
             true => of_face.insert((pair.tree, descriptor.clone())),
@@ -339,10 +395,13 @@ impl TagRouting {
         if of_face.is_empty() {
             self.by_face.remove(&pair.face);
         }
+        if self.by_face.contains_key(&pair.face) != was_routed {
+            self.routed.insert(pair.face);
+        }
     }
 }
 
-/// Whether the neighbour behind `face` is to know of a descriptor: if any other face has it.
+/// Whether the neighbour behind `face` must know of a descriptor: any other face of the tree advertises it.
 fn is_told(nexthops: &[TreeFace], tree: TreeId, face: FaceId) -> bool {
     nexthops.iter().any(|nexthop| nexthop.tree == tree && nexthop.face != face)
 }

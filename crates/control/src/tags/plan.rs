@@ -1,5 +1,4 @@
-//! Trees over the network's graph, which all routers compute alike from the same file: the static
-//! routing of locators.
+//! Static routing by locators: trees over the network's graph. All routers compute the same trees from the same file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use byname_lookup::locator::{Graph, Labelling, Port, SpanningTree, Table, Topolo
 use byname_wire::{Label, TreeId};
 use thiserror::Error;
 
-/// The network, and the trees over it.
+/// The network's graph and its trees.
 #[derive(Debug, Clone)]
 pub struct Plan {
     topology: Topology,
@@ -22,13 +21,13 @@ pub struct Place {
     pub tree: TreeId,
     /// The router's label.
     pub label: Label,
-    /// What it forwards by.
+    /// Forwarding table for locators.
     pub table: Table,
-    /// Its neighbours on the tree, by the node's number, the parent first.
+    /// Its neighbours on the tree, as node numbers, the parent first.
     pub neighbors: Vec<(Port, usize)>,
 }
 
-/// Why there is no plan, or no place in it.
+/// Why a plan or a place in it could not be determined.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// The file cannot be read.
@@ -36,28 +35,28 @@ pub enum PlanError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file holds no graph.
+    /// The file contains no valid graph.
     #[error("{}, {source}", path.display())]
     Graph {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: ReadError,
     },
-    /// No node has this name, or several have.
+    /// Not exactly one node has this name.
     #[error("the graph has {count} nodes named \"{name}\"{}", similar(nearest.as_deref()))]
     Node {
         /// The name.
         name: String,
-        /// How many.
+        /// Number of nodes with this name.
         count: usize,
-        /// A name that looks like it.
+        /// A similar name.
         nearest: Option<String>,
     },
-    /// A node that cannot be reached from a root.
+    /// A node cannot be reached from the root of a tree.
     #[error("tree {} does not reach the node \"{name}\"", tree.0)]
     Unreached {
         /// The tree.
@@ -72,17 +71,17 @@ fn similar(nearest: Option<&str>) -> String {
 }
 
 impl Plan {
-    /// A network of one router, on tree 1.
+    /// A network of this router alone, on tree 1.
     pub fn alone() -> Self {
         let graph = Graph::new(1, &[]).expect("one node");
         let tree = Labelling::new(SpanningTree::breadth_first(&graph, 0));
         Plan { topology: Topology { graph, names: vec![String::new()] }, trees: vec![(TreeId(1), tree)] }
     }
 
-    /// Reads a graph: GML if the file is called so, else an edge a line.
+    /// Reads a graph: GML if the file name ends in `.gml`, and otherwise one edge per line.
     ///
     /// # Errors
-    /// If there is none in the file.
+    /// If the file cannot be read, or has no valid graph.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = std::fs::read_to_string(path).map_err(|source| PlanError::File { path: path.to_owned(), source })?;
         let is_gml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gml"));
@@ -94,22 +93,22 @@ impl Plan {
     /// Adds a tree of shortest paths from `root`.
     ///
     /// # Errors
-    /// If there is no such node.
+    /// If the node does not exist.
     pub fn add_tree(&mut self, tree: TreeId, root: &str) -> Result<(), PlanError> {
         let root = self.node(root)?;
         self.trees.push((tree, Labelling::new(SpanningTree::breadth_first(&self.topology.graph, root))));
         Ok(())
     }
 
-    /// Nodes of the network.
+    /// Number of nodes in the network.
     pub fn nodes(&self) -> usize {
         self.topology.graph.nodes()
     }
 
-    /// The number of a node.
+    /// Number of the node with this name.
     ///
     /// # Errors
-    /// If not exactly one has this name.
+    /// If not exactly one node has this name.
     pub fn node(&self, name: &str) -> Result<usize, PlanError> {
         let mut named = self.topology.names.iter().enumerate().filter(|(_, other)| *other == name).map(|(i, _)| i);
         match (named.next(), named.count()) {
@@ -134,7 +133,7 @@ impl Plan {
     /// A router's place on each tree.
     ///
     /// # Errors
-    /// If a tree does not reach it.
+    /// If a tree does not reach the router.
     pub fn places(&self, node: usize) -> Result<Vec<Place>, PlanError> {
         let place = |(tree, labelling): &(TreeId, Labelling)| {
             let (Some(label), Some(table)) = (labelling.label(node), labelling.table(node)) else {

@@ -1,4 +1,4 @@
-//! Networks of routers that lose messages and start anew: in the end all know what they should.
+//! Tests with networks of routers that lose messages and restart: in the end, all have the right descriptors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,14 +6,19 @@ use std::sync::Arc;
 use byname_forward::tables::Tables;
 use byname_lookup::Control;
 use byname_lookup::oracle::{Oracle, TagsetOracle};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
 use byname_wire::{Data, Interest};
 
+use super::message::DescriptorList;
 use super::*;
+use crate::security::{Signer, TrustedSigner, VerifyingKey};
 
 const TREE: TreeId = TreeId(1);
 /// The face to router i is `LINKS + i`; applications have the faces below.
 const LINKS: u64 = 1000;
 const APPS: [FaceId; 2] = [FaceId(300), FaceId(301)];
+const SECRET: &[u8] = b"a secret of all routers";
 
 fn descriptor(i: u64) -> Descriptor {
     Descriptor::of([format!("tag {i}")]).expect("one tag")
@@ -24,15 +29,55 @@ fn routing(limits: TagLimits, unix_ms: u64) -> TagRouting {
     TagRouting::new(FibWriter::new(Box::new(TagsetOracle::new()), tables), limits, unix_ms)
 }
 
+/// Keys from a secret: the one that all routers share, or another.
+fn keys(secret: &[u8]) -> Arc<NeighborKeys> {
+    let name: Name = "/net".parse().expect("a name");
+    let trusted = TrustedSigner::Hmac { key_name: name.clone(), key: VerifyingKey::from_hmac_secret(secret) };
+    Arc::new(NeighborKeys { signer: Signer::hmac(name, secret), trusted })
+}
+
 fn tree(neighbors: Vec<FaceId>) -> OwnTree {
+    let keys = Some(keys(SECRET));
+    let neighbors = neighbors.into_iter().map(|face| OwnNeighbor { face, keys: keys.clone() }).collect();
     OwnTree { id: TREE, label: Label::new(0), neighbors }
 }
 
-fn few(descriptors_max: usize, descriptors_per_face_max: usize) -> TagLimits {
-    TagLimits { descriptors_max, descriptors_per_face_max }
+fn few(descriptors_max: usize, descriptors_per_face_max: usize, descriptors_per_neighbor_max: usize) -> TagLimits {
+    TagLimits { descriptors_max, descriptors_per_face_max, descriptors_per_neighbor_max }
 }
 
-/// SplitMix64.
+fn moment(ms: u64) -> Moment {
+    Moment { ms, unix_ms: 1_700_000_000_000 + ms }
+}
+
+/// An update signed with these keys.
+fn signed(keys: &NeighborKeys, parameters: Vec<u8>) -> Vec<u8> {
+    let command = "/localhop/nfd/tags/update".parse().expect("a name");
+    let interest = InterestBuilder::new(command, 7).application_parameters(parameters);
+    keys.sign(&interest, 1).expect("a secret signs")
+}
+
+/// Lets a router receive an Interest from a face.
+fn hear(router: &mut TagRouting, face: FaceId, wire: &[u8], now: Moment) -> Result<Heeded, TagRoutingError> {
+    let interest = Interest::decode(wire).expect("it is one");
+    let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
+    router.hear(face, (&interest, update), now)
+}
+
+/// The Data that answers an Interest, with its code and body.
+fn answer(wire: &[u8], heeded: &Heeded) -> (Vec<u8>, u64, Vec<u8>) {
+    let name = Interest::decode(wire).expect("it is one").name.to_name();
+    let data = DataBuilder::new(name);
+    let data = heeded.keys.as_ref().expect("keys").sign_answer(&data).expect("a secret signs");
+    (data, if heeded.is_taken { 200 } else { 409 }, message::encode_session(heeded.session))
+}
+
+/// Lets a router receive an answer.
+fn take(router: &mut TagRouting, (data, code, body): &(Vec<u8>, u64, Vec<u8>)) -> bool {
+    router.answered(&Data::decode(data).expect("it is Data"), (*code, body), 1)
+}
+
+/// SplitMix64 random numbers.
 struct Random(u64);
 
 impl Random {
@@ -46,20 +91,22 @@ impl Random {
 }
 
 struct Network {
-    /// The parent of each router but the first.
+    /// The parent of each router except the first.
     parents: Vec<usize>,
     routers: Vec<TagRouting>,
-    /// What each application of each router advertises.
+    /// Descriptors that each application of each router advertises.
     advertised: Vec<[BTreeSet<u64>; 2]>,
     now_ms: u64,
+    /// All messages so far: receiver, face and content.
+    recorded: Vec<(usize, FaceId, Vec<u8>)>,
 }
 
 impl Network {
     fn new(random: &mut Random) -> Self {
         let nodes = 2 + random.below(7) as usize;
         let parents = (0..nodes).map(|node| random.below(node.max(1) as u64) as usize).collect();
-        let mut network =
-            Network { parents, routers: Vec::new(), advertised: vec![Default::default(); nodes], now_ms: 1000 };
+        let advertised = vec![Default::default(); nodes];
+        let mut network = Network { parents, routers: Vec::new(), advertised, now_ms: 1000, recorded: Vec::new() };
         network.routers = (0..nodes).map(|node| network.router(node)).collect();
         network
     }
@@ -94,40 +141,52 @@ impl Network {
                 self.advertised[node][app].clear();
             }
             _ => {
-                // The router starts anew, without its applications.
+                // The router restarts without its applications.
                 self.advertised[node] = Default::default();
                 self.routers[node] = self.router(node);
             }
         }
     }
 
-    /// Lets everybody speak for a while, and loses so many percent of what is said.
+    /// Lets all routers exchange messages for a while. `loss` is the percentage of messages lost.
     fn run(&mut self, steps: u64, step_ms: u64, loss: u64, random: &mut Random) {
         for _ in 0..steps {
             self.now_ms += step_ms;
             for from in 0..self.routers.len() {
-                for (face, wire) in self.routers[from].poll(self.now_ms) {
+                for (face, wire) in self.routers[from].poll(moment(self.now_ms)) {
                     let to = (face.0 - LINKS) as usize;
-                    let interest = Interest::decode(&wire).expect("it is one");
-                    let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
-                    // Now and then it comes twice.
+                    self.recorded.push((to, FaceId(LINKS + from as u64), wire.clone()));
+                    // Some messages arrive twice.
                     for _ in 0..1 + random.below(10) / 9 {
                         if random.below(100) < loss {
                             continue;
                         }
                         let back = FaceId(LINKS + from as u64);
-                        let session = self.routers[to].hear(back, update.clone(), self.now_ms).expect("a neighbour");
+                        let heeded = hear(&mut self.routers[to], back, &wire, moment(self.now_ms));
                         if random.below(100) >= loss {
-                            let body = message::encode_session(session);
-                            self.routers[from].answered(&interest.name.to_name(), 200, &body);
+                            take(&mut self.routers[from], &answer(&wire, &heeded.expect("a neighbour")));
                         }
                     }
                 }
+                self.replay(random);
             }
         }
     }
 
-    /// The face of a router through which another is reached.
+    /// An attacker who records everything replays earlier messages, to their receivers or to their senders.
+    fn replay(&mut self, random: &mut Random) {
+        if self.recorded.is_empty() {
+            return;
+        }
+        let (to, from, wire) = &self.recorded[random.below(self.recorded.len() as u64) as usize];
+        let (to, from) = (*to, *from);
+        let _ = hear(&mut self.routers[to], from, wire, moment(self.now_ms));
+        let (sender, back) = ((from.0 - LINKS) as usize, FaceId(LINKS + to as u64));
+        let heeded = hear(&mut self.routers[sender], back, wire, moment(self.now_ms)).expect("one secret for all");
+        assert!(!heeded.is_taken, "nobody takes his own updates for a neighbour's");
+    }
+
+    /// The face of `node` that leads to `other`.
     fn face_towards(&self, node: usize, mut other: usize) -> FaceId {
         if node == other {
             return FaceId(0);
@@ -137,7 +196,7 @@ impl Network {
             other = self.parents[other];
             way.push(other);
         }
-        // Where the node is above the other, the next is below it on the way; else its parent.
+        // If `node` is above `other`, the way leads down to its child; otherwise to its parent.
         match way.iter().position(|&on_way| on_way == node) {
             Some(place) => FaceId(LINKS + way[place - 1] as u64),
             None => FaceId(LINKS + self.parents[node] as u64),
@@ -164,7 +223,7 @@ impl Network {
 
 #[test]
 fn routers_agree_in_the_end_whatever_is_lost() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let mut random = Random(seed);
         let mut network = Network::new(&mut random);
         for round in 0..6 {
@@ -172,7 +231,7 @@ fn routers_agree_in_the_end_whatever_is_lost() {
                 network.act(&mut random);
                 network.run(3, 200, 40, &mut random);
             }
-            // Long enough for what was refused, for silence, and for all to be told again.
+            // Long enough for repeated refusals, for timeouts, and for sending everything again.
             network.run(400, 250, 0, &mut random);
             network.check(&format!("seed {seed}, round {round}"));
         }
@@ -195,27 +254,31 @@ fn a_neighbour_that_is_silent_is_forgotten_and_told_to_begin_again() {
 
 #[test]
 fn what_is_too_much_is_refused() {
-    let mut router = routing(few(5, 2), 1);
+    let mut router = routing(few(5, 2, 4), 1);
     router.add_tree(tree(vec![FaceId(LINKS)]));
     let full = |descriptors| Err(TagRoutingError::FaceFull { descriptors });
     assert_eq!(router.advertise(APPS[0], (0..3).map(descriptor).collect()), full(0));
     assert_eq!(router.advertise(APPS[0], (0..2).map(descriptor).collect()), Ok(()));
     assert_eq!(router.advertise(APPS[0], (0..2).map(descriptor).collect()), Ok(()), "the same again");
     assert_eq!(router.advertise(APPS[0], vec![descriptor(9)]), full(2));
-    let update = |tree, sequence| Update {
-        tree,
-        session: 1,
-        sequence,
-        advertised: (10..20).map(descriptor).collect(),
-        withdrawn: Vec::new(),
+    let face = FaceId(LINKS);
+    let tell = |router: &mut TagRouting, face, sequence, echo, descriptors: std::ops::Range<u64>| {
+        let mut list = DescriptorList::default();
+        descriptors.for_each(|i| assert!(list.push(&descriptor(i))));
+        let update = Update::encode(TREE, 1, sequence, echo, &list, &DescriptorList::default());
+        hear(router, face, &signed(&keys(SECRET), update), moment(1))
     };
-    assert!(router.hear(FaceId(LINKS), update(TREE, 1), 1).is_ok());
+    let echo = tell(&mut router, face, 1, 0, 10..20).expect("a neighbour").session;
+    assert_eq!(router.len(), 2, "the update is not for this run of the router");
+    assert!(tell(&mut router, face, 1, echo, 10..20).is_ok_and(|heeded| heeded.is_taken));
     assert_eq!((router.len(), router.refused()), (5, 7));
     assert_eq!(router.advertise(APPS[1], vec![descriptor(30)]), Err(TagRoutingError::Full { descriptors: 5 }));
-    let stranger = Err(TagRoutingError::NoNeighbor { tree: TREE });
-    assert_eq!(router.hear(APPS[0], update(TREE, 2), 1), stranger);
+    let stranger = tell(&mut router, APPS[0], 2, echo, 10..20).err();
+    assert_eq!(stranger, Some(TagRoutingError::NoNeighbor { tree: TREE }));
     router.remove_face(APPS[0]);
     assert_eq!(router.len(), 3);
+    assert!(tell(&mut router, face, 2, echo, 20..30).is_ok());
+    assert_eq!(router.len(), 4, "as many as a neighbour may have");
     assert_eq!(router.addresses(APPS[1])[0].endpoint, Endpoint(APPS[1].0));
 }
 
@@ -230,16 +293,107 @@ fn updates_fit_into_packets() {
     let mut now_ms = 0;
     while told.len() < 3000 {
         now_ms += 1;
-        for (_, wire) in router.poll(now_ms) {
+        for (_, wire) in router.poll(moment(now_ms)) {
             let interest = Interest::decode(&wire).expect("no larger than a packet");
             assert!(interest.must_be_fresh, "a refusal that was stored is no answer to the next try");
             let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
-            told.extend(update.advertised);
-            let name = interest.name.to_name();
-            let response = byname_wire::data::DataBuilder::new(name.clone()).content(vec![0; 200]).encode();
+            if update.echo == 1 {
+                told.extend(update.advertised);
+            }
+            let response = DataBuilder::new(interest.name.to_name()).content(vec![0; 200]).encode();
             assert!(Data::decode(&response).is_ok(), "there is room for an answer");
-            assert!(router.answered(&name, 200, &message::encode_session(1)));
+            assert!(take(
+                &mut router,
+                &answer(&wire, &Heeded { is_taken: true, session: 1, keys: Some(keys(SECRET)) })
+            ));
         }
     }
     assert!(now_ms < 100, "{now_ms} updates");
+}
+
+/// Two routers with settled links. The first has one descriptor of an application.
+fn settled() -> (Network, Random) {
+    let mut random = Random(1);
+    let mut network = Network::new(&mut Random(3));
+    network.routers[0].advertise(APPS[0], vec![descriptor(1)]).expect("one");
+    network.advertised[0][0].insert(1);
+    network.run(40, 250, 0, &mut random);
+    network.check("at first");
+    (network, random)
+}
+
+#[test]
+fn who_forges_a_neighbour_tells_nothing_and_locks_nobody_out() {
+    let (mut network, mut random) = settled();
+    let face = FaceId(LINKS);
+    let mut list = DescriptorList::default();
+    (1_000..1_100).for_each(|i| assert!(list.push(&descriptor(i))));
+    let none = DescriptorList::default();
+    for secret in [&b"another secret"[..], b""] {
+        for echo in [0, 1, u64::MAX] {
+            let forged = Update::encode(TREE, u64::MAX, 1, echo, &list, &none);
+            let refused = hear(&mut network.routers[1], face, &signed(&keys(secret), forged.clone()), moment(20_000));
+            assert_eq!(refused.err(), Some(TagRoutingError::Unsigned));
+            let command = "/localhop/nfd/tags/update".parse().expect("a name");
+            let unsigned = InterestBuilder::new(command, 7).application_parameters(forged).encode();
+            let refused = hear(&mut network.routers[1], face, &unsigned, moment(20_000));
+            assert_eq!(refused.err(), Some(TagRoutingError::Unsigned));
+        }
+    }
+    assert_eq!(network.routers[1].refused(), 12);
+    network.check("after forgeries");
+    network.routers[0].advertise(APPS[0], vec![descriptor(2)]).expect("one more");
+    network.advertised[0][0].insert(2);
+    network.run(40, 250, 0, &mut random);
+    network.check("the neighbour is heard as before");
+}
+
+#[test]
+fn what_was_recorded_tells_nothing_to_a_router_that_starts_anew() {
+    let (mut network, mut random) = settled();
+    // The recorded advertisement is withdrawn, and both routers restart. The recorded updates match no current session.
+    network.routers[0].withdraw(APPS[0], vec![descriptor(1)]);
+    network.advertised[0][0].clear();
+    network.run(40, 250, 0, &mut random);
+    for restarted in [1, 0] {
+        network.routers[restarted] = network.router(restarted);
+        for (to, from, wire) in network.recorded.clone() {
+            let heeded = hear(&mut network.routers[to], from, &wire, moment(network.now_ms)).expect("a neighbour");
+            assert!(to != restarted || !heeded.is_taken, "none is for this run of the router");
+        }
+        network.check("after the replay");
+        network.run(40, 250, 0, &mut random);
+    }
+    network.routers[0].advertise(APPS[0], vec![descriptor(3)]).expect("one");
+    network.advertised[0][0].insert(3);
+    network.run(100, 250, 0, &mut random);
+    network.check("in the end");
+}
+
+#[test]
+fn answers_that_no_neighbour_has_signed_are_not_believed() {
+    let mut router = routing(TagLimits::default(), 1);
+    router.add_tree(tree(vec![FaceId(LINKS)]));
+    let (_, wire) = router.poll(moment(1)).remove(0);
+    let forged = Heeded { is_taken: true, session: 1, keys: Some(keys(b"another secret")) };
+    assert!(take(&mut router, &answer(&wire, &forged)), "it answers an update");
+    assert_eq!(router.refused(), 1);
+    assert!(router.poll(moment(400)).is_empty());
+    assert_eq!(router.poll(moment(600)).len(), 1, "the update is sent again");
+}
+
+#[test]
+fn a_neighbour_sends_so_many_updates_and_no_more() {
+    let mut router = routing(TagLimits::default(), 1);
+    router.add_tree(tree(vec![FaceId(LINKS)]));
+    let none = DescriptorList::default();
+    let tell = |router: &mut TagRouting, sequence, echo| {
+        let update = Update::encode(TREE, 1, sequence, echo, &none, &none);
+        hear(router, FaceId(LINKS), &signed(&keys(SECRET), update), moment(1))
+    };
+    let echo = tell(&mut router, 1, 0).expect("a neighbour").session;
+    let taken = (1..4_000).take_while(|sequence| tell(&mut router, *sequence, echo).is_ok()).count();
+    assert_eq!(taken, 2_000);
+    assert_eq!(tell(&mut router, 5_000, echo).err(), Some(TagRoutingError::TooMany));
+    assert!(tell(&mut router, 5_000, 0).is_ok(), "a neighbour that starts anew is answered");
 }

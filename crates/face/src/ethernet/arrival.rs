@@ -1,73 +1,76 @@
-//! What becomes of frames that arrive: packets of the face that they are for, which may be made for them; or answers.
+//! Handles frames that arrive. They become packets of an existing or new face, or are answered.
 
 use byname_forward::FaceId;
 use byname_forward::face_table::Persistency;
 use byname_wire::tlv::element_len;
 
-use super::datagram::{Datagram, Path};
-use super::frame::{self, EthernetFrame};
-use super::neighbor::{ANSWERS_MAX, Question};
-use super::socket::FrameSocket;
 use super::transport::Peer;
 use super::{EthernetPort, link};
+use crate::frames::datagram::{Datagram, Path};
+use crate::frames::frame::{self, EthernetFrame};
+use crate::frames::neighbor::{ANSWERS_MAX, Question};
+use crate::frames::socket::FrameSocket;
 use crate::mac_address::MacAddress;
 use crate::port::PortContext;
 
 impl<S: FrameSocket> EthernetPort<S> {
-    /// Takes one frame.
-    pub(super) fn take(&mut self, cx: &mut PortContext<'_>, octets: &[u8], last: &mut Option<(Peer, FaceId)>) {
-        let Some(frame) = EthernetFrame::parse(octets) else {
-            match Datagram::parse(octets) {
-                Some(datagram) if octets.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last),
-                None if frame::is_ndn(octets) || !S::HEARS_ALL => self.drops.malformed += 1,
-                _ => self.take_question(octets),
+    /// Handles one frame.
+    pub(super) fn take(&mut self, cx: &mut PortContext<'_>, bytes: &[u8], last: &mut Option<(Peer, FaceId)>) {
+        let Some(frame) = EthernetFrame::parse(bytes) else {
+            match Datagram::parse(bytes) {
+                Some(datagram) if bytes.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last),
+                None if frame::is_ndn(bytes) || !S::HEARS_ALL => self.drops.malformed += 1,
+                _ => self.take_question(bytes),
             }
             return;
         };
         let to_group = self.config.group == Some(frame.destination);
-        // The kernel's filter lets no other destination pass; a switch may send back our own.
+        // The kernel's filter passes no other destination. A switch may send our own frames back.
         if !(to_group || frame.destination == self.address) || frame.source == self.address {
             self.drops.not_ours += 1;
             return;
         }
+        let peer = Peer::Station(if to_group { frame.destination } else { frame.source });
         let known = match *last {
+            Some((last, id)) if last == peer => Some(id),
             _ if to_group => self.group,
-            Some((peer, id)) if peer == Peer::Station(frame.source) => Some(id),
-            _ => self.peers.find(&Peer::Station(frame.source)),
+            _ => self.peers.find(&peer),
         };
         if !link::is_plausible(frame.payload) {
             self.drops.not_ndn += 1;
             return;
         }
         let Some(id) = known.or_else(|| self.create_on_demand(cx, frame.source, to_group)) else { return };
-        let Some(face) = self.peers.get_mut(id) else { return };
-        if !to_group {
-            *last = Some((Peer::Station(frame.source), id));
+        if last.is_none_or(|(_, row)| row != id) {
+            self.begin_row(cx, last, (peer, id));
         }
+        let Some(face) = self.peers.get_mut(id) else { return };
         let [a, b, c, d, e, f] = frame.source.0;
         let endpoint = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-        face.heard = cx.now();
         face.link.receive_from(cx.now(), id, endpoint, frame.payload, cx.received());
         if face.has_earlier_deadline() {
             self.peers.schedule(id);
         }
     }
 
-    /// Takes one datagram, which only configured peers send.
+    /// Handles one datagram. Only configured peers have a face for it.
     fn take_datagram(&mut self, cx: &mut PortContext<'_>, datagram: Datagram<'_>, last: &mut Option<(Peer, FaceId)>) {
         let peer = Peer::Datagrams(Path { here: datagram.destination, there: datagram.source });
         let known = match *last {
             Some((last, id)) if last == peer => Some(id),
             _ => self.peers.find(&peer),
         };
-        let Some((id, face)) = known.and_then(|id| Some((id, self.peers.get_mut(id)?))) else {
+        let Some(id) = known else {
             self.drops.not_ours += 1;
             return;
         };
-        *last = Some((peer, id));
+        if last.is_none_or(|(_, row)| row != id) {
+            self.begin_row(cx, last, (peer, id));
+        }
+        let Some(face) = self.peers.get_mut(id) else { return };
         face.transport.learn(datagram.station);
-        face.heard = cx.now();
-        // A sender on this host leaves it to its network card to cut a run of datagrams, of which each has a packet.
+        // A sender on this host leaves the cutting of a run of datagrams to its network card. Each datagram of the run
+        // holds a packet.
         let mut rest = datagram.payload;
         loop {
             let len = match element_len(rest, rest.len()) {
@@ -90,9 +93,9 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
     }
 
-    /// Takes what may be a question for an address of ours, where no kernel answers.
-    fn take_question(&mut self, octets: &[u8]) {
-        let question = Question::parse(octets).filter(|question| {
+    /// Handles a possible question for one of our addresses, on interfaces where no kernel answers.
+    fn take_question(&mut self, bytes: &[u8]) {
+        let question = Question::parse(bytes).filter(|question| {
             let mut peers = self.config.datagrams.iter();
             question.station != self.address && peers.any(|peer| peer.path.here.ip() == question.wanted)
         });
@@ -108,13 +111,30 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
     }
 
+    /// Begins a run of frames for this face.
+    fn begin_row(&mut self, cx: &mut PortContext<'_>, last: &mut Option<(Peer, FaceId)>, row: (Peer, FaceId)) {
+        self.end_row(cx, last.replace(row));
+        if let Some(face) = self.peers.get_mut(row.1) {
+            face.begin_row(cx.now());
+        }
+    }
+
+    /// Ends the run of frames for a face.
+    pub(super) fn end_row(&mut self, cx: &mut PortContext<'_>, last: Option<(Peer, FaceId)>) {
+        if let Some((_, id)) = last
+            && let Some(face) = self.peers.get_mut(id)
+        {
+            face.end_row(id, cx.now(), cx.received());
+        }
+    }
+
     fn create_on_demand(&mut self, cx: &mut PortContext<'_>, source: MacAddress, to_group: bool) -> Option<FaceId> {
-        // Management took the group's face away.
+        // Management has destroyed the group's face.
         if !self.config.on_demand || to_group {
             self.peers.refused += 1;
             return None;
         }
-        if !self.peers.make_room(cx) {
+        if !self.peers.make_room(cx, &Peer::Station(source)) {
             return None;
         }
         let transport = self.transport(source);

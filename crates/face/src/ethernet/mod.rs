@@ -1,33 +1,19 @@
-//! NDN on Ethernet: frames of EtherType 0x8624, by packet sockets with rings (`packet_mmap`, [`ring`]), by
-//! sockets of AF_XDP ([`xdp`]), or by drivers of DPDK (`dpdk`, where this was built with it).
+//! NDN on Ethernet: frames of EtherType 0x8624. They pass through one of the sockets in [`frames`](crate::frames).
 //!
-//! A port is one interface. It has a face to the group of all NDN stations on the link, faces to
-//! single stations that management makes, and, on demand, faces to stations that were heard, in
-//! bounded number (`peers`). Configured peers may be reached by UDP instead ([`datagram`]). URIs are those of NFD:
+//! A port is one interface. It has a face to the group of all NDN stations on the link, and faces to single stations
+//! that management creates. It creates faces on demand to stations that it hears, in bounded number (`peers`).
+//! Configured peers may be reached by UDP instead (`frames::datagram`). URIs are those of NFD:
 //! `ether://[08:00:27:01:02:03]` from `dev://eth0`.
 //!
-//! An interface may go down, or away, and come back as another device with its name: faces stay,
-//! what is to be sent meanwhile is dropped and counted, and the name is tried again each
-//! [`RETRY_INTERVAL`].
+//! An interface may go down or disappear, and come back as another device with its name. Faces stay meanwhile, and
+//! packets to send are dropped and counted. The port looks for the name each [`RETRY_INTERVAL`].
 
 mod arrival;
-mod conditions;
 mod config;
-pub mod datagram;
-#[cfg(feature = "dpdk")]
-pub mod dpdk;
-mod filter;
-pub mod frame;
-pub mod interface;
-pub mod neighbor;
-mod offload;
-pub mod ring;
 mod silence;
-pub mod socket;
 #[cfg(test)]
 mod tests;
 mod transport;
-pub mod xdp;
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -40,52 +26,55 @@ use mio::Interest;
 use mio::unix::SourceFd;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::frames::OpenError;
+use crate::frames::neighbor::Answer;
+use crate::frames::socket::FrameSocket;
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
 use crate::peers::{PeerFace, Peers, Sent, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
-pub use config::{DATAGRAM_PEERS_MAX, DatagramPeer, EthernetConfig, GROUP, OpenError};
-use neighbor::Answer;
+pub use config::{DATAGRAM_PEERS_MAX, EthernetConfig};
 use silence::Silence;
-use socket::FrameSocket;
 use transport::{EthernetTransport, Peer};
 
-/// How often an interface that is down or gone is looked for.
+/// Interval at which the port looks for an interface that is down or gone.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a loop that sleeps leaves a socket alone that has to be looked at.
+/// Time for which a sleeping loop ignores a socket that must be polled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-/// When the system is asked again to send what it could not take.
+/// Time after which the system is asked again to send frames that it could not take.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 const SOCKET_KEY: u32 = 0;
 
-/// Counts of frames that are of no face.
+/// Counters of frames that belong to no face.
 #[derive(Debug, Default)]
 struct Drops {
     malformed: u64,
     not_ours: u64,
     not_ndn: u64,
-    /// A port is asked for this without being lent for change, and the system forgets what it told.
+    /// A `Cell`: `drops` takes `&self`, and reading resets the kernel's counter.
     ring_full: Cell<u64>,
 }
 
 /// An interface and the faces on it.
-pub struct EthernetPort<S> {
+pub struct EthernetPort<S: FrameSocket> {
     config: EthernetConfig,
-    /// Of the interface; changes where another takes its name.
+    /// Settings that only this kind of socket has.
+    own: S::Config,
+    /// Address of the interface. It changes when another device takes the name.
     address: MacAddress,
     /// `None` while the interface is down or gone.
     socket: Option<S>,
-    /// Longest payload of a frame, in octets.
+    /// Longest payload of a frame, in bytes.
     mtu: usize,
     peers: Peers<EthernetTransport>,
     group: Option<FaceId>,
     blocked: bool,
-    /// When to look for the interface, or to ask the system to send, again.
+    /// Time to look for the interface again, or to ask the system again to send.
     retry_at: Option<Ticks>,
-    /// When the loop is to wake, so as to look at a socket that does not tell of input.
+    /// Time at which the loop must wake to poll a socket that does not announce input.
     look_at: Option<Ticks>,
-    /// To be sent to stations that asked for our address.
+    /// Answers to stations that asked for our address.
     answers: Vec<Answer>,
     silence: Silence,
     drops: Drops,
@@ -96,10 +85,10 @@ impl<S: FrameSocket> EthernetPort<S> {
     ///
     /// # Errors
     /// There is no such interface, or the process may not use it.
-    pub fn open(config: EthernetConfig) -> Result<Self, OpenError> {
-        let found = S::find(&config)?;
+    pub fn open(config: EthernetConfig, own: S::Config) -> Result<Self, OpenError> {
+        let found = S::find(&config.interface, &own)?;
         // Down or not: to learn now whether this process may.
-        let socket = S::wait_for(&found, &config)?;
+        let socket = S::wait_for(&found, &config.socket(), &own)?;
         Ok(EthernetPort {
             address: found.address,
             mtu: socket.mtu().min(config.mtu),
@@ -113,10 +102,11 @@ impl<S: FrameSocket> EthernetPort<S> {
             silence: Silence::default(),
             drops: Drops::default(),
             config,
+            own,
         })
     }
 
-    /// The interface's MAC address.
+    /// MAC address of the interface.
     pub fn address(&self) -> MacAddress {
         self.address
     }
@@ -125,7 +115,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         EthernetTransport::to_station(station, &self.config.interface)
     }
 
-    /// Longest link packet to a peer, in octets.
+    /// Longest link packet to a peer, in bytes.
     fn mtu_to(&self, peer: Peer) -> usize {
         self.mtu.saturating_sub(peer.overhead()).max(link::MTU_MIN as usize)
     }
@@ -136,7 +126,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         link
     }
 
-    /// Ends the socket: the interface is down, or gone.
+    /// Closes the socket, because the interface is down or gone.
     fn fail(&mut self, cx: &mut PortContext<'_>, error: &io::Error) {
         let Some(socket) = self.socket.take() else { return };
         tracing::warn!(%error, interface = self.config.interface, "the interface cannot be used now");
@@ -146,14 +136,14 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.peers.take_down(cx);
     }
 
-    /// Opens the interface again, if it is there and up.
+    /// Opens the interface again, if it exists and is up.
     fn recover(&mut self, cx: &mut PortContext<'_>) -> Result<(), OpenError> {
-        let interface = S::find(&self.config)?;
+        let interface = S::find(&self.config.interface, &self.own)?;
         let failed = |error| OpenError::of_system(&interface.name, error);
         if !interface.up {
             return Err(failed(ErrorKind::NetworkDown.into()));
         }
-        let socket = S::for_port(&interface, &self.config)?;
+        let socket = S::for_port(&interface, &self.config.socket(), &self.own)?;
         register(cx, &socket).map_err(failed)?;
         tracing::info!(interface = interface.name, "the interface is up");
         self.address = interface.address;
@@ -171,12 +161,12 @@ impl<S: FrameSocket> EthernetPort<S> {
         Ok(())
     }
 
-    /// Has the kernel say nothing to peers by UDP whose datagrams it hears, too; whether it does.
+    /// Stops the kernel from answering peers by UDP whose datagrams it hears too. Returns whether all are stopped.
     fn keep_silent(&mut self) -> bool {
         !S::KERNEL_HEARS || self.silence.keep(self.config.datagrams.iter().map(|peer| peer.path))
     }
 
-    /// Has the system send what is in the ring.
+    /// Makes the system send the frames in the ring.
     fn send(&mut self, cx: &mut PortContext<'_>) {
         let Some(socket) = &mut self.socket else { return };
         match socket.send() {
@@ -198,7 +188,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.create_requested(cx, self.transport(remote), request)
     }
 
-    /// Creates a face to a configured peer anew, which management has destroyed; `None` for other peers, whose
+    /// Creates a face to a configured peer again after management destroyed it. Returns `None` for other peers, whose
     /// datagrams do not come here.
     fn create_by_datagrams(
         &mut self,
@@ -216,7 +206,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         Some(self.create_requested(cx, transport, request))
     }
 
-    /// Why there is no second face to this peer, if there is one.
+    /// The error against a second face to this peer, if one exists.
     fn existing(&self, cx: &PortContext<'_>, peer: Peer) -> Option<CreateFaceError> {
         let status = self.peers.find(&peer).and_then(|id| self.status(cx.now(), id))?;
         Some(CreateFaceError::Exists(Box::new(status)))
@@ -296,12 +286,13 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
                 } else if arrival.elsewhere {
                     self.drops.not_ours += 1;
                 } else {
-                    self.take(cx, arrival.octets, &mut last);
+                    self.take(cx, arrival.bytes, &mut last);
                 }
             }
         });
+        self.end_row(cx, last);
         for answer in self.answers.drain(..) {
-            // Whoever gets none asks again.
+            // A station that gets no answer asks again.
             socket.push(&answer, (&[], &[]));
             let _ = socket.send();
         }
@@ -338,7 +329,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
                     self.retry_at = Some(cx.now() + SEND_AGAIN);
                     return;
                 }
-                // Only now: on a socket registered for output each frame that leaves is an event.
+                // Not registered earlier: each frame that leaves would raise an event.
                 let both = Interest::READABLE | Interest::WRITABLE;
                 if let Err(error) = cx.reregister(&mut SourceFd(&socket.descriptors()[0]), SOCKET_KEY, both) {
                     self.fail(cx, &error);
@@ -357,7 +348,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
 
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
         self.peers.on_deadline(cx);
-        // What this is for happens in each round.
+        // This deadline only wakes the loop; every round receives.
         self.look_at = self.look_at.filter(|at| *at > cx.now());
         if self.retry_at.is_none_or(|at| at > cx.now()) {
             return;
@@ -387,7 +378,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         };
         match &request.local {
             Some(FaceUri::Dev(name)) if *name == self.config.interface => {}
-            // The same group may be on other interfaces, but so it is for this host's users.
+            // Without a local URI this port answers, although other interfaces may have the group too.
             None if self.config.group == Some(remote) => {}
             None => {
                 let asked = "a face to a station needs the interface as its local URI, dev://eth0 or the like";
@@ -416,6 +407,10 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         self.peers.remove(cx, face)
     }
 
+    fn set_routed(&mut self, face: FaceId, routed: bool) {
+        self.peers.set_routed(face, routed);
+    }
+
     fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {
         self.peers.status(now, face)
     }
@@ -437,7 +432,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 }
 
-/// Has the loop hear of a socket's frames and errors.
+/// Registers a socket's frames and errors with the loop.
 fn register(cx: &PortContext<'_>, socket: &impl FrameSocket) -> io::Result<()> {
     let descriptors = socket.descriptors();
     descriptors.iter().try_for_each(|fd| cx.register(&mut SourceFd(fd), SOCKET_KEY, Interest::READABLE))

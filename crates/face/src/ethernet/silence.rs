@@ -1,21 +1,26 @@
-//! Sockets that keep the kernel silent about datagrams that a port takes in frames, and that the kernel hears, too.
+//! Sockets that keep the kernel silent about datagrams that a port takes as frames but the kernel hears too.
 //!
-//! It would tell their sender that nobody listens, or give them to a UDP port of this router as well. A socket
-//! that is connected to the peer has them before any other, and its filter drops them.
+//! Without them the kernel would tell the sender that nobody listens, or deliver the datagrams also to a UDP port of
+//! this router. A socket connected to the peer gets the datagrams before any other, and its filter drops them.
 
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use rustix::net::sockopt::{set_ip_freebind, set_ipv6_freebind, set_socket_reuseport};
+use rustix::net::{SocketFlags, SocketType, bind, connect};
 
-use super::datagram::Path;
+use crate::frames::datagram::Path;
+use crate::frames::filter;
+use crate::system::{attach_filter, ip_socket};
 
-/// The sockets of a port.
+/// The sockets of one port.
 #[derive(Default)]
-pub(super) struct Silence(Vec<(Path, Socket)>);
+pub(super) struct Silence(Vec<(Path, OwnedFd)>);
 
 impl Silence {
-    /// Has a socket for each path; whether it has. Where there is no way to a peer yet, the kernel has none for what
-    /// it would tell it either.
+    /// Opens a socket for each path that has none. Returns whether all paths have one. While there is no route to a
+    /// peer, this fails, and the kernel could not answer the peer either.
     pub(super) fn keep(&mut self, paths: impl Iterator<Item = Path>) -> bool {
         let mut all = true;
         for path in paths {
@@ -35,21 +40,18 @@ impl Silence {
     }
 }
 
-/// A socket for the datagrams of a path, which it drops.
-fn drain(path: Path) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(path.here), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.attach_filter(&[SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0)])?;
-    // Beside the router's own port, which allows it to whoever runs as the same user.
-    socket.set_reuse_port(true)?;
-    // The address may come later.
+/// Opens a socket that drops the datagrams of a path.
+fn drain(path: Path) -> io::Result<OwnedFd> {
+    let socket = ip_socket(&path.here, SocketType::DGRAM, SocketFlags::empty())?;
+    attach_filter(&socket, &filter::NOTHING)?;
+    // Allows binding beside the router's own port, which permits it to processes of the same user.
+    set_socket_reuseport(&socket, true)?;
+    // The address may be configured later.
     match path.here {
-        std::net::SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
-        std::net::SocketAddr::V6(_) => {
-            socket.set_only_v6(true)?;
-            socket.set_freebind_v6(true)?;
-        }
+        SocketAddr::V4(_) => set_ip_freebind(&socket, true)?,
+        SocketAddr::V6(_) => set_ipv6_freebind(&socket, true)?,
     }
-    socket.bind(&path.here.into())?;
-    socket.connect(&path.there.into())?;
+    bind(&socket, &path.here)?;
+    connect(&socket, &path.there)?;
     Ok(socket)
 }

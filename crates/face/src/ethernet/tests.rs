@@ -1,6 +1,6 @@
-//! Ports at the two ends of a virtual cable, in a network namespace of each test's own.
+//! Ports at the two ends of a virtual cable. Each test has its own network namespace.
 
-/// Has every kind of socket pass these tests, and all but DPDK's those behind the semicolon.
+/// Runs the tests for every kind of socket. Tests after the semicolon do not run for DPDK.
 macro_rules! of_every_socket {
     ($($test:ident,)*; $($other:ident,)*) => {
         mod packet_sockets {
@@ -13,7 +13,7 @@ macro_rules! of_every_socket {
         }
         #[cfg(feature = "dpdk")]
         mod devices {
-            $(#[test] fn $test() { super::$test::<crate::ethernet::dpdk::DpdkSocket>() })*
+            $(#[test] fn $test() { super::$test::<crate::frames::dpdk::DpdkSocket>() })*
         }
     };
 }
@@ -26,30 +26,40 @@ use std::any::TypeId;
 use std::process::Command;
 
 use byname_forward::Packet;
-use nix::sched::{CloneFlags, unshare};
 
-use super::ring::PacketSocket;
-use super::socket::Pushed;
-use super::xdp::{Mode, XdpSocket};
 use super::*;
 use crate::FaceEvent;
+use crate::frames::frame::{self, GROUP};
+use crate::frames::ring::{PacketSocket, RingOptions};
+use crate::frames::xdp::{Mode, XdpSocket};
+use crate::port::Pushed;
 use crate::port::tests::{Bench, packet};
+use crate::system::{bind_to_device, enter_new_network};
 
 /// A kind of socket, as tests open it.
 trait Kind: FrameSocket + 'static {
-    /// Opens what has to be there before the port.
-    fn prepare(_config: &mut EthernetConfig) {}
+    /// Settings of its own, for an interface on which it may have to make something first.
+    fn own(config: &EthernetConfig) -> Self::Config;
 }
 
-impl Kind for PacketSocket {}
-impl Kind for XdpSocket {}
+impl Kind for PacketSocket {
+    fn own(_: &EthernetConfig) -> RingOptions {
+        RingOptions::default()
+    }
+}
+
+impl Kind for XdpSocket {
+    fn own(_: &EthernetConfig) -> Mode {
+        Mode::default()
+    }
+}
 
 of_every_socket! {
     stations_meet_in_the_group_and_answer_each_other,
     long_packets_cross_in_fragments,
     hostile_frames_are_dropped_and_counted,
     more_than_the_transmit_ring_holds_is_sent_all_the_same,
-    a_station_that_sends_again_under_another_address_takes_no_more_than_its_share,
+    a_flood_of_forged_stations_shuts_nobody_out,
     faces_are_asked_for_within_reason,
     ;
     what_a_full_ring_loses_is_told,
@@ -58,7 +68,7 @@ of_every_socket! {
 }
 
 /// One end: a port and what a loop would have of it.
-struct End<S> {
+struct End<S: FrameSocket> {
     port: EthernetPort<S>,
     bench: Bench,
 }
@@ -69,12 +79,12 @@ fn ip(arguments: &str) -> bool {
     command.is_ok_and(|done| done.status.success())
 }
 
-/// Puts this thread, with its sockets and commands, into a namespace with a cable between `near` and
-/// `far`; says so where that is not allowed.
+/// Moves this thread, with its sockets and commands, into a namespace with a cable between `near` and `far`. Prints a
+/// message if that is not allowed.
 fn cable() -> bool {
-    let made = unshare(CloneFlags::CLONE_NEWNET).is_ok()
+    let made = enter_new_network().is_ok()
         && ip("link add near type veth peer name far")
-        // Without addresses that nobody asked for, about which the system would send frames of its own.
+        // Without automatic addresses, for which the system would send frames of its own.
         && ip("link set near up addrgenmode none")
         && ip("link set far up addrgenmode none");
     if !made {
@@ -86,9 +96,13 @@ fn cable() -> bool {
 fn end<S: Kind>(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End<S> {
     let mut config = EthernetConfig::new(interface);
     adjust(&mut config);
-    S::prepare(&mut config);
+    let own = S::own(&config);
+    end_of(config, own)
+}
+
+fn end_of<S: Kind>(config: EthernetConfig, own: S::Config) -> End<S> {
     let mut bench = Bench::new();
-    let mut port = EthernetPort::open(config).expect("the interface is there");
+    let mut port = EthernetPort::open(config, own).expect("the interface is there");
     port.start(&mut bench.cx()).expect("starts");
     End { port, bench }
 }
@@ -121,12 +135,12 @@ impl<S: Kind> End<S> {
         self.port.status(self.bench.now, face).expect("a face").link
     }
 
-    /// What is dropped of each reason, without those that nothing was dropped of.
+    /// Counters of dropped frames by reason, without zeros.
     fn drops(&self) -> Vec<(&'static str, u64)> {
         self.port.drops().into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Sends a frame past all that a port does.
+    /// Sends a frame directly, without the port's checks.
     fn inject(&mut self, header: [u8; 14], payload: &[u8]) {
         let socket = self.port.socket.as_mut().expect("up");
         assert_eq!(socket.push(&header, (payload, &[])), Pushed::Done);
@@ -197,7 +211,7 @@ fn hostile_frames_are_dropped_and_counted<S: Kind>() {
     a.inject(good, b"hello");
     assert!(b.receive(1).is_empty());
     assert_eq!(b.drops(), [("ethernet_not_ndn", 2)]);
-    // Our own, sent back by a switch, and one of a VLAN; IP and other stations' the kernel keeps.
+    // Our own frames, sent back by a switch, and one of a VLAN. The kernel keeps IP and other stations' frames.
     a.inject(frame::header(here, here), &packet(5, 60, 1));
     a.inject(frame::header(GROUP, here), &packet(5, 60, 1));
     a.inject(of_type(0x81, 0), &[&[0, 7, 0x86, 0x24][..], &packet(5, 60, 1)].concat());
@@ -206,13 +220,13 @@ fn hostile_frames_are_dropped_and_counted<S: Kind>() {
     a.inject(frame::header(here, GROUP), &packet(5, 60, 1));
     let received = b.receive(1);
     assert!(received.is_empty(), "{received:?} {:?} {:?}", b.drops(), b.bench.events);
-    // XDP leaves frames with a tag to the kernel. What hears all counts a bad source apart.
+    // XDP leaves frames with a tag to the kernel. A socket that hears all counts a bad source separately.
     let sees_tags = TypeId::of::<S>() == TypeId::of::<PacketSocket>();
     let (malformed, not_ours) = if S::HEARS_ALL { (1, 5) } else { (0, if sees_tags { 3 } else { 2 }) };
     let drops = [("ethernet_malformed", malformed), ("ethernet_not_ours", not_ours), ("ethernet_not_ndn", 2)];
     assert!(b.drops().into_iter().eq(drops.into_iter().filter(|(_, count)| *count > 0)), "{:?}", b.drops());
     assert_eq!(b.bench.events.len(), 1, "only the group has a face");
-    // Priority without a VLAN is for us; so is what fills a short frame up.
+    // Frames with a priority but no VLAN are for us; so are padded short frames.
     if sees_tags {
         a.inject(of_type(0x81, 0), &[&[0xe0, 0, 0x86, 0x24][..], &packet(5, 20, 1), &[0; 30]].concat());
     } else {
@@ -221,7 +235,7 @@ fn hostile_frames_are_dropped_and_counted<S: Kind>() {
     let received = b.receive(1);
     assert_eq!(&*received[0].packet, &*packet(5, 20, 1));
     let face = received[0].face;
-    // Lengths that lie.
+    // False lengths.
     for payload in [&[5, 200, 1][..], &[5, 0xfe, 0xff, 0xff, 0xff, 0xff], &[0x64, 3, 0x50, 200, 1]] {
         a.inject(good, payload);
     }
@@ -281,7 +295,7 @@ fn an_interface_goes_down_and_away_and_comes_back<S: Kind>() {
         a.port.on_deadline(&mut a.bench.cx());
         assert!(a.bench.events.is_empty(), "it is still down");
         assert!(up.iter().all(|command| ip(command)));
-        // It may take the system a moment to let go of what was there before.
+        // The system may need a moment to release the earlier program and sockets.
         for _ in 0..100 {
             a.bench.now = a.port.next_deadline().expect("it looks again");
             a.port.on_deadline(&mut a.bench.cx());
@@ -292,7 +306,7 @@ fn an_interface_goes_down_and_away_and_comes_back<S: Kind>() {
         }
         assert_eq!(a.bench.events.len(), 2);
         assert!(a.bench.events.iter().all(|(_, e)| matches!(e, FaceEvent::Up(s) if s.up)));
-        // The other end was away, too.
+        // The other end had disappeared too.
         drop(b);
         b = end("far", |_| {});
         a.send(group, &[packet(5, 60, 7)]);
@@ -302,20 +316,28 @@ fn an_interface_goes_down_and_away_and_comes_back<S: Kind>() {
     }
 }
 
-fn a_station_that_sends_again_under_another_address_takes_no_more_than_its_share<S: Kind>() {
+fn a_flood_of_forged_stations_shuts_nobody_out<S: Kind>() {
     if !cable() {
         return;
     }
     let (mut a, mut b) = (end::<S>("near", |_| {}), end::<S>("far", |c| c.on_demand_faces_max = 3));
     let here = b.port.address();
+    a.inject(frame::header(here, MacAddress([2, 0, 0, 0, 0, 1])), &packet(5, 60, 1));
+    let waiting = b.receive(1)[0].face;
     for n in 0..100 {
         a.inject(frame::header(here, MacAddress([2, 0, 0, 0, 1, n])), &packet(5, 60, n));
     }
-    assert_eq!(b.receive(100).len(), 3);
-    assert_eq!(b.drops(), [("ethernet_no_face", 97)]);
+    assert_eq!(b.receive(100).len(), 100, "each gets a face, for a while");
+    assert!(b.port.status(b.bench.now, waiting).is_some(), "an Interest is pending");
+    let faces = b.port.peers.iter_mut().filter(|(_, face)| face.persistency == Persistency::OnDemand);
+    assert_eq!(faces.count(), 3);
+    b.port.set_routed(waiting, true);
     b.bench.now = Ticks::from_ms(11_000);
-    a.inject(frame::header(here, a.port.address()), &packet(5, 60, 1));
-    assert_eq!(b.receive(1).len(), 1, "one that was idle made room");
+    for n in 0..100 {
+        a.inject(frame::header(here, MacAddress([2, 0, 0, 0, 2, n])), &packet(5, 60, n));
+    }
+    assert_eq!(b.receive(100).len(), 100);
+    assert!(b.port.status(b.bench.now, waiting).is_some(), "it has a route");
 }
 
 fn faces_are_asked_for_within_reason<S: Kind>() {
@@ -351,7 +373,11 @@ fn what_cannot_be_opened_says_what_to_do<S: Kind>() {
     if !cable() {
         return;
     }
-    let error = |name: &str| EthernetPort::<S>::open(EthernetConfig::new(name)).err().expect("none such").to_string();
+    let open = |config: EthernetConfig| {
+        let own = S::own(&config);
+        EthernetPort::<S>::open(config, own)
+    };
+    let error = |name: &str| open(EthernetConfig::new(name)).err().expect("none such").to_string();
     assert_eq!(error("none"), "there is no network interface none; `ip link` lists them");
     assert_eq!(error("lo"), "lo is no Ethernet interface; `ip link` shows which are (link/ether)");
     let down = ip("link set near down").then(|| end::<S>("near", |_| {})).expect("down");
@@ -359,9 +385,9 @@ fn what_cannot_be_opened_says_what_to_do<S: Kind>() {
     assert_eq!(down.port.next_deadline(), Some(Ticks(0) + RETRY_INTERVAL));
 }
 
-/// Packets go both ways between ports whose frames come by XDP as these settings say.
-fn assert_exchange(adjust: impl Fn(&mut EthernetConfig)) {
-    let (mut a, mut b) = (end::<XdpSocket>("near", &adjust), end::<XdpSocket>("far", &adjust));
+/// Packets go both ways between ports whose frames come by XDP in this mode.
+fn assert_exchange(mode: Mode) {
+    let [mut a, mut b] = ["near", "far"].map(|interface| end_of::<XdpSocket>(EthernetConfig::new(interface), mode));
     let sent: Vec<_> = (0..100).map(|n| packet(6, 1500, n)).collect();
     a.send(a.group(), &sent);
     let received = b.receive(sent.len());
@@ -376,7 +402,7 @@ fn xdp_runs_in_drivers_and_behind_them() {
         return;
     }
     for mode in [Mode::Auto, Mode::Copy, Mode::Generic] {
-        assert_exchange(|config| config.xdp_mode = mode);
+        assert_exchange(mode);
     }
 }
 
@@ -396,7 +422,7 @@ fn xdp_takes_the_frames_of_all_queues() {
     }
     assert_eq!(b.receive(100).len(), 100);
     drop(b);
-    assert_exchange(|_| {});
+    assert_exchange(Mode::default());
 }
 
 #[test]
@@ -406,11 +432,11 @@ fn xdp_leaves_other_frames_to_the_kernel() {
     }
     let b = end::<XdpSocket>("far", |_| {});
     assert!(ip("addr add 192.0.2.1/24 dev near") && ip("addr add 192.0.2.2/24 dev far"));
-    // Both ends are of one host: a datagram crosses the cable where its sender is tied to one of them.
+    // Both ends belong to one host, so a datagram crosses the cable only if its sender is bound to one end.
     let receiver = std::net::UdpSocket::bind("192.0.2.2:9").expect("bound");
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("set");
-    let sender = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("a socket");
-    sender.bind_device(Some(b"near")).expect("bound");
+    let sender = std::net::UdpSocket::bind("0.0.0.0:0").expect("bound");
+    bind_to_device(&sender, "near").expect("bound");
     let there: std::net::SocketAddr = "192.0.2.2:9".parse().expect("an address");
     let settings = ["all", "far", "near"].map(|name| format!("/proc/sys/net/ipv4/conf/{name}"));
     for folder in &settings {
@@ -418,7 +444,7 @@ fn xdp_leaves_other_frames_to_the_kernel() {
         std::fs::write(format!("{folder}/rp_filter"), "0").expect("written");
     }
     assert!(ip(&format!("neigh add 192.0.2.2 lladdr {} dev near", b.port.address())));
-    sender.send_to(b"hello", &there.into()).expect("sent");
+    sender.send_to(b"hello", there).expect("sent");
     let mut buffer = [0; 10];
     assert_eq!(receiver.recv(&mut buffer).expect("it came"), 5);
     assert_eq!(b.drops(), []);
@@ -429,18 +455,17 @@ fn what_xdp_cannot_do_says_what_to_do() {
     if !cable() {
         return;
     }
-    let error = |adjust: fn(&mut EthernetConfig)| {
-        let mut config = EthernetConfig::new("near");
-        adjust(&mut config);
-        EthernetPort::<XdpSocket>::open(config).err().expect("it cannot").to_string()
+    let error = |mode: Mode| {
+        let opened = EthernetPort::<XdpSocket>::open(EthernetConfig::new("near"), mode);
+        opened.err().expect("it cannot").to_string()
     };
-    let told = error(|config| config.xdp_mode = Mode::ZeroCopy);
+    let told = error(Mode::ZeroCopy);
     assert!(told.starts_with("cannot use XDP on near: ") && told.contains("xdp_mode = \"auto\""), "{told}");
     let first = end::<XdpSocket>("near", |_| {});
-    let told = error(|_| {});
+    let told = error(Mode::default());
     assert!(told.contains("another program") && told.contains("xdp off"), "{told}");
     drop(first);
     assert!(ip("link set near mtu 9000"));
-    let told = error(|_| {});
+    let told = error(Mode::default());
     assert!(told.contains("its MTU is 9000") && told.contains("mtu 3826"), "{told}");
 }

@@ -1,27 +1,27 @@
-//! How frames are sent to one peer of an Ethernet port.
+//! Sends frames to one peer of an Ethernet port.
 
 use std::net::IpAddr;
 
-use super::DatagramPeer;
-use super::datagram::Path;
-use super::frame;
-use super::neighbor::Whereabouts;
-use super::socket::{FrameSocket, Pushed};
+use crate::frames::datagram::{DatagramPeer, Path};
+use crate::frames::frame;
+use crate::frames::neighbor::Whereabouts;
+use crate::frames::socket::FrameSocket;
 use crate::mac_address::MacAddress;
 use crate::peers::{PeerFace, Sent, Transport};
+use crate::port::Pushed;
 use crate::uri::FaceUri;
 
-/// What tells peers apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Identifies a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Peer {
-    /// A station, or the group, by NDN's own EtherType.
+    /// A station or the group, with NDN's own EtherType.
     Station(MacAddress),
     /// A host, by UDP.
     Datagrams(Path),
 }
 
 impl Peer {
-    /// Octets of a frame's payload that are not the link packet's.
+    /// Bytes of a frame's payload that do not belong to the link packet.
     pub(super) fn overhead(self) -> usize {
         match self {
             Peer::Station(_) => 0,
@@ -30,7 +30,7 @@ impl Peer {
     }
 }
 
-/// A peer, and where frames to it go.
+/// A peer, and the station that frames to it go to.
 pub(super) struct EthernetTransport {
     pub(super) peer: Peer,
     interface: String,
@@ -38,20 +38,20 @@ pub(super) struct EthernetTransport {
 }
 
 impl EthernetTransport {
-    /// To a station or a group.
+    /// Transport to a station or a group.
     pub(super) fn to_station(station: MacAddress, interface: &str) -> Self {
         let interface = interface.to_owned();
         EthernetTransport { peer: Peer::Station(station), interface, whereabouts: Whereabouts::new(Some(station)) }
     }
 
-    /// To a host by UDP.
+    /// Transport to a host by UDP.
     pub(super) fn by_datagrams(peer: DatagramPeer, interface: &str) -> Self {
         let DatagramPeer { path, station } = peer;
         let interface = interface.to_owned();
         EthernetTransport { peer: Peer::Datagrams(path), interface, whereabouts: Whereabouts::new(station) }
     }
 
-    /// Puts a link packet, in two parts, into the ring; `None` where nobody knows yet which station it is for.
+    /// Puts a link packet, in two parts, into the ring. Returns `None` if the peer's station is not known yet.
     #[inline]
     pub(super) fn push(
         &self,
@@ -66,14 +66,14 @@ impl EthernetTransport {
         })
     }
 
-    /// Notes that an address is a station's.
+    /// Records that an address belongs to a station.
     pub(super) fn learn_neighbor(&mut self, address: IpAddr, station: MacAddress) {
         if matches!(self.peer, Peer::Datagrams(path) if path.there.ip() == address) {
             self.learn(station);
         }
     }
 
-    /// Notes whom a datagram came from.
+    /// Records the station that a datagram came from.
     pub(super) fn learn(&mut self, station: MacAddress) {
         self.whereabouts.learn(station);
     }
@@ -81,6 +81,12 @@ impl EthernetTransport {
 
 impl Transport for EthernetTransport {
     type Address = Peer;
+    /// Each station is its own group: no part of a MAC address is harder to forge than the rest.
+    type Group = Peer;
+
+    fn group(address: &Peer) -> Peer {
+        *address
+    }
 
     fn address(&self) -> Peer {
         self.peer
@@ -102,7 +108,7 @@ impl Transport for EthernetTransport {
 }
 
 impl PeerFace<EthernetTransport> {
-    /// Moves what is queued into the ring, as far as there is room.
+    /// Moves queued frames into the ring while it has room.
     pub(super) fn send_queued(&mut self, socket: &mut impl FrameSocket, source: MacAddress) -> Sent {
         let mut done = 0;
         for frame in &self.queue {

@@ -1,4 +1,4 @@
-//! Faults as often as asked for, and the same ones from the same seed.
+//! Faults occur as often as configured, and the same seed gives the same faults.
 
 use byname_forward::LinkFields;
 
@@ -7,13 +7,13 @@ use crate::memory;
 use crate::port::tests::Bench;
 
 fn packet(number: u32) -> Packet {
-    let mut octets = vec![5, 8, 7, 6, 8, 4];
-    octets.extend_from_slice(&number.to_be_bytes());
-    Packet::copy_from(&octets)
+    let mut bytes = vec![5, 8, 7, 6, 8, 4];
+    bytes.extend_from_slice(&number.to_be_bytes());
+    Packet::copy_from(&bytes)
 }
 
 fn number(packet: &[u8]) -> u32 {
-    u32::from_be_bytes(packet[6..10].try_into().expect("four octets"))
+    u32::from_be_bytes(packet[6..10].try_into().expect("four bytes"))
 }
 
 fn run(faults: Faults, seed: u64) -> (Vec<Vec<u8>>, FaultCounters) {
@@ -119,7 +119,7 @@ fn a_port_passes_what_the_links_let_through() {
     port.on_deadline(&mut bench.cx());
     assert_eq!(bench.received.iter().map(|r| number(&r.packet)).collect::<Vec<_>>(), [2, 3]);
 
-    // What is under way to a face that ends is lost.
+    // Packets in flight to a face that ends are lost.
     far.transmit(&mut far_bench.cx(), &mut [outgoing(4)]);
     port.receive(&mut bench.cx(), 64);
     assert!(port.destroy_face(&mut bench.cx(), face));

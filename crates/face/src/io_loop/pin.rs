@@ -1,6 +1,6 @@
 //! Binds threads to processors.
 
-/// The first `count` processors that this process may use; none, if it has fewer.
+/// The first `count` processors that this process may use. Empty if it has fewer.
 #[cfg(target_os = "linux")]
 pub(super) fn processors(count: usize) -> Vec<usize> {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
@@ -19,7 +19,7 @@ pub(super) fn to(processor: Option<usize>) {
     }
 }
 
-/// None: other systems choose themselves.
+/// Empty: other systems choose themselves.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn processors(_count: usize) -> Vec<usize> {
     Vec::new()

@@ -1,9 +1,9 @@
-//! Who may still put packets into a ring that fills.
+//! Decides which faces may still put packets into a ring that fills.
 //!
-//! A face that sends more than a worker takes would fill the ring, and packets of all others would find no
-//! room, most of the time. So from half of a ring on faces have equal shares of what more goes in, until it
-//! is less than half full again; and when that is a quarter of the ring, only those that have less than the
-//! mean. What is left is for faces that send little, and have not been heard of meanwhile.
+//! A face that sends faster than a worker works would fill the ring, and packets of other faces would mostly find no
+//! room. So when a ring is half full, faces get equal shares of what goes in, until it is less than half full again.
+//! After a quarter of the ring has gone in, only faces below the mean share may add packets. The rest is for faces that
+//! send little, and have sent nothing meanwhile.
 
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceMap;
@@ -11,19 +11,19 @@ use byname_forward::face_table::FaceMap;
 /// Packets that went in since the ring was half full, by face.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// So many go in before room is kept for others.
+    /// Number of packets that go in before room is kept for other faces.
     freely: u64,
     of_faces: FaceMap<u64>,
     all: u64,
 }
 
 impl Shares {
-    /// Of a ring for so many packets.
+    /// Creates the shares of a ring for `ring_packets` packets.
     pub fn new(ring_packets: usize) -> Self {
         Shares { freely: (ring_packets as u64 / 4).max(1), of_faces: FaceMap::default(), all: 0 }
     }
 
-    /// Whether a packet from this face may go in, which then counts.
+    /// Whether a packet from this face may go in. If so, the packet counts.
     pub fn take(&mut self, face: FaceId) -> bool {
         let of_face = self.of_faces.get(&face).copied().unwrap_or_default();
         let faces = self.of_faces.len() as u64 + u64::from(of_face == 0);
@@ -37,7 +37,7 @@ impl Shares {
         true
     }
 
-    /// The ring has room again.
+    /// Starts anew, when the ring has room again.
     pub fn clear(&mut self) {
         if self.all > 0 {
             self.of_faces.clear();
@@ -54,7 +54,7 @@ mod tests {
     const OTHER: FaceId = FaceId(257);
     const THIRD: FaceId = FaceId(300);
 
-    /// How many of so many packets go in.
+    /// How many of `packets` packets go in.
     fn taken(shares: &mut Shares, face: FaceId, packets: usize) -> usize {
         (0..packets).filter(|_| shares.take(face)).count()
     }

@@ -1,7 +1,7 @@
-//! A worker on a thread of its own, between two rings.
+//! A worker on a thread of its own, between rings.
 //!
-//! With nothing to do it spins a little, then gives way to others, for [`super::IoConfig::spin`] in
-//! all, and then sleeps until the packet thread wakes it or a timer is due.
+//! Without work the thread spins a little, and then yields to other threads, for [`super::IoConfig::spin`] in all.
+//! After that it sleeps until the packet thread wakes it or a timer is due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use crate::waker::LoopWaker;
 
 /// Packets taken from the ring at once.
 const BURST: usize = 128;
-/// Looks for input between which the processor only pauses; after so many the thread gives way.
+/// Looks for input with only a processor pause between them. After these the thread yields.
 const PAUSES: u32 = 64;
 
-/// Packets that a worker could not hand back.
+/// Packets that found no room in a worker's output rings.
 #[derive(Default)]
 pub(super) struct OutputDrops(pub AtomicU64);
 
-/// Wakes a worker's thread; for the last time when this goes, so that the thread sees its end.
+/// Wakes a worker's thread. Dropping it wakes the thread a last time, so that the thread sees its end.
 pub(super) struct Bell {
     asleep: Arc<Asleep>,
     thread: Thread,
@@ -38,7 +38,7 @@ impl Bell {
         Bell { asleep, thread }
     }
 
-    /// To be called after something was given to the worker.
+    /// Wakes the thread if it sleeps. Called after something was given to the worker.
     pub fn ring(&self) {
         if self.asleep.must_wake() {
             self.thread.unpark();
@@ -52,7 +52,7 @@ impl Drop for Bell {
     }
 }
 
-/// Wakes the packet thread when this goes: it looks whether a worker has failed.
+/// Wakes the packet thread when dropped, so that it checks whether a worker has failed.
 pub(super) struct WakeAtEnd(pub LoopWaker);
 
 impl Drop for WakeAtEnd {
@@ -61,29 +61,29 @@ impl Drop for WakeAtEnd {
     }
 }
 
-/// What joins a worker's thread to the packet thread.
+/// A worker thread's ends of its queues to the packet thread.
 pub(super) struct Ends {
     pub input: Consumer<Parcel>,
     pub output: Producer<Outgoing>,
-    /// Interests that are for another worker to answer.
+    /// Interests for another worker.
     pub strays: Producer<Parcel>,
-    /// Each with the count of packets that come before it.
+    /// Jobs, each with the count of packets that come before it.
     pub jobs: Receiver<(u64, Job)>,
     pub asleep: Arc<Asleep>,
     pub io_waker: LoopWaker,
     pub output_drops: Arc<OutputDrops>,
 }
 
-/// What a worker's thread has.
+/// State of a worker's thread.
 pub(super) struct WorkerThread {
     worker: Worker,
     ends: Ends,
     clock: Clock,
-    /// How long to look for input before sleeping.
+    /// Time to look for input before sleeping.
     spin: Duration,
-    /// The first job whose turn has not come.
+    /// The first job that must wait for packets before it.
     next_job: Option<(u64, Job)>,
-    /// Whether nobody gives it more to do.
+    /// Whether the packet thread gives it no more jobs.
     ended: bool,
     parcels: Vec<Parcel>,
     outgoing: Vec<Outgoing>,
@@ -95,7 +95,7 @@ impl WorkerThread {
         WorkerThread { worker, ends, clock, spin, next_job: None, ended: false, parcels, outgoing: Vec::new() }
     }
 
-    /// Works until the packet thread is gone and all that it gave is done.
+    /// Works until the packet thread is gone and all its packets and jobs are done.
     pub fn run(mut self) {
         let (mut last_busy, mut looks) = (Instant::now(), 0);
         loop {
@@ -114,10 +114,10 @@ impl WorkerThread {
         }
     }
 
-    /// One burst; whether there was anything to do.
+    /// Runs one burst. Returns whether there was anything to do.
     fn round(&mut self) -> bool {
         let available = self.ends.input.available();
-        // A job that was given before one of these packets is in the channel by now.
+        // A job that comes before one of these packets is in the channel by now.
         let (jobs_done, packets_max) = self.do_jobs(available.min(BURST));
         self.ends.input.pop_into(&mut self.parcels, packets_max);
         let now = self.clock.now();
@@ -125,7 +125,7 @@ impl WorkerThread {
         let busy = due || !self.parcels.is_empty();
         if busy {
             self.worker.poll_parcels(now, &mut self.parcels, &mut self.outgoing);
-            // What a full ring does not take is dropped.
+            // Drop and count packets that find the ring full.
             let sent = self.outgoing.drain(..).filter_map(|packet| self.ends.output.push(packet).err()).count();
             let back = self.worker.strays().filter_map(|parcel| self.ends.strays.push(parcel).err()).count();
             if sent + back > 0 {
@@ -139,8 +139,8 @@ impl WorkerThread {
         busy || jobs_done
     }
 
-    /// Does the jobs whose turn it is; whether there were any, and how many of so many packets may be
-    /// taken before the next.
+    /// Does the jobs that are due. Returns whether there were any, and how many of `packets` packets may be taken
+    /// before the next job.
     fn do_jobs(&mut self, packets: usize) -> (bool, usize) {
         let mut done = false;
         while self.has_job() {
@@ -156,7 +156,7 @@ impl WorkerThread {
         (done, packets)
     }
 
-    /// Whether there is a job to do, now or later.
+    /// Whether there is a job, now or later.
     fn has_job(&mut self) -> bool {
         if self.next_job.is_none() {
             match self.ends.jobs.try_recv() {

@@ -1,10 +1,10 @@
-//! The packet thread's side of the workers: one on its own thread, or several on theirs.
+//! The packet thread's side of the workers: one on the packet thread, or several on threads of their own.
 //!
-//! With workers of their own, the packet thread moves bytes, parses, and dispatches; a packet crosses
-//! two rings on its way. A full ring drops and counts; from half of a ring on, further copies of Data are
-//! dropped, and what faces send beyond equal shares (`shares`): the packet thread never waits. Interests that a worker gives back come by a third ring, and go to
-//! another worker. What a worker is told of faces and by management comes as jobs, in
-//! order with the packets in its ring.
+//! With worker threads, the packet thread moves bytes, parses and dispatches. A packet crosses two rings on its way.
+//! The packet thread never waits: a full ring drops and counts packets. When a ring is half full, further copies of
+//! Data are dropped, and packets beyond a face's equal share (`shares`). Interests that a worker gives back come by a
+//! third ring, and go to another worker. News of faces and management commands reach a worker as jobs, in order with
+//! the packets in its ring.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,36 +17,47 @@ use byname_forward::dispatch::{Dispatcher, Parcel};
 use byname_forward::ring::{Consumer, Producer, ring};
 use byname_forward::worker::WorkerCounters;
 use byname_forward::{Outgoing, Received, Ticks, Worker};
+use byname_lookup::memory::Refused;
 use crossbeam_channel::{Sender, unbounded};
 
 use super::shares::Shares;
 use super::worker_thread::{Bell, Ends, OutputDrops, WakeAtEnd, WorkerThread};
-use super::{Clock, pin};
+use super::{Clock, Queue, StartError, pin};
 use crate::waker::LoopWaker;
 
 /// Packets taken from one worker in one round.
 const OUTPUT_BURST: usize = 256;
-/// Jobs that wait for a worker before ports are no longer asked for packets, and so for faces.
+/// Jobs that may wait for a worker. With more, the loop takes no packets from ports, so that no new faces come.
 const JOBS_MAX: usize = 4096;
 
-/// What is to be done on a worker's thread, between two bursts.
+/// Work on a worker's thread, between two bursts.
 pub(super) type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// The workers that a packet thread is started with.
+/// Workers with which a packet thread is started.
 pub enum Workers {
-    /// One, on the packet thread itself.
+    /// One worker, on the packet thread itself.
     Here(Box<Worker>),
-    /// Each on a thread of its own; they have joined the dispatcher.
+    /// Workers on threads of their own, which have joined the dispatcher.
     Threads {
         /// Finds the worker of a packet.
         dispatcher: Box<Dispatcher>,
-        /// As many as it dispatches to.
+        /// The workers, as many as the dispatcher has.
         workers: Vec<Worker>,
-        /// Packets that wait in each ring.
+        /// Packets that fit into each ring.
         ring_packets: usize,
-        /// Whether to bind threads to processors, where there are enough of them.
+        /// Whether to bind threads to processors, if there are enough of them.
         pin: bool,
     },
+}
+
+impl Workers {
+    /// All workers.
+    pub(super) fn each_mut(&mut self) -> &mut [Worker] {
+        match self {
+            Workers::Here(worker) => std::slice::from_mut(worker),
+            Workers::Threads { workers, .. } => workers,
+        }
+    }
 }
 
 impl From<Worker> for Workers {
@@ -55,57 +66,57 @@ impl From<Worker> for Workers {
     }
 }
 
-/// How one worker does.
+/// State of one worker.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerStatus {
-    /// Its own counts.
+    /// The worker's own counters.
     pub counters: WorkerCounters,
-    /// Its rings; `None` where it has none, being on the packet thread.
+    /// State of its rings; `None` if it runs on the packet thread.
     pub rings: Option<RingStatus>,
 }
 
-/// The rings between the packet thread and one worker.
+/// State of the rings between the packet thread and one worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RingStatus {
     /// Packets that wait for the worker.
     pub input_depth: u64,
-    /// Packets that found no room on their way to it.
+    /// Packets dropped on their way to the worker.
     pub input_drops: u64,
     /// Packets that wait for the packet thread.
     pub output_depth: u64,
-    /// Packets that found no room on their way back.
+    /// Packets dropped on their way back.
     pub output_drops: u64,
 }
 
-/// The workers of a packet thread that runs.
+/// Workers of a running packet thread.
 pub(super) enum Pool {
     Here(Box<Worker>),
     Threads {
         dispatcher: Box<Dispatcher>,
         links: Vec<Link>,
-        /// What was given back.
+        /// Interests that workers gave back.
         strays: Vec<Parcel>,
     },
 }
 
-/// What threads of workers are to know of the packet thread.
+/// Parts of the packet thread that worker threads need.
 pub(super) struct Surroundings {
     pub clock: Clock,
-    /// How long to look for input before sleeping.
+    /// Time to look for input before sleeping.
     pub spin: Duration,
     pub waker: LoopWaker,
 }
 
-/// The packet thread's ends of what joins it to a worker.
+/// The packet thread's ends of its queues to one worker.
 pub(super) struct Link {
     input: Producer<Parcel>,
     output: Consumer<Outgoing>,
     strays: Consumer<Parcel>,
-    /// Each with the count of packets that come before it.
+    /// Jobs, each with the count of packets that come before it.
     jobs: Sender<(u64, Job)>,
-    /// Goes after `jobs`: the thread is to see that there are no more.
+    /// Must be dropped after `jobs`: its last ring wakes the thread, which then sees that no more jobs come.
     bell: Bell,
-    /// Whether the ring was half full when it was looked at last.
+    /// Whether the ring was half full at the last look.
     fills: bool,
     shares: Shares,
     input_drops: u64,
@@ -120,10 +131,11 @@ impl Link {
         processor: Option<usize>,
         ring_packets: usize,
         surroundings: &Surroundings,
-    ) -> std::io::Result<Link> {
-        let (input, parcels) = ring(ring_packets);
-        let (outgoing, output) = ring(ring_packets);
-        let (given_back, strays) = ring(ring_packets);
+    ) -> Result<Link, StartError> {
+        let no_memory = |Refused { bytes }| StartError::Memory { queue: Queue::Rings, bytes };
+        let (input, parcels) = ring(ring_packets).map_err(no_memory)?;
+        let (outgoing, output) = ring(ring_packets).map_err(no_memory)?;
+        let (given_back, strays) = ring(ring_packets).map_err(no_memory)?;
         let (jobs, receiver) = unbounded();
         let output_drops = Arc::<OutputDrops>::default();
         let asleep = Arc::<Asleep>::default();
@@ -143,13 +155,14 @@ impl Link {
             let _wake = at_end;
             pin::to(processor);
             worker.run();
-        })?;
+        });
+        let thread = thread.map_err(StartError::System)?;
         let bell = Bell::new(asleep, thread.thread().clone());
         let (fills, shares) = (false, Shares::new(ring_packets));
         Ok(Link { input, output, strays, jobs, bell, fills, shares, input_drops: 0, output_drops, thread })
     }
 
-    /// Looks whether the ring has room; to be called once a round, for the worker's count is in its cache.
+    /// Checks whether the ring has room. Called once a round, because the worker's count is in the worker's cache.
     fn look(&mut self) {
         self.fills = self.input.is_half_full();
         if !self.fills {
@@ -158,7 +171,7 @@ impl Link {
     }
 
     fn push(&mut self, parcel: Parcel) {
-        // A ring that fills does so until the next round.
+        // A ring that is half full counts as such until the next round.
         self.fills = self.fills || self.input.is_half_full();
         let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
         if !has_room || self.input.push(parcel).is_err() {
@@ -184,8 +197,8 @@ impl Link {
 }
 
 impl Pool {
-    /// Starts what has threads of its own; with the processor that is left for the packet thread.
-    pub fn start(workers: Workers, surroundings: &Surroundings) -> std::io::Result<(Pool, Option<usize>)> {
+    /// Starts the worker threads, if any. Also returns the processor that is left for the packet thread.
+    pub fn start(workers: Workers, surroundings: &Surroundings) -> Result<(Pool, Option<usize>), StartError> {
         match workers {
             Workers::Here(mut worker) => {
                 worker.time_stages(surroundings.clock.stopwatch());
@@ -198,13 +211,13 @@ impl Pool {
                     let processor = processors.get(number + 1).copied();
                     Link::start((number, worker), processor, ring_packets, surroundings)
                 };
-                let links = workers.into_iter().enumerate().map(start).collect::<std::io::Result<_>>()?;
+                let links = workers.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
                 Ok((Pool::Threads { dispatcher, links, strays: Vec::new() }, processors.first().copied()))
             }
         }
     }
 
-    /// How many there are.
+    /// Number of workers.
     pub fn len(&self) -> usize {
         match self {
             Pool::Here(_) => 1,
@@ -212,12 +225,12 @@ impl Pool {
         }
     }
 
-    /// Whether they have threads of their own.
+    /// Whether the workers have threads of their own.
     pub fn are_threads(&self) -> bool {
         matches!(self, Pool::Threads { .. })
     }
 
-    /// Hands over what was received, and appends to `outgoing` what is to be sent; whether there was
+    /// Hands received packets to the workers, and appends their output to `outgoing`. Returns whether there was
     /// anything to do.
     pub fn poll(&mut self, now: Ticks, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) -> bool {
         match self {
@@ -253,7 +266,7 @@ impl Pool {
         }
     }
 
-    /// Whether workers have something to send.
+    /// Whether workers have output.
     pub fn has_output(&mut self) -> bool {
         match self {
             Pool::Here(_) => false,
@@ -263,7 +276,7 @@ impl Pool {
         }
     }
 
-    /// When [`Pool::poll`] has timer work to do.
+    /// Time at which [`Pool::poll`] has timer work to do.
     pub fn next_deadline(&self) -> Option<Ticks> {
         match self {
             Pool::Here(worker) => worker.next_deadline(),
@@ -271,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// Has a job done by each of these workers, after the packets that it was given so far.
+    /// Runs a job on each of these workers, after the packets that the worker has been given so far.
     pub fn each(&mut self, whom: Range<usize>, mut job: impl FnMut(usize) -> Job) {
         match self {
             Pool::Here(worker) => whom.take(1).for_each(|number| job(number)(worker)),
@@ -279,7 +292,7 @@ impl Pool {
         }
     }
 
-    /// Whether a worker has so many jobs to do that it should be given no more.
+    /// Whether a worker has too many jobs waiting to be given more packets.
     pub fn is_behind(&self) -> bool {
         match self {
             Pool::Here(_) => false,
@@ -303,7 +316,7 @@ impl Pool {
         }
     }
 
-    /// What was dropped outside of workers, by reason.
+    /// Packets dropped outside of workers, by reason.
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         match self {
             Pool::Here(_) => Vec::new(),
@@ -317,8 +330,7 @@ impl Pool {
         }
     }
 
-    /// Lets the workers finish what they have, and ends their threads; what they still send is
-    /// appended to `outgoing`.
+    /// Lets the workers finish their packets, and ends their threads. Appends their last output to `outgoing`.
     pub fn end(&mut self, outgoing: &mut Vec<Outgoing>) {
         let Pool::Threads { links, .. } = self else { return };
         for Link { input, jobs, bell, thread, mut output, .. } in links.drain(..) {

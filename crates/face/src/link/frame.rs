@@ -1,10 +1,10 @@
-//! What goes to the wire: a header of our own, and a payload shared with whoever holds the packet.
+//! Frames for the wire: a header of our own, and a payload shared with other holders of the packet.
 
 use byname_forward::{LinkFields, Packet};
 use byname_wire::LpPacket;
 use smallvec::SmallVec;
 
-/// A frame to send: the octets of `header`, then those of `payload`.
+/// A frame to send: the bytes of `header`, then those of `payload`.
 #[derive(Debug, Clone)]
 pub struct Frame {
     header: SmallVec<[u8; 48]>,
@@ -17,25 +17,25 @@ impl Frame {
         Frame { header: SmallVec::new(), payload: packet }
     }
 
-    /// Its octets, in two parts.
+    /// The bytes, in two parts.
     pub fn parts(&self) -> (&[u8], &[u8]) {
         (&self.header, &self.payload)
     }
 
-    /// Its length in octets.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.header.len() + self.payload.len()
     }
 
-    /// Whether it has no octets; no frame that a link service makes is.
+    /// Whether it has no bytes. A link service makes no such frame.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends its octets.
+    /// Appends the bytes.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         let (header, payload) = self.parts();
-        // Most have none, and to copy nothing is a call, too.
+        // Most frames have no header, and even copying nothing is a call.
         if !header.is_empty() {
             out.extend_from_slice(header);
         }
@@ -43,7 +43,7 @@ impl Frame {
     }
 }
 
-/// All of a frame but what changes when it is sent again.
+/// Parts of a frame that stay the same when it is sent again.
 #[derive(Debug, Clone)]
 pub(super) struct FrameSpec {
     pub(super) sequence: Option<u64>,
@@ -54,7 +54,7 @@ pub(super) struct FrameSpec {
 }
 
 impl FrameSpec {
-    /// The header fields, without TxSequence and Acks.
+    /// Header fields without TxSequence and Acks.
     pub(super) fn header(&self) -> LpPacket<'_> {
         let mut lp = header(&self.fields);
         (lp.sequence, lp.frag_index, lp.frag_count) = (self.sequence, self.index, self.count);
@@ -69,7 +69,7 @@ impl FrameSpec {
     }
 }
 
-/// The header of a packet with these fields, whole.
+/// Header of an unfragmented packet with these fields.
 pub(crate) fn header(fields: &LinkFields) -> LpPacket<'_> {
     LpPacket {
         frag_count: 1,
@@ -84,7 +84,7 @@ pub(crate) fn header(fields: &LinkFields) -> LpPacket<'_> {
     }
 }
 
-/// A frame of this header, with a payload or an empty one.
+/// Encodes a frame with this header and payload. The payload may be empty.
 pub(super) fn encode(lp: &LpPacket<'_>, payload: Packet, scratch: &mut Vec<u8>) -> Frame {
     scratch.clear();
     lp.encode_header(payload.len(), scratch);

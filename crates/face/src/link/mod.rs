@@ -1,15 +1,15 @@
 //! The link service of a face: NDNLPv2 between network packets and frames.
 //!
-//! One [`LinkService`] for each face, without I/O and without a clock of its own. Bare packets and
-//! unfragmented LpPackets take the short way; reassembly and reliability keep their state in boxes
-//! that a face gets when it first needs them, so that thousands of plain faces stay small.
+//! Each face has one [`LinkService`], which does no I/O and has no clock of its own. Bare packets and unfragmented
+//! LpPackets take a short path. Reassembly and reliability keep their state in boxes that a face gets when it first
+//! needs them, so that thousands of plain faces stay small.
 //!
-//! Implements NDNLPv2 as NFD's GenericLinkService does: fragments in a row of Sequences, link
-//! fields in the first fragment only, TxSequence and Ack for reliability, congestion marks in the
-//! manner of CoDel. Differs: all state is bounded, across the faces of a port too
-//! ([`ReassemblyBudget`]).
+//! Implements NDNLPv2 as NFD's GenericLinkService does. Fragments have consecutive Sequences, and only the first
+//! carries link fields. TxSequence and Ack give reliability. Congestion marks follow CoDel. Differs: all state is
+//! bounded, also across the faces of a port ([`ReassemblyBudget`]).
 
 mod congestion;
+mod conversation;
 mod frame;
 mod reassembly;
 mod reliability;
@@ -26,6 +26,7 @@ use byname_wire::{LpPacket, NackReason, PACKET_BYTES_MAX, tlv};
 
 use crate::face::{LinkCounters, LinkFlags};
 pub use congestion::CongestionMarker;
+pub(crate) use conversation::Conversation;
 pub use frame::Frame;
 use frame::FrameSpec;
 pub(crate) use frame::header;
@@ -33,23 +34,23 @@ pub use reassembly::ReassemblyBudget;
 use reassembly::{Outcome, Reassembler};
 use reliability::Reliability;
 
-/// Most fragments of a packet, sent or received, as in NFD.
+/// Maximum number of fragments of a packet, sent or received, as in NFD.
 pub const FRAGMENTS_MAX: u64 = 400;
-/// The smallest MTU that a face may have, as in NFD.
+/// Smallest MTU that a face may have, in bytes, as in NFD.
 pub const MTU_MIN: u64 = 64;
-/// NoCache, the one CachePolicyType there is.
+/// NoCache, the only CachePolicyType.
 const CACHE_POLICY_NO_CACHE: u64 = 1;
 
 /// Settings of a link service.
 #[derive(Debug, Clone)]
 pub struct LinkConfig {
-    /// Longest frame, in octets, at least [`MTU_MIN`]; `None`: frames are never fragmented.
+    /// Longest frame, in bytes, at least [`MTU_MIN`]. `None`: frames are never fragmented.
     pub mtu: Option<usize>,
-    /// What is on.
+    /// Features that are on.
     pub flags: LinkFlags,
-    /// Congestion marking: shortest time between marks under persistent congestion.
+    /// Shortest time between congestion marks under persistent congestion.
     pub base_congestion_marking_interval: Duration,
-    /// Congestion marking: queue length from which packets are marked, in bytes.
+    /// Queue length, in bytes, from which packets get congestion marks.
     pub congestion_threshold_bytes: u64,
 }
 
@@ -68,24 +69,27 @@ impl Default for LinkConfig {
 /// NDNLPv2 for one face.
 pub struct LinkService {
     config: LinkConfig,
-    /// Link-layer counts; the port adds what it drops itself.
+    /// Link-layer counters. The port adds what it drops itself.
     pub counters: LinkCounters,
+    /// Tells whether the peer waits for answers.
+    pub(crate) conversation: Conversation,
     next_sequence: u64,
     marker: CongestionMarker,
     budget: ReassemblyBudget,
     reassembler: Option<Box<Reassembler>>,
     reliability: Option<Box<Reliability>>,
-    /// Where headers are written before they move into a frame.
+    /// Buffer in which headers are written before they move into a frame.
     scratch: Vec<u8>,
 }
 
 impl LinkService {
-    /// A link service in its first state. Faces of one port share `budget`.
+    /// Creates a link service. Faces of one port share `budget`.
     pub fn new(config: LinkConfig, budget: ReassemblyBudget) -> Self {
         let reliability = config.flags.reliability.then(Box::default);
         LinkService {
             config,
             counters: LinkCounters::default(),
+            conversation: Conversation::default(),
             next_sequence: 0,
             marker: CongestionMarker::default(),
             budget,
@@ -95,12 +99,17 @@ impl LinkService {
         }
     }
 
-    /// Its settings.
+    /// Marks congestion from the first packet that meets a long queue; for a link with almost no delay.
+    pub fn mark_early(&mut self) {
+        self.marker.early = true;
+    }
+
+    /// Settings of the link service.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Changes its settings. Turning reliability off forgets what waits for an Ack.
+    /// Changes the settings. Turning reliability off forgets the frames that wait for an Ack.
     pub fn set_config(&mut self, config: LinkConfig) {
         match (config.flags.reliability, self.reliability.is_some()) {
             (true, false) => self.reliability = Some(Box::default()),
@@ -110,14 +119,14 @@ impl LinkService {
         self.config = config;
     }
 
-    /// Takes one frame from the peer, and appends the network packet that it holds or completes.
-    /// The payload is copied, once.
+    /// Takes one frame from the peer, and appends the network packet that it holds or completes. Copies the payload
+    /// once.
     pub fn receive(&mut self, now: Ticks, face: FaceId, frame: &[u8], out: &mut Vec<Received>) {
         self.receive_from(now, face, 0, frame, out);
     }
 
-    /// As [`LinkService::receive`], on a face that hears several peers: `endpoint` tells them
-    /// apart, for each numbers its fragments by itself.
+    /// Like [`LinkService::receive`], on a face that hears several peers. Each peer numbers its fragments
+    /// independently, and `endpoint` distinguishes the peers.
     pub fn receive_from(&mut self, now: Ticks, face: FaceId, endpoint: u64, frame: &[u8], out: &mut Vec<Received>) {
         if let Some(place) = self.open(now, (face, endpoint), frame, out)
             && let Some(received) = out.last_mut()
@@ -126,8 +135,8 @@ impl LinkService {
         }
     }
 
-    /// As [`LinkService::receive`], of a frame in a buffer of its own, which becomes that of the network
-    /// packet: nothing is copied.
+    /// Like [`LinkService::receive`], for a frame in a buffer of its own. The network packet takes over the buffer, and
+    /// nothing is copied.
     pub fn receive_owned(&mut self, now: Ticks, face: FaceId, frame: Packet, out: &mut Vec<Received>) {
         if let Some(place) = self.open(now, (face, 0), &frame, out)
             && let Some(received) = out.last_mut()
@@ -136,8 +145,8 @@ impl LinkService {
         }
     }
 
-    /// Takes a frame from a peer, and appends the network packet that is whole in it, but for its octets; says
-    /// where these are. What completes with a fragment is appended with its octets.
+    /// Takes a frame from a peer. If the frame holds a whole network packet, appends the packet without its bytes, and
+    /// returns their range in the frame. A packet that a fragment completes is appended with its bytes.
     fn open(
         &mut self,
         now: Ticks,
@@ -151,6 +160,7 @@ impl LinkService {
                 self.counters.in_malformed += 1;
                 return None;
             }
+            self.conversation.count_received(frame, false);
             Received::append(out).face = face;
             return Some(0..frame.len());
         }
@@ -176,7 +186,8 @@ impl LinkService {
             self.counters.in_malformed += 1;
             return None;
         }
-        // The fragment is what the frame ends with.
+        self.conversation.count_received(fragment, lp.nack.is_some());
+        // The fragment is the end of the frame.
         let start = frame.len() - fragment.len();
         debug_assert!(std::ptr::eq(fragment, &frame[start..]));
         let received = Received::append(out);
@@ -185,8 +196,8 @@ impl LinkService {
         Some(start..frame.len())
     }
 
-    /// Turns a network packet into frames, appended to `frames`; `queue_bytes` is what the port
-    /// has queued for this face already, from which congestion is judged.
+    /// Turns a network packet into frames, and appends them to `frames`. `queue_bytes` is what the port has queued for
+    /// this face already, by which congestion is judged.
     pub fn send(&mut self, now: Ticks, outgoing: &mut Outgoing, queue_bytes: u64, frames: &mut Vec<Frame>) {
         if self.send_bare(now, outgoing, queue_bytes) {
             frames.push(Frame::bare(std::mem::take(&mut outgoing.packet)));
@@ -196,15 +207,16 @@ impl LinkService {
         }
     }
 
-    /// The first half of [`LinkService::send`]: whether the packet is a frame as it is, which counts as sent. If not,
-    /// its fields are as they are to be sent, and [`LinkService::send_lp`] is to follow.
+    /// The first half of [`LinkService::send`]. Returns whether the packet is a frame as it is; it then counts as sent.
+    /// If not, its fields are ready to be sent, and [`LinkService::send_lp`] must follow.
     #[inline]
     pub(crate) fn send_bare(&mut self, now: Ticks, outgoing: &mut Outgoing, queue_bytes: u64) -> bool {
         let Outgoing { fields, packet, .. } = outgoing;
+        self.conversation.count_sent(packet, fields.nack.is_some());
         if !self.config.flags.local_fields {
             fields.incoming_face_id = None;
         }
-        // These are only ever received; to send one would give the peer orders.
+        // These fields are only received. Sending one would give the peer orders.
         fields.next_hop_face_id = None;
         fields.no_cache = false;
         if self.config.flags.congestion_marking
@@ -227,7 +239,7 @@ impl LinkService {
         bare
     }
 
-    /// When [`LinkService::on_deadline`] is due.
+    /// Time at which [`LinkService::on_deadline`] is due.
     pub fn next_deadline(&self) -> Option<Ticks> {
         let reassembly = self.reassembler.as_ref().and_then(|r| r.next_deadline());
         let reliability = self.reliability.as_ref().and_then(|r| r.next_deadline());
@@ -237,7 +249,7 @@ impl LinkService {
         }
     }
 
-    /// Gives up reassemblies, sends lost frames again and Acks that nothing took along.
+    /// Gives up old reassemblies, and sends lost frames and Acks that no frame has carried.
     pub fn on_deadline(&mut self, now: Ticks, frames: &mut Vec<Frame>) {
         if let Some(reassembler) = &mut self.reassembler {
             self.counters.in_reassembly_timeouts += reassembler.expire(now);
@@ -245,8 +257,8 @@ impl LinkService {
         self.flush_reliability(now, frames);
     }
 
-    /// Sends again what Acks showed to be lost, and Acks that are due. To be called before a
-    /// flush; cheap where reliability is off.
+    /// Sends frames again that Acks showed to be lost, and Acks that are due. Called before a flush; cheap if
+    /// reliability is off.
     pub fn flush_reliability(&mut self, now: Ticks, frames: &mut Vec<Frame>) {
         let Some(reliability) = &mut self.reliability else { return };
         let before = frames.len();
@@ -275,13 +287,14 @@ impl LinkService {
             Outcome::Refused => self.counters.in_malformed += 1,
             Outcome::Evicted => self.counters.in_reassembly_timeouts += 1,
             Outcome::Complete(fields, packet) if is_network_packet(&packet) && may_have(&packet, fields.nack) => {
+                self.conversation.count_received(&packet, fields.nack.is_some());
                 out.push(Received { face, fields, packet });
             }
             Outcome::Complete(..) => self.counters.in_malformed += 1,
         }
     }
 
-    /// What a link header tells of forwarding, as far as this face's peer may.
+    /// Reads the link header's fields for forwarding, as far as this face's peer may set them.
     fn read_fields(&self, lp: &LpPacket<'_>, fields: &mut LinkFields) {
         let local = self.config.flags.local_fields;
         fields.pit_token = lp.pit_token;
@@ -293,7 +306,7 @@ impl LinkService {
         fields.prefix_announcement = lp.prefix_announcement.filter(|a| is_network_packet(a)).map(Packet::copy_from);
     }
 
-    /// Sends a packet with a link header, in fragments where it is too long. Its fields are as they are to be sent.
+    /// Sends a packet with a link header, in fragments if it is too long. Its fields must be ready to be sent.
     pub(crate) fn send_lp(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
         let reliable = self.reliability.is_some();
         let mut specs = [const { None }; 1];
@@ -301,7 +314,7 @@ impl LinkService {
         match self.config.mtu {
             Some(mtu) if whole_len(&fields, reliable, packet.len()) > mtu => {
                 if fields.prefix_announcement.is_some() && overhead(&fields, reliable) + 1 > mtu {
-                    // It may go lost; the Data that it rides on may not.
+                    // The announcement may be lost, but not the Data that carries it.
                     fields.prefix_announcement = None;
                 }
                 let Some(fragments) = cut(&fields, reliable, mtu, packet, &mut self.next_sequence) else {
@@ -326,24 +339,23 @@ impl LinkService {
     }
 }
 
-/// Whether one packet of the network layer, and no more, fills `octets`.
-pub(crate) fn is_network_packet(octets: &[u8]) -> bool {
-    is_bare(octets)
-        && octets.len() <= PACKET_BYTES_MAX
-        && tlv::decode_number(&octets[1..])
-            .is_ok_and(|(len, used)| usize::try_from(len).is_ok_and(|len| len == octets.len() - 1 - used))
+/// Whether `bytes` is exactly one network packet.
+pub(crate) fn is_network_packet(bytes: &[u8]) -> bool {
+    is_bare(bytes)
+        && bytes.len() <= PACKET_BYTES_MAX
+        && tlv::decode_number(&bytes[1..])
+            .is_ok_and(|(len, used)| usize::try_from(len).is_ok_and(|len| len == bytes.len() - 1 - used))
 }
 
-/// Whether a network packet may be a Nack's: only an Interest can be refused.
+/// Whether a network packet may carry this Nack: only an Interest can be refused.
 fn may_have(packet: &[u8], nack: Option<NackReason>) -> bool {
     nack.is_none() || packet[0] == types::INTEREST as u8
 }
 
-/// Whether a datagram may be meant for a forwarder: it begins as a packet of the network layer, or
-/// as an LpPacket.
-pub(crate) fn is_plausible(octets: &[u8]) -> bool {
+/// Whether a datagram may be meant for a forwarder: it begins like a network packet or an LpPacket.
+pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
     const LP_PACKET: u8 = types::LP_PACKET as u8;
-    (is_bare(octets) || octets.first() == Some(&LP_PACKET)) && octets.len() >= 2
+    (is_bare(bytes) || bytes.first() == Some(&LP_PACKET)) && bytes.len() >= 2
 }
 
 /// Whether a packet with these fields needs no link header.
@@ -362,7 +374,7 @@ fn take_sequence(next: &mut u64) -> u64 {
     sequence
 }
 
-/// Length of the frame that would hold all of a packet.
+/// Length of the frame that would hold the whole packet.
 fn whole_len(fields: &LinkFields, reliable: bool, packet_len: usize) -> usize {
     if !reliable && has_no_fields(fields) {
         return packet_len;
@@ -374,7 +386,7 @@ fn whole_len(fields: &LinkFields, reliable: bool, packet_len: usize) -> usize {
     lp.header_len(packet_len) + packet_len
 }
 
-/// Octets that a fragment with these fields spends on its header, at most.
+/// Maximum header bytes of a fragment with these fields.
 fn overhead(fields: &LinkFields, reliable: bool) -> usize {
     let mut lp = frame::header(fields);
     (lp.frag_index, lp.frag_count) = (FRAGMENTS_MAX, FRAGMENTS_MAX);
@@ -383,7 +395,7 @@ fn overhead(fields: &LinkFields, reliable: bool) -> usize {
     lp.header_len(PACKET_BYTES_MAX)
 }
 
-/// Cuts a packet into fragments; `None` when the MTU leaves no room, or there would be too many.
+/// Cuts a packet into fragments. Returns `None` if the MTU leaves no room, or there would be too many fragments.
 fn cut(
     fields: &LinkFields,
     reliable: bool,

@@ -1,9 +1,9 @@
-//! Fragments become packets again, within bounds that a hostile peer cannot stretch.
+//! Reassembles packets from fragments, within bounds that a hostile peer cannot stretch.
 //!
-//! Nothing is reserved on a fragment's word: memory grows with the octets that came. A packet has
-//! at most [`FRAGMENTS_MAX`] fragments and [`PACKET_BYTES_MAX`] octets; a face has at most
-//! [`PARTIALS_MAX`] packets incomplete, of which the oldest gives way; all faces of a port share a
-//! [`ReassemblyBudget`]; and after [`TIMEOUT`] a packet is given up.
+//! A fragment's header reserves nothing: memory grows only with the bytes that came. A packet has at most
+//! [`FRAGMENTS_MAX`] fragments and [`PACKET_BYTES_MAX`] bytes. A face has at most [`PARTIALS_MAX`] incomplete packets,
+//! and drops the oldest when it has more. All faces of a port share a [`ReassemblyBudget`]. A packet is given up
+//! [`TIMEOUT`] after its first fragment came.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use byname_wire::{LpPacket, PACKET_BYTES_MAX};
 
 use super::FRAGMENTS_MAX;
 
-/// From the first fragment that came, as in NFD.
+/// Time to complete a packet after its first fragment came, as in NFD.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(500);
-/// Incomplete packets of one face.
+/// Maximum number of incomplete packets of one face.
 pub(super) const PARTIALS_MAX: usize = 128;
-/// What a fragment costs beside its octets, at least.
+/// Minimum cost of a fragment beside its bytes.
 const FRAGMENT_OVERHEAD_BYTES: usize = 256;
 
 /// Memory that the faces of a port may together spend on incomplete packets.
@@ -29,12 +29,12 @@ pub struct ReassemblyBudget {
 }
 
 impl ReassemblyBudget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         ReassemblyBudget { left: Arc::new(AtomicUsize::new(bytes)) }
     }
 
-    /// Bytes not spent now.
+    /// Bytes that are not spent now.
     pub fn left_bytes(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
@@ -55,26 +55,26 @@ impl Default for ReassemblyBudget {
     }
 }
 
-/// What became of a fragment.
+/// Result of taking a fragment.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Others are missing yet.
+    /// Other fragments are missing.
     Incomplete,
-    /// It was the last; here is the whole, and the link fields of the first fragment.
+    /// The packet is complete: the link fields of its first fragment, and its bytes.
     Complete(LinkFields, Packet),
-    /// It makes no sense, or not together with those before it.
+    /// The fragment is malformed, or contradicts earlier ones.
     Refused,
-    /// It was taken, and an older packet was given up for it; or the other way round.
+    /// A bound was reached. Either an older packet was given up for this fragment, or the fragment and its packet were.
     Evicted,
 }
 
 struct Partial {
-    /// Which of several peers sends it.
+    /// Identifies the peer that sends it.
     endpoint: u64,
     /// Sequence of the first fragment.
     base: u64,
     count: u64,
-    /// By index, rising.
+    /// Fragments that came, by rising index.
     pieces: Vec<(u64, Packet)>,
     bytes: usize,
     cost: usize,
@@ -94,7 +94,7 @@ impl Reassembler {
         Reassembler { partials: VecDeque::new(), budget }
     }
 
-    /// Takes a fragment; `fields` are there when its index is 0.
+    /// Takes a fragment. `fields` is present when its index is 0.
     pub(super) fn add(
         &mut self,
         now: Ticks,
@@ -113,7 +113,7 @@ impl Reassembler {
         if let Some(i) = known {
             let partial = &self.partials[i];
             if partial.count != count || partial.bytes + fragment.len() > PACKET_BYTES_MAX {
-                // Two packets claim the same Sequences, or a bomb: neither can be trusted.
+                // Two packets claim the same Sequences, or it is a bomb. Neither can be trusted.
                 self.remove(i);
                 return Outcome::Refused;
             }
@@ -148,12 +148,12 @@ impl Reassembler {
         if evicted { Outcome::Evicted } else { Outcome::Incomplete }
     }
 
-    /// When the oldest is to be given up.
+    /// Time at which the oldest packet is given up.
     pub(super) fn next_deadline(&self) -> Option<Ticks> {
         self.partials.front().map(|p| p.deadline)
     }
 
-    /// Gives up what is too old; returns how many that were.
+    /// Gives up packets that are too old. Returns their number.
     pub(super) fn expire(&mut self, now: Ticks) -> u64 {
         let mut expired = 0;
         while self.partials.front().is_some_and(|p| p.deadline <= now) {

@@ -1,12 +1,12 @@
-//! Reliability of a link: frames that are not acknowledged are sent again.
+//! Reliability of a link: sends frames again that are not acknowledged.
 //!
-//! Implements NDNLPv2's reliability as NFD's LpReliability does: each frame has a TxSequence, new
-//! with each transmission; Acks ride on whatever goes the other way, or alone after 5 ms; a frame
-//! is lost when three with a greater TxSequence are acknowledged, or after the RTO of [RFC 6298].
+//! Implements NDNLPv2's reliability as NFD's LpReliability does. Each frame has a TxSequence, which is new with each
+//! transmission. Frames in the other direction carry Acks; an Ack leaves alone after 5 ms. A frame is lost when three
+//! frames with greater TxSequences are acknowledged, or after the RTO of [RFC 6298].
 //!
-//! Differs: instead of counting, for each frame, the Acks that overtook it, we keep the three
-//! greatest TxSequences acknowledged; a frame below the third is lost. That is the same rule, in
-//! constant time. And all queues are bounded: a frame that falls out of them is not sent again.
+//! Differs: NFD counts for each frame the Acks that overtook it. We keep the three greatest acknowledged TxSequences,
+//! and a frame below the third is lost. That is the same rule, in constant time. All queues are bounded: a frame that
+//! falls out of them is not sent again.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -16,19 +16,19 @@ use byname_wire::LpPacket;
 
 use super::frame::{self, Frame, FrameSpec};
 
-/// Times that a frame is sent again.
+/// Maximum number of retransmissions of a frame.
 const RETRANSMISSIONS_MAX: u8 = 3;
-/// How long an Ack waits for a frame to ride on.
+/// Time that an Ack waits for a frame to carry it.
 const IDLE_ACK_DELAY: Duration = Duration::from_millis(5);
-/// Frames that wait for an Ack.
+/// Maximum number of frames that wait for an Ack.
 const UNACKED_MAX: usize = 4096;
-/// Acks to send; Sequences remembered.
+/// Maximum number of Acks to send, and of remembered Sequences.
 const QUEUE_MAX: usize = 4096;
-/// Octets of one Ack field.
+/// Bytes of one Ack field.
 const ACK_BYTES: usize = 12;
-/// Acks on one frame where no MTU bounds it.
+/// Maximum number of Acks on one frame, if no MTU bounds it.
 const ACKS_MAX: usize = 64;
-/// Octets that TLV-LENGTHs grow by, at most, when Acks are added.
+/// Maximum bytes that TLV-LENGTHs grow by when Acks are added.
 const LENGTH_SLACK: usize = 2;
 const RTO_INITIAL: Duration = Duration::from_secs(1);
 const RTO_MIN: Duration = Duration::from_millis(200);
@@ -40,12 +40,12 @@ struct Unacked {
     retransmissions: u8,
 }
 
-/// Both directions of one face.
+/// State of one face, in both directions.
 pub(super) struct Reliability {
     next_tx_sequence: u64,
-    /// By TxSequence, which is also by time.
+    /// Frames by TxSequence, and so also by time.
     unacked: BTreeMap<u64, Unacked>,
-    /// The three greatest TxSequences acknowledged, falling.
+    /// The three greatest acknowledged TxSequences, in falling order.
     acked: [Option<u64>; 3],
     rtt: RttEstimate,
     acks_due: VecDeque<u64>,
@@ -70,7 +70,7 @@ impl Default for Reliability {
 }
 
 impl Reliability {
-    /// Sends a frame, with Acks as far as they fit, and keeps it until it is acknowledged.
+    /// Sends a frame with as many Acks as fit, and keeps it until it is acknowledged.
     pub(super) fn send(
         &mut self,
         now: Ticks,
@@ -82,7 +82,7 @@ impl Reliability {
         self.send_again(now, Unacked { spec, sent: now, retransmissions: 0 }, mtu, scratch, frames);
     }
 
-    /// The peer received these.
+    /// Handles Acks of the peer.
     pub(super) fn on_acks(&mut self, now: Ticks, acks: &[u64]) {
         for &ack in acks {
             let Some(frame) = self.unacked.remove(&ack) else { continue };
@@ -98,7 +98,7 @@ impl Reliability {
         }
     }
 
-    /// Takes note of a frame that wants an Ack; false if it came before.
+    /// Records a frame that wants an Ack. Returns false if its packet came before.
     pub(super) fn accept(&mut self, now: Ticks, tx_sequence: u64, sequence: Option<u64>) -> bool {
         if self.acks_due.len() == QUEUE_MAX {
             self.acks_due.pop_front();
@@ -106,7 +106,7 @@ impl Reliability {
         self.acks_due.push_back(tx_sequence);
         self.acks_deadline.get_or_insert(now + IDLE_ACK_DELAY);
         let Some(sequence) = sequence else { return true };
-        // The peer gives up after its own RTOs; ours is the best guess of them there is.
+        // The peer gives up after its own RTOs. Our RTO is the best estimate of them.
         let memory = self.rtt.rto * u32::from(RETRANSMISSIONS_MAX + 1);
         while let Some((old, at)) = self.recent_order.front()
             && (self.recent_order.len() >= QUEUE_MAX || now.since(*at) > memory)
@@ -121,7 +121,7 @@ impl Reliability {
         new
     }
 
-    /// At once where Acks have shown a loss, so that what is lost need not wait for its RTO.
+    /// Time of the next action. It is now if Acks have shown a loss, so that a lost frame need not wait for its RTO.
     pub(super) fn next_deadline(&self) -> Option<Ticks> {
         let due = |(tx_sequence, frame): (&u64, &Unacked)| match self.is_overtaken(*tx_sequence) {
             true => Ticks(0),
@@ -134,7 +134,7 @@ impl Reliability {
         }
     }
 
-    /// Sends lost frames again; returns how many.
+    /// Sends lost frames again. Returns their number.
     pub(super) fn retransmit(
         &mut self,
         now: Ticks,
@@ -143,7 +143,7 @@ impl Reliability {
         frames: &mut Vec<Frame>,
     ) -> u64 {
         let (mut sent, mut timed_out) = (0, false);
-        // What is sent again comes back at the end, not yet lost; so this ends.
+        // A frame that is sent again goes to the end and is not lost there, so the loop ends.
         while let Some((&tx_sequence, first)) = self.unacked.first_key_value() {
             let overtaken = self.is_overtaken(tx_sequence);
             let late = now.since(first.sent) >= self.rtt.rto;
@@ -167,7 +167,7 @@ impl Reliability {
         sent
     }
 
-    /// Sends Acks that waited long enough, alone.
+    /// Sends Acks alone that have waited long enough.
     pub(super) fn send_idle_acks(
         &mut self,
         now: Ticks,
@@ -222,7 +222,7 @@ impl Reliability {
         self.acks_due.len().min(room).min(ACKS_MAX)
     }
 
-    /// One fragment is given up: the others of its packet are of no use.
+    /// Forgets the other fragments of a packet when one fragment is given up, as they are useless.
     fn forget_packet(&mut self, spec: &FrameSpec) {
         if spec.count <= 1 {
             return;
@@ -232,7 +232,7 @@ impl Reliability {
     }
 }
 
-/// [RFC 6298].
+/// RTT estimate of [RFC 6298].
 struct RttEstimate {
     srtt: Option<Duration>,
     rttvar: Duration,

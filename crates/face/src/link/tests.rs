@@ -17,7 +17,7 @@ fn service(mtu: Option<usize>, flags: u64) -> LinkService {
     LinkService::new(LinkConfig { mtu, flags, ..LinkConfig::default() }, ReassemblyBudget::default())
 }
 
-/// An element of `len` octets in all, recognizable by `seed`.
+/// An element of `len` bytes in total, recognizable by `seed`.
 fn network_packet(typ: u64, len: usize, seed: u8) -> Packet {
     let header = [2, 4, 6].into_iter().find(|h| 1 + tlv::number_len((len - h) as u64) == *h).unwrap();
     let value: Vec<u8> = (0..len - header).map(|i| seed.wrapping_add((i % 251) as u8)).collect();
@@ -30,10 +30,10 @@ fn network_packet(typ: u64, len: usize, seed: u8) -> Packet {
 fn send(link: &mut LinkService, now: Ticks, fields: LinkFields, packet: &Packet) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     link.send(now, &mut Outgoing { face: FACE, fields, packet: packet.clone() }, 0, &mut frames);
-    octets(&frames)
+    bytes(&frames)
 }
 
-fn octets(frames: &[Frame]) -> Vec<Vec<u8>> {
+fn bytes(frames: &[Frame]) -> Vec<Vec<u8>> {
     let of = |frame: &Frame| {
         let mut out = Vec::new();
         frame.write_to(&mut out);
@@ -65,7 +65,7 @@ fn fragment(sequence: u64, index: u64, count: u64, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn a_packet_without_fields_goes_bare_and_comes_back_whole() {
     let (mut a, mut b) = (service(Some(1400), 0), service(Some(1400), 0));
-    // Interest, Data, and packets addressed by tags and by locator.
+    // Interest, Data, and packets addressed by tags and by a locator.
     for typ in [5, 6, 0xc1, 0xc3] {
         let packet = network_packet(typ, 100, 1);
         let frames = send(&mut a, Ticks(0), LinkFields::default(), &packet);
@@ -163,7 +163,7 @@ proptest! {
     ) {
         let flags = if reliable { 2 } else { 0 };
         let (mut a, mut b) = (service(Some(mtu), flags), service(Some(mtu), flags));
-        // No TLV has 255 or 256 octets in all: from 253 on a length takes three.
+        // No TLV has 255 or 256 bytes in total: from 253 on, its length field takes three bytes.
         let packet = network_packet(6, if matches!(len, 255 | 256) { 257 } else { len }, 7);
         let fields = LinkFields { pit_token: PitToken::new(&token).unwrap(), ..LinkFields::default() };
         let mut frames = send(&mut a, Ticks(0), fields, &packet);
@@ -293,7 +293,7 @@ fn faces_share_one_budget() {
     assert_eq!(budget.left_bytes(), 10_000);
 }
 
-/// Carries frames both ways until nothing moves, losing those that `lose` says.
+/// Carries frames both ways until nothing moves. Loses the frames that `lose` selects.
 fn exchange(
     a: &mut LinkService,
     b: &mut LinkService,
@@ -311,12 +311,12 @@ fn exchange(
         now = next.max(now);
         let mut back = Vec::new();
         b.on_deadline(now, &mut back);
-        for frame in octets(&back) {
+        for frame in bytes(&back) {
             assert!(receive(a, now, &frame).is_empty());
         }
         let mut forth = Vec::new();
         a.on_deadline(now, &mut forth);
-        in_flight = octets(&forth);
+        in_flight = bytes(&forth);
     }
     panic!("the link never comes to rest");
 }
@@ -357,11 +357,11 @@ fn three_acks_that_overtake_a_frame_show_it_lost_at_once() {
     }
     let mut acks = Vec::new();
     b.on_deadline(Ticks::from_ms(5), &mut acks);
-    receive(&mut a, Ticks::from_ms(5), &octets(&acks)[0]);
+    receive(&mut a, Ticks::from_ms(5), &bytes(&acks)[0]);
     assert!(a.next_deadline().is_some_and(|at| at <= Ticks::from_ms(5)));
     let mut again = Vec::new();
     a.on_deadline(Ticks::from_ms(5), &mut again);
-    assert_eq!(receive(&mut b, Ticks::from_ms(5), &octets(&again)[0]).len(), 1);
+    assert_eq!(receive(&mut b, Ticks::from_ms(5), &bytes(&again)[0]).len(), 1);
     assert_eq!(a.counters.retransmissions, 1);
 }
 
@@ -377,7 +377,7 @@ fn acks_ride_on_packets_or_go_alone_after_five_ms() {
     assert_eq!(a.next_deadline(), Some(Ticks::from_ms(6)));
     let mut idle = Vec::new();
     a.on_deadline(Ticks::from_ms(6), &mut idle);
-    let idle = octets(&idle);
+    let idle = bytes(&idle);
     let lp = LpPacket::decode(&idle[0]).unwrap();
     assert_eq!((lp.fragment, lp.acks.as_slice()), (None, &[0][..]));
     receive(&mut b, Ticks::from_ms(6), &idle[0]);
@@ -393,7 +393,7 @@ fn a_long_queue_marks_packets() {
         let mut frames = Vec::new();
         let mut outgoing = Outgoing { face: FACE, fields: LinkFields::default(), packet: packet.clone() };
         link.send(Ticks::from_ms(ms), &mut outgoing, 100_000, &mut frames);
-        marks += LpPacket::decode(&octets(&frames)[0]).unwrap().congestion_mark;
+        marks += LpPacket::decode(&bytes(&frames)[0]).unwrap().congestion_mark;
     }
     assert_eq!(marks, 6);
     assert_eq!(link.counters.congestion_marks, 6);

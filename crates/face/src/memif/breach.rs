@@ -1,4 +1,4 @@
-//! How a connection ends; and how a peer may break the rules of memif, each with a counter.
+//! Ends of a connection, and the ways in which a peer may break the rules of memif, with counters.
 
 use std::io;
 
@@ -7,63 +7,63 @@ use thiserror::Error;
 use super::message::MessageError;
 use super::shared::MapError;
 
-/// What a peer did that it may not. It is disconnected.
+/// A violation of the rules by the peer, for which it is disconnected.
 #[derive(Debug, Error)]
 pub enum Breach {
-    /// Octets that are no control message.
+    /// The bytes are no control message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// A message that has no place here, or lacks its descriptor.
+    /// The message is not allowed here, or lacks its descriptor.
     #[error("{0} was not to come now")]
     Unexpected(&'static str),
-    /// It reads none of our messages.
+    /// It does not read our messages.
     #[error("it does not read its control messages")]
     Deaf,
-    /// It did not finish in time what it began.
+    /// It did not finish connecting in time.
     #[error("it did not finish connecting")]
     Slow,
     /// It speaks another version.
     #[error("it speaks memif {0}, and not 2.0")]
     Version(String),
-    /// It wants to pass packets without their frames.
+    /// It wants to pass packets without Ethernet frames.
     #[error("it wants another mode than Ethernet")]
     Mode,
-    /// It wants an interface that is not here.
+    /// It wants an interface that does not exist here.
     #[error("it asks for interface {0}: give both ends the same `id`")]
     Id(u32),
     /// It does not know the secret.
     #[error("it knows another secret, or none")]
     Secret,
-    /// Memory of the wrong number, or too much of it.
+    /// A memory region has the wrong number, or there is too much memory.
     #[error("its memory region {0} is one too many, or too long")]
     Region(u16),
-    /// Memory that cannot be used.
+    /// The memory cannot be used.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// A ring that is not where it should be.
+    /// A ring is at an impossible place, or malformed.
     #[error("its rings are not within its memory, or not in order")]
     Ring,
-    /// An interrupt that is none.
+    /// An interrupt is not an eventfd.
     #[error("its interrupt is no eventfd")]
     Interrupt,
-    /// An index that went back, or too far.
+    /// An index went back, or too far.
     #[error("it moved a ring's index to where it cannot be")]
     Index,
-    /// A buffer beyond its memory.
+    /// A buffer is not within the memory.
     #[error("it described a buffer beyond its memory")]
     Buffer,
-    /// A frame without an end.
+    /// A frame has no end.
     #[error("it sent a frame without its last part")]
     Chain,
 }
 
-/// Why a connection is over.
+/// Reason why a connection is over.
 #[derive(Debug, Error)]
 pub enum Ended {
     /// The peer is gone.
     #[error("the peer has gone")]
     Gone,
-    /// The peer said so, and why.
+    /// The peer ended the connection, with this reason.
     #[error("the peer ended it: {0}")]
     Told(String),
     /// The peer broke the rules.
@@ -74,7 +74,7 @@ pub enum Ended {
     System(#[from] io::Error),
 }
 
-/// Counts of breaches, by kind.
+/// Counters of breaches, by kind.
 #[derive(Debug, Default)]
 pub struct Breaches {
     control: u64,
@@ -84,7 +84,7 @@ pub struct Breaches {
 }
 
 impl Breaches {
-    /// Counts one.
+    /// Counts one breach.
     pub fn count(&mut self, breach: &Breach) {
         let counter = match breach {
             Breach::Message(_) | Breach::Unexpected(_) | Breach::Deaf | Breach::Slow => &mut self.control,
@@ -95,7 +95,7 @@ impl Breaches {
         *counter += 1;
     }
 
-    /// The counts, in words fit for a metric label.
+    /// The counters, in words fit for a metric label.
     pub fn counts(&self) -> [(&'static str, u64); 4] {
         let Breaches { control, refused, memory, ring } = *self;
         [

@@ -7,38 +7,38 @@ use byname_wire::PACKET_BYTES_MAX;
 use super::handshake::Terms;
 use super::message::SECRET_BYTES;
 use super::rings::Role;
-use crate::ethernet::DatagramPeer;
+use crate::frames::datagram::DatagramPeer;
 
-/// What passes in a buffer.
+/// Content of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// A link packet, as NDN-DPDK and NDNgo have it.
+    /// A link packet, as in NDN-DPDK and NDNgo.
     #[default]
     Packets,
-    /// An Ethernet frame of EtherType 0x8624 that holds one, for switches in between.
+    /// A link packet in an Ethernet frame of EtherType 0x8624, for switches on the way.
     Ethernet,
 }
 
 /// Settings of a memif port.
 #[derive(Debug, Clone)]
 pub struct MemifConfig {
-    /// The control socket.
+    /// Path of the control socket.
     pub socket: PathBuf,
     /// Number of the interface on this socket.
     pub id: u32,
-    /// Which end this is.
+    /// Role of this end.
     pub role: Role,
-    /// What passes.
+    /// Content of each buffer.
     pub framing: Framing,
-    /// Packets are in UDP datagrams to and from this peer, which are in Ethernet frames.
+    /// Peer by UDP. If present, packets are in UDP datagrams in Ethernet frames.
     pub datagrams: Option<DatagramPeer>,
-    /// A text that both ends must know, of up to 24 octets; zeros: none.
+    /// A text of up to 24 bytes that both ends must know. Zeros mean none.
     pub secret: [u8; SECRET_BYTES],
-    /// Binary logarithm of the slots in each ring, 3 to 14; a server takes what the client brings.
+    /// Binary logarithm of the slots in each ring, 3 to 14. A server uses the client's rings.
     pub slots_log2: u8,
-    /// Octets of each buffer; a server takes what the client brings.
+    /// Bytes of each buffer. A server uses the client's buffers.
     pub buffer_bytes: u32,
-    /// Longest link packet sent, in octets. What is longer than a buffer takes several.
+    /// Longest link packet sent, in bytes. A packet that is longer than a buffer takes several.
     pub mtu: usize,
     /// Whether the peer is an application of this host, which may use /localhost.
     pub local: bool,
@@ -47,7 +47,7 @@ pub struct MemifConfig {
 }
 
 impl MemifConfig {
-    /// The defaults, at this end of a socket.
+    /// Default settings for this end of a socket.
     pub fn new(socket: impl Into<PathBuf>, role: Role) -> Self {
         MemifConfig {
             socket: socket.into(),
@@ -64,7 +64,7 @@ impl MemifConfig {
         }
     }
 
-    /// What both ends must agree on.
+    /// Terms on which both ends must agree.
     pub fn terms(&self) -> Terms {
         let MemifConfig { id, secret, slots_log2, buffer_bytes, .. } = *self;
         Terms { id, secret, slots_log2, buffer_bytes }

@@ -1,4 +1,4 @@
-//! One end of an interface: the socket of the control messages, and the rings once they are agreed on.
+//! One end of an interface: the socket for control messages, and the rings once they are agreed on.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,14 +18,14 @@ use super::rings::Rings;
 use crate::socket_file::{self, ListenError, SocketFile};
 use crate::uri::FaceUri;
 
-/// Who may connect: what has this socket shares memory with the router.
+/// Permissions of the socket file. A process that may connect can share memory with the router.
 const SOCKET_FILE_MODE: u32 = 0o660;
-/// Connections that the system keeps ready before they are accepted.
+/// Connections that the system queues before they are accepted.
 const BACKLOG: i32 = 16;
-/// Descriptors that a message may bring; the system closes those beyond.
+/// Maximum number of descriptors in a message. The system closes the rest.
 const DESCRIPTORS_MAX: usize = 4;
 
-/// An interface between two processes, or one that is becoming so.
+/// An interface between two processes, connected or connecting.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -37,14 +37,14 @@ impl Connection {
     /// Connects to a server.
     ///
     /// # Errors
-    /// Nobody listens at this path, or not by the rules of memif.
+    /// If nobody listens at this path, or the listener is not memif.
     pub fn connect(path: &Path, terms: Terms) -> io::Result<Self> {
         let socket = new_socket()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(Connection { socket, handshake: Handshake::client(terms), rings: None })
     }
 
-    /// The descriptor of its control socket, for registration.
+    /// Descriptor of the control socket, for registration.
     pub fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
@@ -55,17 +55,16 @@ impl Connection {
         self.rings.as_deref_mut()
     }
 
-    /// The rings, to look at.
+    /// The rings, by shared reference.
     #[inline]
     pub fn rings_ref(&self) -> Option<&Rings> {
         self.rings.as_deref()
     }
 
-    /// Handles the control messages that have arrived. Their number is bounded by what the rules
-    /// let a peer say.
+    /// Handles the control messages that have arrived. The protocol bounds the number of messages that a peer may send.
     ///
     /// # Errors
-    /// It is over.
+    /// If the connection is over.
     pub fn advance(&mut self) -> Result<(), Ended> {
         while let Some((message, fd)) = self.receive_message()? {
             match self.handshake.receive(message, fd)? {
@@ -81,18 +80,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the peer why this ends, as far as it listens.
+    /// Tells the peer why the connection ends, if it listens.
     pub fn say_goodbye(&self, reason: &str) {
         let _ = self.send(&Message::Disconnect { code: 0, reason: reason.to_owned() }, None);
     }
 
-    /// The next message, and the first descriptor that came with it.
+    /// Receives the next message, and the first descriptor that came with it.
     fn receive_message(&self) -> Result<Option<(Message, Option<OwnedFd>)>, Ended> {
-        let mut octets = [0; MESSAGE_BYTES + 1];
+        let mut bytes = [0; MESSAGE_BYTES + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let slices = &mut [IoSliceMut::new(&mut octets)];
+        let slices = &mut [IoSliceMut::new(&mut bytes)];
         let received = match rustix::net::recvmsg(&self.socket, slices, &mut control, flags) {
             Ok(received) => received,
             Err(Errno::AGAIN) => return Ok(None),
@@ -102,18 +101,18 @@ impl Connection {
         let mut fd = None;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
-                // Those that are not the first are closed.
+                // Descriptors after the first are closed.
                 fds.for_each(|other| fd = fd.take().or(Some(other)));
             }
         }
         if received.bytes == 0 {
             return Err(Ended::Gone);
         }
-        Ok(Some((Message::decode(&octets[..received.bytes]).map_err(Breach::from)?, fd)))
+        Ok(Some((Message::decode(&bytes[..received.bytes]).map_err(Breach::from)?, fd)))
     }
 
     fn send(&self, message: &Message, fd: Option<&OwnedFd>) -> Result<(), Ended> {
-        let octets = message.encode();
+        let bytes = message.encode();
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|fd| fd.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -121,9 +120,9 @@ impl Connection {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::sendmsg(&self.socket, &[IoSlice::new(&octets)], &mut control, flags) {
+        match rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
             Ok(_) => Ok(()),
-            // There is never more than one message of ours under way to a peer that reads.
+            // We never have more than one message in flight to a peer that reads.
             Err(Errno::AGAIN) => Err(Breach::Deaf.into()),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(Ended::Gone),
             Err(error) => Err(Ended::System(error.into())),
@@ -131,7 +130,7 @@ impl Connection {
     }
 }
 
-/// Where clients connect.
+/// Accepts clients.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -139,10 +138,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at a path: makes its folder, and removes a socket file that nobody answers on.
+    /// Listens at a path. Creates its folder, and replaces a socket file that nobody answers on.
     ///
     /// # Errors
-    /// Somebody listens there, or there is something else, or the system refuses.
+    /// If somebody listens there, something else is at the path, or the system refuses.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
         let bind = || -> io::Result<OwnedFd> {
             let socket = new_socket()?;
@@ -155,20 +154,25 @@ impl Listener {
         Ok(Listener { socket, _file: file })
     }
 
-    /// Its descriptor, for registration.
+    /// Descriptor of the socket, for registration.
     pub fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
-    /// A client that has connected, if one has; it is greeted.
+    /// Accepts and greets a client that has connected, if any.
     ///
     /// # Errors
-    /// The system refuses, or the client has gone already.
+    /// If the system refuses, or the client has gone already.
     pub fn accept(&self, terms: Terms) -> Result<Option<Connection>, Ended> {
-        let socket = match rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => socket,
-            Err(Errno::AGAIN | Errno::CONNABORTED) => return Ok(None),
-            Err(error) => return Err(Ended::System(error.into())),
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = loop {
+            match rustix::net::accept_with(&self.socket, flags) {
+                Ok(socket) => break socket,
+                // Other clients may wait behind this one.
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(Ended::System(error.into())),
+            }
         };
         let (handshake, hello) = Handshake::server(terms);
         let connection = Connection { socket, handshake, rings: None };

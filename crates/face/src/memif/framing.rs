@@ -1,4 +1,4 @@
-//! What is around link packets in buffers: nothing, Ethernet's header, or those of Ethernet, IP and UDP.
+//! Headers around link packets in buffers: none, an Ethernet header, or headers of Ethernet, IP and UDP.
 
 use std::net::IpAddr;
 
@@ -9,17 +9,18 @@ use super::MemifConfig;
 use super::breach::Breach;
 use super::config::Framing;
 use super::rings::{Pushed, Rings};
-use crate::ethernet::datagram::{Datagram, Path};
-use crate::ethernet::frame::{EthernetFrame, HEADER_BYTES, header};
-use crate::ethernet::neighbor::{ANSWERS_MAX, Answer, Question, Whereabouts};
-use crate::ethernet::{DatagramPeer, GROUP};
+use crate::frames::datagram::DatagramPeer;
+use crate::frames::datagram::{Datagram, Path};
+use crate::frames::frame::GROUP;
+use crate::frames::frame::{EthernetFrame, HEADER_BYTES, header};
+use crate::frames::neighbor::{ANSWERS_MAX, Answer, Question, Whereabouts};
 use crate::link;
 use crate::mac_address::MacAddress;
 
-/// Who sends Ethernet frames here: the address that NDN-DPDK gives its interfaces.
+/// Source address of our Ethernet frames: the one that NDN-DPDK gives its interfaces.
 pub(super) const STATION: MacAddress = MacAddress([0xf2, b'm', b'e', b'm', b'i', b'f']);
 
-/// What came in a buffer.
+/// Content of a received buffer.
 pub(super) enum Arrived {
     /// A link packet.
     Packet(Packet),
@@ -29,10 +30,10 @@ pub(super) enum Arrived {
     Other,
 }
 
-/// Wraps packets of an interface, and unwraps them.
+/// Wraps and unwraps the packets of an interface.
 pub(super) struct Wrapping {
     framing: Framing,
-    /// Packets are in datagrams to and from this peer, in Ethernet frames.
+    /// If present, packets are in datagrams to and from this peer, in Ethernet frames.
     datagrams: Option<Datagrams>,
 }
 
@@ -52,7 +53,7 @@ impl Wrapping {
         Wrapping { framing: config.framing, datagrams }
     }
 
-    /// Takes a buffer's octets apart.
+    /// Takes the link packet out of a buffer's bytes.
     #[inline]
     pub fn unwrap(&mut self, frame: Packet) -> Arrived {
         let packet = match (&mut self.datagrams, self.framing) {
@@ -67,8 +68,7 @@ impl Wrapping {
         plausible(packet)
     }
 
-    /// Puts a link packet, in two parts, into the transmit ring; `None` where nobody knows yet which station it is
-    /// for.
+    /// Puts a link packet, in two parts, into the transmit ring. Returns `None` if the peer's station is not known yet.
     #[inline]
     pub fn push(&self, rings: &mut Rings, packet: (&[u8], &[u8])) -> Result<Option<Pushed>, Breach> {
         let (link_header, payload) = packet;
@@ -83,7 +83,7 @@ impl Wrapping {
         pushed.map(Some)
     }
 
-    /// Answers what was asked, as far as there is room.
+    /// Answers the questions, as far as the ring has room.
     pub fn answer(&mut self, rings: &mut Rings) -> Result<(), Breach> {
         let Some(datagrams) = self.datagrams.as_mut().filter(|datagrams| !datagrams.answers.is_empty()) else {
             return Ok(());
@@ -113,7 +113,7 @@ impl Datagrams {
         }
     }
 
-    /// What may be a question for our address: no kernel answers here.
+    /// Handles a possible question for our address, because no kernel answers here.
     fn ask(&mut self, frame: &[u8]) -> Arrived {
         let ours = |address: IpAddr| address == self.path.here.ip();
         let Some(question) = Question::parse(frame).filter(|question| ours(question.wanted)) else {

@@ -1,11 +1,11 @@
-//! How two ends come to share rings: messages in, messages out, no sockets.
+//! How two ends agree to share rings. Takes and returns messages, and has no sockets.
 //!
-//! The server says HELLO. The client answers with INIT, its memory (ADD_REGION), its two rings
-//! (ADD_RING) and CONNECT, each after the last was acknowledged, and the server ends with CONNECTED.
-//! From then on there is one message, DISCONNECT.
+//! The server sends HELLO. The client answers with INIT, its memory (ADD_REGION), its two rings (ADD_RING) and CONNECT.
+//! It sends each after the last was acknowledged. The server ends with CONNECTED. From then on there is only one
+//! message, DISCONNECT.
 //!
-//! Differs from libmemif: one ring each way, as one thread serves it here; no private headers
-//! before packets; and the memory must be sealed ([`super::shared`]).
+//! Differs from libmemif: there is one ring in each direction, because one thread serves them here. There are no
+//! private headers before packets. The memory must be sealed ([`super::shared`]).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,35 +15,34 @@ use super::message::{AddRing, Hello, Init, Message, SECRET_BYTES, VERSION};
 use super::rings::{Offer, Rings, SLOTS_LOG2_MAX, is_eventfd};
 use super::shared::SharedMemory;
 
-/// Most regions of a client.
+/// Maximum number of a client's regions.
 const REGIONS_MAX: usize = 64;
-/// Most memory of a client, in octets. It takes addresses here, and nothing else until it is used.
+/// Maximum memory of a client, in bytes. It takes only address space here until it is used.
 const MEMORY_BYTES_MAX: u64 = 16 << 30;
 
-/// What both ends must agree on, and what a client brings.
+/// Terms on which both ends must agree, and sizes that a client chooses.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// Number of the interface.
     pub id: u32,
-    /// A text that both ends know; zeros: none.
+    /// A text that both ends know. Zeros mean none.
     pub secret: [u8; SECRET_BYTES],
-    /// Binary logarithm of the slots in a client's rings, 3 to 14; fewer where the server takes no
-    /// more.
+    /// Binary logarithm of the slots in a client's rings, 3 to 14. Lowered to the server's maximum.
     pub slots_log2: u8,
-    /// Octets of a client's buffers.
+    /// Bytes of each of a client's buffers.
     pub buffer_bytes: u32,
 }
 
-/// What is to be done next.
+/// Next step for the caller.
 #[derive(Debug)]
 pub enum Step {
-    /// This is to be sent, with this descriptor.
+    /// Send this message, with this descriptor.
     Send(Message, Option<OwnedFd>),
-    /// Packets may pass, once this is sent.
+    /// Packets may flow, once this message is sent.
     Up(Box<Rings>, Option<Message>),
 }
 
-/// One end, until rings are shared and after.
+/// State of one end, before and after the rings are shared.
 #[derive(Debug)]
 pub struct Handshake {
     terms: Terms,
@@ -54,13 +53,13 @@ pub struct Handshake {
 enum State {
     /// A client waits for HELLO.
     Greeted,
-    /// A client has so much to say yet, and waits for ACK, or after the last of it for CONNECTED.
+    /// A client has these messages left to send. It waits for ACK, or after the last message for CONNECTED.
     Offering(VecDeque<(Message, Option<OwnedFd>)>, Box<Rings>),
     /// A server waits for INIT.
     Listening,
-    /// A server is told of memory and rings.
+    /// A server is told about memory and rings.
     Building(Building),
-    /// Packets pass.
+    /// Packets flow.
     Up,
 }
 
@@ -73,12 +72,12 @@ struct Building {
 }
 
 impl Handshake {
-    /// A client's.
+    /// A client's end.
     pub fn client(terms: Terms) -> Self {
         Handshake { terms, state: State::Greeted }
     }
 
-    /// A server's, and what it says first.
+    /// A server's end, and its first message.
     pub fn server(terms: Terms) -> (Self, Message) {
         let hello = Hello {
             name: own_name(),
@@ -92,15 +91,15 @@ impl Handshake {
         (Handshake { terms, state: State::Listening }, Message::Hello(hello))
     }
 
-    /// Whether packets may pass.
+    /// Whether packets may flow.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up)
     }
 
-    /// Takes a message.
+    /// Handles a message.
     ///
     /// # Errors
-    /// It is over.
+    /// If the connection is over.
     pub fn receive(&mut self, message: Message, fd: Option<OwnedFd>) -> Result<Step, Ended> {
         let kind = message.kind();
         match (&mut self.state, message) {
@@ -139,7 +138,7 @@ impl Handshake {
         }
     }
 
-    /// Makes memory and rings, and all that the server is to be told of them.
+    /// Creates memory and rings, and queues all messages about them for the server.
     fn offer(&mut self, hello: &Hello) -> Result<Step, Ended> {
         if !(hello.version_min..=hello.version_max).contains(&VERSION) {
             let spoken = format!("{} to {}", shown(hello.version_min), shown(hello.version_max));
@@ -157,7 +156,7 @@ impl Handshake {
         Ok(Step::Send(Message::Init(init), None))
     }
 
-    /// Whether a client may have the interface.
+    /// Checks whether a client may have the interface.
     fn check(&self, init: &Init) -> Result<(), Breach> {
         if init.version != VERSION {
             return Err(Breach::Version(shown(init.version)));
@@ -168,7 +167,7 @@ impl Handshake {
         if init.id != self.terms.id {
             return Err(Breach::Id(init.id));
         }
-        // All octets, so that the time it takes tells nothing.
+        // Compare all bytes, so that the time tells nothing about the secret.
         let differing = init.secret.iter().zip(&self.terms.secret).fold(0, |differing, (a, b)| differing | (a ^ b));
         if differing == 0 { Ok(()) } else { Err(Breach::Secret) }
     }
@@ -241,7 +240,7 @@ mod tests {
         AddRing { from_client, index: 0, region: 0, offset: 0, slots_log2: 3, private_header_bytes: 0 }
     }
 
-    /// A server that is told of memory and rings.
+    /// A server that is told about memory and rings.
     fn building() -> Handshake {
         let (mut server, _) = Handshake::server(TERMS);
         let step = server.receive(Message::Init(init()), None).expect("the right one");
@@ -336,7 +335,7 @@ mod tests {
         twice.receive(Message::AddRing(ring(true)), eventfd()).expect("the first");
         assert!(matches!(breach(twice.receive(Message::AddRing(ring(true)), eventfd())), Breach::Ring));
         assert!(matches!(breach(twice.receive(Message::Connect(String::new()), None)), Breach::Unexpected(_)));
-        // Without a cookie where a ring should be.
+        // A ring's place without its cookie.
         let mut none = building();
         none.receive(region(0, 4096), copy()).expect("good");
         for from_client in [true, false] {
@@ -355,7 +354,7 @@ mod tests {
             let (mut server, _) = Handshake::server(TERMS);
             assert!(matches!(breach(server.receive(message, None)), Breach::Unexpected(_)));
         }
-        // CONNECTED before all was said, and one ACK too many.
+        // CONNECTED before the client has sent everything, and one ACK too many.
         let mut client = Handshake::client(TERMS);
         client.receive(hello, None).expect("greeted");
         assert!(matches!(breach(client.receive(Message::Connected("x".into()), None)), Breach::Unexpected(_)));

@@ -1,33 +1,32 @@
-//! Control messages of memif 2.0: how two ends agree on memory and rings.
+//! Control messages of memif 2.0, by which two ends agree on memory and rings.
 //!
-//! Each message is a packet of [`MESSAGE_BYTES`] octets on a Unix socket of kind SOCK_SEQPACKET: a type in
-//! two octets, and fields of that type without gaps, in the byte order of the machine that both
-//! ends are on. Texts end with a zero where they are shorter than their field. The layout is that of
-//! `memif.h` in libmemif and in DPDK's `net_memif`.
+//! Each message is a packet of [`MESSAGE_BYTES`] bytes on a Unix socket of kind SOCK_SEQPACKET: a type in two bytes,
+//! then the fields of that type without gaps. Both ends are on one machine, and use its byte order. A text that is
+//! shorter than its field ends with a zero. The layout is that of `memif.h` in libmemif and in DPDK's `net_memif`.
 
 use thiserror::Error;
 
-/// The version spoken here: 2.0.
+/// The only supported version: 2.0.
 pub const VERSION: u16 = 0x0200;
-/// Octets of each message.
+/// Bytes of each message.
 pub const MESSAGE_BYTES: usize = 128;
-/// Octets of the text that an end may demand of the other.
+/// Bytes of the secret.
 pub const SECRET_BYTES: usize = 24;
 const NAME_BYTES: usize = 32;
 const REASON_BYTES: usize = 96;
-/// The one mode spoken here: what passes is a frame.
+/// The only supported mode: buffers hold frames.
 const MODE_ETHERNET: u8 = 0;
-/// Of a ring from the client to the server.
+/// Flag of a ring from the client to the server.
 const FROM_CLIENT: u16 = 1;
 
-/// What a server can do: its first message.
+/// The server's first message, which tells its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// What the program calls itself.
+    /// Name of the program.
     pub name: String,
-    /// Lowest version that it speaks.
+    /// Lowest supported version.
     pub version_min: u16,
-    /// Highest version that it speaks.
+    /// Highest supported version.
     pub version_max: u16,
     /// Highest index of a region.
     pub region_max: u16,
@@ -35,46 +34,46 @@ pub struct Hello {
     pub to_client_ring_max: u16,
     /// Highest index of a ring to the server.
     pub to_server_ring_max: u16,
-    /// Binary logarithm of most slots in a ring.
+    /// Binary logarithm of the maximum number of slots in a ring.
     pub slots_log2_max: u8,
 }
 
-/// Which interface a client wants: its first message.
+/// The client's first message, which asks for an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
-    /// The version that it speaks.
+    /// Version that the client speaks.
     pub version: u16,
-    /// The interface.
+    /// Number of the interface.
     pub id: u32,
-    /// Whether frames pass, and not packets of IP.
+    /// Whether the mode is Ethernet, not IP.
     pub ethernet: bool,
-    /// The text that the server may demand; zeros where there is none.
+    /// The secret. Zeros mean none.
     pub secret: [u8; SECRET_BYTES],
-    /// What the program calls itself.
+    /// Name of the program.
     pub name: String,
 }
 
-/// Where a ring is.
+/// Position of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddRing {
-    /// Whether packets pass from the client to the server.
+    /// Whether packets go from the client to the server.
     pub from_client: bool,
-    /// Its number among those of its direction.
+    /// Number of the ring in its direction.
     pub index: u16,
-    /// The region that it is in.
+    /// Region that contains it.
     pub region: u16,
-    /// Where it begins there, in octets.
+    /// Offset in the region, in bytes.
     pub offset: u32,
-    /// Binary logarithm of its slots.
+    /// Binary logarithm of the number of its slots.
     pub slots_log2: u8,
-    /// Octets before each packet that are private to the ends.
+    /// Bytes before each packet that are private to the ends.
     pub private_header_bytes: u16,
 }
 
 /// A control message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// To the client: done, go on.
+    /// To the client: acknowledges its last message.
     Ack,
     /// To the client.
     Hello(Hello),
@@ -82,31 +81,31 @@ pub enum Message {
     Init(Init),
     /// To the server, with the descriptor of the memory.
     AddRegion {
-        /// Its number: one more than that of the last.
+        /// Number of the region: one more than the last.
         index: u16,
-        /// Its length in octets.
+        /// Length in bytes.
         bytes: u64,
     },
     /// To the server, with the descriptor that wakes the ring's receiver.
     AddRing(AddRing),
-    /// To the server: that is all. The text is the client's interface.
+    /// To the server: all memory and rings are described. The text is the client's name of the interface.
     Connect(String),
-    /// To the client: packets may pass. The text is the server's interface.
+    /// To the client: packets may flow. The text is the server's name of the interface.
     Connected(String),
-    /// Either way: this is the end.
+    /// To either end: the connection ends.
     Disconnect {
-        /// Of no fixed meaning.
+        /// Code without a fixed meaning.
         code: u32,
-        /// Why.
+        /// Reason of the end.
         reason: String,
     },
 }
 
-/// Octets are no message.
+/// Reason why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MessageError {
-    /// Messages are all of one length.
-    #[error("a control message of {0} octets instead of {MESSAGE_BYTES}")]
+    /// All messages have the same length.
+    #[error("a control message of {0} bytes instead of {MESSAGE_BYTES}")]
     Length(usize),
     /// There is no such type.
     #[error("a control message of the unknown type {0}")]
@@ -114,12 +113,12 @@ pub enum MessageError {
 }
 
 impl Message {
-    /// Reads a message. Octets behind its last field may be anything.
-    pub fn decode(octets: &[u8]) -> Result<Message, MessageError> {
-        if octets.len() != MESSAGE_BYTES {
-            return Err(MessageError::Length(octets.len()));
+    /// Decodes a message. Bytes after its last field may have any value.
+    pub fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
+        if bytes.len() != MESSAGE_BYTES {
+            return Err(MessageError::Length(bytes.len()));
         }
-        let mut fields = Fields(octets);
+        let mut fields = Fields(bytes);
         Ok(match fields.u16() {
             1 => Message::Ack,
             2 => Message::Hello(Hello {
@@ -154,9 +153,9 @@ impl Message {
         })
     }
 
-    /// Its octets. Texts that are too long are cut.
+    /// Encodes the message. Texts that are too long are cut.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
-        let mut writer = Writer { octets: [0; MESSAGE_BYTES], at: 0 };
+        let mut writer = Writer { bytes: [0; MESSAGE_BYTES], at: 0 };
         match self {
             Message::Ack => writer.put(&1u16.to_ne_bytes()),
             Message::Hello(hello) => {
@@ -204,10 +203,10 @@ impl Message {
                 writer.text(reason, REASON_BYTES);
             }
         }
-        writer.octets
+        writer.bytes
     }
 
-    /// What it is, in one word.
+    /// Name of the message's type.
     pub fn kind(&self) -> &'static str {
         match self {
             Message::Ack => "ACK",
@@ -222,7 +221,7 @@ impl Message {
     }
 }
 
-/// What is left of a message that is read. The fields of no type reach beyond [`MESSAGE_BYTES`].
+/// Unread rest of a message. The fields of every type end within [`MESSAGE_BYTES`].
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -244,32 +243,32 @@ impl Fields<'_> {
         u64::from_ne_bytes(self.take())
     }
 
-    /// A text, up to its first zero. It is shown to people: what cannot be shown is replaced.
+    /// Reads a text, up to its first zero. It is for people, so control characters and malformed UTF-8 are replaced.
     fn text(&mut self, bytes: usize) -> String {
         let (field, rest) = self.0.split_at(bytes);
         self.0 = rest;
-        let end = field.iter().position(|octet| *octet == 0).unwrap_or(bytes);
+        let end = field.iter().position(|byte| *byte == 0).unwrap_or(bytes);
         let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
         String::from_utf8_lossy(&field[..end]).chars().map(shown).collect()
     }
 }
 
 struct Writer {
-    octets: [u8; MESSAGE_BYTES],
+    bytes: [u8; MESSAGE_BYTES],
     at: usize,
 }
 
 impl Writer {
     fn put(&mut self, field: &[u8]) {
-        self.octets[self.at..self.at + field.len()].copy_from_slice(field);
+        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
         self.at += field.len();
     }
 
-    /// A text in a field of so many octets, the last of which is zero.
+    /// Writes a text into a field of `bytes` bytes, the last of which is zero.
     fn text(&mut self, text: &str, bytes: usize) {
         let ends = text.char_indices().map(|(start, c)| start + c.len_utf8());
         let len = ends.take_while(|end| *end < bytes).last().unwrap_or(0);
-        self.octets[self.at..self.at + len].copy_from_slice(&text.as_bytes()[..len]);
+        self.bytes[self.at..self.at + len].copy_from_slice(&text.as_bytes()[..len]);
         self.at += bytes;
     }
 }
@@ -330,9 +329,9 @@ mod tests {
             typ in 0u16..10,
             rest in vec(any::<u8>(), MESSAGE_BYTES - 2),
         ) {
-            let octets = [&typ.to_ne_bytes()[..], &rest].concat();
-            match Message::decode(&octets) {
-                // Texts that were no UTF-8 may be longer in their stead, and be cut.
+            let bytes = [&typ.to_ne_bytes()[..], &rest].concat();
+            match Message::decode(&bytes) {
+                // Malformed UTF-8 is replaced, which may make a text longer, so that it is cut.
                 Ok(message) => prop_assert_eq!(Message::decode(&message.encode()).map(|m| m.kind()), Ok(message.kind())),
                 Err(error) => prop_assert_eq!(error, MessageError::Type(typ)),
             }
@@ -342,7 +341,7 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn fields_stand_where_memif_h_has_them() {
-        // As the C compiler lays out the packed structures of DPDK's memif.h.
+        // The bytes are those of the packed structures in DPDK's memif.h.
         let ring = AddRing {
             from_client: true,
             index: 0x0102,
@@ -351,15 +350,15 @@ mod tests {
             slots_log2: 10,
             private_header_bytes: 0x0b0c,
         };
-        let octets = Message::AddRing(ring).encode();
-        assert_eq!(octets[..15], [5, 0, 1, 0, 2, 1, 4, 3, 8, 7, 6, 5, 10, 0x0c, 0x0b]);
-        assert!(octets[15..].iter().all(|octet| *octet == 0));
-        let octets = Message::AddRegion { index: 1, bytes: 0x0102_0304_0506_0708 }.encode();
-        assert_eq!(octets[..12], [4, 0, 1, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
+        let bytes = Message::AddRing(ring).encode();
+        assert_eq!(bytes[..15], [5, 0, 1, 0, 2, 1, 4, 3, 8, 7, 6, 5, 10, 0x0c, 0x0b]);
+        assert!(bytes[15..].iter().all(|byte| *byte == 0));
+        let bytes = Message::AddRegion { index: 1, bytes: 0x0102_0304_0506_0708 }.encode();
+        assert_eq!(bytes[..12], [4, 0, 1, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
         let init = Init { version: VERSION, id: 7, ethernet: true, secret: [9; SECRET_BYTES], name: "me".into() };
-        let octets = Message::Init(init).encode();
-        assert_eq!(octets[..9], [3, 0, 0, 2, 7, 0, 0, 0, 0]);
-        assert_eq!((&octets[9..33], &octets[33..36]), (&[9; SECRET_BYTES][..], &b"me\0"[..]));
+        let bytes = Message::Init(init).encode();
+        assert_eq!(bytes[..9], [3, 0, 0, 2, 7, 0, 0, 0, 0]);
+        assert_eq!((&bytes[9..33], &bytes[33..36]), (&[9; SECRET_BYTES][..], &b"me\0"[..]));
         let hello = Hello {
             name: "a name that is too long for its field".into(),
             version_min: VERSION,
@@ -369,9 +368,9 @@ mod tests {
             to_server_ring_max: 3,
             slots_log2_max: 14,
         };
-        let octets = Message::Hello(hello).encode();
-        assert_eq!(&octets[2..35], b"a name that is too long for its\0\0");
-        assert_eq!(octets[34..45], [0, 2, 0, 2, 1, 0, 2, 0, 3, 0, 14]);
+        let bytes = Message::Hello(hello).encode();
+        assert_eq!(&bytes[2..35], b"a name that is too long for its\0\0");
+        assert_eq!(bytes[34..45], [0, 2, 0, 2, 1, 0, 2, 0, 3, 0, 14]);
     }
 
     #[test]
@@ -383,8 +382,8 @@ mod tests {
 
     #[test]
     fn texts_of_strangers_do_not_write_on_the_terminal() {
-        let mut octets = Message::Connect("x".into()).encode();
-        octets[2..10].copy_from_slice(b"\x1b[2J\xffab\n");
-        assert_eq!(Message::decode(&octets), Ok(Message::Connect("\u{fffd}[2J\u{fffd}ab\u{fffd}".into())));
+        let mut bytes = Message::Connect("x".into()).encode();
+        bytes[2..10].copy_from_slice(b"\x1b[2J\xffab\n");
+        assert_eq!(Message::decode(&bytes), Ok(Message::Connect("\u{fffd}[2J\u{fffd}ab\u{fffd}".into())));
     }
 }

@@ -1,25 +1,24 @@
 //! NDN over memif, the shared-memory packet interface of VPP, libmemif and DPDK's `net_memif`.
 //!
-//! A port is one interface, and has one face: to the program at its other end. The client connects
-//! to the server's control socket and brings memory with two rings of buffers; from then on a
-//! packet costs a copy and no system call ([`rings`]). Either side may go and come back: the face
-//! stays, what is to be sent meanwhile is dropped and counted, a client tries again each
-//! [`RETRY_INTERVAL`], a server waits.
+//! A port is one interface, with one face to the program at its other end. The client connects to the server's control
+//! socket, and brings memory with two rings of buffers. From then on a packet costs one copy and no system call
+//! ([`rings`]). Either side may go and come back. The face stays, and packets to send are dropped and counted
+//! meanwhile. A client tries to connect each [`RETRY_INTERVAL`]; a server waits.
 //!
-//! What passes in a buffer is one link packet without any header before it, as in NDN-DPDK and
-//! NDNgo ([`Framing`]), though the interface says that it is in Ethernet mode, as these do; or it is in an Ethernet
-//! frame, or in a UDP datagram in one, for a host or a switch at the other end. The face's URI is ours:
-//! `memif:///run/byname/memif.sock?id=0`, at both ends.
+//! A buffer holds one link packet without a header, as in NDN-DPDK and NDNgo ([`Framing`]). The interface still says
+//! that it is in Ethernet mode, as theirs do. For a host or a switch at the other end, the packet can be in an Ethernet
+//! frame, or in a UDP datagram in such a frame. The URI of the face is our own format, with the same value at both
+//! ends: `memif:///run/byname/memif.sock?id=0`.
 //!
-//! While the loop runs it looks at the ring, and the peer makes no system call to send. Before the
-//! loop sleeps ([`Port::fall_asleep`]) the port asks for interrupts. Some peers look at that flag
-//! too early, before others see their packet (libmemif and DPDK have no fence in between); so after
-//! packets have come, the ring is looked at once more a millisecond later.
+//! While the loop runs it polls the ring, and the peer makes no system call to send. Before the loop sleeps
+//! ([`Port::fall_asleep`]), the port asks for interrupts. Some peers check that flag too early, before their packet is
+//! visible (libmemif and DPDK have no fence in between). So after packets have come, the port looks at the ring once
+//! more a millisecond later.
 //!
-//! What the peer writes is a stranger's: see [`rings`] and [`shared`]. One that breaks the rules is
-//! disconnected, counted by kind, and heard again after [`RETRY_INTERVAL`]. What remains to it: an
-//! eventfd whose counter it fills, having made it block, between our look and our write would hold
-//! the packet thread until it reads it.
+//! The peer's memory is not trusted: see [`rings`] and [`shared`]. A peer that breaks the rules is disconnected and
+//! counted by kind, and may come back after [`RETRY_INTERVAL`]. One attack remains. The peer can make our eventfd
+//! blocking and fill its counter between our check and our write. The write then blocks the packet thread until the
+//! peer reads the eventfd.
 
 pub mod breach;
 mod config;
@@ -55,13 +54,13 @@ use framing::{Arrived, Wrapping};
 pub use rings::Role;
 use rings::{Pushed, Rings};
 
-/// How often a client tries to connect, and how long one that broke the rules is not heard.
+/// Interval of a client's attempts to connect, and time for which a peer that broke the rules is refused.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the peer may take until packets pass.
+/// Time that the peer may take until packets flow.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
-/// When the ring is looked at again after interrupts were asked for.
+/// Time after which the ring is checked again after interrupts were requested.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// When a full ring is tried again.
+/// Time after which a full ring is tried again.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 /// Clients accepted in one round.
 const ACCEPTS_PER_ROUND: usize = 16;
@@ -70,14 +69,17 @@ const LISTENER_KEY: u32 = 0;
 const CONTROL_KEY: u32 = 1;
 const INTERRUPT_KEY: u32 = 2;
 
-/// The one peer of an interface.
+/// The only peer of an interface.
 struct MemifTransport {
     uri: FaceUri,
 }
 
 impl Transport for MemifTransport {
-    /// There is but one.
+    /// There is only one peer.
     type Address = ();
+    type Group = ();
+
+    fn group(_: &()) {}
 
     fn address(&self) {}
 
@@ -90,14 +92,14 @@ impl Transport for MemifTransport {
     }
 }
 
-/// Counts of what came to nothing.
+/// Counters of frames and clients that were refused.
 #[derive(Debug, Default)]
 struct Drops {
     breaches: Breaches,
-    /// Clients that came while another was there.
+    /// Clients that came while another was connected.
     busy: u64,
     not_ndn: u64,
-    /// Of connections that have ended.
+    /// Frames that were too long, on connections that have ended.
     too_long: u64,
 }
 
@@ -105,36 +107,36 @@ struct Drops {
 pub struct MemifPort {
     config: MemifConfig,
     wrapping: Wrapping,
-    /// Of servers.
+    /// Only for servers.
     listener: Option<Listener>,
     connection: Option<Connection>,
-    /// Whether packets pass.
+    /// Whether packets flow.
     up: bool,
     peers: Peers<MemifTransport>,
-    /// `None` once management has taken it away.
+    /// `None` after management destroyed it.
     face: Option<FaceId>,
-    /// The peer's ring was full.
+    /// Whether the peer's ring was full.
     blocked: bool,
-    /// Interrupts are asked for.
+    /// Whether interrupts are requested.
     asked: bool,
-    /// Packets have come since they were asked for last.
+    /// Whether packets have come since interrupts were last requested.
     heard: bool,
-    /// When the ring is looked at once more.
+    /// Time to look at the ring once more.
     look_at: Option<Ticks>,
-    /// When a client connects, or a server listens, again.
+    /// Time at which a client connects again, or a server accepts again.
     retry_at: Option<Ticks>,
-    /// When the peer must have finished connecting.
+    /// Time by which the peer must have finished connecting.
     up_until: Option<Ticks>,
-    /// When a full ring is tried again.
+    /// Time to try a full ring again.
     send_at: Option<Ticks>,
     drops: Drops,
 }
 
 impl MemifPort {
-    /// Listens, if it is a server. A client connects once it is started.
+    /// Opens the port. A server begins to listen; a client connects once it is started.
     ///
     /// # Errors
-    /// Somebody else listens on the socket, or the system refuses.
+    /// If another process listens on the socket, or the system refuses.
     pub fn open(config: MemifConfig) -> Result<Self, ListenError> {
         let listener = match config.role {
             Role::Server => Some(Listener::bind(&config.socket)?),
@@ -159,7 +161,7 @@ impl MemifPort {
         })
     }
 
-    /// Its URI, which is that of both ends of its face.
+    /// URI of both ends of the face.
     pub fn uri(&self) -> FaceUri {
         FaceUri::Memif { socket: self.config.socket.clone(), id: self.config.id }
     }
@@ -183,7 +185,7 @@ impl MemifPort {
         id
     }
 
-    /// Connects, or listens to clients again.
+    /// Connects, or accepts clients again.
     fn begin(&mut self, cx: &mut PortContext<'_>) {
         self.retry_at = None;
         if self.listener.is_some() {
@@ -199,7 +201,7 @@ impl MemifPort {
         }
     }
 
-    /// Accepts clients that wait: the first if there is none, and sends others away.
+    /// Accepts waiting clients. Keeps the first if there is none yet, and sends others away.
     fn accept(&mut self, cx: &mut PortContext<'_>) {
         for _ in 0..ACCEPTS_PER_ROUND {
             if self.retry_at.is_some() || self.face.is_none() {
@@ -209,7 +211,7 @@ impl MemifPort {
             match listener.accept(self.config.terms()) {
                 Ok(None) => return,
                 Ok(Some(connection)) => {
-                    // Which may have gone, to come back as this one.
+                    // The present client may have ended, to come back as this one.
                     self.advance(cx);
                     if self.connection.is_some() {
                         self.drops.busy += 1;
@@ -225,7 +227,7 @@ impl MemifPort {
                 Err(_) => {}
             }
         }
-        // The listener tells of clients once: the rest is for the next round.
+        // The listener announces clients only once, so the rest needs another round.
         self.retry_at = Some(cx.now());
     }
 
@@ -238,7 +240,7 @@ impl MemifPort {
         }
     }
 
-    /// Handles what the peer says on the control socket.
+    /// Handles the peer's messages on the control socket.
     fn advance(&mut self, cx: &mut PortContext<'_>) {
         let Some(connection) = &mut self.connection else { return };
         let advanced = connection.advance();
@@ -260,7 +262,7 @@ impl MemifPort {
         }
     }
 
-    /// The connection is over.
+    /// Ends the connection.
     fn end(&mut self, cx: &mut PortContext<'_>, ended: Ended) {
         let Some(connection) = self.connection.take() else { return };
         (self.up_until, self.look_at, self.send_at) = (None, None, None);
@@ -271,7 +273,8 @@ impl MemifPort {
         } else {
             tracing::info!(reason = %ended, interface = %self.uri(), "the peer has disconnected");
         }
-        // By name: the peer may have these open, too, so that closing them here would not end it.
+        // Deregister explicitly: the peer may hold the same files, and then closing our descriptors would not end the
+        // registration.
         let _ = cx.deregister(&mut SourceFd(&connection.raw_fd()));
         if let Some(rings) = connection.rings_ref() {
             self.drops.too_long += rings.too_long;
@@ -284,7 +287,7 @@ impl MemifPort {
         if std::mem::take(&mut self.up) {
             self.peers.take_down(cx);
         }
-        // Another client of an honest one's server may wait already.
+        // Another client may wait already, if this one kept the rules.
         let wait =
             if self.listener.is_some() && !matches!(ended, Ended::Breach(_)) { Duration::ZERO } else { RETRY_INTERVAL };
         self.retry_at = Some(cx.now() + wait);
@@ -310,7 +313,7 @@ impl Port for MemifPort {
         match key {
             LISTENER_KEY => self.accept(cx),
             CONTROL_KEY => self.advance(cx),
-            // The ring itself tells what has come.
+            // An interrupt needs no handling, as the ring itself shows arrivals.
             _ => {}
         }
     }
@@ -401,7 +404,7 @@ impl Port for MemifPort {
         });
         rings.send();
         self.blocked = sent == Sent::Blocked;
-        // No interrupt tells that the peer has taken something out.
+        // No interrupt announces that the peer has taken frames out.
         self.send_at = self.blocked.then(|| cx.now() + SEND_AGAIN);
         if let Some(breach) = broken {
             self.end(cx, Ended::Breach(breach));
@@ -421,7 +424,7 @@ impl Port for MemifPort {
         self.peers.on_deadline(cx);
         let now = cx.now();
         let due = |at: &mut Option<Ticks>| at.take_if(|at| *at <= now).is_some();
-        // What these are for happens in each round.
+        // These deadlines only wake the loop; every round receives and sends.
         due(&mut self.look_at);
         due(&mut self.send_at);
         if due(&mut self.up_until) {

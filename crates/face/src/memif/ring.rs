@@ -1,31 +1,31 @@
-//! One ring of an interface: where its words and slots are, and how far both ends have come.
+//! One ring of an interface: the places of its words and slots, and the progress of both ends.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use super::shared::SharedMemory;
 
-/// Stands at the beginning of each ring.
+/// First word of each ring.
 pub(super) const COOKIE: u32 = 0x03E3_1F20;
-/// Where the words of a ring's header are.
+/// Offsets of the words in a ring's header.
 pub(super) const COOKIE_AT: usize = 0;
 pub(super) const FLAGS_AT: usize = 4;
 pub(super) const HEAD_AT: usize = 6;
 pub(super) const TAIL_AT: usize = 64;
-/// Where its slots begin.
+/// Offset of the slots.
 pub(super) const SLOTS_AT: usize = 128;
 pub(super) const SLOT_BYTES: usize = 16;
 /// Flag of a ring: its receiver wants no interrupts.
 pub(super) const NO_INTERRUPTS: u16 = 1;
-/// Flag of a slot: the frame goes on in the next.
+/// Flag of a slot: the frame continues in the next slot.
 pub(super) const NEXT: u16 = 1;
 
-/// Octets of a ring, slots and all.
+/// Bytes of a ring with its slots.
 pub(super) fn ring_bytes(slots: u16) -> usize {
     SLOTS_AT + usize::from(slots) * SLOT_BYTES
 }
 
-/// A slot, taken apart.
+/// A decoded slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) flags: u16,
@@ -56,9 +56,9 @@ impl Slot {
     }
 }
 
-/// A count of slots, modulo 2^16, in a word of its own. Of two such counts side by side compilers load both to look at
-/// one, and a processor that has just stored the other alone waits until all stores before that have reached the
-/// cache: those of a whole frame.
+/// A count of slots, modulo 2^16, in a word of its own. If two 16-bit counts are adjacent, compilers load both to read
+/// one. A processor that has just stored one of them must then wait until all earlier stores, those of a whole frame,
+/// have reached the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Index(u32);
 
@@ -71,12 +71,12 @@ impl Index {
         self.0 as u16
     }
 
-    /// So many slots further.
+    /// Advances by `slots` slots.
     pub(super) fn plus(self, slots: u16) -> Index {
         Index::new(self.value().wrapping_add(slots))
     }
 
-    /// How many slots it is ahead of another.
+    /// Number of slots that it is ahead of another.
     pub(super) fn since(self, other: Index) -> u16 {
         self.value().wrapping_sub(other.value())
     }
@@ -86,23 +86,23 @@ impl Index {
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) region: usize,
-    /// Where it begins in its region.
+    /// Offset in its region.
     pub(super) base: usize,
     pub(super) slots: u16,
-    /// Where our buffers for it begin; of clients.
+    /// Offset of our buffers for it; only for clients.
     pub(super) buffers: usize,
     /// The next slot that we take or fill.
     pub(super) next: Index,
     /// `next` as the peer knows it.
     pub(super) told: Index,
-    /// The peer's index, as it was read last.
+    /// The peer's index when it was last read.
     pub(super) peer: Index,
-    /// Wakes its receiver.
+    /// Wakes the receiver.
     pub(super) interrupt: OwnedFd,
 }
 
 impl Ring {
-    /// A ring of which nothing is filled or taken.
+    /// A ring in which nothing was filled or taken.
     pub(super) fn new(region: usize, base: usize, slots: u16, buffers: usize, interrupt: OwnedFd) -> Ring {
         let [next, told, peer] = [Index::default(); 3];
         Ring { region, base, slots, buffers, next, told, peer, interrupt }

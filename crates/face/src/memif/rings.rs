@@ -1,18 +1,18 @@
 //! The two rings of an interface, and the frames in their buffers.
 //!
-//! A ring is a header (a cookie, flags, and two indices on cache lines of their own) and slots of 16
-//! octets, in number a power of two. A slot describes a buffer: its region, offset and length, and
-//! whether the frame goes on in the next slot. All buffers are the client's. To send, it fills
-//! buffers and moves `head`, and the server gives them back by `tail`. To receive, it lends empty
-//! ones by `head`, and the server fills them and moves `tail`. Indices count slots, modulo 2^16.
+//! A ring is a header (a cookie, flags, and two indices on separate cache lines) and slots of 16 bytes, whose number is
+//! a power of two. A slot describes a buffer: its region, offset and length, and whether the frame continues in the
+//! next slot. All buffers belong to the client. To send, the client fills buffers and moves `head`, and the server
+//! gives them back with `tail`. To receive, the client lends empty buffers with `head`, and the server fills them and
+//! moves `tail`. Indices count slots, modulo 2^16.
 //!
-//! The peer can write anywhere, at any time. So each index and each word of a slot is read once and
-//! checked then; of what can be known here, such as where our own buffers are, nothing is read; a
-//! frame is copied out, once, before anybody looks at it. A peer whose indices or slots make no
-//! sense has committed a [`Breach`], and is disconnected.
+//! The peer can write anywhere, at any time. So each index and each word of a slot is read once, and checked after
+//! that. Values that are known here, such as the places of our own buffers, are never read from the memory. A frame is
+//! copied once before it is parsed. A peer whose indices or slots are invalid has committed a [`Breach`], and is
+//! disconnected.
 //!
-//! A receiver that looks at its ring all the time says so in the ring's flags, and its peer makes no
-//! system call. One that is going to sleep takes that back, and is then woken by an eventfd.
+//! A receiver that polls its ring sets a flag in the ring, and its peer makes no system call. Before the receiver
+//! sleeps, it clears the flag. An eventfd then wakes it.
 
 #[cfg(test)]
 mod tests;
@@ -32,18 +32,18 @@ use super::breach::Breach;
 use super::message::AddRing;
 use super::ring::{COOKIE, COOKIE_AT, FLAGS_AT, HEAD_AT, Index, NEXT, NO_INTERRUPTS, Ring, Slot, TAIL_AT, ring_bytes};
 use super::shared::SharedMemory;
-pub use crate::ethernet::socket::Pushed;
+pub use crate::port::Pushed;
 
-/// Binary logarithm of fewest slots.
+/// Binary logarithm of the minimum number of slots.
 pub const SLOTS_LOG2_MIN: u8 = 3;
-/// Binary logarithm of most slots, as in DPDK.
+/// Binary logarithm of the maximum number of slots, as in DPDK.
 pub const SLOTS_LOG2_MAX: u8 = 14;
-/// Longest frame that is received: the largest buffer of [`Packet`].
+/// Bytes of the longest frame that is received: the largest buffer of [`Packet`].
 pub const FRAME_BYTES_MAX: usize = 9216;
-/// What a link to an eventfd reads.
+/// Target of the link in /proc for an eventfd.
 const EVENTFD_LINK: &str = "anon_inode:[eventfd]";
 
-/// Which end of an interface.
+/// One of the two ends of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Listens, and uses the client's memory.
@@ -52,20 +52,20 @@ pub enum Role {
     Client,
 }
 
-/// Both rings of an interface that is connected.
+/// Both rings of a connected interface.
 #[derive(Debug)]
 pub struct Rings {
     role: Role,
     regions: Vec<SharedMemory>,
     receive: Ring,
     transmit: Ring,
-    /// Length of our buffers; of clients.
+    /// Length of our buffers; only for clients.
     buffer_bytes: u32,
-    /// Frames dropped for being longer than [`FRAME_BYTES_MAX`].
+    /// Frames dropped because they were longer than [`FRAME_BYTES_MAX`].
     pub too_long: u64,
 }
 
-/// What a client tells the server of its rings.
+/// Description of a client's memory and rings for the server.
 pub(super) struct Offer {
     pub(super) memory: OwnedFd,
     pub(super) bytes: u64,
@@ -73,8 +73,8 @@ pub(super) struct Offer {
 }
 
 impl Rings {
-    /// A client's: new memory with rings of `2^slots_log2` slots each, and a buffer of
-    /// `buffer_bytes` for each slot.
+    /// Creates a client's end: new memory with rings of `2^slots_log2` slots each, and a buffer of `buffer_bytes` for
+    /// each slot.
     pub(super) fn create(slots_log2: u8, buffer_bytes: u32) -> io::Result<(Rings, Offer)> {
         let slots = 1u16 << slots_log2;
         let buffers = (2 * ring_bytes(slots)).next_multiple_of(4096);
@@ -106,7 +106,7 @@ impl Rings {
         Ok((rings_here, Offer { memory: fd, bytes: bytes as u64, rings }))
     }
 
-    /// A server's: in the memory, and at the places there, that the client has told.
+    /// Creates a server's end, in the memory and at the places that the client has described.
     pub(super) fn join(
         regions: Vec<SharedMemory>,
         from_client: (AddRing, OwnedFd),
@@ -116,8 +116,8 @@ impl Rings {
         Ok(Rings { role: Role::Server, regions, receive, transmit, buffer_bytes: 0, too_long: 0 })
     }
 
-    /// Begins: both ends have agreed. A client lends all its empty buffers only now, as some servers
-    /// clear the indices when they connect.
+    /// Begins after both ends have agreed. A client lends all its empty buffers only now, because some servers clear
+    /// the indices when they connect.
     pub(super) fn begin(&mut self) {
         self.stop_interrupts();
         if self.role == Role::Client {
@@ -128,19 +128,19 @@ impl Rings {
         }
     }
 
-    /// The descriptor that becomes readable when frames arrive, if they were asked to say so. It is
-    /// not read, for a peer could make that wait: watch it for edges.
+    /// Descriptor that becomes readable when frames arrive after a request for interrupts. Wait for its edges and never
+    /// read it, because a peer could make the read block.
     pub fn interrupt(&self) -> &OwnedFd {
         &self.receive.interrupt
     }
 
-    /// Has the peer interrupt us when frames arrive. What came before may be without: look once more
-    /// after this.
+    /// Asks the peer for interrupts when frames arrive. Earlier frames may come without one, so check for input once
+    /// more after this.
     pub fn ask_interrupts(&self) {
         before_looking(|| self.flags_of(&self.receive).store(0, Ordering::Relaxed));
     }
 
-    /// Has the peer not interrupt us: we look at the ring anyway.
+    /// Tells the peer to send no interrupts, because we poll the ring.
     pub fn stop_interrupts(&self) {
         self.flags_of(&self.receive).store(NO_INTERRUPTS, Ordering::Relaxed);
     }
@@ -151,10 +151,10 @@ impl Rings {
         self.receive.peer != self.receive.next || self.arrival_index(Ordering::Relaxed) != self.receive.next
     }
 
-    /// Shows up to `frames_max` frames to `visit`, each in a buffer of its own.
+    /// Passes up to `frames_max` frames to `visit`, each in a buffer of its own.
     ///
     /// # Errors
-    /// The peer broke the rules. What was shown until then is as good as any.
+    /// If the peer broke the rules. Frames that were passed before are valid.
     pub fn receive(&mut self, frames_max: usize, mut visit: impl FnMut(Packet)) -> Result<(), Breach> {
         self.receive.peer = self.arrival_index(Ordering::Acquire);
         let slots = self.receive.slots;
@@ -180,11 +180,11 @@ impl Rings {
         done
     }
 
-    /// Copies a frame, in parts, into the transmit ring; it leaves with [`Rings::send`]. Too long is one for which all
-    /// buffers together have no room.
+    /// Copies a frame, in parts, into the transmit ring. [`Rings::send`] then sends it. A frame is too long if it does
+    /// not fit into all buffers together.
     ///
     /// # Errors
-    /// The peer broke the rules.
+    /// If the peer broke the rules.
     pub fn push(&mut self, parts: [&[u8]; 3]) -> Result<Pushed, Breach> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let mut free = self.free(1)?;
@@ -218,7 +218,7 @@ impl Rings {
         Ok(Pushed::Done)
     }
 
-    /// Shows the peer what was pushed, and wakes it if it sleeps.
+    /// Shows pushed frames to the peer, and wakes the peer if it sleeps.
     pub fn send(&mut self) {
         if self.transmit.told == self.transmit.next {
             return;
@@ -234,12 +234,12 @@ impl Rings {
         }
     }
 
-    /// Whether something was pushed that the peer has not been shown.
+    /// Whether pushed frames were not shown to the peer yet.
     pub fn has_unsent(&self) -> bool {
         self.transmit.told != self.transmit.next
     }
 
-    /// Takes the frame that begins at the next slot, of which there is at least one.
+    /// Takes the frame that begins at the next slot. At least one slot must have arrived.
     #[inline]
     fn take_frame(&mut self, visit: &mut impl FnMut(Packet)) -> Result<(), Breach> {
         let slot = self.take_slot(self.receive.next)?;
@@ -260,7 +260,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Takes the frame that begins with this slot, the next, and goes on in others.
+    /// Takes the frame that begins with the next slot, `first`, and continues in other slots.
     #[cold]
     fn take_chain(&mut self, first: Slot, visit: &mut impl FnMut(Packet)) -> Result<(), Breach> {
         let available = self.receive.peer.since(self.receive.next);
@@ -292,19 +292,19 @@ impl Rings {
         Ok(())
     }
 
-    /// A slot that has arrived; it is lent again, but for how far the peer knows.
+    /// Reads a slot that has arrived. Also lends it again, although the peer does not see that yet.
     #[inline]
     fn take_slot(&self, index: Index) -> Result<Slot, Breach> {
         let at = self.receive.slot_at(index);
         let mut slot = Slot::load(&self.regions[self.receive.region], at);
         match self.role {
-            // Of our own buffers we know where they are.
+            // We know the places of our own buffers.
             Role::Client if slot.bytes > self.buffer_bytes => return Err(Breach::Buffer),
             Role::Client => {
                 (slot.region, slot.offset) = (0, self.receive.buffer_at(index, self.buffer_bytes));
                 self.lend(index);
             }
-            // A client that sends long frames now and then may leave this in place for short ones.
+            // Some clients send a long frame now and then, and leave this flag in place for later short frames.
             Role::Server if slot.flags & NEXT != 0 => {
                 Slot { flags: 0, ..slot }.store(&self.regions[self.receive.region], at);
             }
@@ -318,7 +318,7 @@ impl Rings {
         self.regions.get(usize::from(slot.region))?.read(slot.offset as usize, to)
     }
 
-    /// Asks the memory for the beginning of the next frame, while this one is copied.
+    /// Prefetches the beginning of the next frame while this one is copied.
     fn prefetch_next(&self) {
         if self.receive.next == self.receive.peer {
             return;
@@ -338,7 +338,7 @@ impl Rings {
         slot.store(&self.regions[0], self.receive.slot_at(index));
     }
 
-    /// Copies what follows the first `from` octets of a frame into a buffer, as far as it goes.
+    /// Copies the part of a frame after its first `from` bytes into a buffer, as far as it fits.
     fn fill(&self, slot: Slot, parts: &[&[u8]; 3], from: usize) -> Result<(), Breach> {
         let region = self.regions.get(usize::from(slot.region)).ok_or(Breach::Buffer)?;
         let (mut at, mut room, mut skip) = (slot.offset as usize, slot.bytes as usize, from);
@@ -347,20 +347,20 @@ impl Rings {
             skip = skip.saturating_sub(part.len());
             let piece = &rest[..rest.len().min(room)];
             region.write(at, piece).ok_or(Breach::Buffer)?;
-            // `write` has found that this is within the region.
+            // `write` has checked that this is within the region.
             (at, room) = (at + piece.len(), room - piece.len());
         }
         Ok(())
     }
 
-    /// Slots that can be filled; the peer's index is looked at where fewer than `wanted` are known.
+    /// Number of slots that can be filled. Reads the peer's index only if fewer than `wanted` are known.
     #[inline]
     fn free(&mut self, wanted: u16) -> Result<u16, Breach> {
         let known = self.free_with(self.transmit.peer);
         if known >= wanted { Ok(known) } else { self.look_for_free(known) }
     }
 
-    /// Slots that can be filled, if the peer's index is this.
+    /// Number of slots that can be filled, given the peer's index.
     #[inline]
     fn free_with(&self, peer: Index) -> u16 {
         let Ring { next, slots, .. } = &self.transmit;
@@ -377,7 +377,7 @@ impl Rings {
         };
         let peer = Index::new(index.load(Ordering::Acquire));
         let free = self.free_with(peer);
-        // It can only have gone on, and no further than there are slots.
+        // The index can only advance, by no more than the number of slots.
         if free > self.transmit.slots || free < known {
             return Err(Breach::Index);
         }
@@ -385,7 +385,7 @@ impl Rings {
         Ok(free)
     }
 
-    /// The index up to which slots hold frames for us.
+    /// Index up to which slots hold frames for us.
     #[inline]
     fn arrival_index(&self, order: Ordering) -> Index {
         Index::new(match self.role {
@@ -409,13 +409,13 @@ impl Rings {
 
 #[cfg(test)]
 impl Rings {
-    /// The memory of the first region, to lie in.
+    /// Memory of the first region, for tests that write lies into it.
     pub(super) fn memory(&self) -> &SharedMemory {
         &self.regions[0]
     }
 }
 
-/// A ring where the client has told that it is.
+/// A ring at the place that the client has described.
 fn joined(regions: &[SharedMemory], (told, interrupt): (AddRing, OwnedFd)) -> Result<Ring, Breach> {
     let sound = (1..=SLOTS_LOG2_MAX).contains(&told.slots_log2) && told.private_header_bytes == 0;
     let (region, base) = (usize::from(told.region), told.offset as usize);
@@ -428,19 +428,18 @@ fn joined(regions: &[SharedMemory], (told, interrupt): (AddRing, OwnedFd)) -> Re
     Ok(Ring::new(region, base, slots, 0, interrupt))
 }
 
-/// Whether a descriptor that a stranger has sent is an eventfd, as it must be: others could make a
-/// write wait.
+/// Whether a descriptor from the peer is an eventfd. Writing to another kind of file could block.
 pub(super) fn is_eventfd(fd: &OwnedFd) -> bool {
     read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).is_ok_and(|link| link == Path::new(EVENTFD_LINK))
 }
 
-/// Wakes the peer. Not where its eventfd has been counted full, as only it could have done: a
-/// write could then wait.
+/// Wakes the peer. Does nothing if the eventfd's counter is full, as the write could then block. Only the peer could
+/// have filled it.
 fn wake(interrupt: &OwnedFd) {
     let mut fds = [PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::OUT)];
     let asked = rustix::event::poll(&mut fds, Some(&Timespec::default()));
     if asked.is_ok() && fds[0].revents().contains(PollFlags::OUT) {
-        // One that fails is one that is full.
+        // A write that fails finds the counter full.
         let _ = rustix::io::write(interrupt, &1u64.to_ne_bytes());
     }
 }

@@ -1,12 +1,12 @@
 //! Memory that another process reads and writes at the same time.
 //!
-//! What is in it may change between any two looks, whatever the protocol says. So nobody gets a
-//! reference to it: words are read and written as atomics, octets are copied out and in, and each
-//! place is checked against the length of the memory. A file that its owner could still shorten is not mapped: its
-//! pages would go, and a look at them would end this process (SIGBUS).
+//! The memory may change between any two reads, whatever the protocol says. So there are no references to it. Words are
+//! read and written as atomics, bytes are copied, and each place is checked against the length of the memory. A file
+//! that its owner could still shorten is not mapped: its pages would disappear, and an access to them would end this
+//! process (SIGBUS).
 //!
-//! Rust's rules for races speak of threads and not of other processes. Threads of this one cannot
-//! share a mapping: it is not `Sync`.
+//! Rust's rules for races are about threads, not about other processes. Threads of this process cannot share a mapping,
+//! because it is not `Sync`.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
@@ -20,18 +20,18 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags};
 use thiserror::Error;
 
-/// Why a file is not mapped.
+/// Reason why a file is not mapped.
 #[derive(Debug, Error)]
 pub enum MapError {
     /// Its owner may shorten it.
     #[error("the memory is not sealed against shrinking (F_SEAL_SHRINK)")]
     Unsealed,
-    /// It is shorter than it was said to be.
-    #[error("the memory has {actual} octets instead of {claimed}")]
+    /// It is shorter than claimed.
+    #[error("the memory has {actual} bytes instead of {claimed}")]
     Short {
-        /// What it was said to have.
+        /// Claimed length, in bytes.
         claimed: u64,
-        /// What it has.
+        /// Actual length, in bytes.
         actual: u64,
     },
     /// The system refuses.
@@ -39,16 +39,16 @@ pub enum MapError {
     System(#[from] io::Error),
 }
 
-/// A stretch of shared memory.
+/// A region of shared memory.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
-    /// Not `Sync`; see the module.
+    /// Makes the type not `Sync`; see the module.
     _one_thread: PhantomData<Cell<u8>>,
 }
 
 impl SharedMemory {
-    /// New memory, of zeros, and the descriptor to share it by. Nobody can shorten or lengthen it.
+    /// Creates memory of zeros, and the descriptor to share it. Nobody can shorten or lengthen it.
     pub fn create(bytes: usize) -> io::Result<(Self, OwnedFd)> {
         let fd = rustix::fs::memfd_create("byname-memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
@@ -57,9 +57,9 @@ impl SharedMemory {
         Ok((SharedMemory { map, _one_thread: PhantomData }, fd))
     }
 
-    /// The first `bytes` octets of a peer's memory.
+    /// Maps the first `bytes` bytes of a peer's memory.
     pub fn map(fd: impl AsFd, bytes: u64) -> Result<Self, MapError> {
-        // Before the length is asked for, which may only grow from here on.
+        // Check the seals before the length, which can only grow from here on.
         let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| MapError::Unsealed)?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(MapError::Unsealed);
@@ -72,24 +72,23 @@ impl SharedMemory {
         Ok(SharedMemory { map, _one_thread: PhantomData })
     }
 
-    /// Its length in octets.
+    /// Length in bytes.
     pub fn bytes(&self) -> usize {
         self.map.len()
     }
 
-    /// The half word at an offset.
+    /// The 16-bit word at an offset.
     ///
     /// # Panics
     /// As [`SharedMemory::u64_at`].
     #[inline]
     pub fn u16_at(&self, offset: usize) -> &AtomicU16 {
-        // SAFETY: `word` has checked the place; it lives as long as the mapping, which `self` owns. All
-        // that this process does with this memory is atomic, or a copy by `read` and `write` of octets whose value
-        // nobody relies on.
+        // SAFETY: `word` has checked the place, which lives as long as the mapping, and `self` owns that. This process
+        // accesses the memory only with atomics, or copies bytes with `read` and `write` whose values nobody relies on.
         unsafe { AtomicU16::from_ptr(self.word(offset)) }
     }
 
-    /// The word at an offset.
+    /// The 32-bit word at an offset.
     ///
     /// # Panics
     /// As [`SharedMemory::u64_at`].
@@ -99,43 +98,43 @@ impl SharedMemory {
         unsafe { AtomicU32::from_ptr(self.word(offset)) }
     }
 
-    /// The double word at an offset.
+    /// The 64-bit word at an offset.
     ///
     /// # Panics
-    /// If it is not whole in this memory, or not aligned: the caller has checked where its words
-    /// are.
+    /// If it is not completely in this memory, or not aligned. The caller must check the places of its words first.
     #[inline]
     pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: as in `u16_at`.
         unsafe { AtomicU64::from_ptr(self.word(offset)) }
     }
 
-    /// Copies octets out; `None`, and nothing is copied, where they are not all in this memory.
+    /// Copies bytes out. Returns `None`, and copies nothing, if they are not all in this memory.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Option<()> {
         let from = self.place(offset, to.len())?;
-        // SAFETY: `place` has checked that so many octets are in the mapping, and `to` is exclusively
-        // ours, so the two do not overlap. The peer may write while we read: then the copy has octets of both, as any
-        // frame of a stranger might; it is looked at only after it was made.
+        // SAFETY: `place` has checked that all these bytes are in the mapping. `to` is exclusively ours, so the two do
+        // not overlap. If the peer writes at the same time, the copy holds a mix of old and new bytes. That is
+        // harmless: a stranger's frame may hold any bytes, and only the finished copy is parsed.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
         Some(())
     }
 
-    /// Copies octets in; `None`, and nothing is copied, where this memory has no such place.
+    /// Copies bytes in. Returns `None`, and copies nothing, if the place is not completely in this memory.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> Option<()> {
         let to = self.place(offset, from.len())?;
-        // SAFETY: `place` has checked that so many octets are in the mapping. No reference to them exists but
-        // to single atomics, so `from` is elsewhere. The peer may write there at the same time, and spoils its own frame.
+        // SAFETY: `place` has checked that all these bytes are in the mapping. The only references into the mapping are
+        // to single atomics, so `from` is elsewhere. If the peer writes there at the same time, it spoils its own
+        // frame.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         Some(())
     }
 
-    /// Asks the memory for the cache line at an offset, if there is one.
+    /// Prefetches the cache line at an offset, if there is one.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         if let Some(place) = self.place(offset, 1) {
-            // SAFETY: the octet is in the mapping, and an `UnsafeCell` may be written by others; it is not read.
+            // SAFETY: the byte is in the mapping, and others may write to an `UnsafeCell`. The byte is not read.
             prefetch::read(unsafe { &*place.cast::<UnsafeCell<u8>>() });
         }
     }
@@ -147,7 +146,7 @@ impl SharedMemory {
         place.cast()
     }
 
-    /// Where `len` octets begin, if all of them are in this memory.
+    /// Pointer to `len` bytes at `offset`, if all of them are in this memory.
     #[inline]
     fn place(&self, offset: usize, len: usize) -> Option<*mut u8> {
         let end = offset.checked_add(len)?;
@@ -167,9 +166,9 @@ mod tests {
         let theirs = SharedMemory::map(&fd, 5000).expect("sealed");
         assert_eq!(theirs.bytes(), 5000);
         ours.write(4995, b"hello").expect("within");
-        let mut octets = [0; 5];
-        theirs.read(4995, &mut octets).expect("within");
-        assert_eq!(&octets, b"hello");
+        let mut bytes = [0; 5];
+        theirs.read(4995, &mut bytes).expect("within");
+        assert_eq!(&bytes, b"hello");
         theirs.u16_at(6).store(7, Ordering::Relaxed);
         theirs.u64_at(8).store(u64::MAX, Ordering::Relaxed);
         assert_eq!((ours.u16_at(6).load(Ordering::Relaxed), ours.u32_at(12).load(Ordering::Relaxed)), (7, u32::MAX));
@@ -180,11 +179,11 @@ mod tests {
     #[test]
     fn nothing_is_copied_beyond_the_end() {
         let (memory, _fd) = SharedMemory::create(64).expect("memory");
-        let mut octets = [1; 10];
+        let mut bytes = [1; 10];
         for offset in [55, 64, 65, usize::MAX - 5, usize::MAX] {
-            assert_eq!((memory.read(offset, &mut octets), memory.write(offset, &octets)), (None, None), "{offset}");
+            assert_eq!((memory.read(offset, &mut bytes), memory.write(offset, &bytes)), (None, None), "{offset}");
         }
-        assert_eq!(octets, [1; 10]);
+        assert_eq!(bytes, [1; 10]);
         assert_eq!(memory.read(64, &mut []), Some(()));
     }
 

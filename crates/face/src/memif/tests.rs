@@ -10,14 +10,15 @@ use super::framing::STATION;
 use super::handshake::Terms;
 use super::ring::{HEAD_AT, ring_bytes};
 use super::*;
-use crate::ethernet::datagram::Path as UdpPath;
-use crate::ethernet::frame::header;
-use crate::ethernet::{DatagramPeer, GROUP};
 use crate::face::{FaceEvent, LinkCounters};
+use crate::frames::datagram::DatagramPeer;
+use crate::frames::datagram::Path as UdpPath;
+use crate::frames::frame::GROUP;
+use crate::frames::frame::header;
 use crate::mac_address::MacAddress;
 use crate::port::tests::{Bench, packet};
 
-/// One end: a port and what a loop would have of it.
+/// One end: a port and its test loop.
 struct End {
     port: MemifPort,
     bench: Bench,
@@ -51,7 +52,7 @@ impl End {
         self.port.drops().into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Handles what has become ready, and lets `ms` pass.
+    /// Handles readiness, and lets `ms` pass.
     fn turn(&mut self, ms: u64) {
         self.bench.wait(&mut self.port, 0);
         self.bench.now = self.bench.now + Duration::from_millis(ms);
@@ -74,7 +75,7 @@ impl End {
     }
 }
 
-/// Lets both ends talk until packets pass.
+/// Lets both ends talk until packets flow.
 fn join(a: &mut End, b: &mut End) {
     for _ in 0..100 {
         if a.port.up && b.port.up {
@@ -121,7 +122,7 @@ fn packets_cross_both_ways() {
 fn packets_longer_than_a_buffer_take_several_however_often() {
     let (_folder, mut server, mut client) = pair(|c| (c.buffer_bytes, c.slots_log2) = (512, 6));
     for round in 0..50 {
-        // Of long and short ones, so that every slot has been in the middle of one and alone.
+        // Long and short packets, so that every slot has been in the middle of a packet, and alone.
         let sent = [packet(6, 8800, round), packet(5, 60, 1), packet(6, 512, 2), packet(6, 513, 3)];
         client.send(&sent);
         assert!(same(&server.receive(4), &sent), "round {round}");
@@ -142,7 +143,7 @@ fn more_than_the_ring_holds_is_sent_all_the_same() {
         let mut received = Vec::new();
         while from.port.has_output() || received.len() < 100 {
             received.extend(to.receive(8));
-            // Nobody tells that there is room: time does.
+            // Nothing announces that there is room, so the port waits for its deadline.
             let due = from.port.next_deadline().expect("it tries again");
             from.bench.now = from.bench.now.max(due);
             from.port.on_deadline(&mut from.bench.cx());
@@ -250,7 +251,7 @@ fn one_client_at_a_time() {
     assert_eq!(server.drops(), [("memif_busy", 1)]);
     first.send(&[packet(5, 60, 1)]);
     assert_eq!(server.receive(1).len(), 1, "the first goes on");
-    // The second's turn comes when the first has gone.
+    // The second client's turn comes when the first has gone.
     drop(first);
     join(&mut server, &mut second);
 }
@@ -273,7 +274,7 @@ fn an_idle_end_is_woken_by_the_first_packet_and_only_then() {
     let (_folder, mut server, mut client) = pair(|_| {});
     for (from, to) in [(0, 1), (1, 0)] {
         let ends = [&mut server, &mut client];
-        // Awake: no system call is made, and no event comes.
+        // Awake: the sender makes no system call, so no event comes.
         ends[from].send(&[packet(5, 60, 1)]);
         let mut events = mio::Events::with_capacity(4);
         let poll = &mut ends[to].bench.poll;
@@ -305,15 +306,15 @@ fn ethernet_frames_are_taken_where_they_were_asked_for() {
     assert!(same(&server.receive(2), &sent));
     let rings = client.port.connection.as_mut().and_then(Connection::rings).expect("up");
     let frame = |typ: u8| [&header(GROUP, STATION)[..12], &[0x86, typ], &packet(5, 30, 3), &[0; 16]].concat();
-    for octets in [&frame(0x24)[..], &frame(0x25), &frame(0x24)[..13], b"x"] {
-        assert_eq!(rings.push([octets, &[], &[]]).expect("room"), Pushed::Done);
+    for bytes in [&frame(0x24)[..], &frame(0x25), &frame(0x24)[..13], b"x"] {
+        assert_eq!(rings.push([bytes, &[], &[]]).expect("room"), Pushed::Done);
     }
     rings.send();
     assert!(same(&server.receive(2), &[packet(5, 30, 3)]), "without what fills it up");
     assert_eq!(server.drops(), [("memif_not_ndn", 3)]);
 }
 
-/// Paths from one end to the other.
+/// Paths in both directions.
 fn paths(family: &str) -> [UdpPath; 2] {
     let [here, there] = match family {
         "ipv4" => ["192.0.2.1:6363", "192.0.2.2:7000"],
@@ -329,7 +330,7 @@ fn datagrams_in_frames_go_to_whoever_was_heard() {
     for family in ["ipv4", "ipv6"] {
         let (_folder, socket) = folder();
         let paths = paths(family);
-        // The server does not know where its peer is.
+        // The server does not know the peer's station.
         let adjust = |c: &mut MemifConfig, i: usize, station| {
             c.datagrams = Some(DatagramPeer { path: paths[i], station });
             (c.framing, c.mtu) = (Framing::Ethernet, 1400);
@@ -348,7 +349,7 @@ fn datagrams_in_frames_go_to_whoever_was_heard() {
     }
 }
 
-/// What a host at the other end sends and hears, frame by frame.
+/// Plays a host at the other end, frame by frame.
 #[test]
 fn a_host_asks_for_the_address_and_hears_datagrams() {
     let [path, back] = paths("ipv4");
@@ -363,8 +364,8 @@ fn a_host_asks_for_the_address_and_hears_datagrams() {
     fn rings(client: &mut End) -> &mut Rings {
         client.port.connection.as_mut().and_then(Connection::rings).expect("up")
     }
-    let push = |client: &mut End, octets: &[u8]| {
-        assert_eq!(rings(client).push([octets, &[], &[]]).expect("room"), Pushed::Done);
+    let push = |client: &mut End, bytes: &[u8]| {
+        assert_eq!(rings(client).push([bytes, &[], &[]]).expect("room"), Pushed::Done);
         rings(client).send();
     };
     let heard = |client: &mut End| {
@@ -372,7 +373,7 @@ fn a_host_asks_for_the_address_and_hears_datagrams() {
         rings(client).receive(64, |frame| frames.push(frame.to_vec())).expect("an honest peer");
         frames
     };
-    // 192.0.2.2 asks for 192.0.2.1, and for another's address.
+    // 192.0.2.2 asks for 192.0.2.1, and for an address of another host.
     let question = |wanted: u8| {
         let arp = [0, 1, 8, 0, 6, 4, 0, 1];
         [&[255; 6], &host.0[..], &[8, 6], &arp, &host.0, &[192, 0, 2, 2], &[0; 6], &[192, 0, 2, wanted]].concat()
@@ -383,19 +384,19 @@ fn a_host_asks_for_the_address_and_hears_datagrams() {
     let answers = heard(&mut client);
     let [answer] = &answers[..] else { panic!("{answers:?}") };
     assert!(answer.starts_with(&host.0) && answer[20..22] == [0, 2] && answer[22..28] == STATION.0);
-    // Now it is known where the peer is.
+    // Now the peer's station is known.
     let sent = packet(5, 30, 1);
     server.send(std::slice::from_ref(&sent));
     let frames = heard(&mut client);
     assert_eq!(frames, [[&path.header(host, STATION, (&[], &sent))[..], &sent].concat()]);
-    // From the peer, from a stranger's port, to another station, with a wrong checksum, and of NDN's own EtherType.
+    // From the peer, from a stranger's port, to another station, with a wrong checksum, and with NDN's own EtherType.
     let stranger = UdpPath { there: back.there, here: "192.0.2.2:7001".parse().expect("one") };
     let datagram = |path: &UdpPath, to| [&path.header(to, host, (&[], &sent))[..], &sent].concat();
     let mut wrong = datagram(&back, STATION);
-    *wrong.last_mut().expect("octets") ^= 1;
+    *wrong.last_mut().expect("bytes") ^= 1;
     let ndn = [&header(GROUP, host)[..], &sent].concat();
-    for octets in [datagram(&back, STATION), datagram(&stranger, STATION), datagram(&back, host), wrong, ndn] {
-        push(&mut client, &octets);
+    for bytes in [datagram(&back, STATION), datagram(&stranger, STATION), datagram(&back, host), wrong, ndn] {
+        push(&mut client, &bytes);
     }
     assert!(same(&server.receive(1), &[sent]));
     assert_eq!(server.drops(), [("memif_not_ndn", 5)]);
@@ -409,8 +410,8 @@ fn a_host_asks_for_the_address_and_hears_datagrams() {
 fn what_is_no_packet_is_dropped_and_counted() {
     let (_folder, mut server, mut client) = pair(|_| {});
     let rings = client.port.connection.as_mut().and_then(Connection::rings).expect("up");
-    for octets in [&b"hello"[..], &[5], &[5, 200, 1], &[0x64, 3, 0x50, 200, 1], &[0; 9216], &[0; 9217]] {
-        assert_eq!(rings.push([octets, &[], &[]]).expect("room"), Pushed::Done);
+    for bytes in [&b"hello"[..], &[5], &[5, 200, 1], &[0x64, 3, 0x50, 200, 1], &[0; 9216], &[0; 9217]] {
+        assert_eq!(rings.push([bytes, &[], &[]]).expect("room"), Pushed::Done);
     }
     rings.send();
     assert!(server.receive(1).is_empty());
@@ -446,7 +447,7 @@ fn a_socket_that_another_holds_is_not_taken() {
     let first = end(&socket, Role::Server, |_| {});
     let Err(error) = MemifPort::open(MemifConfig::new(&socket, Role::Server)) else { panic!("two servers") };
     assert!(error.to_string().contains("memif.sock is held by "), "{error}");
-    // A stream socket is none of ours either.
+    // A stream socket is not ours either.
     let other = socket.with_file_name("stream.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&other).expect("bound");
     assert!(MemifPort::open(MemifConfig::new(&other, Role::Server)).is_err());
@@ -455,7 +456,7 @@ fn a_socket_that_another_holds_is_not_taken() {
     end(&socket, Role::Server, |_| {});
 }
 
-/// What a server's port has counted once a client, which the test itself plays, has lied in its memory.
+/// Counters of a server's port after a client, played by the test, has lied in its memory.
 fn counted_after(lie: impl FnOnce(&mut Rings)) -> Vec<(&'static str, u64)> {
     let (_folder, socket) = folder();
     let mut server = end(&socket, Role::Server, |_| {});

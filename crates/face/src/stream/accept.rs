@@ -1,11 +1,13 @@
-//! How connections come in.
+//! Accepts connections.
 
 use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
 use byname_forward::face_table::{Persistency, Scope};
+use rustix::io::Errno;
 
+use super::admission::{Descriptor, Origin};
 use super::connection::{Connection, Phase};
 use super::socket::{Accepted, Listener};
 use super::{Kind, LISTENER_BIT, StreamPort};
@@ -15,18 +17,18 @@ use crate::uri::FaceUri;
 
 /// Connections accepted in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
-/// When the system has no more descriptors, how long until it is asked again.
+/// Pause before the port asks again after the system gave no connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(200);
 
 /// A listener of a port.
 pub(super) struct Entrance {
     pub(super) listener: Listener,
     pub(super) local: FaceUri,
-    /// Connections may wait.
+    /// Connections may be waiting.
     pub(super) pending: bool,
-    /// Connections closed because there were too many already.
+    /// Connections closed at once because there were too many.
     refused: u64,
-    /// The system had no descriptor for the last one; said once.
+    /// The system lacked resources at the last attempt. The warning is logged once.
     exhausted: bool,
 }
 
@@ -34,10 +36,38 @@ impl Entrance {
     pub(super) fn new(listener: Listener, local: FaceUri) -> Self {
         Entrance { listener, local, pending: false, refused: 0, exhausted: false }
     }
+
+    /// Warns when the number of refused newcomers reaches a power of two.
+    fn note_refused(&mut self, reason: &str) {
+        self.refused += 1;
+        if self.refused.is_power_of_two() {
+            tracing::warn!(local = %self.local, refused = self.refused, "connections are refused: {reason}");
+        }
+    }
+}
+
+/// Whether this error belongs to one connection that failed before it was accepted, as `accept(2)` passes such errors
+/// on. Others may wait behind it.
+fn concerns_one_connection(error: &io::Error) -> bool {
+    const OF_CONNECTIONS: [Errno; 12] = [
+        Errno::INTR,
+        Errno::CONNABORTED,
+        Errno::CONNRESET,
+        Errno::PERM,
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::OPNOTSUPP,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NONET,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| OF_CONNECTIONS.contains(&errno))
 }
 
 impl StreamPort {
-    /// Accepts what waits, a bounded number.
+    /// Accepts a bounded number of waiting connections.
     pub(super) fn accept(&mut self, cx: &mut PortContext<'_>) {
         for index in 0..self.entrances.len() {
             if self.entrances[index].pending {
@@ -48,33 +78,25 @@ impl StreamPort {
 
     fn accept_at(&mut self, cx: &mut PortContext<'_>, index: usize) {
         for _ in 0..ACCEPTS_PER_ROUND {
-            let room = self.connections() < self.config.connections_max;
             let entrance = &mut self.entrances[index];
             match entrance.listener.accept() {
-                Ok(accepted) if room => {
+                Ok(accepted) => {
                     entrance.exhausted = false;
-                    if let Err(error) = self.admit(cx, index, accepted) {
-                        tracing::warn!(%error, "cannot watch a connection");
-                    }
-                }
-                Ok(_) => {
-                    entrance.refused += 1;
-                    if entrance.refused.is_power_of_two() {
-                        tracing::warn!(local = %entrance.local, refused = entrance.refused, "too many connections");
-                    }
+                    self.receive_newcomer(cx, index, accepted);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     entrance.pending = false;
                     return;
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
-                }
+                Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
+                    // No descriptor or no memory: others must release some first.
+                    self.admission.counts.accept_errors += 1;
                     if !std::mem::replace(&mut entrance.exhausted, true) {
-                        tracing::warn!(%error, local = %entrance.local, "cannot accept connections");
+                        tracing::warn!(%error, local = %entrance.local, "cannot accept connections; asks again");
                     }
                     entrance.pending = false;
-                    // There will be no further edge for those that wait already.
+                    // Connections that wait already raise no further edge.
                     self.timers.push(Reverse((cx.now() + EXHAUSTED_PAUSE, LISTENER_BIT | index as u32, 0)));
                     return;
                 }
@@ -82,7 +104,27 @@ impl StreamPort {
         }
     }
 
-    fn admit(&mut self, cx: &mut PortContext<'_>, index: usize, accepted: Accepted) -> io::Result<()> {
+    /// Gives a newcomer a place, or closes it.
+    fn receive_newcomer(&mut self, cx: &mut PortContext<'_>, index: usize, accepted: Accepted) {
+        let origin = accepted.remote.as_ref().map(Origin::of);
+        let Some(descriptor) = self.admit(cx, origin) else {
+            self.entrances[index].note_refused("there are too many already, and none of them is idle");
+            return;
+        };
+        if let Err(error) = self.settle(cx, index, accepted, descriptor) {
+            self.admission.counts.accept_errors += 1;
+            self.entrances[index].note_refused(&error.to_string());
+        }
+    }
+
+    /// Creates a connection and its face.
+    fn settle(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        index: usize,
+        accepted: Accepted,
+        descriptor: Descriptor,
+    ) -> io::Result<()> {
         let Accepted { socket, remote, fd } = accepted;
         let local_addr = socket.local_addr();
         let listening = self.entrances[index].local.clone();
@@ -98,18 +140,22 @@ impl StreamPort {
         let local_peer = remote.is_none_or(|addr| addr.ip().to_canonical().is_loopback());
         connection.scope = if local_peer { Scope::Local } else { Scope::NonLocal };
         connection.persistency = Persistency::OnDemand;
+        connection.descriptor = Some(descriptor);
+        connection.heard = cx.now();
         let phase = match self.kind {
             Kind::WebSocket => Phase::Handshake(cx.now() + self.config.connect_timeout),
             Kind::Unix | Kind::Tcp => Phase::Open,
         };
         let slot = self.insert(connection);
-        if let Some(connection) = self.connection(slot)
-            && let Err(error) = connection.attach(cx, slot, socket, phase)
-        {
-            self.slots[slot as usize] = None;
-            self.free.push(slot);
-            return Err(error);
+        if let Some(connection) = self.connection(slot) {
+            if let Err(error) = connection.attach(cx, slot, socket, phase) {
+                self.slots[slot as usize] = None;
+                self.free.push(slot);
+                return Err(error);
+            }
+            connection.origin = remote.as_ref().map(Origin::of);
         }
+        self.note_admitted(slot);
         if phase == Phase::Open {
             self.create_face_of(cx, slot);
         }

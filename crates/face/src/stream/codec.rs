@@ -1,27 +1,30 @@
-//! How packets stand in a stream: one after the other, or in WebSocket messages. Without I/O.
+//! How packets lie in a stream: one after the other, or in WebSocket messages. Does no I/O.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use byname_wire::lp::FRAME_BYTES_MAX;
 use byname_wire::tlv::{self, DecodeError};
 use tungstenite::handshake::client::ClientHandshake;
-use tungstenite::handshake::server::{NoCallback, ServerHandshake};
+use tungstenite::handshake::server::ServerHandshake;
 use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket};
 
+use super::browser::{Judge, LocalClients};
 use super::connection::End;
 use crate::link::{Frame, is_plausible};
 
-/// Longest WebSocket message: several packets may share one.
+/// Longest WebSocket message, in bytes. Several packets may share a message.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// WebSocket connections read in pieces of this size, which each keeps allocated.
+/// Bytes of the read buffer that each WebSocket connection keeps.
 const WEBSOCKET_READ_BYTES: usize = 8 << 10;
-/// An empty buffer that is larger gives its memory back.
+/// An empty buffer with more capacity gives its memory back.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Takes a stream apart into frames, and puts frames into a stream.
+/// Cuts a stream into frames, and puts frames into a stream.
 pub(super) enum Codec {
     /// Elements back to back.
     Plain(Cutter),
@@ -29,27 +32,27 @@ pub(super) enum Codec {
     WebSocket(Box<WebSocketCodec>),
 }
 
-/// What there is after a call.
+/// Result of a call: whether frames may be left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Frames may be left: call again without new octets.
+    /// Perhaps frames: call again without new bytes.
     Frames,
-    /// More octets are needed.
+    /// No whole frame: more bytes are needed.
     Nothing,
 }
 
 impl Codec {
-    /// Takes `octets` in (all of them) and yields frames while `frame` says so; `malformed` counts
-    /// messages that were skipped.
+    /// Takes in all of `bytes`, and yields frames while `frame` returns true. Adds the number of skipped messages to
+    /// `malformed`.
     pub(super) fn receive(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         malformed: &mut u64,
         frame: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Left, End> {
         match self {
-            Codec::Plain(cutter) => cutter.receive(octets, frame).map_err(End::Garbage),
-            Codec::WebSocket(codec) => codec.receive(octets, malformed, frame),
+            Codec::Plain(cutter) => cutter.receive(bytes, frame).map_err(End::Garbage),
+            Codec::WebSocket(codec) => codec.receive(bytes, malformed, frame),
         }
     }
 
@@ -62,7 +65,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Appends what the codec itself has to say: handshake, pongs, close frames.
+    /// Appends output of the codec itself: handshake, pongs, close frames.
     pub(super) fn take_output(&mut self, out: &mut Vec<u8>) {
         if let Codec::WebSocket(codec) = self
             && let Some(stream) = codec.stream()
@@ -71,11 +74,37 @@ impl Codec {
         }
     }
 
+    /// Whether [`Codec::take_output`] has something.
+    pub(super) fn has_output(&mut self) -> bool {
+        match self {
+            Codec::Plain(_) => false,
+            Codec::WebSocket(codec) => codec.stream().is_some_and(|stream| !stream.output.is_empty()),
+        }
+    }
+
+    /// Length of the frame at the start of `output`, which [`Codec::send`] or [`Codec::take_output`] wrote.
+    pub(super) fn frame_len(&self, output: &[u8]) -> usize {
+        let len = match self {
+            Codec::Plain(_) => tlv::element_len(output, FRAME_BYTES_MAX).ok().flatten(),
+            Codec::WebSocket(_) => websocket_frame_len(output),
+        };
+        len.map_or(output.len(), |len| len.min(output.len()))
+    }
+
     /// Whether packets can be sent.
     pub(super) fn is_open(&self) -> bool {
         match self {
             Codec::Plain(_) => true,
             Codec::WebSocket(codec) => matches!(codec.phase, Phase::Open(_)),
+        }
+    }
+
+    /// Whether the peer may be local: it is not a web page in a browser, and not a proxy's client. Known once the codec
+    /// is open.
+    pub(super) fn may_be_local(&self) -> bool {
+        match self {
+            Codec::Plain(_) => true,
+            Codec::WebSocket(codec) => codec.may_be_local.load(Ordering::Relaxed),
         }
     }
 }
@@ -88,22 +117,22 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    fn receive(&mut self, octets: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<Left, DecodeError> {
+    fn receive(&mut self, bytes: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<Left, DecodeError> {
         if self.start == self.pending.len() {
-            // The common case: straight from the caller's buffer.
+            // The common case: frames come directly from the caller's buffer.
             self.pending.clear();
-            let (used, left) = cut(octets, frame)?;
+            let (used, left) = cut(bytes, frame)?;
             self.start = 0;
-            if used == octets.len() && self.pending.capacity() > KEPT_BYTES {
+            if used == bytes.len() && self.pending.capacity() > KEPT_BYTES {
                 self.pending = Vec::new();
             }
-            self.pending.extend_from_slice(&octets[used..]);
+            self.pending.extend_from_slice(&bytes[used..]);
             return Ok(left);
         }
-        if !octets.is_empty() {
+        if !bytes.is_empty() {
             self.pending.drain(..self.start);
             self.start = 0;
-            self.pending.extend_from_slice(octets);
+            self.pending.extend_from_slice(bytes);
         }
         let (used, left) = cut(&self.pending[self.start..], frame)?;
         self.start += used;
@@ -111,11 +140,11 @@ impl Cutter {
     }
 }
 
-/// Yields whole elements; octets used.
-fn cut(octets: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<(usize, Left), DecodeError> {
+/// Yields whole elements. Returns the number of bytes used, and what is left.
+fn cut(bytes: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<(usize, Left), DecodeError> {
     let mut used = 0;
     loop {
-        let rest = &octets[used..];
+        let rest = &bytes[used..];
         if rest.len() >= 2 && !is_plausible(rest) {
             return Err(DecodeError::UnexpectedCritical(u64::from(rest[0])));
         }
@@ -127,7 +156,19 @@ fn cut(octets: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<(usize, Le
     }
 }
 
-/// What a WebSocket reads from and writes to: buffers, so that the connection does the I/O.
+/// Length of a WebSocket frame with its header [RFC 6455, section 5.2].
+fn websocket_frame_len(bytes: &[u8]) -> Option<usize> {
+    let second = *bytes.get(1)?;
+    let mask_len = if second & 0x80 == 0 { 0 } else { 4 };
+    let (header_len, payload_len) = match second & 0x7f {
+        126 => (4, u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?).into()),
+        127 => (10, u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?)),
+        short => (2, short.into()),
+    };
+    usize::try_from(payload_len).ok()?.checked_add(header_len + mask_len)
+}
+
+/// Buffers that a WebSocket reads from and writes to. The connection does the I/O.
 #[derive(Default)]
 pub(super) struct BufferStream {
     input: Vec<u8>,
@@ -136,10 +177,10 @@ pub(super) struct BufferStream {
 }
 
 impl BufferStream {
-    fn push(&mut self, octets: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         self.input.drain(..self.start);
         self.start = 0;
-        self.input.extend_from_slice(octets);
+        self.input.extend_from_slice(bytes);
     }
 }
 
@@ -160,9 +201,9 @@ impl Read for BufferStream {
 }
 
 impl Write for BufferStream {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.output.extend_from_slice(octets);
-        Ok(octets.len())
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -172,44 +213,48 @@ impl Write for BufferStream {
 /// A WebSocket over buffers.
 pub(super) struct WebSocketCodec {
     phase: Phase,
+    /// See [`Codec::may_be_local`].
+    may_be_local: Arc<AtomicBool>,
 }
 
 enum Phase {
-    Accepting(MidHandshake<ServerHandshake<BufferStream, NoCallback>>),
+    Accepting(MidHandshake<ServerHandshake<BufferStream, Judge>>),
     Connecting(MidHandshake<ClientHandshake<BufferStream>>),
     Open(WebSocket<BufferStream>),
-    /// Only while a call moves it, and after a handshake that failed.
+    /// Only during a transition, and after a failed handshake.
     Gone,
 }
 
 impl WebSocketCodec {
-    /// The server's end: any path, any subprotocol that needs no answer.
-    pub(super) fn server() -> Self {
-        let start = ServerHandshake::start(BufferStream::default(), NoCallback, Some(websocket_config()));
-        WebSocketCodec { phase: Phase::Accepting(start) }
+    /// The server's end. Accepts any path, and any subprotocol that needs no answer.
+    pub(super) fn server(clients: Arc<LocalClients>) -> Self {
+        let may_be_local = Arc::<AtomicBool>::default();
+        let judge = Judge { clients, local: Arc::clone(&may_be_local) };
+        let start = ServerHandshake::start(BufferStream::default(), judge, Some(websocket_config()));
+        WebSocketCodec { phase: Phase::Accepting(start), may_be_local }
     }
 
-    /// The client's end; its request is output at once.
+    /// The client's end. Its request is queued at once.
     pub(super) fn client(remote: SocketAddr) -> Result<Self, End> {
         let request = tungstenite::client::IntoClientRequest::into_client_request(format!("ws://{remote}/"))?;
         let start = ClientHandshake::start(BufferStream::default(), request, Some(websocket_config()))?;
-        let mut codec = WebSocketCodec { phase: Phase::Connecting(start) };
+        let mut codec = WebSocketCodec { phase: Phase::Connecting(start), may_be_local: Arc::new(true.into()) };
         codec.shake_hands()?;
         Ok(codec)
     }
 
     fn receive(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         malformed: &mut u64,
         frame: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Left, End> {
         if let Some(stream) = self.stream() {
-            stream.push(octets);
+            stream.push(bytes);
         }
         if !matches!(self.phase, Phase::Open(_)) {
             self.shake_hands()?;
-            // Once it is open, the port has something to do before packets pass.
+            // The port must handle the opening before packets flow.
             return Ok(if matches!(self.phase, Phase::Open(_)) { Left::Frames } else { Left::Nothing });
         }
         let Phase::Open(socket) = &mut self.phase else { return Ok(Left::Nothing) };
@@ -226,7 +271,7 @@ impl WebSocketCodec {
                 }
                 Err(error) => return Err(error.into()),
             };
-            // A message is bounded: hand all of it out, so that nothing of it must be kept.
+            // A message is bounded, so hand out all of it and keep nothing.
             let mut wants_more = true;
             let cut = cut(&message, &mut |element| {
                 wants_more = frame(element);
@@ -276,7 +321,7 @@ impl WebSocketCodec {
     }
 }
 
-/// The result of a handshake, or the handshake itself when it needs more input.
+/// Advances a handshake. Returns its result, or the handshake itself if it needs more input.
 fn advance<R: HandshakeRole>(handshake: MidHandshake<R>) -> Result<Result<R::FinalResult, MidHandshake<R>>, End> {
     match handshake.handshake() {
         Ok(done) => Ok(Ok(done)),
@@ -299,6 +344,9 @@ mod tests {
 
     use super::*;
 
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
     proptest! {
         #[test]
         fn any_input_is_taken_without_harm(
@@ -307,22 +355,20 @@ mod tests {
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),
         ) {
             let mut codec = if websocket {
-                Codec::WebSocket(Box::new(WebSocketCodec::server()))
+                Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::default())))
             } else {
                 Codec::Plain(Cutter::default())
             };
-            let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
             let (mut malformed, mut yielded, mut given) = (0, 0, 0);
-            let begin = handshake.then(|| request.to_vec());
+            let begin = handshake.then(|| REQUEST.to_vec());
             for piece in begin.into_iter().chain(pieces) {
                 given += piece.len();
-                let mut octets = &piece[..];
-                while let Ok(left) = codec.receive(octets, &mut malformed, &mut |f| {
+                let mut bytes = &piece[..];
+                while let Ok(left) = codec.receive(bytes, &mut malformed, &mut |f| {
                     yielded += f.len();
                     false
                 }) {
-                    octets = &[];
+                    bytes = &[];
                     if left == Left::Nothing {
                         break;
                     }
@@ -333,6 +379,30 @@ mod tests {
                 prop_assert!(codec.is_open());
             }
         }
+    }
+
+    #[test]
+    fn output_is_cut_where_its_frames_end() {
+        let mut server = WebSocketCodec::server(Arc::default());
+        server.receive(REQUEST, &mut 0, &mut |_| true).unwrap();
+        server.stream().unwrap().output.clear();
+        for (codec, header) in [(Codec::Plain(Cutter::default()), 0), (Codec::WebSocket(Box::new(server)), 2)] {
+            let (mut codec, mut out, mut ends) = (codec, Vec::new(), vec![0]);
+            for packet in packets().0 {
+                let payload = byname_forward::Packet::copy_from(&packet);
+                codec.send(&Frame::bare(payload), &mut out).unwrap();
+                ends.push(out.len());
+                assert!(header == 0 || out.len() - ends[ends.len() - 2] >= packet.len() + header);
+            }
+            let mut at = 0;
+            for end in &ends[1..] {
+                at += codec.frame_len(&out[at..]);
+                assert_eq!(at, *end);
+            }
+        }
+        assert_eq!(websocket_frame_len(&[0x82, 0x80 | 5]), Some(11), "a client's frames have a mask");
+        assert_eq!(websocket_frame_len(&[0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]), Some(65_546));
+        assert_eq!(websocket_frame_len(&[0x82, 126, 1]), None);
     }
 
     fn packets() -> (Vec<Vec<u8>>, Vec<u8>) {
@@ -365,7 +435,7 @@ mod tests {
     fn what_the_caller_does_not_take_waits() {
         let (packets, stream) = packets();
         let (mut cutter, mut seen) = (Cutter::default(), Vec::new());
-        // Three times the stream, one frame a call, and new octets in between.
+        // Three copies of the stream, one frame a call, with new bytes in between.
         let mut input = &[&stream[..], &stream, &stream].concat()[..];
         loop {
             let (now, later) = input.split_at(input.len().min(3_000));
@@ -383,7 +453,7 @@ mod tests {
 
     #[test]
     fn garbage_and_huge_lengths_are_seen_from_the_header() {
-        let cut = |octets: &[u8]| Cutter::default().receive(octets, &mut |_| true);
+        let cut = |bytes: &[u8]| Cutter::default().receive(bytes, &mut |_| true);
         assert_eq!(cut(b"GET / HTTP/1.1\r\n"), Err(DecodeError::UnexpectedCritical(b'G'.into())));
         assert_eq!(cut(&[6, 254, 0, 1, 0, 0]), Err(DecodeError::TooLarge));
         assert_eq!(cut(&[6, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Err(DecodeError::TooLarge));

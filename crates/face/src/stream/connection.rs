@@ -1,33 +1,36 @@
-//! One connection: its socket, what is queued for it, and its link service.
+//! One connection: its socket, its output queue and its link service.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use byname_forward::face_table::{FaceCounters, LinkType, Persistency, Scope};
 use byname_forward::{FaceId, Outgoing, Received, Ticks};
-use byname_wire::tlv::{DecodeError, types};
+use byname_wire::tlv::DecodeError;
 use mio::Interest;
 use thiserror::Error;
 
+use super::admission::{Descriptor, Origin};
 use super::codec::{Codec, Left};
+use super::output::{Output, PIECE_BYTES, SpareBuffers};
 use super::socket::Socket;
 use crate::face::FaceStatus;
-use crate::link::{Frame, LinkService};
+use crate::link::{Conversation, Frame, LinkService};
 use crate::port::{PortContext, Readiness};
 use crate::uri::FaceUri;
 
-/// Bytes taken from one connection before others have their turn.
+/// Bytes taken from one connection in one turn.
 const TURN_BYTES: usize = 128 << 10;
-/// Bytes queued from which they are sent before the burst is over.
-const FLUSH_BYTES: usize = 128 << 10;
-/// Room that a packet's link header is given when the queue is judged.
-const HEADER_BYTES: usize = 64;
-/// What the codec itself may queue (pongs) beyond the queue's limit before the peer is given up.
+/// Bytes that the codec itself (pongs) may queue beyond the queue's limit before the connection ends.
 const CODEC_OUTPUT_MAX: usize = 64 << 10;
-/// Buffers for output that wait for the next burst, and how large they may be.
-const SPARE_MAX: usize = 32;
-const SPARE_BYTES_MAX: usize = 256 << 10;
+/// Queued bytes at which input of a peer on this host is held back, and at which it is let in again.
+const HOLD_BYTES: usize = 64 << 10;
+const RELEASE_BYTES: usize = 32 << 10;
+/// Input of any peer is held back when its output has not moved for this long.
+const UNMOVED: Duration = Duration::from_millis(500);
+/// Held input is read after this time without movement of output, then after twice the time, and so on. So a peer makes
+/// progress that reads nothing until it has written everything.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a connection ended.
 #[derive(Debug, Error)]
@@ -38,8 +41,16 @@ pub(super) enum End {
     Destroyed,
     #[error("the peer sends no packets: {0}")]
     Garbage(DecodeError),
+    #[error("the peer's first frame is no packet")]
+    NoPacket,
     #[error("the peer does not read what it asks for")]
     Unread,
+    #[error("it was idle, and made room for another")]
+    Yielded,
+    #[error("its output stood still for too long: the peer does not read")]
+    Stalled,
+    #[error("memory for output was short, and the peer does not read")]
+    MemoryShort,
     #[error("it took too long")]
     TimedOut,
     #[error(transparent)]
@@ -57,50 +68,42 @@ impl From<tungstenite::Error> for End {
     }
 }
 
-/// How far a connection is. Times are when that ends by itself.
+/// State of a connection, with the time at which the state ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The system connects.
+    /// The system is connecting.
     Connecting(Ticks),
     /// The WebSocket handshake is under way.
     Handshake(Ticks),
-    /// Packets pass.
+    /// Packets flow.
     Open,
-    /// The peer sends no more, and gets what it is still owed.
+    /// The peer has ended its sending, and still gets its answers.
     Lingering(Ticks),
     /// A permanent face waits for its next attempt.
     Waiting(Ticks),
 }
 
-/// Where a turn of receiving got to.
+/// Result of a turn of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// There is nothing more now.
+    /// There is no more input now.
     Done,
-    /// There may be more.
+    /// There may be more input.
     More,
 }
 
-/// Buffers for output that nobody uses now: an idle connection holds none.
-#[derive(Default)]
-pub(super) struct SpareBuffers(Vec<Vec<u8>>);
-
-impl SpareBuffers {
-    fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_default()
-    }
-    fn give(&mut self, mut buffer: Vec<u8>) {
-        if self.0.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
-            buffer.clear();
-            self.0.push(buffer);
-        }
-    }
-}
-
 pub(super) struct Connection {
-    /// Tells it from others that had its slot.
+    /// Distinguishes this connection from others that had its slot.
     pub(super) serial: u64,
-    /// Its face; [`FaceId::NONE`] until a handshake is done.
+    /// Its share of the process's descriptors.
+    pub(super) descriptor: Option<Descriptor>,
+    /// Address under which admission counts it; `None` on Unix sockets and for outgoing connections.
+    pub(super) origin: Option<Origin>,
+    /// Time of the peer's last input.
+    pub(super) heard: Ticks,
+    /// Routes lead to its face.
+    pub(super) routed: bool,
+    /// [`FaceId::NONE`] until a handshake is done.
     pub(super) face: FaceId,
     pub(super) remote: FaceUri,
     pub(super) local: FaceUri,
@@ -110,32 +113,49 @@ pub(super) struct Connection {
     pub(super) phase: Phase,
     pub(super) socket: Option<Socket>,
     pub(super) codec: Codec,
-    /// The timer that is set.
+    /// Earliest timer that is set.
     pub(super) timer: Option<Ticks>,
-    /// The port has it among those with input.
+    /// The port's FIFO of slots with input holds it.
     pub(super) ready: bool,
-    /// The port has it among those with output.
+    /// The port's list of slots with output holds it.
     pub(super) dirty: bool,
-    /// Attempts to connect that failed, or did not hold.
+    /// Attempts to connect that failed or did not last.
     pub(super) attempts: u32,
-    /// When the phase began, for judging whether a connection held.
+    /// The peer has sent a whole frame.
+    has_spoken: bool,
+    /// Start of the phase, to judge whether a connection lasted.
     pub(super) since: Ticks,
     readable: bool,
-    /// The input has an end, which is not reached yet.
+    /// The input has an end, which is not read yet.
     closed: bool,
     frames_left: bool,
     blocked: bool,
     input_ended: bool,
-    /// Interests of the peer that have no answer yet, about.
-    owed: u64,
-    out: Vec<u8>,
-    out_start: usize,
+    output: Output,
+    /// Unread bytes that the system held when they were last measured.
+    unread: usize,
+    /// Bytes that the system has taken since that measurement.
+    taken: usize,
+    /// Waiting bytes that the port has recorded; 0 if none wait.
+    pub(super) waiting: usize,
+    /// Time at which the system last took some of the waiting output.
+    moved_at: Ticks,
+    /// Input is held back until output moves.
+    held: bool,
+    /// The last input was not only Interests. Such input may let others continue, so it is not held back.
+    brings_data: bool,
+    /// Time at which held input is read although output does not move.
+    probe_at: Ticks,
 }
 
 impl Connection {
     pub(super) fn new(serial: u64, remote: FaceUri, local: FaceUri, link: LinkService, codec: Codec) -> Self {
         Connection {
             serial,
+            descriptor: None,
+            origin: None,
+            heard: Ticks(0),
+            routed: false,
             face: FaceId::NONE,
             remote,
             local,
@@ -149,19 +169,25 @@ impl Connection {
             ready: false,
             dirty: false,
             attempts: 0,
+            has_spoken: false,
             since: Ticks(0),
             readable: false,
             closed: false,
             frames_left: false,
             blocked: false,
             input_ended: false,
-            owed: 0,
-            out: Vec::new(),
-            out_start: 0,
+            output: Output::default(),
+            unread: 0,
+            taken: 0,
+            waiting: 0,
+            moved_at: Ticks(0),
+            held: false,
+            brings_data: false,
+            probe_at: Ticks(0),
         }
     }
 
-    /// The address that it connects to, of TCP and WebSocket faces.
+    /// Address that it connects to, for outgoing TCP and WebSocket faces.
     pub(super) fn remote_addr(&self) -> Option<SocketAddr> {
         match self.remote {
             FaceUri::Tcp(addr) | FaceUri::WebSocket(addr) => Some(addr),
@@ -169,14 +195,19 @@ impl Connection {
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes in the queue.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.out.len() - self.out_start
+        self.output.len()
     }
 
-    /// Whether the burst should be sent before it is over.
+    /// Bytes left in the queue after the system took no more.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        if self.blocked && self.is_up() { self.output.len() } else { 0 }
+    }
+
+    /// Whether to send before the burst ends.
     pub(super) fn wants_flush(&self) -> bool {
-        !self.blocked && self.queued_bytes() > FLUSH_BYTES
+        !self.blocked && self.queued_bytes() > PIECE_BYTES
     }
 
     /// Whether packets can leave now.
@@ -184,19 +215,23 @@ impl Connection {
         matches!(self.phase, Phase::Open | Phase::Lingering(_))
     }
 
-    /// When something is due.
-    pub(super) fn next_deadline(&self) -> Option<Ticks> {
+    /// Earliest time at which something is due.
+    pub(super) fn next_deadline(&self, stall_timeout: Duration) -> Option<Ticks> {
         let phase = match self.phase {
             Phase::Open => None,
             Phase::Connecting(at) | Phase::Handshake(at) | Phase::Lingering(at) | Phase::Waiting(at) => Some(at),
         };
-        match (phase, self.link.next_deadline()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let stall = (self.waiting > 0).then(|| self.moved_at + stall_timeout);
+        let probe = self.held.then_some(self.probe_at);
+        [phase, self.link.next_deadline(), stall, probe].into_iter().flatten().min()
     }
 
-    /// Takes a socket for a new life, registered under `key`.
+    /// Whether waiting output has not moved for too long.
+    pub(super) fn is_stalled(&self, now: Ticks, stall_timeout: Duration) -> bool {
+        self.waiting > 0 && self.moved_at + stall_timeout <= now
+    }
+
+    /// Attaches a new socket, and registers it under `key`.
     pub(super) fn attach(
         &mut self,
         cx: &PortContext<'_>,
@@ -205,38 +240,41 @@ impl Connection {
         phase: Phase,
     ) -> io::Result<()> {
         let connecting = matches!(phase, Phase::Connecting(_));
-        // A socket that is registered for output raises an event for much of what leaves it.
+        // A socket that is registered for output raises an event for most bytes that leave it.
         let interest = if connecting { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         cx.register(&mut socket, key, interest)?;
         self.socket = Some(socket);
         self.phase = phase;
         self.since = cx.now();
         self.blocked = connecting;
-        // What came before registration raises no edge.
+        // Input that came before the registration raises no edge.
         self.readable = !connecting;
         Ok(())
     }
 
-    /// The system has connected: the codec's own handshake begins, if it has one.
-    pub(super) fn start_handshake(&mut self, until: Ticks) {
+    /// Begins the codec's handshake, if it has one, after the system has connected.
+    pub(super) fn start_handshake(&mut self, until: Ticks, spare: &mut SpareBuffers) {
         self.phase = if self.codec.is_open() { Phase::Open } else { Phase::Handshake(until) };
-        self.codec.take_output(&mut self.out);
+        self.codec.take_output(self.output.tail(spare));
+        self.output.protect();
         (self.blocked, self.readable) = (false, true);
     }
 
-    /// Forgets all that belongs to a connection that ended.
+    /// Resets the state of a connection that ended.
     pub(super) fn detach(&mut self, spare: &mut SpareBuffers, codec: Codec, phase: Phase) {
         self.socket = None;
+        self.descriptor = None;
         self.codec = codec;
         self.phase = phase;
         (self.readable, self.closed, self.frames_left) = (false, false, false);
-        (self.blocked, self.input_ended) = (false, false);
-        self.owed = 0;
-        self.out_start = 0;
-        spare.give(std::mem::take(&mut self.out));
+        (self.blocked, self.input_ended, self.has_spoken) = (false, false, false);
+        (self.held, self.brings_data) = (false, false);
+        (self.unread, self.taken) = (0, 0);
+        self.link.conversation = Conversation::default();
+        self.output.clear(spare);
     }
 
-    /// Notes readiness; whether output is possible again.
+    /// Records readiness. Returns whether output has just become possible again.
     pub(super) fn note(&mut self, readiness: Readiness) -> bool {
         self.readable |= readiness.readable && !self.input_ended;
         self.closed |= readiness.closed;
@@ -245,35 +283,82 @@ impl Connection {
         unblocked
     }
 
-    /// Whether a turn of receiving may find something.
+    /// Whether a turn of receiving may find input.
     pub(super) fn has_input(&self) -> bool {
-        self.readable || self.frames_left
+        (self.readable || self.frames_left) && !self.held
     }
 
-    /// Whether a peer that had only ended its sending is gone altogether.
+    /// Decides whether input must wait because the peer does not read its answers; see [`super`].
+    pub(super) fn hold(&mut self, now: Ticks) -> bool {
+        if !self.blocked || !self.is_up() || self.brings_data {
+            return false;
+        }
+        let unmoved = now.since(self.moved_at);
+        let is_full = self.scope == Scope::Local && self.queued_bytes() >= HOLD_BYTES;
+        if !is_full && unmoved < UNMOVED {
+            return false;
+        }
+        self.held = now < self.probe_at;
+        if !self.held {
+            self.probe_at = now + unmoved.max(PROBE_INTERVAL);
+        }
+        self.held
+    }
+
+    /// Lets held input in again if it may continue. Returns whether it did.
+    pub(super) fn release(&mut self, now: Ticks) -> bool {
+        if !self.held {
+            return false;
+        }
+        let flows = !self.blocked
+            || if self.scope == Scope::Local {
+                self.queued_bytes() <= RELEASE_BYTES
+            } else {
+                now.since(self.moved_at) < UNMOVED
+            };
+        self.held = !flows && now < self.probe_at;
+        !self.held
+    }
+
+    /// Whether the peer has closed both directions, after it ended its sending.
     pub(super) fn is_hung_up(&self) -> bool {
         self.input_ended && self.socket.as_ref().is_some_and(|s| s.is_hung_up())
     }
 
-    /// Delivers up to about `packets_max` packets.
+    /// Delivers about `packets_max` packets at most.
     pub(super) fn receive(
         &mut self,
         now: Ticks,
         scratch: &mut [u8],
         packets_max: usize,
         out: &mut Vec<Received>,
+        spare: &mut SpareBuffers,
     ) -> Result<Turn, End> {
-        let before = out.len();
+        self.heard = now;
+        let (before, unanswered_before) = (out.len(), self.link.conversation.unanswered());
         let turn = self.receive_until_enough(now, scratch, packets_max, out);
-        let interests = out[before..].iter().filter(|r| is_interest(&r.packet) && r.fields.nack.is_none()).count();
-        self.owed += interests as u64;
+        self.take_codec_output(spare);
+        let (packets, interests) = (out.len() - before, self.link.conversation.unanswered() - unanswered_before);
+        if packets > 0 {
+            self.brings_data = interests < packets as u64;
+        }
         match turn? {
             None => self.end_input(),
             Some(turn) => Ok(turn),
         }
     }
 
-    /// `None`: the peer sends no more.
+    /// Queues output of the codec itself.
+    fn take_codec_output(&mut self, spare: &mut SpareBuffers) {
+        if self.codec.has_output() {
+            self.codec.take_output(self.output.tail(spare));
+            if !self.is_up() {
+                self.output.protect();
+            }
+        }
+    }
+
+    /// Reads and delivers packets. Returns `None` at the end of the peer's input.
     fn receive_until_enough(
         &mut self,
         now: Ticks,
@@ -293,8 +378,8 @@ impl Connection {
                     }
                     Ok(read) => {
                         len = read;
-                        // Less than asked for is all there was, unless the end comes next: more
-                        // will raise another edge.
+                        // A short read has emptied the socket, and later input raises a new edge. But the end of input
+                        // raises no further edge.
                         self.readable = read == scratch.len() || self.closed;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -306,13 +391,19 @@ impl Connection {
                 }
             }
             let (link, face, mut malformed) = (&mut self.link, self.face, 0);
+            // Judge the first frame before the next one is delivered.
+            let (has_spoken, mut frames) = (self.has_spoken, 0);
+            let malformed_before = link.counters.in_malformed;
             let left = self.codec.receive(&scratch[..len], &mut malformed, &mut |frame| {
                 link.receive(now, face, frame, out);
-                out.len() - before < packets_max
+                frames += 1;
+                has_spoken && out.len() - before < packets_max
             });
             self.link.counters.in_malformed += malformed + u64::from(matches!(left, Err(End::Garbage(_))));
-            self.codec.take_output(&mut self.out);
             self.frames_left = left? == Left::Frames;
+            if !has_spoken && frames > 0 {
+                self.check_first_frame(malformed_before)?;
+            }
             bytes += len;
             if out.len() - before >= packets_max || bytes >= TURN_BYTES || self.just_opened() {
                 return Ok(Some(Turn::More));
@@ -320,12 +411,26 @@ impl Connection {
         }
     }
 
-    /// Whether a handshake is done that the port does not know of yet.
+    /// Ends a plain stream whose first frame is malformed: its peer does not speak NDN.
+    ///
+    /// A web page can make its browser send an HTTP request here. A page that reaches us by its own host name chooses
+    /// the method and most headers. It could make these look like link packets, up to the request's body, which may
+    /// hold any bytes. But the characters that HTTP allows in a method cannot form a well-formed link packet.
+    fn check_first_frame(&mut self, malformed_before: u64) -> Result<(), End> {
+        self.has_spoken = true;
+        let is_malformed = self.link.counters.in_malformed > malformed_before;
+        if is_malformed && matches!(self.codec, Codec::Plain(_)) {
+            return Err(End::NoPacket);
+        }
+        Ok(())
+    }
+
+    /// Whether a handshake has completed that the port has not handled yet.
     pub(super) fn just_opened(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_)) && self.codec.is_open()
     }
 
-    /// The peer sends no more, but may wait for answers.
+    /// Handles the end of the peer's input. The peer may still wait for answers.
     fn end_input(&mut self) -> Result<Turn, End> {
         self.input_ended = true;
         if self.is_settled()
@@ -338,7 +443,12 @@ impl Connection {
         Ok(Turn::Done)
     }
 
-    /// Begins to linger once the peer has ended its sending.
+    /// Whether some of the peer's Interests have no answer yet, approximately.
+    pub(super) fn waits_for_answers(&self) -> bool {
+        self.link.conversation.unanswered() > 0
+    }
+
+    /// Begins to linger if the peer has ended its sending. Returns whether it began.
     pub(super) fn linger(&mut self, until: Ticks) -> bool {
         let begins = self.input_ended && self.phase == Phase::Open;
         if begins {
@@ -347,46 +457,52 @@ impl Connection {
         begins
     }
 
-    /// Whether a peer that sends no more has got all that it waits for.
+    /// Whether a peer that has ended its sending has got all its answers.
     pub(super) fn is_settled(&self) -> bool {
-        self.input_ended && self.owed == 0 && self.queued_bytes() == 0
+        self.input_ended && !self.waits_for_answers() && self.queued_bytes() == 0
     }
 
-    /// Queues a packet; false if it was dropped, because `room` bytes do not hold it.
+    /// Whether packets may be queued. A face that waits for its next attempt to connect has no queue.
+    pub(super) fn is_connected(&self) -> bool {
+        !matches!(self.phase, Phase::Waiting(_))
+    }
+
+    /// Queues a packet.
     pub(super) fn send(
         &mut self,
         now: Ticks,
         outgoing: &mut Outgoing,
-        room: usize,
         frames: &mut Vec<Frame>,
         spare: &mut SpareBuffers,
-    ) -> Result<bool, End> {
-        if matches!(self.phase, Phase::Waiting(_)) || outgoing.packet.len() + HEADER_BYTES > room {
-            self.link.counters.out_drops += 1;
-            return Ok(false);
+    ) -> Result<(), End> {
+        if !self.dirty {
+            self.look_for_unread();
         }
-        if !is_interest(&outgoing.packet) || outgoing.fields.nack.is_some() {
-            self.owed = self.owed.saturating_sub(1);
-        }
-        // What is queued only until the end of the burst is no congestion.
-        let congested = if self.blocked { self.queued_bytes() as u64 } else { 0 };
-        self.link.send(now, outgoing, congested, frames);
-        self.queue(frames, spare)?;
-        Ok(true)
+        // While the socket takes output, bytes queued or written in this round are no congestion.
+        let congested = self.unread + if self.blocked { self.queued_bytes() } else { 0 };
+        self.link.send(now, outgoing, congested as u64, frames);
+        self.queue(frames, spare)
     }
 
-    /// Queues frames, which are gone from `frames` then.
-    pub(super) fn queue(&mut self, frames: &mut Vec<Frame>, spare: &mut SpareBuffers) -> Result<(), End> {
-        if self.out.capacity() == 0 {
-            self.out = spare.take();
+    /// Measures what the peer has not read. Does nothing while that must be below the congestion threshold.
+    fn look_for_unread(&mut self) {
+        let most = self.unread + self.taken;
+        if self.link.config().congestion_threshold_bytes < most as u64
+            && let Some(socket) = &self.socket
+        {
+            (self.unread, self.taken) = (socket.unread_bytes().unwrap_or(0), 0);
         }
+    }
+
+    /// Queues all of `frames`, and empties it.
+    pub(super) fn queue(&mut self, frames: &mut Vec<Frame>, spare: &mut SpareBuffers) -> Result<(), End> {
         for frame in frames.drain(..) {
-            self.codec.send(&frame, &mut self.out)?;
+            self.codec.send(&frame, self.output.tail(spare))?;
         }
         Ok(())
     }
 
-    /// Sends what is queued, as far as the system takes it; whether it took all.
+    /// Sends the queue until the system takes no more. Returns whether the queue is empty.
     pub(super) fn flush(
         &mut self,
         cx: &PortContext<'_>,
@@ -398,30 +514,42 @@ impl Connection {
             return Err(End::Unread);
         }
         let Some(socket) = self.socket.as_mut().filter(|_| !self.blocked) else {
-            return Ok(self.queued_bytes() == 0);
+            return Ok(self.output.is_empty());
         };
-        while self.out_start < self.out.len() {
-            match socket.write(&self.out[self.out_start..]) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) => self.out_start += written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.out.drain(..self.out_start);
-                    self.out_start = 0;
-                    self.blocked = true;
-                    cx.reregister(socket, key, Interest::READABLE | Interest::WRITABLE)?;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error.into()),
-            }
+        let queued = self.output.len();
+        let wrote_all = self.output.write_to(socket, spare)?;
+        self.taken += queued - self.output.len();
+        if wrote_all {
+            return Ok(true);
         }
-        self.out_start = 0;
-        self.out.clear();
-        spare.give(std::mem::take(&mut self.out));
-        Ok(true)
+        let codec = &self.codec;
+        self.output.settle(|bytes| codec.frame_len(bytes), spare);
+        if self.output.len() < queued || self.waiting == 0 {
+            self.moved_at = cx.now();
+            self.probe_at = self.moved_at + PROBE_INTERVAL;
+        }
+        self.blocked = true;
+        cx.reregister(socket, key, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(false)
     }
 
-    /// Its face as it is.
+    /// Drops the newer half of its output. Returns the number of dropped packets.
+    pub(super) fn yield_half(&mut self) -> u64 {
+        let codec = &self.codec;
+        let frames = self.output.shed(self.output.len() / 2, |bytes| codec.frame_len(bytes));
+        self.link.counters.out_drops += frames;
+        frames
+    }
+
+    /// Counts the packets still queued as drops.
+    pub(super) fn count_unsent(&mut self) -> u64 {
+        let codec = &self.codec;
+        let frames = self.output.frames(|bytes| codec.frame_len(bytes));
+        self.link.counters.out_drops += frames;
+        frames
+    }
+
+    /// Status of its face.
     pub(super) fn status(&self) -> FaceStatus {
         let link = self.link.config();
         FaceStatus {
@@ -430,6 +558,7 @@ impl Connection {
             local: self.local.clone(),
             scope: self.scope,
             link_type: LinkType::PointToPoint,
+            networks: None,
             persistency: self.persistency,
             mtu: None,
             flags: link.flags,
@@ -441,10 +570,6 @@ impl Connection {
             link: self.link.counters,
         }
     }
-}
-
-fn is_interest(packet: &[u8]) -> bool {
-    packet.first().is_some_and(|&typ| u64::from(typ) == types::INTEREST)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -1,21 +1,21 @@
-//! How connections are made, open, end, and are made again.
+//! How connections are made, open, end and reconnect.
 
 use std::time::Duration;
 
-use byname_forward::face_table::Persistency;
+use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{FaceId, Ticks};
 use mio::Interest;
 use rand::RngExt;
 
 use super::codec::{Codec, WebSocketCodec};
-use super::connection::{End, Phase};
+use super::connection::{Connection, End, Phase};
 use super::socket::Socket;
 use super::{Kind, StreamPort};
 use crate::face::{FaceEvent, FaceStatus};
 use crate::port::PortContext;
 use crate::uri::FaceUri;
 
-/// A connection that held this long makes the next attempt to reconnect an early one again.
+/// A connection that lasted this long resets the reconnect pause.
 const HELD: Duration = Duration::from_secs(10);
 
 impl StreamPort {
@@ -27,33 +27,58 @@ impl StreamPort {
         }
     }
 
-    /// A connection is made, and its handshake done.
+    /// Handles a new connection whose handshake is done.
     pub(super) fn open(&mut self, cx: &mut PortContext<'_>, slot: u32) {
         let Some(connection) = self.connection(slot) else { return };
         connection.phase = Phase::Open;
         connection.since = cx.now();
         if connection.face == FaceId::NONE {
+            if !connection.codec.may_be_local() {
+                connection.scope = Scope::NonLocal;
+            }
             self.create_face_of(cx, slot);
+            self.report_created(cx, slot);
         } else {
             cx.report(FaceEvent::Up(connection.status()));
         }
     }
 
-    /// Ends a connection: its face goes with it, or, if it is permanent, goes down.
+    /// Ends a connection. Its face is destroyed, or goes down if it is permanent.
     pub(super) fn end(&mut self, cx: &mut PortContext<'_>, slot: u32, end: End) {
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
         tracing::debug!(face = %connection.face, remote = %connection.remote, reason = %end, "connection ended");
-        self.queued_bytes -= connection.queued_bytes();
+        self.forget_output(slot, &end);
+        let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
         let destroyed = matches!(end, End::Destroyed);
         if connection.persistency == Persistency::Permanent && !destroyed && connection.remote_addr().is_some() {
             return self.wait_to_reconnect(cx, slot);
         }
-        let Some(connection) = self.slots[slot as usize].take() else { return };
-        self.free.push(slot);
-        if connection.face != FaceId::NONE {
+        let Some(connection) = self.remove(slot) else { return };
+        if connection.face == FaceId::NONE {
+            if connection.remote_addr().is_some() {
+                cx.report_creation(connection.remote, Err(end.into()));
+            }
+        } else {
             self.faces.remove(&connection.face);
             let status = FaceStatus { up: false, ..connection.status() };
             cx.report(FaceEvent::Destroyed(status));
+        }
+    }
+
+    /// Takes a connection out of its slot.
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Box<Connection>> {
+        let connection = self.slots[slot as usize].take()?;
+        self.free.push(slot);
+        self.admission.forget(connection.origin);
+        Some(connection)
+    }
+
+    /// Answers the management command that asked for this face.
+    fn report_created(&mut self, cx: &mut PortContext<'_>, slot: u32) {
+        if let Some(connection) = self.connection(slot)
+            && connection.remote_addr().is_some()
+        {
+            cx.report_creation(connection.remote.clone(), Ok(connection.status()));
         }
     }
 
@@ -65,7 +90,7 @@ impl StreamPort {
             connection.attempts = 0;
         }
         let pause = self.config.reconnect_min.saturating_mul(1 << connection.attempts.min(16));
-        // Many faces that lost their peer together shall not come back together.
+        // Spread the attempts of faces that lost their peer together.
         let pause = pause.min(self.config.reconnect_max).mul_f64(self.rng.random_range(0.75..1.0));
         connection.attempts += 1;
         connection.detach(&mut self.spare, codec, Phase::Waiting(cx.now() + pause));
@@ -75,12 +100,15 @@ impl StreamPort {
         self.schedule(slot);
     }
 
-    /// Begins to connect; the face exists already.
-    pub(super) fn connect(&mut self, cx: &mut PortContext<'_>, slot: u32) -> Result<(), End> {
-        let until = cx.now() + self.config.connect_timeout;
+    /// Begins to connect a slot that exists already.
+    pub(super) fn connect(&mut self, cx: &mut PortContext<'_>, slot: u32, within: Duration) -> Result<(), End> {
+        let until = cx.now() + within.min(self.config.connect_timeout);
         let kind = self.kind;
         let Some(connection) = self.connection(slot) else { return Ok(()) };
         let Some(remote) = connection.remote_addr() else { return Ok(()) };
+        let descriptor = self.admit_outgoing(cx)?;
+        let Some(connection) = self.connection(slot) else { return Ok(()) };
+        connection.descriptor = Some(descriptor);
         let socket = Socket::connect(remote)?;
         if let Some(local) = socket.local_addr() {
             connection.local = match kind {
@@ -96,7 +124,7 @@ impl StreamPort {
         Ok(())
     }
 
-    /// The system has connected, or has failed to.
+    /// Handles the end of the system's attempt to connect: a success or a failure.
     pub(super) fn on_connected(&mut self, cx: &mut PortContext<'_>, slot: u32) -> Result<(), End> {
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return Ok(()) };
         let (Some(socket), Phase::Connecting(until)) = (&mut connection.socket, connection.phase) else {
@@ -107,7 +135,7 @@ impl StreamPort {
         }
         cx.reregister(socket, slot, Interest::READABLE)?;
         let queued = connection.queued_bytes();
-        connection.start_handshake(until);
+        connection.start_handshake(until, &mut self.spare);
         self.queued_bytes += connection.queued_bytes() - queued;
         if connection.phase == Phase::Open {
             self.open(cx, slot);
@@ -117,15 +145,18 @@ impl StreamPort {
         Ok(())
     }
 
-    /// Does what is due for a connection.
+    /// Does what is due for a connection at its timer.
     pub(super) fn on_timer(&mut self, cx: &mut PortContext<'_>, slot: u32) -> Result<(), End> {
         let now = cx.now();
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return Ok(()) };
         connection.timer = None;
+        if connection.is_stalled(now, self.config.stall_timeout) {
+            return Err(End::Stalled);
+        }
         match connection.phase {
             Phase::Connecting(at) | Phase::Handshake(at) if at <= now => return Err(End::TimedOut),
             Phase::Lingering(at) if at <= now => return Err(End::Closed),
-            Phase::Waiting(at) if at <= now => self.connect(cx, slot)?,
+            Phase::Waiting(at) if at <= now => self.connect(cx, slot, Duration::MAX)?,
             _ => {
                 if connection.link.next_deadline().is_some_and(|at| at <= now) {
                     let queued = connection.queued_bytes();
@@ -137,6 +168,7 @@ impl StreamPort {
                 }
             }
         }
+        self.release(slot, now);
         self.schedule(slot);
         Ok(())
     }

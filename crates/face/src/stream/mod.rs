@@ -1,32 +1,51 @@
-//! Faces on streams: Unix sockets, TCP and WebSocket, in one port for each kind.
+//! Faces on streams: Unix sockets, TCP and WebSocket, one port for each kind.
 //!
-//! All sockets are non-blocking and edge-triggered. A connection with input waits in a line and
-//! gets a bounded turn, so that one fast sender starves nobody. The frames of a burst are written
-//! in one piece. What the system does not take waits, up to [`StreamConfig::queue_bytes_max`] for
-//! a connection and [`StreamConfig::queues_bytes_max`] for all; beyond that new packets are dropped
-//! and counted, so a slow reader costs a bounded amount of memory and no time.
+//! All sockets are non-blocking and edge-triggered. Connections with input stand in a FIFO, and each gets a bounded
+//! turn, so that one fast sender starves nobody. The frames of a burst are written together.
 //!
-//! A peer that ends its sending but goes on reading gets the answers to its Interests, for
-//! [`StreamConfig::linger`] at most. Accepted connections are on-demand faces. Faces made by
-//! request connect in the background: a persistent one is destroyed when that fails or the
-//! connection ends; a permanent one tries again with growing pauses, and is reported Down and Up.
+//! # Peers that read slowly, or not at all
+//!
+//! Output that the system does not take waits (`output`). It has two bounds. One belongs to the connection:
+//! [`StreamConfig::queue_bytes_max`], or [`StreamConfig::local_queue_bytes_max`] for peers on this host. The other is
+//! shared by all connections of the port: [`StreamConfig::queues_bytes_max`]. When the shared bound is reached, the
+//! connection with the most output waiting loses the newer half of it, until there is room (`waiting`). A connection
+//! whose output has not moved for [`StreamConfig::stall_timeout`] is closed. So peers that do not read take room from
+//! each other, never from a peer that reads.
+//!
+//! The port also stops reading from a peer on this host that does not read its answers. The peer's Interests wait in
+//! the system until its output has drained. For a peer on another host, the port stops only when the output has not
+//! moved for half a second. Until then its queue overflows: the peer may be a router, and holding its input back would
+//! delay the Interests of all its clients. Three rules prevent a deadlock between two peers that wait for each other.
+//! Input that brings Data is never held back. Held input is read after 100 ms without movement, and again each time
+//! that period has doubled. A connection that stalls is closed.
+//!
+//! A peer may end its sending and go on reading. It then gets the answers to its Interests, for
+//! [`StreamConfig::linger`] at most. Accepted connections are on-demand faces. A persistent face is created by a
+//! request when its connection is established, and destroyed when that ends. A permanent face exists at once,
+//! reconnects with growing pauses, and is reported Down and Up.
 
 mod accept;
+mod admission;
+mod browser;
 mod codec;
 mod connection;
 mod life;
+mod output;
 mod request;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod unread;
+mod waiting;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use byname_forward::face_table::FaceMap;
+use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::{FaceId, Outgoing, Ticks};
 use byname_wire::lp::FRAME_BYTES_MAX;
 use mio::Interest;
@@ -37,34 +56,54 @@ use crate::link::{Frame, LinkConfig, ReassemblyBudget};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
 use accept::Entrance;
+use admission::Admission;
+use browser::LocalClients;
 use codec::{Codec, Cutter, WebSocketCodec};
-use connection::{Connection, End, Phase, SpareBuffers, Turn};
+use connection::{Connection, End, Phase, Turn};
+use output::SpareBuffers;
 use socket::Listener;
+use waiting::{Counts, Waiting};
 
 pub use crate::socket_file::ListenError;
+pub use admission::Descriptors;
 
-/// Octets read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Keys with this bit are listeners', others are slots of connections.
+/// Bytes that a packet's link header is assumed to take in the queue.
+const HEADER_BYTES: usize = 64;
+/// Marks the keys of listeners; other keys are slots of connections.
 const LISTENER_BIT: u32 = 1 << 31;
 
 /// Settings of a stream port.
 #[derive(Debug, Clone)]
 pub struct StreamConfig {
-    /// Most connections at a time; further ones are closed as they come.
+    /// Maximum number of connections. At the maximum, a newcomer takes the place of the connection that has been silent
+    /// longest, or is closed.
     pub connections_max: usize,
-    /// Bytes that wait for one connection while the system takes none.
+    /// Maximum number of connections accepted from one IPv4 address, or one /64 of IPv6.
+    pub connections_per_address_max: usize,
+    /// Descriptors that connections may use. Ports that hold clones share them.
+    pub descriptors: Descriptors,
+    /// Maximum bytes that wait for one connection to another host.
     pub queue_bytes_max: usize,
-    /// Bytes that wait for all connections of the port together.
+    /// Maximum bytes that wait for one connection on this host. An application's Interests are held back only once its
+    /// output waits, so this needs room for the answers to all Interests that the application sends at a time.
+    pub local_queue_bytes_max: usize,
+    /// Maximum bytes that wait for all connections of the port together.
     pub queues_bytes_max: usize,
-    /// How long connecting, or a WebSocket handshake, may take.
+    /// Time without movement of waiting output after which a connection is closed.
+    pub stall_timeout: Duration,
+    /// Maximum time to connect, and for a WebSocket handshake.
     pub connect_timeout: Duration,
-    /// How long a peer that has ended its sending may wait for answers.
+    /// Maximum time that a peer may wait for answers after it has ended its sending.
     pub linger: Duration,
-    /// The first pause before a permanent face connects again; it doubles with each failure.
+    /// First pause before a permanent face reconnects. The pause doubles with each failure.
     pub reconnect_min: Duration,
-    /// The longest such pause.
+    /// Longest pause before a permanent face reconnects.
     pub reconnect_max: Duration,
+    /// Origins of pages whose WebSocket connections from this host are local: `scheme://host[:port]`, as a browser
+    /// writes it into `Origin`.
+    pub local_origins: Vec<String>,
     /// Link settings of accepted connections.
     pub link: LinkConfig,
 }
@@ -73,13 +112,28 @@ impl Default for StreamConfig {
     fn default() -> Self {
         StreamConfig {
             connections_max: 4096,
+            connections_per_address_max: 1024,
+            descriptors: Descriptors::default(),
             queue_bytes_max: 1 << 20,
+            local_queue_bytes_max: 16 << 20,
             queues_bytes_max: 64 << 20,
+            stall_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(8),
             linger: Duration::from_secs(4),
             reconnect_min: Duration::from_millis(500),
             reconnect_max: Duration::from_secs(60),
+            local_origins: Vec::new(),
             link: LinkConfig::default(),
+        }
+    }
+}
+
+impl StreamConfig {
+    /// Maximum bytes that wait for a connection of this scope.
+    fn queue_bytes_max_of(&self, scope: Scope) -> usize {
+        match scope {
+            Scope::Local => self.local_queue_bytes_max,
+            Scope::NonLocal => self.queue_bytes_max,
         }
     }
 }
@@ -95,18 +149,22 @@ enum Kind {
 pub struct StreamPort {
     kind: Kind,
     config: StreamConfig,
+    local_clients: Arc<LocalClients>,
     entrances: Vec<Entrance>,
+    admission: Admission,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<u32>,
     faces: FaceMap<u32>,
     next_serial: u64,
-    /// Slots with input, in the order in which they have their turns.
+    /// Slots with input, in the order of their turns.
     ready: VecDeque<u32>,
     /// Slots with output.
     dirty: Vec<u32>,
-    /// Slot and serial, or key of a listener, by time. Entries may be out of date.
+    /// Time, then slot and serial of a connection, or key of a listener. Entries may be out of date.
     timers: BinaryHeap<Reverse<(Ticks, u32, u64)>>,
     queued_bytes: usize,
+    waiting: Waiting,
+    counts: Counts,
     budget: ReassemblyBudget,
     scratch: Box<[u8]>,
     frames: Vec<Frame>,
@@ -117,8 +175,8 @@ pub struct StreamPort {
 impl StreamPort {
     /// Listens on Unix stream sockets at these paths.
     ///
-    /// Folders are made where they are missing; everybody on the host may connect. A socket file
-    /// that nobody answers on is replaced. The files are removed when the port is dropped.
+    /// Creates missing folders. Everybody on the host may connect. A socket file that nobody answers on is replaced.
+    /// The port removes its files when it is dropped.
     pub fn unix<P: AsRef<Path>>(paths: &[P], config: StreamConfig) -> Result<StreamPort, ListenError> {
         let listen = |path: &P| {
             let listener = Listener::unix(path.as_ref())?;
@@ -128,7 +186,7 @@ impl StreamPort {
         Ok(StreamPort::new(Kind::Unix, entrances, config))
     }
 
-    /// Listens on these TCP addresses (there may be none), and connects to TCP peers on request.
+    /// Listens on these TCP addresses, if any, and connects to TCP peers on request.
     pub fn tcp(addresses: &[SocketAddr], config: StreamConfig) -> Result<StreamPort, ListenError> {
         let listen = |address: &SocketAddr| {
             let listener = Listener::tcp(*address)?;
@@ -139,8 +197,7 @@ impl StreamPort {
         Ok(StreamPort::new(Kind::Tcp, entrances, config))
     }
 
-    /// Listens for WebSocket clients on these TCP addresses (there may be none), and connects to
-    /// WebSocket servers on request.
+    /// Listens for WebSocket clients on these TCP addresses, if any, and connects to WebSocket servers on request.
     pub fn websocket(addresses: &[SocketAddr], config: StreamConfig) -> Result<StreamPort, ListenError> {
         let listen = |address: &SocketAddr| {
             let listener = Listener::tcp(*address)?;
@@ -154,8 +211,10 @@ impl StreamPort {
     fn new(kind: Kind, entrances: Vec<Entrance>, config: StreamConfig) -> Self {
         StreamPort {
             kind,
+            local_clients: Arc::new(LocalClients::new(&config.local_origins)),
             config,
             entrances,
+            admission: Admission::default(),
             slots: Vec::new(),
             free: Vec::new(),
             faces: FaceMap::default(),
@@ -164,6 +223,8 @@ impl StreamPort {
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
             queued_bytes: 0,
+            waiting: Waiting::default(),
+            counts: Counts::default(),
             budget: ReassemblyBudget::default(),
             scratch: vec![0; READ_BYTES.max(FRAME_BYTES_MAX)].into(),
             frames: Vec::new(),
@@ -172,9 +233,14 @@ impl StreamPort {
         }
     }
 
-    /// Where it listens.
+    /// Addresses on which the port listens.
     pub fn local_uris(&self) -> impl Iterator<Item = &FaceUri> {
         self.entrances.iter().map(|entrance| &entrance.local)
+    }
+
+    /// Bytes that wait for all connections together.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     fn connections(&self) -> usize {
@@ -185,7 +251,7 @@ impl StreamPort {
         self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// Puts a connection into a slot, whose number is its key.
+    /// Puts a connection into a free slot, and returns the slot, which is the connection's key.
     fn insert(&mut self, connection: Connection) -> u32 {
         match self.free.pop() {
             Some(slot) => {
@@ -207,15 +273,18 @@ impl StreamPort {
     fn new_codec(&self) -> Codec {
         match self.kind {
             Kind::Unix | Kind::Tcp => Codec::Plain(Cutter::default()),
-            Kind::WebSocket => Codec::WebSocket(Box::new(WebSocketCodec::server())),
+            Kind::WebSocket => Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients)))),
         }
     }
 
-    /// Makes the face of a connection.
+    /// Creates the face of a connection.
     fn create_face_of(&mut self, cx: &mut PortContext<'_>, slot: u32) {
         let id = cx.create_face_id();
         let Some(connection) = self.connection(slot) else { return };
         connection.face = id;
+        if connection.scope == Scope::Local {
+            connection.link.mark_early();
+        }
         cx.report(FaceEvent::Created(connection.status()));
         self.faces.insert(id, slot);
     }
@@ -239,10 +308,11 @@ impl StreamPort {
         }
     }
 
-    /// Sets the timer of a slot, where it is due before the one that is set.
+    /// Sets the timer of a slot, if it is due before the present timer.
     fn schedule(&mut self, slot: u32) {
+        let stall_timeout = self.config.stall_timeout;
         let Some(connection) = self.connection(slot) else { return };
-        let Some(at) = connection.next_deadline() else { return };
+        let Some(at) = connection.next_deadline(stall_timeout) else { return };
         if connection.timer.is_none_or(|timer| at < timer) {
             connection.timer = Some(at);
             let serial = connection.serial;
@@ -255,8 +325,11 @@ impl StreamPort {
         let linger_until = now + self.config.linger;
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
         connection.ready = false;
+        if connection.hold(now) {
+            return self.schedule(slot);
+        }
         let queued = connection.queued_bytes();
-        let turn = connection.receive(now, &mut self.scratch, packets_max, cx.received());
+        let turn = connection.receive(now, &mut self.scratch, packets_max, cx.received(), &mut self.spare);
         self.queued_bytes += connection.queued_bytes() - queued;
         match turn {
             Ok(turn) => {
@@ -273,9 +346,20 @@ impl StreamPort {
         }
     }
 
+    fn flush_dirty(&mut self, cx: &mut PortContext<'_>) {
+        for index in 0..self.dirty.len() {
+            let slot = self.dirty[index];
+            if let Some(connection) = self.connection(slot) {
+                connection.dirty = false;
+                self.flush_slot(cx, slot);
+            }
+        }
+        self.dirty.clear();
+    }
+
     fn flush_slot(&mut self, cx: &mut PortContext<'_>, slot: u32) {
-        let queue_bytes_max = self.config.queue_bytes_max;
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
+        let queue_bytes_max = self.config.queue_bytes_max_of(connection.scope);
         let queued = connection.queued_bytes();
         if connection.link.config().flags.reliability && connection.is_up() {
             connection.link.flush_reliability(cx.now(), &mut self.frames);
@@ -286,8 +370,11 @@ impl StreamPort {
         }
         let flushed = connection.flush(cx, slot, queue_bytes_max, &mut self.spare);
         self.queued_bytes = self.queued_bytes + connection.queued_bytes() - queued;
+        let settled = connection.is_settled();
+        self.note_waiting(slot);
+        self.release(slot, cx.now());
         match flushed {
-            Ok(true) if connection.is_settled() => self.end(cx, slot, End::Closed),
+            Ok(true) if settled => self.end(cx, slot, End::Closed),
             Ok(_) => {}
             Err(end) => self.end(cx, slot, end),
         }
@@ -317,25 +404,36 @@ impl StreamPort {
     /// Queues a packet for one of the faces.
     fn send(&mut self, cx: &mut PortContext<'_>, outgoing: &mut Outgoing) {
         let Some(&slot) = self.faces.get(&outgoing.face) else { return };
+        let needed = outgoing.packet.len() + HEADER_BYTES;
+        let has_room = self.queued_bytes + needed <= self.config.queues_bytes_max || self.make_room(cx, slot, needed);
         let Some(connection) = self.slots[slot as usize].as_deref_mut() else { return };
         let queued = connection.queued_bytes();
-        let room = (self.config.queue_bytes_max.saturating_sub(queued))
-            .min(self.config.queues_bytes_max.saturating_sub(self.queued_bytes));
-        let sent = connection.send(cx.now(), outgoing, room, &mut self.frames, &mut self.spare);
+        let refused = if !connection.is_connected() {
+            Some(&mut self.counts.not_connected)
+        } else if queued + needed > self.config.queue_bytes_max_of(connection.scope) {
+            Some(&mut self.counts.queue_full)
+        } else if !has_room {
+            Some(&mut self.counts.memory_short)
+        } else {
+            None
+        };
+        if let Some(count) = refused {
+            *count += 1;
+            connection.link.counters.out_drops += 1;
+            return;
+        }
+        let sent = connection.send(cx.now(), outgoing, &mut self.frames, &mut self.spare);
         self.queued_bytes += connection.queued_bytes() - queued;
+        if let Err(end) = sent {
+            return self.end(cx, slot, end);
+        }
         let wants_flush = connection.wants_flush();
-        match sent {
-            Ok(true) => {
-                if connection.link.next_deadline().is_some() {
-                    self.schedule(slot);
-                }
-                self.mark_dirty(slot);
-                if wants_flush {
-                    self.flush_slot(cx, slot);
-                }
-            }
-            Ok(false) => {}
-            Err(end) => self.end(cx, slot, end),
+        if connection.link.next_deadline().is_some() {
+            self.schedule(slot);
+        }
+        self.mark_dirty(slot);
+        if wants_flush {
+            self.flush_slot(cx, slot);
         }
     }
 }
@@ -352,7 +450,7 @@ impl Port for StreamPort {
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
         for (index, entrance) in self.entrances.iter_mut().enumerate() {
             cx.register(&mut entrance.listener, LISTENER_BIT | index as u32, Interest::READABLE)?;
-            // Who came before registration raises no edge.
+            // Connections that came before the registration raise no edge.
             entrance.pending = true;
         }
         Ok(())
@@ -392,14 +490,8 @@ impl Port for StreamPort {
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {
-        for index in 0..self.dirty.len() {
-            let slot = self.dirty[index];
-            if let Some(connection) = self.connection(slot) {
-                connection.dirty = false;
-                self.flush_slot(cx, slot);
-            }
-        }
-        self.dirty.clear();
+        self.flush_dirty(cx);
+        self.waiting.give_back_memory(self.queued_bytes);
     }
 
     fn has_output(&self) -> bool {
@@ -447,7 +539,7 @@ impl Port for StreamPort {
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
         let Some(&slot) = self.faces.get(&face) else { return false };
-        // What is queued may still leave; nothing waits for it.
+        // Send what is queued; nothing is sent after this.
         self.flush_slot(cx, slot);
         self.end(cx, slot, End::Destroyed);
         true
@@ -458,7 +550,27 @@ impl Port for StreamPort {
         self.slots.get(slot as usize)?.as_deref().map(Connection::status)
     }
 
+    fn set_routed(&mut self, face: FaceId, routed: bool) {
+        let Some(&slot) = self.faces.get(&face) else { return };
+        if let Some(connection) = self.connection(slot) {
+            connection.routed = routed;
+            self.note_silent(slot);
+        }
+    }
+
     fn channels(&self) -> Vec<String> {
         self.local_uris().map(FaceUri::to_string).collect()
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        let mut drops = self.admission.counts.drops(self.kind);
+        drops.extend(self.counts.drops(self.kind));
+        drops
+    }
+
+    fn closed(&self) -> Vec<(&'static str, u64)> {
+        let mut closed = self.counts.closed(self.kind);
+        closed.push(self.admission.counts.closed(self.kind));
+        closed
     }
 }

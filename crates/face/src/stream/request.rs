@@ -1,4 +1,4 @@
-//! Faces made, changed and found by management.
+//! Faces created and changed by management.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -40,6 +40,9 @@ impl StreamPort {
         request: &FaceRequest,
     ) -> Result<FaceStatus, CreateFaceError> {
         if let Some(existing) = self.slots.iter().flatten().find(|c| c.remote == request.remote) {
+            if existing.face == FaceId::NONE {
+                return Ok(existing.status());
+            }
             return Err(CreateFaceError::Exists(Box::new(existing.status())));
         }
         let scope = if remote.ip().to_canonical().is_loopback() { Scope::Local } else { Scope::NonLocal };
@@ -62,14 +65,19 @@ impl StreamPort {
         (connection.scope, connection.persistency) = (scope, request.persistency);
         connection.phase = Phase::Waiting(cx.now());
         let slot = self.insert(connection);
-        if let Err(end) = self.connect(cx, slot) {
-            if request.persistency != Persistency::Permanent {
-                self.end(cx, slot, End::Destroyed);
-                return Err(CreateFaceError::Failed(end.to_string()));
+        let is_permanent = request.persistency == Persistency::Permanent;
+        if is_permanent {
+            // The peer may come later.
+            self.create_face_of(cx, slot);
+        }
+        let within = request.connect_within.unwrap_or(Duration::MAX);
+        if let Err(end) = self.connect(cx, slot, within) {
+            if !is_permanent {
+                self.remove(slot);
+                return Err(end.into());
             }
             self.wait_to_reconnect(cx, slot);
         }
-        self.create_face_of(cx, slot);
         match self.connection(slot) {
             Some(connection) => Ok(connection.status()),
             None => Err(CreateFaceError::Failed("the connection ended at once".into())),
@@ -106,10 +114,21 @@ impl StreamPort {
         connection.persistency = change.persistency.unwrap_or(connection.persistency);
         let (status, down) = (connection.status(), matches!(connection.phase, Phase::Waiting(_)));
         if down && status.persistency != Persistency::Permanent {
-            // It has no connection, and will make none.
+            // It has no connection, and will not make one.
             self.end(cx, slot, End::Closed);
         }
+        // It may now be on-demand and idle.
+        self.note_silent(slot);
         Ok(status)
+    }
+}
+
+impl From<End> for CreateFaceError {
+    fn from(end: End) -> Self {
+        CreateFaceError::Failed(match end {
+            End::TimedOut => "Connection timed out".into(),
+            other => format!("Connection failed: {other}"),
+        })
     }
 }
 
@@ -137,7 +156,7 @@ fn changed(
     config
 }
 
-/// The local end of a face that has not connected yet.
+/// Local end of a face that has not connected yet.
 fn unspecified_like(remote: &FaceUri) -> FaceUri {
     match remote {
         FaceUri::WebSocket(addr) => FaceUri::WebSocketClient(unspecified(addr)),

@@ -1,4 +1,4 @@
-//! Sockets and listeners of the kinds that carry streams, as one type each.
+//! One type for the sockets, and one for the listeners, of all kinds of streams.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -11,20 +11,24 @@ use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::SocketType;
-use socket2::{Domain, Protocol, SockAddr, SockRef, TcpKeepalive, Type};
+use rustix::net::{SocketFlags, SocketType, sockopt};
 
+use super::unread;
 use crate::socket_file::{self, ListenError, SocketFile};
+use crate::system::{ip_socket, set_option};
 use crate::uri::FaceUri;
 
-/// Connections that the system keeps ready before they are accepted.
+/// Connections that the system queues before they are accepted.
 const BACKLOG: i32 = 1024;
 /// Everybody on the host may talk to the forwarder.
 const SOCKET_FILE_MODE: u32 = 0o666;
-/// A peer that vanished without a word is noticed after about two minutes.
+/// A vanished peer is noticed after about two minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u32 = 4;
+/// Bytes that the system takes from us before TCP sends them. More output waits in our queues, which are bounded,
+/// shared and monitored. Without this limit, the kernel would take megabytes for each peer that does not read.
+const NOT_SENT_BYTES_MAX: u32 = 128 << 10;
 
 /// One end of a stream.
 #[derive(Debug)]
@@ -34,12 +38,12 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Begins to connect; the socket becomes writable when that is decided.
+    /// Begins to connect. The socket becomes writable when the attempt has ended.
     pub(super) fn connect(remote: SocketAddr) -> io::Result<Socket> {
         Ok(Socket::Tcp(tuned(TcpStream::connect(remote)?)))
     }
 
-    /// Whether a connection attempt has ended, well or with an error.
+    /// Whether the attempt to connect has succeeded.
     pub(super) fn finish_connect(&self) -> io::Result<bool> {
         let Socket::Tcp(stream) = self else { return Ok(true) };
         if let Some(error) = stream.take_error()? {
@@ -52,7 +56,7 @@ impl Socket {
         }
     }
 
-    /// The address of this end, of TCP sockets.
+    /// Local address of a TCP socket.
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
         match self {
             Socket::Tcp(stream) => stream.local_addr().ok(),
@@ -60,11 +64,28 @@ impl Socket {
         }
     }
 
-    /// Whether neither direction is open any more.
+    /// Whether both directions are closed.
     pub(super) fn is_hung_up(&self) -> bool {
         let mut fds = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::empty())];
         let asked = rustix::event::poll(&mut fds, Some(&Timespec::default()));
         asked.is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Approximate number of bytes that the system has taken and still holds. On Unix sockets the peer has not read
+    /// them; on TCP sockets they are not sent.
+    pub(super) fn unread_bytes(&self) -> io::Result<usize> {
+        match self {
+            Socket::Unix(_) => unread::of_unix(self.as_fd()),
+            Socket::Tcp(_) => unread::of_tcp(self.as_fd()),
+        }
+    }
+
+    /// Makes closing drop the unsent bytes and reset the connection. Unix sockets do so anyway.
+    pub(super) fn reset_on_close(&self) {
+        if let Socket::Tcp(stream) = self {
+            // If this fails, the system drops the bytes in some minutes.
+            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        }
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -85,10 +106,10 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Unix(stream) => stream.write(octets),
-            Socket::Tcp(stream) => stream.write(octets),
+            Socket::Unix(stream) => stream.write(bytes),
+            Socket::Tcp(stream) => stream.write(bytes),
         }
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -111,15 +132,15 @@ impl Source for Socket {
 /// A connection that was accepted.
 pub(super) struct Accepted {
     pub(super) socket: Socket,
-    /// The peer's address; `None` on Unix sockets.
+    /// Address of the peer; `None` on Unix sockets.
     pub(super) remote: Option<SocketAddr>,
-    /// The descriptor's number.
+    /// Number of the descriptor.
     pub(super) fd: u64,
 }
 
-/// Where connections come in.
+/// A listening socket.
 pub(super) enum Listener {
-    /// The file goes with the listener.
+    /// Dropping the listener removes the file.
     Unix {
         listener: UnixListener,
         _file: SocketFile,
@@ -128,7 +149,7 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens on a path: makes its folder, and removes a socket file that nobody answers on.
+    /// Listens on a path. Creates its folder, and replaces a socket file that nobody answers on.
     pub(super) fn unix(path: &Path) -> Result<Listener, ListenError> {
         let bind = || std::os::unix::net::UnixListener::bind(path);
         let (listener, file) = socket_file::claim(path, SocketType::STREAM, SOCKET_FILE_MODE, bind)?;
@@ -137,18 +158,14 @@ impl Listener {
         Ok(Listener::Unix { listener: UnixListener::from_std(listener), _file: file })
     }
 
-    /// Listens on an address; port 0 takes any.
+    /// Listens on an address. Port 0 takes any free port.
     pub(super) fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
         let uri = FaceUri::Tcp(address);
         let listen = || {
-            let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-            if address.is_ipv6() {
-                socket.set_only_v6(true)?;
-            }
-            socket.set_reuse_address(true)?;
-            socket.bind(&SockAddr::from(address))?;
-            socket.listen(BACKLOG)?;
-            socket.set_nonblocking(true)?;
+            let socket = ip_socket(&address, SocketType::STREAM, SocketFlags::NONBLOCK)?;
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            rustix::net::bind(&socket, &address)?;
+            rustix::net::listen(&socket, BACKLOG)?;
             Ok(TcpListener::from_std(socket.into()))
         };
         listen().map(Listener::Tcp).map_err(|error: io::Error| match error.kind() {
@@ -157,7 +174,7 @@ impl Listener {
         })
     }
 
-    /// The address that it is bound to, of TCP listeners.
+    /// Address of a TCP listener.
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -206,11 +223,13 @@ fn fd_number(socket: &impl AsRawFd) -> u64 {
     u64::try_from(socket.as_raw_fd()).expect("open descriptors are not negative")
 }
 
-/// Sets what a packet stream wants of TCP. Failures cost speed only.
+/// Sets TCP options for a packet stream. Failures only cost speed.
 fn tuned(stream: TcpStream) -> TcpStream {
     let _ = stream.set_nodelay(true);
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+    let _ = sockopt::set_socket_keepalive(&stream, true);
+    let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE);
+    let _ = sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL);
+    let _ = sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES);
+    let _ = set_option(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &NOT_SENT_BYTES_MAX);
     stream
 }

@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -8,16 +8,18 @@ use std::time::Instant;
 use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{LinkFields, Packet};
 use byname_wire::tlv;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use tungstenite::Message;
 
 use super::*;
 use crate::face::LinkFlags;
-use crate::port::split_token;
 use crate::port::tests::Bench;
 
+mod admission;
+mod waiting;
 mod websocket;
 
-/// A port in a loop without a worker: the test is the worker.
+/// A port in a loop without a worker: the test acts as the worker.
 struct Rig {
     bench: Bench,
     port: StreamPort,
@@ -42,30 +44,12 @@ impl Rig {
         (Rig::new(port), address)
     }
 
-    /// One round of the loop, waiting up to `ms` for input.
+    /// Runs one round of the loop, waiting up to `ms` for input.
     fn round(&mut self, ms: u64) {
-        let mut events = mio::Events::with_capacity(64);
-        let wait = if self.port.has_input() { 0 } else { ms };
-        self.bench.poll.poll(&mut events, Some(Duration::from_millis(wait))).expect("polling works");
-        for event in &events {
-            let readiness = Readiness {
-                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
-                writable: event.is_writable() || event.is_write_closed() || event.is_error(),
-                closed: event.is_read_closed() || event.is_error(),
-            };
-            let (_, key) = split_token(event.token());
-            self.port.ready(&mut self.bench.cx(), key, readiness);
-        }
-        if self.port.next_deadline().is_some_and(|at| at <= self.bench.now) {
-            self.port.on_deadline(&mut self.bench.cx());
-        }
-        if self.port.has_input() {
-            self.port.receive(&mut self.bench.cx(), 64);
-        }
-        self.port.flush(&mut self.bench.cx());
+        self.bench.round(&mut self.port, ms);
     }
 
-    /// Rounds until `done`.
+    /// Runs rounds until `done`.
     fn until(&mut self, mut done: impl FnMut(&Rig) -> bool) {
         let start = Instant::now();
         while !done(self) {
@@ -105,6 +89,12 @@ impl Rig {
     }
 }
 
+/// Settings without congestion marks, so that packets leave unchanged.
+fn unmarked() -> StreamConfig {
+    let link = LinkConfig { flags: LinkFlags::default(), ..LinkConfig::default() };
+    StreamConfig { link, ..StreamConfig::default() }
+}
+
 fn packet(typ: u64, fill: u8, len: usize) -> Vec<u8> {
     let mut packet = Vec::new();
     tlv::push_tlv(&mut packet, typ, &vec![fill; len]);
@@ -120,9 +110,9 @@ fn data(fill: u8, len: usize) -> Vec<u8> {
 }
 
 fn read_exactly(stream: &mut impl Read, len: usize) -> Vec<u8> {
-    let mut octets = vec![0; len];
-    stream.read_exact(&mut octets).expect("octets come");
-    octets
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).expect("bytes come");
+    bytes
 }
 
 #[test]
@@ -156,7 +146,7 @@ fn a_unix_client_sends_and_receives() {
     let token = rig.bench.received[2].fields.pit_token;
     assert_eq!(token.as_slice(), [9, 9, 9, 9]);
 
-    // Without a field to carry, no link header.
+    // A packet without fields has no link header.
     rig.send(face.id, &data(1, 300));
     rig.send_with(face.id, LinkFields { pit_token: token, ..LinkFields::default() }, &data(3, 8000));
     rig.round(0);
@@ -189,13 +179,31 @@ fn garbage_ends_the_face_and_is_counted() {
 }
 
 #[test]
+fn a_web_page_cannot_make_its_browser_send_packets() {
+    // `post` is a form's request to this port. A page that reaches us by its own host name could send the other two:
+    // their method looks like a link packet.
+    let post = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:6363\r\nContent-Length: 42\r\n\r\n".to_vec();
+    let in_link_packet = [b"d!".to_vec(), vec![b'P'; 33]].concat();
+    let in_fragment = [b"d#P!".to_vec(), vec![b'x'; 33]].concat();
+    for request in [post, in_link_packet, in_fragment] {
+        let (mut rig, address) = Rig::tcp(StreamConfig::default());
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&[request, interest(7)].concat()).unwrap();
+        rig.until(|r| r.destroyed().len() == 1);
+        assert!(rig.bench.received.is_empty(), "an Interest in the body of a request is no Interest");
+        assert_eq!(rig.destroyed()[0].link.in_malformed, 1);
+    }
+}
+
+#[test]
 fn a_malformed_packet_is_counted_and_the_face_lives() {
     let (mut rig, path, _folder) = Rig::unix(StreamConfig::default());
     let mut client = UnixStream::connect(path).unwrap();
-    // An LpPacket that repeats a field; then a good packet.
-    client.write_all(&[0x64, 8, 0x62, 2, 1, 1, 0x62, 2, 1, 1]).unwrap();
     client.write_all(&interest(1)).unwrap();
-    rig.until(|r| r.bench.received.len() == 1);
+    // An LpPacket that repeats a field, then a good packet.
+    client.write_all(&[0x64, 8, 0x62, 2, 1, 1, 0x62, 2, 1, 1]).unwrap();
+    client.write_all(&interest(2)).unwrap();
+    rig.until(|r| r.bench.received.len() == 2);
     let face = rig.created()[0].id;
     assert_eq!(rig.port.status(Ticks(0), face).unwrap().link.in_malformed, 1);
     assert!(rig.destroyed().is_empty());
@@ -203,7 +211,7 @@ fn a_malformed_packet_is_counted_and_the_face_lives() {
 
 #[test]
 fn a_slow_reader_costs_a_bounded_queue() {
-    let config = StreamConfig { queue_bytes_max: 200_000, queues_bytes_max: 300_000, ..StreamConfig::default() };
+    let config = StreamConfig { local_queue_bytes_max: 200_000, queues_bytes_max: 300_000, ..unmarked() };
     let (mut rig, path, _folder) = Rig::unix(config);
     let mut clients: Vec<UnixStream> = (0..2).map(|_| UnixStream::connect(&path).unwrap()).collect();
     rig.until(|r| r.created().len() == 2);
@@ -219,12 +227,12 @@ fn a_slow_reader_costs_a_bounded_queue() {
     assert!(rig.port.connection(slot).unwrap().queued_bytes() <= 200_000);
     let status = rig.port.status(Ticks(0), faces[0]).unwrap();
     assert!(status.link.out_drops > 1_000);
-    // The marker speaks of congestion that lasts; here time stands still.
+    // Only lasting congestion is marked, and time stands still here.
     assert!(rig.destroyed().is_empty());
     let accepted = 2_000 - status.link.out_drops as usize;
     assert_eq!(status.link.out_bytes as usize, accepted * data(0, 4_000).len());
 
-    // What was accepted arrives whole, in order, and the face goes on.
+    // Accepted packets arrive whole and in order, and the face goes on.
     let reader = std::thread::spawn(move || {
         let mut seen = Vec::new();
         for _ in 0..accepted + 1 {
@@ -285,7 +293,7 @@ fn a_half_closed_client_without_answer_is_given_up() {
     rig.until(|r| r.bench.received.len() == 2);
     rig.settle();
     assert!(rig.destroyed().is_empty());
-    // One that leaves meanwhile is noticed at once.
+    // A peer that leaves meanwhile is noticed at once.
     drop(hasty);
     rig.until(|r| r.destroyed().len() == 1);
     rig.bench.now = Ticks::from_ms(3_999);
@@ -316,7 +324,7 @@ fn thousands_of_connections_come_and_go() {
     assert_eq!((rig.created().len(), rig.destroyed().len()), (5_000, 5_000));
     assert!(rig.port.slots.len() <= 100 && rig.port.faces.is_empty() && rig.port.queued_bytes == 0);
     assert!(rig.port.ready.is_empty() && rig.port.dirty.is_empty());
-    // Other tests run beside this one: allow for theirs.
+    // Other tests run at the same time: allow for their descriptors.
     assert!(descriptors() < before + 100);
 }
 
@@ -348,7 +356,7 @@ fn one_fast_sender_starves_nobody() {
         slow.write_all(&interest(2)).unwrap();
         for _ in 0..3 {
             rig.round(0);
-            // No turn takes more than about a burst.
+            // No turn takes more than about one burst.
             assert!(rig.bench.received.len() <= 3 * 128);
         }
         assert!(rig.bench.received.iter().any(|r| r.face != fast_face), "the slow one waits too long");
@@ -370,7 +378,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     drop(first);
     assert!(!path.exists(), "the file goes with the port");
 
-    // A file that took the place of ours is not ours to remove.
+    // A file that replaced ours is not ours to remove.
     let first = StreamPort::unix(&[&path], StreamConfig::default()).unwrap();
     std::fs::remove_file(&path).unwrap();
     let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -395,15 +403,18 @@ fn tcp_faces_are_made_by_request_and_by_peers() {
     let (mut server, address) = Rig::tcp(StreamConfig::default());
     let mut client = Rig::new(StreamPort::tcp(&[], StreamConfig::default()).unwrap());
     let remote = FaceUri::Tcp(address);
-    let face = client.create(remote.clone(), Persistency::Persistent).unwrap();
+    let pending = client.create(remote.clone(), Persistency::Persistent).unwrap();
+    assert_eq!((pending.id, client.bench.events.len()), (FaceId::NONE, 0), "the connection must stand first");
+    assert_eq!(client.create(remote.clone(), Persistency::Persistent).unwrap().id, FaceId::NONE);
+    client.until(|r| !r.bench.creations.is_empty());
+    let (of, outcome) = client.bench.creations.remove(0);
+    let face = outcome.unwrap();
+    assert_eq!(client.created(), std::slice::from_ref(&face));
     assert_eq!(
-        (face.persistency, face.scope, face.remote.clone()),
-        (Persistency::Persistent, Scope::Local, remote.clone())
+        (of, face.persistency, face.scope, face.remote.clone(), face.up),
+        (remote.clone(), Persistency::Persistent, Scope::Local, remote.clone(), true)
     );
-    // Queued while it connects.
     client.send(face.id, &interest(1));
-    client.until(|r| r.port.status(Ticks(0), face.id).unwrap().up);
-    assert!(client.bench.events.iter().any(|(_, e)| matches!(e, FaceEvent::Up(s) if s.id == face.id)));
     client.round(0);
     server.until(|r| r.bench.received.len() == 1);
     let accepted = server.created()[0].clone();
@@ -446,14 +457,19 @@ fn tcp_faces_are_made_by_request_and_by_peers() {
 }
 
 #[test]
-fn a_persistent_face_that_cannot_connect_is_destroyed() {
+fn a_persistent_face_that_cannot_connect_is_never_made() {
     let mut client = Rig::new(StreamPort::tcp(&[], StreamConfig::default()).unwrap());
     let unused = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    match client.create(FaceUri::Tcp(unused), Persistency::Persistent) {
-        Ok(face) => client.until(|r| r.destroyed().iter().any(|s| s.id == face.id)),
-        Err(error) => assert!(matches!(error, CreateFaceError::Failed(_)), "{error}"),
-    }
-    assert_eq!(client.port.connections(), 0);
+    let outcome = match client.create(FaceUri::Tcp(unused), Persistency::Persistent) {
+        Ok(_) => {
+            client.until(|r| !r.bench.creations.is_empty());
+            client.bench.creations.remove(0).1
+        }
+        decided => decided,
+    };
+    let Err(CreateFaceError::Failed(reason)) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.starts_with("Connection failed: Connection refused"), "{reason}");
+    assert_eq!((client.port.connections(), client.bench.events.len()), (0, 0));
 }
 
 #[test]
@@ -470,7 +486,7 @@ fn a_permanent_face_reconnects_when_its_peer_is_back() {
     client.send(face, &interest(1));
     assert_eq!(client.port.status(Ticks(0), face).unwrap().link.out_drops, 1, "dropped and counted while down");
 
-    // Pauses grow, to a bound, and stay apart from each other.
+    // Pauses grow to a bound, and differ from each other.
     let mut pauses = Vec::new();
     while pauses.len() < 12 {
         let Phase::Waiting(at) = client.port.slots[0].as_ref().unwrap().phase else { panic!("no attempt is planned") };
@@ -496,23 +512,34 @@ fn a_permanent_face_reconnects_when_its_peer_is_back() {
 #[test]
 fn a_connection_attempt_ends_in_time() {
     let mut client = Rig::new(StreamPort::tcp(&[], StreamConfig::default()).unwrap());
-    // A listener whose line is full lets nobody in, and says nothing.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-    socket.listen(0).unwrap();
-    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    // A listener whose backlog is full accepts nobody, and answers nothing.
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    listen(&socket, 0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
     let _waiting = TcpStream::connect(address).unwrap();
-    let face = client.create(FaceUri::Tcp(address), Persistency::Persistent).unwrap();
+    assert_eq!(client.create(FaceUri::Tcp(address), Persistency::Persistent).unwrap().id, FaceId::NONE);
     client.settle();
-    assert!(!client.port.status(Ticks(0), face.id).unwrap().up);
+    assert!(client.bench.creations.is_empty());
     client.bench.now = Ticks::from_ms(8_000);
-    client.until(|r| r.destroyed().len() == 1);
+    client.until(|r| !r.bench.creations.is_empty());
+    let (_, outcome) = client.bench.creations.remove(0);
+    assert_eq!(outcome.unwrap_err().to_string(), "Connection timed out");
+
+    // A request may give less time.
+    let request =
+        FaceRequest { connect_within: Some(Duration::from_secs(3)), ..FaceRequest::to(FaceUri::Tcp(address)) };
+    assert!(client.port.create_face(&mut client.bench.cx(), &request).expect("its kind").is_ok());
+    client.bench.now = Ticks::from_ms(11_000);
+    client.until(|r| !r.bench.creations.is_empty());
+    assert!(client.bench.events.is_empty());
 }
 
 #[test]
 fn a_stream_moves_many_packets_in_few_calls() {
     const PACKETS: usize = 200_000;
-    let (mut rig, path, _folder) = Rig::unix(StreamConfig::default());
+    let (mut rig, path, _folder) = Rig::unix(unmarked());
     let client = UnixStream::connect(&path).unwrap();
     let (mut source, mut sink) = (client.try_clone().unwrap(), client);
     let sender = std::thread::spawn(move || {
@@ -522,9 +549,9 @@ fn a_stream_moves_many_packets_in_few_calls() {
         }
     });
     let reader = std::thread::spawn(move || {
-        let (mut octets, mut buffer) = (PACKETS / 64 * 64 * data(1, 40).len(), vec![0; 1 << 16]);
-        while octets > 0 {
-            octets -= sink.read(&mut buffer).unwrap();
+        let (mut bytes, mut buffer) = (PACKETS / 64 * 64 * data(1, 40).len(), vec![0; 1 << 16]);
+        while bytes > 0 {
+            bytes -= sink.read(&mut buffer).unwrap();
         }
     });
     let start = Instant::now();
@@ -534,7 +561,7 @@ fn a_stream_moves_many_packets_in_few_calls() {
         for received in std::mem::take(&mut rig.bench.received) {
             echoed += 1;
             rig.send(received.face, &data(1, 40));
-            // A worker that answers no faster than its client reads: what comes in meanwhile waits.
+            // The worker answers no faster than its client reads, so further input waits.
             while rig.port.queued_bytes > 500_000 {
                 rig.round(1);
             }

@@ -1,23 +1,28 @@
-//! How datagrams are sent to one UDP peer.
+//! Sends datagrams to one UDP peer.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use byname_forward::Network;
+
+use byname_forward::SourcePrefix;
 
 use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
 use crate::link::Frame;
 use crate::peers::{PeerFace, Sent, Transport};
 use crate::uri::FaceUri;
 
-/// Datagrams that any path of today takes in one piece [RFC 8200: 1,280 octets with headers].
+/// Bytes of a datagram that every path takes in one piece [RFC 8200: 1,280 bytes with headers].
 const SEGMENT_BYTES_SAFE: usize = 1_232;
 
-/// Ways to send, each plainer than the one before, to be tried when the system refuses.
+/// Ways to send. After a refusal by the system, the next plainer one is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// Many datagrams at once.
     Run,
     /// One by one.
     Single,
-    /// One by one, from whatever address the system likes.
+    /// One by one, from an address that the system chooses.
     Plainest,
 }
 
@@ -25,11 +30,13 @@ enum Manner {
 pub(super) struct UdpTransport {
     pub(super) remote: SocketAddr,
     pub(super) local: SocketAddr,
-    /// Source address for datagrams; the system chooses when absent.
+    /// Source address of datagrams. If absent, the system chooses.
     pub(super) source: Option<IpAddr>,
-    /// Longest datagram that is sent in runs; `None`: the route was not asked yet.
+    /// Longest datagram that is sent in runs. `None`: the route was not asked yet.
     segment_bytes_max: Option<usize>,
-    /// The frames that were queued last were of one length: those that come next may be, too.
+    /// Networks of a group's members.
+    pub(super) networks: Option<Arc<[Network]>>,
+    /// Whether the last queued frames had one length. If so, the next ones may have it too.
     pub(super) alike: bool,
 }
 
@@ -37,6 +44,11 @@ pub(super) type UdpFace = PeerFace<UdpTransport>;
 
 impl Transport for UdpTransport {
     type Address = SocketAddr;
+    type Group = SourcePrefix;
+
+    fn group(address: &SocketAddr) -> SourcePrefix {
+        SourcePrefix::of(address)
+    }
 
     fn address(&self) -> SocketAddr {
         self.remote
@@ -49,15 +61,19 @@ impl Transport for UdpTransport {
     fn local(&self) -> FaceUri {
         FaceUri::Udp(self.local)
     }
+
+    fn networks(&self) -> Option<Arc<[Network]>> {
+        self.networks.clone()
+    }
 }
 
 impl UdpFace {
-    /// Sends what is queued, in runs of equal length as far as possible.
+    /// Sends the queue, in runs of equal length as far as possible.
     pub(super) fn send_queued(&mut self, socket: &mut DatagramSocket) -> Sent {
         let Some(len) = self.queue.first().map(Frame::len) else { return Sent::All };
         let alike = self.queue.iter().all(|frame| frame.len() == len);
         self.transport.alike = alike && self.queue.len() > 1;
-        // Reliability reads losses from the order of frames; elsewhere order is not promised.
+        // Reliability detects losses by the order of frames. Without it, order is not promised.
         if !alike && !self.link.config().flags.reliability {
             self.queue.sort_by_key(|f| std::cmp::Reverse(f.len()));
         }
@@ -80,12 +96,12 @@ impl UdpFace {
         self.dequeue(done)
     }
 
-    /// Sends datagrams of `segment` octets, of which the last may be shorter; returns how many octets are done with,
-    /// sent or dropped: less than all where the system takes no more now.
-    pub(super) fn send_run(&mut self, socket: &mut DatagramSocket, octets: &[u8], segment: usize) -> usize {
+    /// Sends datagrams of `segment` bytes; the last may be shorter. Returns the number of bytes that were sent or
+    /// dropped, which is less than all if the system takes no more now.
+    pub(super) fn send_run(&mut self, socket: &mut DatagramSocket, bytes: &[u8], segment: usize) -> usize {
         let (mut done, mut manner) = (0, Manner::Run);
-        while done < octets.len() {
-            let rest = &octets[done..];
+        while done < bytes.len() {
+            let rest = &bytes[done..];
             let run = match manner {
                 Manner::Run => rest,
                 Manner::Single | Manner::Plainest => &rest[..rest.len().min(segment)],
@@ -117,23 +133,24 @@ impl UdpTransport {
             local,
             source: Some(local.ip()).filter(is_source),
             segment_bytes_max: None,
+            networks: None,
             alike: false,
         }
     }
 
-    /// Draws conclusions where a plainer manner works than was tried first.
+    /// Draws conclusions when a plainer manner works than the one tried first.
     fn learn(&mut self, manner: Manner, segment: usize) {
         match manner {
             Manner::Run => {}
-            // Too long for the route in runs; or it takes none at all.
+            // The datagrams are too long for runs on this route, or the route takes no runs.
             Manner::Single if segment > SEGMENT_BYTES_SAFE => self.segment_bytes_max = Some(SEGMENT_BYTES_SAFE),
             Manner::Single => self.segment_bytes_max = Some(0),
-            // The address is not ours any more.
+            // The address is no longer ours.
             Manner::Plainest => self.source = None,
         }
     }
 
-    /// How many datagrams of `segment` octets make a run at most, where the system takes `run_max`.
+    /// Maximum number of datagrams of `segment` bytes in a run, if the system takes `run_max`.
     pub(super) fn run_max(&mut self, segment: usize, run_max: usize) -> usize {
         if run_max < 2 || segment > self.segment_bytes_max(segment) {
             return 1;
@@ -141,7 +158,7 @@ impl UdpTransport {
         run_max.min(DATAGRAM_BYTES_MAX / segment.max(1)).max(1)
     }
 
-    /// How many of the frames, from the first on, make a run; `alike` where all are of one length.
+    /// Number of frames, from the first on, that form a run. `alike`: all have one length.
     fn run_len(&mut self, frames: &[Frame], alike: bool, run_max: usize) -> usize {
         if frames.len() < 2 {
             return 1;
@@ -177,8 +194,8 @@ impl UdpTransport {
     }
 }
 
-/// Whether a datagram can name this address as its source. A link-local one would need its
-/// interface with it; the system knows that better from the destination.
+/// Whether a datagram can name this address as its source. A link-local address would also need its interface, which
+/// the system knows better from the destination.
 fn is_source(address: &IpAddr) -> bool {
     let link_local = matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local());
     !address.is_unspecified() && !link_local

@@ -1,4 +1,4 @@
-//! Which peers a UDP socket makes faces for.
+//! Decides which peers get a face on a UDP socket.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,10 +13,10 @@ use crate::peers::{Peers, requested_link_config};
 use crate::port::PortContext;
 use crate::uri::FaceUri;
 
-/// The faces of one UDP socket.
+/// Faces of one UDP socket.
 pub(super) struct Faces {
     config: UdpConfig,
-    /// The socket's own address.
+    /// The socket's local address.
     local: SocketAddr,
     pub(super) peers: Peers<UdpTransport>,
 }
@@ -26,7 +26,7 @@ impl Faces {
         Faces { peers: Peers::new(config.on_demand_faces_max, config.idle_timeout), config, local }
     }
 
-    /// Makes a face that management asked for; `None` when it is not for this socket.
+    /// Creates a face that management requested. Returns `None` if the request is not for this socket.
     pub(super) fn create_by_request(
         &mut self,
         cx: &mut PortContext<'_>,
@@ -48,7 +48,7 @@ impl Faces {
         Some(self.create_checked(cx, remote, request))
     }
 
-    /// A face for a peer that has none; `None` when it may not have one.
+    /// Creates a face for a peer that has none. Returns `None` if the peer may not have one.
     pub(super) fn create_on_demand(
         &mut self,
         cx: &mut PortContext<'_>,
@@ -60,7 +60,7 @@ impl Faces {
             return None;
         }
         let local = local.filter(|ip| !ip.is_multicast() && !ip.is_unspecified());
-        if !self.peers.make_room(cx) {
+        if !self.peers.make_room(cx, &remote) {
             return None;
         }
         let local = local.unwrap_or_else(|| self.local.ip());
@@ -110,7 +110,7 @@ impl Faces {
             _ if !self.local.ip().is_unspecified() => self.local.ip(),
             _ => match route_to(remote) {
                 Ok(route) => route.local,
-                // No route now; there may be one later.
+                // There is no route now, but there may be one later.
                 Err(_) => self.local.ip(),
             },
         };
@@ -119,13 +119,13 @@ impl Faces {
     }
 }
 
-/// Whether datagrams can be sent there.
+/// Whether datagrams can be sent to this address.
 fn is_usable(remote: &SocketAddr) -> bool {
     let broadcast = matches!(remote.ip(), IpAddr::V4(ip) if ip.is_broadcast());
     remote.port() != 0 && !remote.ip().is_unspecified() && !remote.ip().is_multicast() && !broadcast
 }
 
-/// One peer is one address, whatever IPv6 flow its datagrams belong to.
+/// Removes the IPv6 flow: one peer is one address, for all its flows.
 pub(super) fn without_flow(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(v6) = &mut address {
         v6.set_flowinfo(0);

@@ -1,12 +1,13 @@
 //! UDP unicast: one socket for each listening address, shared by all faces to its peers.
 //!
-//! What comes from a peer that has no face makes one, on demand, if it looks like NDN, in bounded
-//! number (`peers`).
+//! A datagram that looks like NDN, from a peer without a face, creates a face on demand. The number of these faces is
+//! bounded (`peers`).
 //!
-//! Errors of the network never end a face: a refused or too long datagram is dropped and counted.
+//! Errors of the network never end a face. A refused or too long datagram is dropped and counted.
 
 mod face;
 mod faces;
+mod interfaces;
 pub mod multicast;
 mod open_runs;
 mod socket;
@@ -29,36 +30,35 @@ use faces::{Faces, without_flow};
 use open_runs::OpenRuns;
 use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, Waiting, route_to};
 
-/// Bytes that wait for one face while the system takes none.
+/// Bytes that may wait for one face while the system takes none.
 const QUEUE_BYTES_MAX: u64 = 1 << 20;
 const SOCKET_KEY: u32 = 0;
-/// Errors in a row after which the socket is left alone until it is ready again.
+/// Consecutive errors after which the socket is left alone until it is ready again.
 const RECEIVE_ERRORS_MAX: u32 = 64;
 
 /// Settings of a UDP port.
 #[derive(Debug, Clone)]
 pub struct UdpConfig {
-    /// Where to listen; port 0 takes any.
+    /// Address on which to listen. Port 0 takes any free port.
     pub listen: SocketAddr,
     /// Whether unknown peers get a face.
     pub on_demand: bool,
-    /// Most on-demand faces.
+    /// Maximum number of on-demand faces.
     pub on_demand_faces_max: usize,
-    /// How long an on-demand face lives without a packet from its peer.
+    /// Time after which an on-demand face without a packet from its peer is removed.
     pub idle_timeout: Duration,
-    /// Whether peers on a loopback address are processes of this host in scope (as for ndnd) or not
-    /// (as for NFD).
+    /// Whether peers on a loopback address count as processes of this host in scope, as for ndnd, or not, as for NFD.
     pub loopback_is_local: bool,
-    /// Longest datagram sent, in octets: [`link::MTU_MIN`] to 65,507; longer packets are fragmented.
+    /// Longest datagram sent, in bytes: [`link::MTU_MIN`] to 65,507. Longer packets are fragmented.
     pub mtu: usize,
     /// Whether on-demand faces mark packets under congestion.
     pub congestion_marking: bool,
-    /// Buffers that the system is asked for, in bytes.
+    /// Socket buffer size that the system is asked for, in bytes.
     pub socket_buffer_bytes: usize,
 }
 
 impl UdpConfig {
-    /// The defaults, listening there.
+    /// Default settings for this address.
     pub fn new(listen: SocketAddr) -> Self {
         UdpConfig {
             listen,
@@ -79,11 +79,11 @@ pub struct UdpPort {
     socket: DatagramSocket,
     faces: Faces,
     readable: bool,
-    /// There was input since the last flush, and more may be there.
+    /// Whether there was input since the last flush and more may be there.
     receives: bool,
     blocked: bool,
     open_runs: OpenRuns,
-    /// Errors in a row.
+    /// Consecutive receive errors.
     receive_errors: u32,
     /// Datagrams of strangers that did not look like NDN.
     not_ndn: u64,
@@ -93,10 +93,10 @@ impl UdpPort {
     /// Binds the socket.
     pub fn bind(config: UdpConfig) -> std::io::Result<Self> {
         let socket = DatagramSocket::create(&config.listen)?;
-        socket.bind(&config.listen.into())?;
-        // Only now, as nobody is to have the port already. An Ethernet port of this process may then have what comes
-        // from some peers (`ethernet::silence`); other users' processes may not.
-        socket.set_reuse_port(true)?;
+        rustix::net::bind(&socket, &config.listen)?;
+        // Set after the bind, which must fail if somebody has the port already. An Ethernet port of this process may
+        // then get the packets of some peers (`ethernet::silence`). Processes of other users may not.
+        rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
         let socket = DatagramSocket::new(socket, BUFFERS_BUSY, config.socket_buffer_bytes)?;
         Ok(UdpPort {
             name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },
@@ -111,7 +111,7 @@ impl UdpPort {
         })
     }
 
-    /// The address that it is bound to.
+    /// Address to which the socket is bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.socket.local()
     }
@@ -141,7 +141,7 @@ impl UdpPort {
                     face.send_at_once(now, outgoing, |_, datagram| Some(runs.push(at, datagram)));
                     sent = runs.send_if_full(at, face, socket);
                 }
-                // What is queued only until the end of the burst is no congestion.
+                // Frames that only wait for the end of the burst are no congestion.
                 None => face.send(now, outgoing, 0),
             }
         }
@@ -157,7 +157,7 @@ impl UdpPort {
     /// Leaves the socket alone until it takes output again.
     fn block(&mut self, cx: &mut PortContext<'_>) {
         self.blocked = true;
-        // Only now: on a socket registered for output each datagram that leaves is an event.
+        // Not registered earlier: each datagram that leaves would raise an event.
         let both = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = cx.reregister(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, both) {
             tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
@@ -171,7 +171,7 @@ impl Port for UdpPort {
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
-        // What came before registration raises no edge.
+        // Datagrams that came before the registration raise no edge.
         self.readable = true;
         cx.register(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, Interest::READABLE)
     }
@@ -199,7 +199,7 @@ impl Port for UdpPort {
                 if id.is_none() {
                     let remote = without_flow(meta.addr);
                     id = faces.peers.find(&remote);
-                    // Of a stranger's datagrams the first that looks like NDN makes a face.
+                    // The first datagram of a stranger that looks like NDN creates a face.
                     while let (None, Some(datagram)) = (id, run.peek()) {
                         if link::is_plausible(datagram) {
                             id = faces.create_on_demand(cx, remote, meta.dst_ip);
@@ -213,10 +213,11 @@ impl Port for UdpPort {
                     last = id.map(|id| (meta.addr, id));
                 }
                 let Some((id, face)) = id.and_then(|id| Some((id, faces.peers.get_mut(id)?))) else { return };
-                face.heard = now;
+                face.begin_row(now);
                 for datagram in run {
                     face.link.receive(now, id, datagram, cx.received());
                 }
+                face.end_row(id, now, cx.received());
                 if face.has_earlier_deadline() {
                     faces.peers.schedule(id);
                 }
@@ -224,15 +225,15 @@ impl Port for UdpPort {
             match waiting {
                 Ok(waiting) => {
                     (self.readable, self.receive_errors) = (waiting != Waiting::Nothing, 0);
-                    // Where packets come all the time, some will have come when these are done: to ask for them costs
-                    // less than to be told of them.
+                    // Under constant load some packets will have come when these are handled. Asking for them costs
+                    // less than an event.
                     if waiting == Waiting::Perhaps {
                         break;
                     }
                 }
                 Err(error) => {
-                    // The system reports errors of earlier datagrams here: they concern no face
-                    // for good. A socket that yields nothing else is given up.
+                    // The system reports errors of earlier datagrams here, and these end no face. A socket that yields
+                    // only errors is left alone until it is ready again.
                     tracing::debug!(%error, port = self.name, "receive");
                     self.receive_errors += 1;
                     self.readable = self.receive_errors < RECEIVE_ERRORS_MAX;
@@ -292,6 +293,10 @@ impl Port for UdpPort {
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
         self.faces.peers.remove(cx, face)
+    }
+
+    fn set_routed(&mut self, face: FaceId, routed: bool) {
+        self.faces.peers.set_routed(face, routed);
     }
 
     fn status(&self, now: Ticks, face: FaceId) -> Option<FaceStatus> {

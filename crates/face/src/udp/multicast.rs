@@ -1,55 +1,68 @@
-//! UDP multicast: a face to the group on each interface that can.
+//! UDP multicast: a face to the group on each suitable interface.
 //!
-//! Each interface has a socket of its own, bound to the group's address, joined there and sending
-//! there, so that what one link says is never taken for another's. Who may bind sockets to
-//! devices is served by the system; where it refuses that, datagrams of other interfaces are told
-//! apart by the index that comes with them.
+//! Each interface has a socket of its own. It is bound to the interface and the group's address, joins there and sends
+//! there, so that packets of one link are never taken for another's. If the system refuses to bind a socket to a
+//! device, the interface index of each datagram tells whether it is of another interface.
 //!
-//! Interfaces are looked at once, at the start. One that cannot be joined is a warning.
+//! The system reports changes of interfaces or their addresses, and then all interfaces are checked again. When an
+//! interface goes down, disappears or loses its address, its face stays and drops what it is to send. When the
+//! interface is back under the same name, its face is up again. An interface that cannot be joined causes a warning,
+//! and is tried again each [`RETRY_INTERVAL`].
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use byname_forward::face_table::{LinkType, Persistency};
-use byname_forward::{FaceId, Outgoing, Ticks};
+use byname_forward::{FaceId, Network, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
-use nix::net::if_::InterfaceFlags;
-use socket2::{InterfaceIndexOrAddress, Socket};
+use rustix::net::{bind, sockopt};
 
 use super::face::{UdpFace, UdpTransport};
+use super::interfaces::{Interface, Watch, interfaces};
 use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, Waiting};
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link::{self, LinkConfig, LinkService, ReassemblyBudget};
 use crate::peers::{PeerFace, Sent, changed_link_config, check_group_change};
 use crate::port::{Port, PortContext, Readiness};
+use crate::system::bind_to_device;
 use crate::uri::FaceUri;
 
-/// Receive buffers of each socket: groups are quiet.
+/// Receive buffers of each socket. A few are enough, because groups are quiet.
 const BUFFERS: usize = 4;
-/// Bytes that wait for one face while the system takes none.
+/// Bytes that may wait for one face while the system takes none.
 const QUEUE_BYTES_MAX: u64 = 1 << 20;
+/// Time between a change and the check of the interfaces, because changes come together.
+const SETTLE_TIME: Duration = Duration::from_millis(50);
+/// Interval of attempts to join an interface that was refused.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum number of faces kept for absent interfaces, if all interfaces are used. Beyond it the oldest is removed.
+const ABSENT_MAX: usize = 64;
+const WATCH_KEY: u32 = 0;
 
 /// Settings of multicast.
 #[derive(Debug, Clone)]
 pub struct MulticastConfig {
-    /// The group and its port: 224.0.23.170:56363, or an IPv6 group.
+    /// The group and its port, such as 224.0.23.170:56363, or an IPv6 group.
     pub group: SocketAddr,
-    /// Names of the interfaces to use; all that can, but loopback, when absent.
+    /// Names of the interfaces to use. If absent, all suitable interfaces except loopback.
     pub interfaces: Option<Vec<String>>,
-    /// Whether other forwarders on this very host, listening to the same group, hear us.
+    /// Whether other forwarders on this host that listen to the same group hear us.
     pub loop_back: bool,
-    /// Not all members hear each other, as on some radio links.
+    /// Whether some members may not hear each other, as on some radio links.
     pub ad_hoc: bool,
-    /// Longest datagram sent, in octets.
+    /// Longest datagram sent, in bytes.
     pub mtu: usize,
-    /// Buffers that the system is asked for, in bytes.
+    /// Socket buffer size that the system is asked for, in bytes.
     pub socket_buffer_bytes: usize,
 }
 
 impl MulticastConfig {
-    /// The defaults, for this group.
+    /// Default settings for this group.
     pub fn new(group: SocketAddr) -> Self {
         MulticastConfig {
             group,
@@ -62,74 +75,220 @@ impl MulticastConfig {
     }
 }
 
-/// One interface's socket and face.
+/// Socket and face of one interface.
 struct Member {
     interface: String,
     index: u32,
-    socket: DatagramSocket,
+    /// Address of the interface when the socket joined.
+    address: IpAddr,
+    networks: Vec<Network>,
+    /// `None`: the interface is absent now.
+    socket: Option<DatagramSocket>,
+    /// Key of the socket's events.
+    key: u32,
     id: FaceId,
-    /// Gone when management destroyed it.
+    /// `None` after management destroyed it.
     face: Option<UdpFace>,
     readable: bool,
     blocked: bool,
 }
 
-/// The faces of one group.
+/// Faces of one group.
 pub struct MulticastPort {
     config: MulticastConfig,
     members: Vec<Member>,
+    /// `None` if the system does not report changes.
+    watch: Option<Watch>,
+    /// Time of the next check of the interfaces.
+    look_at: Option<Ticks>,
+    /// Interfaces that could not be joined at the last attempt.
+    refused: BTreeSet<String>,
+    keys: u32,
     budget: ReassemblyBudget,
-    /// Members fragment with Sequences of their own: tells them apart.
+    /// Identifies members by their addresses, as each numbers its fragments independently.
     endpoint_hash: RandomState,
 }
 
-/// An interface as the system lists it.
-struct Interface {
-    name: String,
-    index: u32,
-    address: IpAddr,
-}
-
 impl MulticastPort {
-    /// Joins the group wherever that is possible.
+    /// Joins the group on all suitable interfaces.
     ///
     /// # Errors
-    /// When the system does not list its interfaces, or the address is no group.
+    /// If the system does not list its interfaces, or the address is not a multicast group.
     pub fn join(config: MulticastConfig) -> io::Result<Self> {
         if !config.group.ip().is_multicast() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no multicast group", config.group)));
         }
-        let mut members = Vec::new();
-        for interface in interfaces(&config)? {
-            match open(&config, &interface).and_then(|s| DatagramSocket::new(s, BUFFERS, config.socket_buffer_bytes)) {
-                Ok(socket) => members.push(Member {
-                    interface: interface.name,
-                    index: interface.index,
-                    id: FaceId::NONE,
-                    face: Some(new_face(&config, interface.address, interface.index)),
-                    socket,
-                    readable: true,
-                    blocked: false,
-                }),
-                Err(error) => {
-                    tracing::warn!(group = %config.group, interface = interface.name, %error, "cannot join multicast");
-                }
+        // Opened first, so that no change is missed.
+        let watch = Watch::open().inspect_err(|error| {
+            tracing::warn!(group = %config.group, %error, "interfaces that come later will not join multicast");
+        });
+        let mut port = MulticastPort {
+            watch: watch.ok(),
+            members: Vec::new(),
+            look_at: None,
+            refused: BTreeSet::new(),
+            keys: WATCH_KEY,
+            budget: ReassemblyBudget::new(4 << 20),
+            endpoint_hash: RandomState::new(),
+            config,
+        };
+        for interface in interfaces(&port.config)? {
+            if let Some(socket) = port.open(&interface) {
+                let face = new_face(&port.config, &port.budget, &interface);
+                port.members.push(Member::new(interface, Some(socket), face));
             }
         }
-        Ok(MulticastPort { config, members, budget: ReassemblyBudget::new(4 << 20), endpoint_hash: RandomState::new() })
+        Ok(port)
     }
 
-    /// Names of the interfaces where it has joined.
+    /// Names of the interfaces on which it has joined.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().map(|m| m.interface.as_str())
+        self.members.iter().filter(|m| m.socket.is_some()).map(|m| m.interface.as_str())
+    }
+
+    /// Opens a socket that has joined on an interface.
+    fn open(&mut self, interface: &Interface) -> Option<DatagramSocket> {
+        let joined = join_on(&self.config, interface);
+        match joined.and_then(|s| DatagramSocket::new(s, BUFFERS, self.config.socket_buffer_bytes)) {
+            Ok(socket) => {
+                self.refused.remove(&interface.name);
+                Some(socket)
+            }
+            Err(error) => {
+                if self.refused.insert(interface.name.clone()) {
+                    let group = self.config.group;
+                    tracing::warn!(%group, interface = interface.name, %error, "cannot join multicast");
+                }
+                None
+            }
+        }
+    }
+
+    /// Checks the interfaces again.
+    fn look(&mut self, cx: &mut PortContext<'_>) {
+        let found = match interfaces(&self.config) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the system does not list its interfaces");
+                self.look_at = Some(cx.now() + RETRY_INTERVAL);
+                return;
+            }
+        };
+        self.refused.retain(|name| found.iter().any(|interface| interface.name == *name));
+        for member in self.members.iter_mut().filter(|m| m.socket.is_some()) {
+            if !found.iter().any(|interface| member.is_on(interface)) {
+                tracing::info!(interface = member.interface, "the interface cannot be used for multicast now");
+                member.leave(cx);
+            }
+        }
+        for interface in found {
+            if !self.members.iter().any(|m| m.socket.is_some() && m.is_on(&interface)) {
+                self.enter(cx, interface);
+            }
+        }
+        if !self.refused.is_empty() {
+            self.look_at = Some(cx.now() + RETRY_INTERVAL);
+        }
+        self.forget_oldest(cx);
+    }
+
+    /// Joins on an interface that has come or come back.
+    fn enter(&mut self, cx: &mut PortContext<'_>, interface: Interface) {
+        let Some(socket) = self.open(&interface) else { return };
+        tracing::info!(interface = interface.name, group = %self.config.group, "joins multicast");
+        match self.members.iter_mut().find(|m| m.interface == interface.name) {
+            Some(member) => {
+                if let Some(face) = &mut member.face {
+                    (face.up, face.transport.local) = (true, local_address(&self.config, &interface));
+                    face.transport.networks = Some(interface.networks.as_slice().into());
+                }
+                (member.index, member.address, member.socket) = (interface.index, interface.address, Some(socket));
+                member.networks = interface.networks;
+                member.report(cx, FaceEvent::Up);
+                self.keys = member.register(cx, self.keys);
+            }
+            None => {
+                let face = new_face(&self.config, &self.budget, &interface);
+                let mut member = Member::new(interface, Some(socket), face);
+                member.id = cx.create_face_id();
+                member.report(cx, FaceEvent::Created);
+                self.keys = member.register(cx, self.keys);
+                self.members.push(member);
+            }
+        }
+    }
+
+    /// Removes the oldest absent interfaces if there are too many, because their names may never come back.
+    fn forget_oldest(&mut self, cx: &mut PortContext<'_>) {
+        let absent = self.members.iter().filter(|m| m.socket.is_none()).count();
+        for _ in ABSENT_MAX..absent {
+            let Some(oldest) = self.members.iter().position(|m| m.socket.is_none()) else { return };
+            self.members.remove(oldest).report(cx, FaceEvent::Destroyed);
+        }
     }
 
     fn member(&mut self, id: FaceId) -> Option<(&mut Member, usize)> {
         self.members.iter_mut().zip(0..).find(|(m, _)| m.id == id && m.face.is_some())
     }
+}
 
-    fn describe(&self, member: &Member, now: Ticks) -> Option<FaceStatus> {
-        member.face.as_ref().map(|face| face.status(member.id, now, std::time::Duration::ZERO))
+impl Member {
+    fn new(interface: Interface, socket: Option<DatagramSocket>, face: UdpFace) -> Self {
+        Member {
+            interface: interface.name,
+            index: interface.index,
+            address: interface.address,
+            networks: interface.networks,
+            socket,
+            key: WATCH_KEY,
+            id: FaceId::NONE,
+            face: Some(face),
+            readable: true,
+            blocked: false,
+        }
+    }
+
+    /// Whether the interface is the same as when the socket joined.
+    fn is_on(&self, interface: &Interface) -> bool {
+        self.interface == interface.name
+            && self.index == interface.index
+            && self.address == interface.address
+            && self.networks == interface.networks
+    }
+
+    /// Registers the socket's events under the key after `last_key`. Returns the new key.
+    fn register(&mut self, cx: &PortContext<'_>, last_key: u32) -> u32 {
+        self.key = last_key.wrapping_add(1).max(WATCH_KEY + 1);
+        // Datagrams that came before the registration raise no edge.
+        self.readable = true;
+        if let Some(socket) = &self.socket
+            && let Err(error) = cx.register(&mut SourceFd(&socket.raw_fd()), self.key, Interest::READABLE)
+        {
+            tracing::error!(%error, interface = self.interface, "cannot wait for multicast");
+        }
+        self.key
+    }
+
+    /// Closes the socket of an absent interface, and drops queued frames.
+    fn leave(&mut self, cx: &mut PortContext<'_>) {
+        (self.socket, self.readable, self.blocked) = (None, false, false);
+        if let Some(face) = &mut self.face {
+            face.up = false;
+            let frames = face.queue.len();
+            face.link.counters.out_drops += frames as u64;
+            face.dequeue(frames);
+        }
+        self.report(cx, FaceEvent::Down);
+    }
+
+    fn report(&self, cx: &mut PortContext<'_>, event: fn(FaceStatus) -> FaceEvent) {
+        if let Some(status) = self.describe(cx.now()) {
+            cx.report(event(status));
+        }
+    }
+
+    fn describe(&self, now: Ticks) -> Option<FaceStatus> {
+        self.face.as_ref().map(|face| face.status(self.id, now, Duration::ZERO))
     }
 }
 
@@ -139,27 +298,30 @@ impl Port for MulticastPort {
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
-        for i in 0..self.members.len() {
-            let member = &mut self.members[i];
-            cx.register(&mut SourceFd(&member.socket.raw_fd()), i as u32, Interest::READABLE)?;
+        for member in &mut self.members {
+            self.keys = member.register(cx, self.keys);
             member.id = cx.create_face_id();
-            if let Some(face) = &mut member.face {
-                let config = face.link.config().clone();
-                face.link = LinkService::new(config, self.budget.clone());
-            }
-            if let Some(status) = self.describe(&self.members[i], cx.now()) {
-                cx.report(FaceEvent::Created(status));
-            }
+            member.report(cx, FaceEvent::Created);
         }
-        Ok(())
+        match &self.watch {
+            Some(watch) => cx.register(&mut SourceFd(&watch.raw_fd()), WATCH_KEY, Interest::READABLE),
+            None => Ok(()),
+        }
     }
 
     fn ready(&mut self, cx: &mut PortContext<'_>, key: u32, readiness: Readiness) {
-        let Some(member) = self.members.get_mut(key as usize) else { return };
+        if key == WATCH_KEY {
+            if self.watch.as_ref().is_some_and(Watch::has_changed) {
+                self.look_at = Some(cx.now() + SETTLE_TIME);
+            }
+            return;
+        }
+        let Some(member) = self.members.iter_mut().find(|m| m.key == key) else { return };
+        let Some(socket) = &member.socket else { return };
         member.readable |= readiness.readable;
         if readiness.writable && member.blocked {
             member.blocked = false;
-            let _ = cx.reregister(&mut SourceFd(&member.socket.raw_fd()), key, Interest::READABLE);
+            let _ = cx.reregister(&mut SourceFd(&socket.raw_fd()), key, Interest::READABLE);
         }
     }
 
@@ -171,6 +333,7 @@ impl Port for MulticastPort {
         let (now, hash) = (cx.now(), &self.endpoint_hash);
         for member in self.members.iter_mut().filter(|m| m.readable) {
             let Member { socket, face, id, index, readable, .. } = member;
+            let Some(socket) = socket else { continue };
             let mut datagrams = 0;
             while *readable && datagrams < packets_max {
                 let waiting = socket.receive(|meta, run| {
@@ -197,7 +360,7 @@ impl Port for MulticastPort {
         for outgoing in burst {
             let Some((member, _)) = self.member(outgoing.face) else { continue };
             let Some(face) = &mut member.face else { continue };
-            if member.blocked && face.queue_bytes > QUEUE_BYTES_MAX {
+            if member.socket.is_none() || (member.blocked && face.queue_bytes > QUEUE_BYTES_MAX) {
                 face.link.counters.out_drops += 1;
                 continue;
             }
@@ -207,12 +370,13 @@ impl Port for MulticastPort {
     }
 
     fn flush(&mut self, cx: &mut PortContext<'_>) {
-        for (member, key) in self.members.iter_mut().zip(0..) {
+        for member in &mut self.members {
             let Some(face) = member.face.as_mut().filter(|f| !f.queue.is_empty() && !member.blocked) else { continue };
-            if face.send_queued(&mut member.socket) == Sent::Blocked {
+            let Some(socket) = &mut member.socket else { continue };
+            if face.send_queued(socket) == Sent::Blocked {
                 member.blocked = true;
                 let both = Interest::READABLE | Interest::WRITABLE;
-                let _ = cx.reregister(&mut SourceFd(&member.socket.raw_fd()), key, both);
+                let _ = cx.reregister(&mut SourceFd(&socket.raw_fd()), member.key, both);
             }
         }
     }
@@ -222,12 +386,16 @@ impl Port for MulticastPort {
     }
 
     fn next_deadline(&self) -> Option<Ticks> {
-        self.members.iter().filter_map(|m| m.face.as_ref()?.link.next_deadline()).min()
+        let faces = self.members.iter().filter_map(|m| m.face.as_ref()?.link.next_deadline());
+        faces.chain(self.look_at).min()
     }
 
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
         for face in self.members.iter_mut().filter_map(|m| m.face.as_mut()) {
             face.on_deadline(cx.now());
+        }
+        if self.look_at.take_if(|at| *at <= cx.now()).is_some() {
+            self.look(cx);
         }
     }
 
@@ -240,9 +408,11 @@ impl Port for MulticastPort {
             return None;
         }
         let wanted = |s: &FaceStatus| request.local.as_ref().is_none_or(|local| *local == s.local);
-        Some(Err(match self.members.iter().filter_map(|m| self.describe(m, cx.now())).find(wanted) {
+        Some(Err(match self.members.iter().filter_map(|m| m.describe(cx.now())).find(wanted) {
             Some(status) => CreateFaceError::Exists(Box::new(status)),
-            None => CreateFaceError::Unacceptable("multicast faces are made at the start, by configuration".into()),
+            None => CreateFaceError::Unacceptable(
+                "multicast faces are made by configuration, one for each interface".into(),
+            ),
         }))
     }
 
@@ -258,20 +428,18 @@ impl Port for MulticastPort {
         let config = changed_link_config(face.link.config(), change, face.scope, DATAGRAM_BYTES_MAX)
             .map_err(UpdateFaceError::Unacceptable)?;
         face.link.set_config(config);
-        self.describe(&self.members[i], cx.now()).ok_or(UpdateFaceError::NotFound)
+        self.members[i].describe(cx.now()).ok_or(UpdateFaceError::NotFound)
     }
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, id: FaceId) -> bool {
         let Some((_, i)) = self.member(id) else { return false };
-        if let Some(status) = self.describe(&self.members[i], cx.now()) {
-            cx.report(FaceEvent::Destroyed(status));
-        }
+        self.members[i].report(cx, FaceEvent::Destroyed);
         self.members[i].face = None;
         true
     }
 
     fn status(&self, now: Ticks, id: FaceId) -> Option<FaceStatus> {
-        self.members.iter().find(|m| m.id == id).and_then(|m| self.describe(m, now))
+        self.members.iter().find(|m| m.id == id).and_then(|m| m.describe(now))
     }
 
     fn channels(&self) -> Vec<String> {
@@ -279,78 +447,53 @@ impl Port for MulticastPort {
     }
 }
 
-fn new_face(config: &MulticastConfig, address: IpAddr, index: u32) -> UdpFace {
-    let local = match address {
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, config.group.port(), 0, index).into(),
+fn local_address(config: &MulticastConfig, interface: &Interface) -> SocketAddr {
+    match interface.address {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => {
+            SocketAddrV6::new(ip, config.group.port(), 0, interface.index).into()
+        }
         ip => SocketAddr::new(ip, config.group.port()),
-    };
+    }
+}
+
+fn new_face(config: &MulticastConfig, budget: &ReassemblyBudget, interface: &Interface) -> UdpFace {
     let link = LinkConfig { mtu: Some(config.mtu), ..LinkConfig::default() };
-    let link = LinkService::new(link, ReassemblyBudget::default());
-    let mut transport = UdpTransport::new(config.group, local);
-    // The socket's options choose the interface, and with it the address.
+    let link = LinkService::new(link, budget.clone());
+    let mut transport = UdpTransport::new(config.group, local_address(config, interface));
+    // The socket's options choose the interface, and so the source address.
     transport.source = None;
+    transport.networks = Some(interface.networks.as_slice().into());
     let mut face = PeerFace::new(transport, Persistency::Permanent, link, Ticks(0));
     face.link_type = if config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
     face
 }
 
-/// Interfaces that are up, can multicast, and have an address of the group's family.
-fn interfaces(config: &MulticastConfig) -> io::Result<Vec<Interface>> {
-    let mut found: Vec<Interface> = Vec::new();
-    for entry in nix::ifaddrs::getifaddrs()? {
-        let able = entry.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST);
-        let wanted = match &config.interfaces {
-            Some(names) => names.contains(&entry.interface_name),
-            None => able && !entry.flags.contains(InterfaceFlags::IFF_LOOPBACK),
-        };
-        let Some(address) = entry.address.as_ref().and_then(|a| {
-            let v4 = a.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-            v4.or_else(|| a.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
-        }) else {
-            continue;
-        };
-        if !wanted || address.is_ipv4() != config.group.is_ipv4() {
-            continue;
-        }
-        let index = nix::net::if_::if_nametoindex(entry.interface_name.as_str())?;
-        match found.iter_mut().find(|i| i.index == index) {
-            // Link-local addresses are what others on the link know us by.
-            Some(known) if is_link_local_v6(&address) => known.address = address,
-            Some(_) => {}
-            None => found.push(Interface { name: entry.interface_name, index, address }),
-        }
-    }
-    Ok(found)
-}
-
-fn is_link_local_v6(address: &IpAddr) -> bool {
-    matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
-}
-
-fn open(config: &MulticastConfig, interface: &Interface) -> io::Result<Socket> {
+/// A socket of the group on one interface.
+fn join_on(config: &MulticastConfig, interface: &Interface) -> io::Result<OwnedFd> {
     let socket = DatagramSocket::create(&config.group)?;
-    socket.set_reuse_address(true)?;
-    // Needs a capability on older systems; without it, indices tell interfaces apart.
-    if let Err(error) = socket.bind_device(Some(interface.name.as_bytes())) {
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Needs a capability on older systems. Without it, indices distinguish interfaces.
+    if let Err(error) = bind_to_device(&socket, &interface.name) {
         tracing::debug!(%error, interface = interface.name, "cannot bind a socket to the device");
     }
     match config.group {
         SocketAddr::V4(group) => {
-            socket.bind(&config.group.into())?;
-            socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(interface.index))?;
+            bind(&socket, &group)?;
+            let any = Ipv4Addr::UNSPECIFIED;
+            sockopt::set_ip_add_membership_with_ifindex(&socket, group.ip(), &any, interface.index)?;
             if let IpAddr::V4(address) = interface.address {
-                socket.set_multicast_if_v4(&address)?;
+                sockopt::set_ip_multicast_if(&socket, &address)?;
             }
-            socket.set_multicast_loop_v4(config.loop_back)?;
-            socket.set_multicast_ttl_v4(1)?;
+            sockopt::set_ip_multicast_loop(&socket, config.loop_back)?;
+            sockopt::set_ip_multicast_ttl(&socket, 1)?;
         }
         SocketAddr::V6(group) => {
             let scoped = SocketAddrV6::new(*group.ip(), group.port(), 0, interface.index);
-            socket.bind(&SocketAddr::V6(scoped).into())?;
-            socket.join_multicast_v6(group.ip(), interface.index)?;
-            socket.set_multicast_if_v6(interface.index)?;
-            socket.set_multicast_loop_v6(config.loop_back)?;
-            socket.set_multicast_hops_v6(1)?;
+            bind(&socket, &scoped)?;
+            sockopt::set_ipv6_add_membership(&socket, group.ip(), interface.index)?;
+            sockopt::set_ipv6_multicast_if(&socket, interface.index)?;
+            sockopt::set_ipv6_multicast_loop(&socket, config.loop_back)?;
+            sockopt::set_ipv6_multicast_hops(&socket, 1)?;
         }
     }
     Ok(socket)

@@ -1,18 +1,18 @@
-//! Runs that datagrams are copied into as they are handed over.
+//! Runs into which datagrams are copied when they are handed over.
 //!
-//! Where packets for a face are of one length and need no link header, each is copied at once to where it will leave
-//! from, and waits in no queue. And where full runs leave, one that has room yet waits for one more burst, if input is
-//! looked for again at once: most of what a short run costs is the call to the system. Where none is full, nothing waits,
-//! for peers may have nothing else to do than to answer what would.
+//! Some packets for a face have one length and need no link header. Each of these is copied at once to the buffer that
+//! will be sent, and waits in no queue. When full runs leave and input will be looked for again at once, a run with
+//! room waits for one more burst. The system call is most of the cost of a short run. If no run is full, nothing waits,
+//! because peers may be idle until these packets come.
 
 use byname_forward::FaceId;
 
 use super::face::{UdpFace, UdpTransport};
 use super::socket::DatagramSocket;
-use crate::ethernet::socket::Pushed;
 use crate::peers::{Peers, Sent};
+use crate::port::Pushed;
 
-/// Runs that are open at once, each of one face. What has no run is queued.
+/// Maximum number of open runs, each of one face. Packets without a run are queued.
 const OPEN_MAX: usize = 4;
 
 /// Datagrams for one face, all of one length.
@@ -20,23 +20,23 @@ const OPEN_MAX: usize = 4;
 struct OpenRun {
     face: Option<FaceId>,
     segment: usize,
-    octets: Vec<u8>,
-    /// So many make it full.
-    octets_max: usize,
-    /// It has waited for a burst.
+    bytes: Vec<u8>,
+    /// Bytes of a full run.
+    bytes_max: usize,
+    /// Whether it has waited for a burst.
     held: bool,
 }
 
-/// The runs of one socket.
+/// Runs of one socket.
 #[derive(Default)]
 pub(super) struct OpenRuns {
     runs: [OpenRun; OPEN_MAX],
-    /// A full one has left since the last flush.
+    /// Whether a full run has left since the last flush.
     filled: bool,
 }
 
 impl OpenRuns {
-    /// The run of this face for datagrams of `segment` octets, which is opened if it may be.
+    /// Returns the run of this face for datagrams of `segment` bytes. Opens one if possible.
     pub(super) fn find(
         &mut self,
         (id, transport): (FaceId, &mut UdpTransport),
@@ -52,14 +52,14 @@ impl OpenRuns {
             return None;
         }
         let run = &mut self.runs[at];
-        (run.face, run.segment, run.octets_max) = (Some(id), segment, run_max * segment);
+        (run.face, run.segment, run.bytes_max) = (Some(id), segment, run_max * segment);
         Some(at)
     }
 
-    /// Adds a datagram to the run that [`OpenRuns::find`] gave for it.
+    /// Adds a datagram to the run at `at`, which [`OpenRuns::find`] returned.
     #[inline]
     pub(super) fn push(&mut self, at: usize, datagram: &[u8]) -> Pushed {
-        self.runs[at].octets.extend_from_slice(datagram);
+        self.runs[at].bytes.extend_from_slice(datagram);
         Pushed::Done
     }
 
@@ -67,14 +67,15 @@ impl OpenRuns {
     #[inline]
     pub(super) fn send_if_full(&mut self, at: usize, face: &mut UdpFace, socket: &mut DatagramSocket) -> Sent {
         let run = &mut self.runs[at];
-        if run.octets.len() < run.octets_max {
+        if run.bytes.len() < run.bytes_max {
             return Sent::All;
         }
         self.filled = true;
         run.send(face, socket)
     }
 
-    /// Sends what is open; but where more `may_follow`, and full ones have left, what has not waited yet waits.
+    /// Sends the open runs. If full runs have left and more packets `may_follow`, runs that have not waited yet wait
+    /// instead.
     pub(super) fn flush(
         &mut self,
         peers: &mut Peers<UdpTransport>,
@@ -89,7 +90,7 @@ impl OpenRuns {
                 continue;
             }
             let Some(face) = peers.get_mut(id) else {
-                // The face has gone.
+                // The face is gone.
                 run.close();
                 continue;
             };
@@ -100,18 +101,18 @@ impl OpenRuns {
         Sent::All
     }
 
-    /// Whether all has left.
+    /// Whether no run is open.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.iter().all(|run| run.face.is_none())
     }
 }
 
 impl OpenRun {
-    /// Sends all, or what the system takes.
+    /// Sends the run, or as much of it as the system takes.
     fn send(&mut self, face: &mut UdpFace, socket: &mut DatagramSocket) -> Sent {
-        let sent = face.send_run(socket, &self.octets, self.segment);
-        if sent < self.octets.len() {
-            self.octets.drain(..sent);
+        let sent = face.send_run(socket, &self.bytes, self.segment);
+        if sent < self.bytes.len() {
+            self.bytes.drain(..sent);
             return Sent::Blocked;
         }
         self.close();
@@ -120,6 +121,6 @@ impl OpenRun {
 
     fn close(&mut self) {
         (self.face, self.held) = (None, false);
-        self.octets.clear();
+        self.bytes.clear();
     }
 }

@@ -1,51 +1,48 @@
 //! A UDP socket with GRO and GSO: many datagrams in one system call.
 //!
-//! The kernel hands over runs of equal datagrams from one peer as one buffer, and takes a run to
-//! one peer as one buffer. Measured, that is six times what single datagrams give; `recvmmsg` and
-//! `sendmmsg` alone gain next to nothing.
+//! The kernel delivers runs of equally long datagrams from one peer as one buffer, and takes a run to one peer as one
+//! buffer. Measurements show six times the rate of single datagrams; `recvmmsg` and `sendmmsg` alone gain almost
+//! nothing.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
-use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ipv6_mtu_discover,
-    set_ipv6_recvtclass,
-};
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use rustix::net::{SocketFlags, SocketType};
 use smallvec::SmallVec;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-/// The longest datagram over IPv4; a run is no longer either.
+use crate::system::{ip_socket, set_option};
+
+/// Bytes of the longest datagram over IPv4, and of the longest run.
 pub(super) const DATAGRAM_BYTES_MAX: usize = 65_507;
-/// Distance between receive buffers. Not a power of two, so that their beginnings, which is all of
-/// them that single datagrams use, do not fall into the same cache sets.
+/// Distance between receive buffers. Single datagrams use only the start of a buffer. The distance is not a power of
+/// two, so that these starts do not fall into the same cache sets.
 const BUFFER_STRIDE: usize = 65_536 + 1_088;
 /// Buffers filled by one system call on a busy socket.
 pub(super) const BUFFERS_BUSY: usize = 32;
-/// What it costs, in successful sends, to switch GSO on again after the system refused a run. A
-/// refusal that concerns one peer's route must not slow all others; one that concerns the machine
-/// must cost next to nothing.
+/// Credits that it costs to switch GSO on again after the system refused a run. Each successful send earns one credit. A
+/// refusal for one peer's route must not slow all other peers. A refusal for the whole machine must cost almost nothing.
 const GSO_RESTORE_COST: u32 = 256;
-/// Successful sends that count towards that, at most.
+/// Maximum number of credits, which is also the number at the start.
 const GSO_CREDIT_MAX: u32 = 64 * GSO_RESTORE_COST;
-/// Datagrams in a run that systems take today; those that take fewer are found out.
+/// Maximum number of datagrams in a run on today's systems. Systems that take fewer are detected.
 const RUN_MAX: usize = 128;
 
-/// What is left in a socket's queue after a call.
+/// State of a socket's queue after a receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// More than fitted.
+    /// More datagrams waited than fitted.
     More,
-    /// What has come since.
+    /// Datagrams may have come since.
     Perhaps,
-    /// Nothing; the system will tell of what comes.
+    /// Nothing. New datagrams will raise an event.
     Nothing,
 }
 
-/// Datagrams from one peer, one after the other: all of one length, but for the last, which may be shorter. There is
-/// one at least, for an empty datagram is one, too.
+/// Consecutive datagrams from one peer. All have one length, except that the last may be shorter. There is at least
+/// one, because an empty datagram counts too.
 #[derive(Clone)]
 pub(super) struct Run<'a> {
     rest: Option<&'a [u8]>,
@@ -53,12 +50,12 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The one that is next.
+    /// The next datagram.
     pub(super) fn peek(&self) -> Option<&'a [u8]> {
         self.rest.map(|rest| &rest[..rest.len().min(self.stride)])
     }
 
-    /// How many there are.
+    /// Number of datagrams.
     pub(super) fn len(&self) -> usize {
         self.rest.map_or(0, |rest| rest.len().div_ceil(self.stride).max(1))
     }
@@ -76,35 +73,29 @@ impl<'a> Iterator for Run<'a> {
 
 /// A non-blocking UDP socket with its buffers.
 pub(super) struct DatagramSocket {
-    socket: Socket,
+    socket: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
     buffers: Vec<u8>,
     meta: Vec<RecvMeta>,
-    /// Where frames are put one after the other, to be sent.
+    /// Buffer in which frames are joined to be sent.
     pub(super) run: Vec<u8>,
     gso_credit: u32,
-    /// Most datagrams in a run that the system takes, unless it has just refused one.
+    /// Maximum number of datagrams in a run that the system takes, unless it has just refused one.
     run_max: usize,
 }
 
 impl DatagramSocket {
-    /// A socket of the address' family, not yet bound.
-    pub(super) fn create(address: &SocketAddr) -> io::Result<Socket> {
-        let socket = Socket::new(Domain::for_address(*address), Type::DGRAM, Some(Protocol::UDP))?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        Ok(socket)
+    /// Creates an unbound socket of the address' family.
+    pub(super) fn create(address: &SocketAddr) -> io::Result<OwnedFd> {
+        ip_socket(address, SocketType::DGRAM, SocketFlags::empty())
     }
 
-    /// Wraps a bound socket; `buffers` of 64 KiB are filled by one receive call at most.
-    pub(super) fn new(socket: Socket, buffers: usize, socket_buffer_bytes: usize) -> io::Result<Self> {
+    /// Wraps a bound socket. One receive call fills at most `buffers` buffers of 64 KiB.
+    pub(super) fn new(socket: OwnedFd, buffers: usize, socket_buffer_bytes: usize) -> io::Result<Self> {
+        let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new((&socket).into())?;
-        let local = socket
-            .local_addr()?
-            .as_socket()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the socket has no IP address"))?;
+        let local = socket.local_addr()?;
         set_buffer_sizes(&socket, socket_buffer_bytes);
         let run_max = match state.max_gso_segments() {
             segments @ 2..RUN_MAX if !takes_runs_of(RUN_MAX) => segments,
@@ -125,17 +116,17 @@ impl DatagramSocket {
         Ok(socket)
     }
 
-    /// Its own address.
+    /// Local address.
     pub(super) fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Its descriptor, for registration.
+    /// Descriptor, for registration.
     pub(super) fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
-    /// Receives what one system call yields, and shows each run of datagrams from one peer to `visit`.
+    /// Receives with one system call, and passes each run of datagrams from one peer to `visit`.
     pub(super) fn receive(&mut self, mut visit: impl FnMut(&RecvMeta, Run<'_>)) -> io::Result<Waiting> {
         let count = self.meta.len();
         let mut slices: SmallVec<[IoSliceMut<'_>; BUFFERS_BUSY]> =
@@ -151,13 +142,13 @@ impl DatagramSocket {
         Ok(if filled == count { Waiting::More } else { Waiting::Perhaps })
     }
 
-    /// Most datagrams in a run; 1 when the system cannot segment.
+    /// Maximum number of datagrams in a run; 1 if the system cannot segment.
     pub(super) fn run_max(&self) -> usize {
         // The library says 1 after a refusal.
         if self.state.max_gso_segments() > 1 { self.run_max } else { 1 }
     }
 
-    /// Sends a run: datagrams of `segment` octets each, of which the last may be shorter.
+    /// Sends a run of datagrams of `segment` bytes each. The last may be shorter.
     pub(super) fn send_run(
         &mut self,
         to: SocketAddr,
@@ -176,7 +167,7 @@ impl DatagramSocket {
         sent
     }
 
-    /// The library takes any refusal for one of GSO as such; here only the caller's peer loses it.
+    /// The library takes any refusal as one of GSO, and switches GSO off. Here only the refused peer loses it.
     fn restore_gso(&mut self) {
         if let Ok(state) = UdpSocketState::new((&self.socket).into()) {
             self.state = state;
@@ -186,30 +177,31 @@ impl DatagramSocket {
         }
     }
 
-    /// Undoes what the library sets for QUIC. NDN packets of up to 8,800 octets are longer than
-    /// most links' MTU: let IP fragment them, as other forwarders do. And nobody reads the times
-    /// of arrival and the classes of traffic, which cost on every datagram.
+    /// Undoes settings that the library makes for QUIC. NDN packets of up to 8,800 bytes are longer than the MTU of
+    /// most links, so IP must fragment them, as with other forwarders. Arrival times and traffic classes cost time on
+    /// every datagram, and nobody reads them.
     fn adjust(&self) -> io::Result<()> {
-        let _ = setsockopt(&self.socket, sockopt::ReceiveTimestampns, &false);
+        let socket = &self.socket;
+        let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &0);
         let _ = match self.local {
-            SocketAddr::V4(_) => set_ip_recvtos(&self.socket, false),
-            SocketAddr::V6(_) => set_ipv6_recvtclass(&self.socket, false),
+            SocketAddr::V4(_) => sockopt::set_ip_recvtos(socket, false),
+            SocketAddr::V6(_) => sockopt::set_ipv6_recvtclass(socket, false),
         };
         match self.local {
-            SocketAddr::V4(_) => set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)?,
+            SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT)?,
             SocketAddr::V6(_) => {
-                set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT)?;
-                setsockopt(&self.socket, sockopt::Ipv6DontFrag, &false)?;
+                sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT)?;
+                set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, &0)?;
             }
         }
         Ok(())
     }
 }
 
-/// Whether the system takes runs of so many datagrams: sends one from a socket to itself.
+/// Whether the system takes runs of this many datagrams. Tries it by sending one from a socket to itself.
 fn takes_runs_of(datagrams: usize) -> bool {
     let send = || -> io::Result<()> {
-        let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let (destination, contents) = (socket.local_addr()?, vec![0; datagrams]);
         let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: Some(1), src_ip: None };
         UdpSocketState::new((&socket).into())?.try_send((&socket).into(), &transmit)
@@ -217,35 +209,35 @@ fn takes_runs_of(datagrams: usize) -> bool {
     send().is_ok()
 }
 
-/// Sets both buffers, past the system's limit where the process may.
-fn set_buffer_sizes(socket: &Socket, bytes: usize) {
-    if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
-        let _ = socket.set_recv_buffer_size(bytes);
+/// Sets both buffers, above the system's limit if the process may do so.
+fn set_buffer_sizes(socket: &UdpSocket, bytes: usize) {
+    if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(socket, bytes);
     }
-    if setsockopt(socket, sockopt::SndBufForce, &bytes).is_err() {
-        let _ = socket.set_send_buffer_size(bytes);
+    if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(socket, bytes);
     }
 }
 
-/// What the system knows of the way to `remote`.
+/// The system's route to `remote`.
 pub(super) struct Route {
-    /// The address that it would send from.
+    /// Address from which the system would send.
     pub(super) local: IpAddr,
-    /// The longest datagram that leaves in one piece.
+    /// Bytes of the longest datagram that leaves in one piece.
     pub(super) datagram_bytes: usize,
 }
 
-/// Asks the routing table, by way of a socket that is connected and never used.
+/// Asks the routing table, with a socket that is connected and never used.
 pub(super) fn route_to(remote: SocketAddr) -> io::Result<Route> {
     let any: SocketAddr = match remote {
-        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let socket = std::net::UdpSocket::bind(any)?;
-    SockRef::from(&socket).connect(&remote.into())?;
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(remote)?;
     let (mtu, headers) = match remote {
-        SocketAddr::V4(_) => (rustix::net::sockopt::ip_mtu(&socket)?, 28),
-        SocketAddr::V6(_) => (rustix::net::sockopt::ipv6_mtu(&socket)?, 48),
+        SocketAddr::V4(_) => (sockopt::ip_mtu(&socket)?, 28),
+        SocketAddr::V6(_) => (sockopt::ipv6_mtu(&socket)?, 48),
     };
     Ok(Route { local: socket.local_addr()?.ip(), datagram_bytes: (mtu as usize).saturating_sub(headers) })
 }

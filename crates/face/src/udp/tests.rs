@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::{LinkFields, Packet};
+use byname_wire::interest::InterestBuilder;
 
 use super::socket::Run;
 use super::*;
@@ -32,7 +33,7 @@ impl Rig {
         self.bench.receive(&mut self.port, packets)
     }
 
-    /// Takes in whatever waits.
+    /// Receives everything that waits.
     fn settle(&mut self) {
         self.port.readable = true;
         while self.port.has_input() {
@@ -111,7 +112,7 @@ fn runs_of_datagrams_reach_the_peer_whole() {
     let mut rig = rig();
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
     let socket = DatagramSocket::create(&address).unwrap();
-    socket.bind(&address.into()).unwrap();
+    rustix::net::bind(&socket, &address).unwrap();
     let mut receiver = DatagramSocket::new(socket, 32, 8 << 20).unwrap();
     let face = rig.create(receiver.local()).id;
     let mut sent = Vec::new();
@@ -144,7 +145,7 @@ fn a_run_of_a_stranger_counts_from_the_first_datagram_that_looks_like_ndn() {
     let mut rig = rig();
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
     let socket = DatagramSocket::create(&address).unwrap();
-    socket.bind(&address.into()).unwrap();
+    rustix::net::bind(&socket, &address).unwrap();
     let mut stranger = DatagramSocket::new(socket, 1, 1 << 20).unwrap();
     if stranger.run_max() < 4 {
         return;
@@ -169,7 +170,7 @@ fn short_datagrams_leave_in_runs_as_long_as_the_system_takes() {
     let run_max = rig.port.socket.run_max();
     let peer = peer();
     let id = rig.create(peer.local_addr().unwrap()).id;
-    // As many as a socket keeps that nobody has given room.
+    // As many as a socket with default buffers holds.
     let sent: Vec<_> = (0..150).map(|n| packet(5, 60, n)).collect();
     rig.send(id, &sent);
     let mut buffer = [0; 100];
@@ -186,7 +187,7 @@ fn a_refusal_of_runs_by_one_route_loses_nothing_and_concerns_no_other() {
     let mut rig = rig();
     let peer = peer();
     let id = rig.create(peer.local_addr().unwrap()).id;
-    // An address that is not ours: the system refuses each datagram from it.
+    // This address is not ours, so the system refuses each datagram from it.
     let face = rig.port.faces.peers.get_mut(id).unwrap();
     face.transport.source = Some(Ipv4Addr::new(192, 0, 2, 1).into());
     let sent: Vec<_> = (0..10).map(|n| packet(6, 1000, n)).collect();
@@ -200,7 +201,7 @@ fn a_refusal_of_runs_by_one_route_loses_nothing_and_concerns_no_other() {
     assert_eq!(rig.port.socket.run_max() > 1, self::rig().port.socket.run_max() > 1);
 }
 
-/// A face whose packets were of one length so far, and a peer that notes what comes there.
+/// A face whose packets so far had one length, and its peer's socket.
 fn rig_with_alike_face() -> (Rig, FaceId, UdpSocket) {
     let (mut rig, peer) = (rig(), peer());
     let id = rig.create(peer.local_addr().unwrap()).id;
@@ -210,7 +211,7 @@ fn rig_with_alike_face() -> (Rig, FaceId, UdpSocket) {
     (rig, id, peer)
 }
 
-/// Length, and the number that it was made with, of each packet that has come: on loopback, when it is sent.
+/// Length and fill byte of each packet that has arrived. On loopback a packet arrives when it is sent.
 fn arrived(peer: &UdpSocket) -> Vec<(usize, u8)> {
     peer.set_nonblocking(true).unwrap();
     let mut buffer = [0; 9000];
@@ -218,7 +219,7 @@ fn arrived(peer: &UdpSocket) -> Vec<(usize, u8)> {
 }
 
 impl Rig {
-    /// Takes in a datagram, so that the port looks for more.
+    /// Receives a datagram, so that the port looks for more.
     fn hear(&mut self) {
         let from = peer();
         from.send_to(&packet(5, 60, 1), self.port.local_addr()).unwrap();
@@ -284,7 +285,7 @@ fn packets_of_other_lengths_and_with_fields_pass_an_open_run() {
 #[test]
 fn an_open_run_ends_with_its_face_and_survives_a_refusal() {
     let (mut rig, id, peer) = rig_with_alike_face();
-    // An address that is not ours.
+    // This address is not ours.
     rig.port.faces.peers.get_mut(id).unwrap().transport.source = Some(Ipv4Addr::new(192, 0, 2, 1).into());
     let sent: Vec<_> = (0..10).map(|n| packet(6, 1000, n)).collect();
     rig.send(id, &sent);
@@ -370,6 +371,90 @@ fn strangers_beyond_the_limit_wait_until_a_face_is_idle() {
     assert_eq!(rig.created_and_destroyed(), (1, 1));
     assert_eq!(say(&mut rig, 0), 1, "who has talked stays");
     assert_eq!(rig.created_and_destroyed(), (0, 0));
+}
+
+/// A socket at any loopback address.
+fn peer_at(ip: [u8; 4]) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::from(ip), 0)).expect("each address of 127.0.0.0/8 is this host's");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    socket
+}
+
+fn interest(name: &str, lifetime_ms: u64) -> Vec<u8> {
+    InterestBuilder::new(name.parse().expect("a name"), 7).lifetime_ms(lifetime_ms).encode()
+}
+
+impl Rig {
+    /// Sends a datagram from a peer. Returns the face by which it came, if it has one.
+    fn hear_from(&mut self, peer: &UdpSocket, datagram: &[u8]) -> Option<FaceId> {
+        peer.send_to(datagram, self.port.local_addr()).expect("loopback takes datagrams");
+        // On loopback a datagram arrives when it is sent.
+        self.settle();
+        std::mem::take(&mut self.bench.received).pop().map(|received| received.face)
+    }
+
+    /// Whether Data sent on this face reaches this peer.
+    fn answers(&mut self, face: FaceId, peer: &UdpSocket) -> bool {
+        self.send(face, &[packet(6, 1000, 3)]);
+        peer.recv(&mut [0; 2000]).is_ok_and(|len| len == 1000)
+    }
+}
+
+/// Floods a port from forged addresses. A peer that waits silently, a peer with a route, and newcomers must survive.
+fn assert_flood_is_survived(stranger: impl Fn(u32) -> [u8; 4], asks: bool) {
+    let mut rig = rig_with(|c| {
+        c.on_demand_faces_max = 64;
+        c.listen = (Ipv4Addr::UNSPECIFIED, 0).into();
+    });
+    let (silent, producer) = (peer_at([127, 1, 1, 1]), peer_at([127, 1, 2, 1]));
+    let waiting = rig.hear_from(&silent, &interest("/late", 60_000)).expect("a face");
+    let routed = rig.hear_from(&producer, &interest("/register", 1)).expect("a face");
+    rig.port.set_routed(routed, true);
+    let (mut served, mut newcomers) = (0, 0);
+    for n in 0..3_000u32 {
+        // 20 s in total.
+        rig.bench.now = rig.bench.now + Duration::from_micros(6_666);
+        let forged = if asks { interest("/forged", 60_000) } else { packet(6, 60, 1).to_vec() };
+        rig.hear_from(&peer_at(stranger(n)), &forged);
+        if n % 100 == 99 {
+            newcomers += 1;
+            let newcomer = peer_at([127, 2, (n / 100) as u8, 1]);
+            let face = rig.hear_from(&newcomer, &interest("/news", 4_000));
+            served += u32::from(face.is_some_and(|face| rig.answers(face, &newcomer)));
+        }
+    }
+    assert!(rig.port.drops().iter().all(|(reason, _)| *reason == "udp_no_face" || *reason == "udp_not_ndn"));
+    assert!(rig.answers(waiting, &silent), "who waits for Data keeps its face");
+    assert!(rig.answers(routed, &producer), "who has a route keeps its face");
+    assert_eq!(served, newcomers, "each newcomer gets a face");
+    assert!(rig.port.faces.peers.iter_mut().count() <= 64);
+}
+
+#[test]
+fn a_flood_from_one_prefix_shuts_nobody_out() {
+    for asks in [false, true] {
+        assert_flood_is_survived(|n| [127, 9, 9, (n % 250) as u8 + 1], asks);
+    }
+}
+
+#[test]
+fn a_flood_from_all_prefixes_shuts_nobody_out() {
+    for asks in [false, true] {
+        assert_flood_is_survived(|n| [127, 100 + (n % 100) as u8, (n / 100) as u8, 1], asks);
+    }
+}
+
+#[test]
+fn who_waits_no_more_makes_room() {
+    let mut rig = rig_with(|c| c.on_demand_faces_max = 1);
+    let (first, second) = (peer(), peer());
+    let waiting = rig.hear_from(&first, &interest("/a", 30_000)).expect("a face");
+    rig.bench.now = Ticks::from_ms(29_000);
+    assert_eq!(rig.hear_from(&second, &interest("/b", 30_000)), None, "an Interest is pending");
+    assert!(rig.answers(waiting, &first));
+    assert!(rig.hear_from(&second, &interest("/b", 30_000)).is_some(), "it was answered");
+    rig.bench.now = Ticks::from_ms(60_000);
+    assert!(rig.hear_from(&first, &interest("/a", 30_000)).is_some(), "it was not answered in time");
 }
 
 #[test]
@@ -486,11 +571,14 @@ fn multicast_faces_hear_each_other_on_an_interface() {
         (bench, port)
     };
     let ((mut here, mut a), (mut there, mut b)) = (join(), join());
-    // Where the system lets nobody join on loopback, nothing is left to see.
+    // If the system lets nobody join on loopback, there is nothing to test.
     let (Some((_, FaceEvent::Created(face))), Some(_)) = (here.events.pop(), there.events.pop()) else { return };
     assert_eq!(face.remote, FaceUri::Udp(group));
     assert_eq!(face.link_type, byname_forward::face_table::LinkType::MultiAccess);
     assert_eq!(face.persistency, Persistency::Permanent);
+    let loopback = byname_forward::Network { address: [127, 0, 0, 1].into(), prefix_len: 8, zone: 0 };
+    let byname_forward::Whereabouts::Networks(networks) = face.whereabouts() else { panic!("{face:?}") };
+    assert!(networks.contains(&loopback), "{networks:?}");
     let outgoing = Outgoing { face: face.id, fields: LinkFields::default(), packet: packet(5, 60, 9) };
     a.transmit(&mut here.cx(), &mut [outgoing]);
     a.flush(&mut here.cx());
@@ -500,4 +588,74 @@ fn multicast_faces_hear_each_other_on_an_interface() {
     assert!(MulticastPort::join(MulticastConfig::new("192.0.2.1:1".parse().unwrap())).is_err());
     assert!(a.destroy_face(&mut here.cx(), face.id));
     assert!(!a.destroy_face(&mut here.cx(), face.id));
+}
+
+/// Runs `ip` in this thread's namespace.
+fn ip(arguments: &str) -> bool {
+    let command = std::process::Command::new("ip").args(arguments.split_whitespace()).output();
+    command.is_ok_and(|done| done.status.success())
+}
+
+/// Lets a port notice changes of interfaces. Returns the events that it reports, with their faces.
+fn notice(bench: &mut Bench, port: &mut multicast::MulticastPort) -> Vec<(&'static str, FaceStatus)> {
+    bench.wait(port, 1_000);
+    while let Some(at) = port.next_deadline() {
+        bench.now = at;
+        port.on_deadline(&mut bench.cx());
+        bench.wait(port, 100);
+    }
+    let events = std::mem::take(&mut bench.events).into_iter().map(|(_, event)| match event {
+        FaceEvent::Created(status) => ("created", status),
+        FaceEvent::Destroyed(status) => ("destroyed", status),
+        FaceEvent::Up(status) => ("up", status),
+        FaceEvent::Down(status) => ("down", status),
+    });
+    events.collect()
+}
+
+#[test]
+fn multicast_comes_back_with_its_interface_and_with_its_address() {
+    use multicast::{MulticastConfig, MulticastPort};
+    let cable = || {
+        ip("link add near type veth peer name far")
+            && ip("link set near addrgenmode none")
+            && ip("link set far addrgenmode none")
+    };
+    if crate::system::enter_new_network().is_err() || !cable() {
+        eprintln!("skipped: network namespaces and virtual cables are not allowed here");
+        return;
+    }
+    let group: SocketAddr = "224.0.23.170:56399".parse().unwrap();
+    let config = MulticastConfig { interfaces: Some(vec!["near".into()]), ..MulticastConfig::new(group) };
+    let (mut bench, mut port) = (Bench::new(), MulticastPort::join(config).expect("interfaces are listed"));
+    port.start(&mut bench.cx()).expect("starts");
+    assert!(bench.events.is_empty(), "no address yet");
+    assert!(ip("link set near up") && ip("link set far up") && ip("addr add 192.0.2.1/24 dev near"));
+    let [("created", face)] = &notice(&mut bench, &mut port)[..] else { panic!("no face") };
+    assert_eq!((face.up, &face.local), (true, &FaceUri::Udp("192.0.2.1:56399".parse().unwrap())));
+    let id = face.id;
+    let send = |bench: &mut Bench, port: &mut MulticastPort| bench.send(port, id, &[packet(5, 60, 1)]);
+    let drops = |port: &MulticastPort| port.status(Ticks(0), id).expect("a face").link.out_drops;
+    send(&mut bench, &mut port);
+    assert_eq!(drops(&port), 0);
+
+    assert!(ip("link delete near"));
+    let [("down", face)] = &notice(&mut bench, &mut port)[..] else { panic!("the face stays") };
+    assert_eq!((face.id, face.up), (id, false));
+    send(&mut bench, &mut port);
+    assert_eq!(drops(&port), 1, "there is no interface");
+
+    assert!(cable() && ip("link set near up") && ip("link set far up") && ip("addr add 192.0.2.7/24 dev near"));
+    let [("up", face)] = &notice(&mut bench, &mut port)[..] else { panic!("the face comes back") };
+    assert_eq!((face.id, face.up), (id, true));
+    assert_eq!(face.local, FaceUri::Udp("192.0.2.7:56399".parse().unwrap()));
+    send(&mut bench, &mut port);
+    assert_eq!(drops(&port), 1, "it is sent");
+
+    assert!(ip("addr add 198.51.100.9/24 dev near") && ip("addr delete 192.0.2.7/24 dev near"));
+    let events = notice(&mut bench, &mut port);
+    let told: Vec<_> = events.iter().map(|(what, face)| (*what, face.id)).collect();
+    assert!(!told.is_empty() && told.chunks(2).all(|pair| pair == [("down", id), ("up", id)]), "{told:?}");
+    send(&mut bench, &mut port);
+    assert_eq!(drops(&port), 1, "with whichever address it has");
 }

@@ -17,7 +17,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, LpPacket, Name, NameHashKey};
 
-/// So few that a name asked for a few times is hot.
+/// So small that a name becomes hot after a few Interests.
 const HOT_WINDOW: u32 = 256;
 
 pub struct Router {
@@ -38,7 +38,7 @@ impl Router {
         Router::of(0, 1024, config, ports, adjust)
     }
 
-    /// With so many workers on threads of their own; 0: one, on the packet thread.
+    /// A router with this number of worker threads. With 0, one worker runs on the packet thread.
     pub fn of(
         workers: usize,
         ring_packets: usize,
@@ -62,7 +62,7 @@ impl Router {
                 dispatcher.spread_hot_names(HOT_WINDOW);
                 let join = |number| {
                     let mut worker = worker();
-                    worker.join(dispatcher.shard(number));
+                    worker.join(dispatcher.membership(number));
                     worker
                 };
                 Workers::Threads { workers: (0..count).map(join).collect(), dispatcher, ring_packets, pin: false }
@@ -80,7 +80,7 @@ impl Router {
         self.tables.replace_fib(self.fib.query());
     }
 
-    /// A persistent face to a peer.
+    /// Creates a persistent face to a peer.
     pub fn face(&self, remote: SocketAddr) -> FaceStatus {
         let request = FaceRequest::to(FaceUri::Udp(remote));
         self.running.handle.create_face(request).expect("a new face")
@@ -110,12 +110,12 @@ pub fn socket() -> UdpSocket {
     socket
 }
 
-/// What a frame holds, with a token before it or bare.
+/// The network packet in a frame, with or without a link header.
 pub fn network_packet(frame: &[u8]) -> &[u8] {
     LpPacket::decode(frame).expect("a frame").fragment.expect("not idle")
 }
 
-/// Answers Interests on a socket until one asks for `/stop`; returns how many it answered.
+/// Answers Interests on a socket until one asks for `/stop`. Returns the number of answers.
 pub fn produce(socket: &UdpSocket, content_len: usize) -> usize {
     let (mut buffer, mut answered) = ([0; 9000], 0);
     loop {

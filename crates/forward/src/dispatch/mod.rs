@@ -1,34 +1,31 @@
-//! Which worker a packet is for, where each has a PIT and a content store of its own [So §2.4, §3.4].
+//! Assigns packets to workers, each of which has its own PIT and content store [So §2.4, §3.4].
 //!
-//! A name's *home* is the worker that the keyed digest of its first N components names, of the whole
-//! name where it has fewer, and only of those before an implicit digest, which Data does not carry.
-//! Interests and Nacks go home, so that all about one Interest meets in one place.
+//! A name's *home* is one worker: a keyed digest of the name's first N components selects it. A shorter name counts
+//! whole. An implicit digest component never counts, because Data does not carry it. Interests and Nacks go home, so
+//! that all packets about one Interest meet in one place.
 //!
-//! Data must reach every Interest that it answers. One of its own name has the same home, and so has
-//! one with CanBePrefix of N components or more. What is left are Interests with CanBePrefix and
-//! shorter names, which Data cannot tell from its own: workers count them where the dispatcher can
-//! see it (`prefixes`), by hashes of their names. Data under such a name goes to that name's home,
-//! too, as a further copy. As long as there are none pending, which one load tells, Data goes to one
-//! worker.
+//! Data must reach every Interest that it answers. An Interest for its own name has the same home. An Interest with
+//! CanBePrefix and at least N components has the same home, too. Only Interests with CanBePrefix and shorter names may
+//! have other homes. Workers count these by name hash where the dispatcher can see the counts (`prefixes`). Data under
+//! such a name also goes to that name's home, as a further copy. While none is pending, which one load shows, Data goes
+//! to one worker only.
 //!
-//! Interests that leave carry a PIT token that says which worker sent them. Data and Nacks that bring
-//! it back are not hashed here at all, but for Data while shorter names are pending. Tokens are
-//! believed: a peer that sends another has its Data dropped as unsolicited, for a worker compares
-//! names. A few octets drawn at start tell them from those of others on a shared link, and from those
-//! of an earlier run.
+//! Interests that leave carry a PIT token that says which worker sent them. Data and Nacks that return the token are
+//! not hashed here, except Data while shorter names are pending. Tokens are trusted: if a peer sends a wrong one, its
+//! Data is dropped as unsolicited, because a worker compares names. Tokens contain a few random bytes drawn at start.
+//! These distinguish them from tokens of others on a shared link, and from those of an earlier run.
 //!
-//! Differs from one worker: Data is cached where it was waited for. An Interest for its full name may
-//! go upstream once more where a shorter one with CanBePrefix fetched it, and the other way round. A
-//! downstream that waits for the same Data in two workers gets it twice. An Interest that comes in
-//! one burst with Data that it did not ask for is not yet pending when that Data is dispatched.
-//! Strategies measure, and the dead nonce list remembers, per worker.
+//! Differs from one worker: Data is cached only where an Interest waited for it. So if a shorter Interest with
+//! CanBePrefix has fetched Data, an Interest for its full name may go upstream again, and the other way round. A
+//! downstream that waits for the same Data in two workers gets it twice. An Interest that arrives in the same burst as
+//! the Data may not be pending yet when that Data is dispatched. Strategies measure per worker, and each worker has its
+//! own dead nonce list.
 //!
-//! Interests for names that very many ask for may go elsewhere than home: see [`crate::hot`].
+//! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
-//! Packets by tags and locators have no state that they could meet: they go to all workers in turn.
-//! Cost: a name is hashed here once, to N components, and all its prefixes by its worker, which has
-//! time for it where there are several. To hand these over would cost more: 18 octets a component
-//! through the caches of both.
+//! Packets by tags and locators meet no state, so they go to all workers in turn. Cost: a name is hashed here once, to
+//! N components. Its worker hashes the prefixes that lookups need, and it has time for that if there are several
+//! workers. Handing the hashes over would cost more: 18 bytes per component through the caches of both.
 
 mod prefixes;
 mod spread;
@@ -40,9 +37,9 @@ use byname_wire::name::{COMPONENTS_MAX, component_type};
 use byname_wire::name_hash::{Digest, digest_name};
 use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use crate::counters::{Drop, Drops};
+use crate::counters::{DropReason, Drops};
 use crate::hot::SharedStore;
-use crate::pipeline::{Copies, Parsed, name_in, parse_unaddressed};
+use crate::packet::{Copies, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
 use spread::{Spread, Way};
@@ -51,45 +48,45 @@ use token::TokenMark;
 pub(crate) use prefixes::ShortNames;
 pub(crate) use token::TokenMaker;
 
-/// Most workers of one dispatcher.
+/// Maximum of workers of one dispatcher.
 pub const WORKERS_MAX: usize = 64;
 
-/// What worker `number` gets of something that so many workers share.
+/// The part of worker `number` in something that `workers` workers share.
 pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
     all / workers + usize::from(number < all % workers)
 }
 
-/// A packet on its way to a worker: parsed, unless it is addressed by tags or locator.
+/// A packet on its way to a worker. It is parsed, unless it is addressed by tags or locator.
 #[derive(Debug)]
 pub struct Parcel {
     pub(crate) received: Received,
     pub(crate) parsed: Option<Parsed>,
-    /// Digest of the name of an Interest that was given to any worker.
+    /// For an Interest that any worker may answer: the digest of its name.
     pub(crate) spread: Option<Digest>,
 }
 
 impl Parcel {
-    /// Parses what a port received; `hashes` are written over.
-    fn new(received: Received, hashes: &mut PrefixHashes) -> Result<Self, Drop> {
+    /// Parses a received packet; overwrites `hashes`.
+    fn new(received: Received, hashes: &mut PrefixHashes) -> Result<Self, DropReason> {
         let mut parsed = None;
         parse_unaddressed(&received, hashes, |found| parsed = Some(found))?;
         Ok(Parcel { received, parsed, spread: None })
     }
 
-    /// Where it came in.
+    /// The face that received it.
     pub fn face(&self) -> FaceId {
         self.received.face
     }
 
-    /// Whether the same packet went to its home, and this one may be lost.
+    /// Whether the same packet also went to its home. If so, this copy may be lost.
     pub fn is_further_copy(&self) -> bool {
         matches!(&self.parsed, Some(Parsed::Data(info)) if info.copies == Copies::Further)
     }
 }
 
-/// What a worker of several knows of the others, and nothing for one alone; see
+/// The things that one of several workers shares with the others; nothing for a worker that is alone. See
 /// [`crate::Worker::join`].
-pub struct Shard(pub(crate) Option<Joined>);
+pub struct Membership(pub(crate) Option<Joined>);
 
 pub(crate) struct Joined {
     pub short_names: ShortNames,
@@ -101,21 +98,21 @@ pub(crate) struct Joined {
 pub struct Dispatcher {
     key: NameHashKey,
     workers: usize,
-    /// Components that decide.
+    /// Number of components that select the home.
     components: usize,
     pending: Arc<PendingPrefixes>,
     mark: TokenMark,
     hashes: Box<PrefixHashes>,
     drops: Drops,
-    /// Whose turn it is.
+    /// The worker whose turn it was last.
     next: usize,
-    /// Where hot names are spread.
+    /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
 }
 
 impl Dispatcher {
-    /// A dispatcher to `workers` workers by the first `components` components of names; 0: by all.
-    /// `mark` tells its tokens from others'.
+    /// A dispatcher to `workers` workers by the first `components` components of names; 0 means all components. `mark`
+    /// distinguishes its tokens from those of others.
     ///
     /// # Panics
     /// If there are no workers, or more than [`WORKERS_MAX`].
@@ -134,30 +131,29 @@ impl Dispatcher {
         }
     }
 
-    /// From now on, Interests for hot names go to any worker ([`crate::hot`]); of which names, the
-    /// latest `window` Interests decide. To be called before workers join, and without effect where there
-    /// is one.
+    /// From now on, Interests for hot names go to any worker ([`crate::hot`]). The latest `window` Interests decide
+    /// which names are hot. Must be called before workers join. Has no effect if there is only one worker.
     pub fn spread_hot_names(&mut self, window: u32) {
         self.spread = (self.workers > 1).then(|| Spread::new(self.workers, window));
     }
 
-    /// Workers that it dispatches to.
+    /// Number of workers that it dispatches to.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// What this worker is to join with.
-    pub fn shard(&self, worker: usize) -> Shard {
+    /// The membership that a worker must join with.
+    pub fn membership(&self, worker: usize) -> Membership {
         let several = self.workers > 1;
-        Shard(several.then(|| Joined {
+        Membership(several.then(|| Joined {
             short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
             tokens: TokenMaker::new(self.mark, worker, self.components),
             shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
         }))
     }
 
-    /// Parses a packet and hands it to `send` with the number of its worker; Data perhaps several
-    /// times, to its home first.
+    /// Parses a packet and hands it to `send` with the number of its worker. Data may be handed over several times,
+    /// first for its home.
     pub fn dispatch(&mut self, received: Received, mut send: impl FnMut(usize, Parcel)) {
         let mut parcel = match Parcel::new(received, &mut self.hashes) {
             Ok(parcel) => parcel,
@@ -209,7 +205,7 @@ impl Dispatcher {
                 }
             }
             Parsed::Data(_) => {
-                // A token of a shorter name says nothing about where others wait.
+                // The token of a shorter name does not tell where else Interests wait.
                 let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
                 let worker = worker.unwrap_or_else(|| self.home(name, None));
                 self.give(worker, parcel, &mut send);
@@ -217,7 +213,7 @@ impl Dispatcher {
         }
     }
 
-    /// Hands an Interest that a worker could not answer to `send` with the number of its home.
+    /// Hands an Interest that a worker could not answer to `send`, with the number of its home.
     pub fn dispatch_home(&mut self, mut stray: Parcel, mut send: impl FnMut(usize, Parcel)) {
         stray.spread = None;
         let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
@@ -233,12 +229,12 @@ impl Dispatcher {
         send(worker, parcel);
     }
 
-    /// What it dropped: packets that it could not parse.
+    /// Packets that the dispatcher dropped because it could not parse them.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }
 
-    /// Of the name, whose digest may be known.
+    /// The home of a name. `whole` is the name's digest, if that is known.
     fn home(&self, name: NameRef<'_>, whole: Option<Digest>) -> usize {
         if self.workers == 1 {
             return 0;
@@ -248,14 +244,14 @@ impl Dispatcher {
         self.worker_of(known.unwrap_or_else(|| digest_name(&self.key, deciding)).check)
     }
 
-    /// Data's home, and the set of the others that it may be waited for at.
+    /// The home of Data, and the set of other workers where Interests may wait for it.
     fn homes(&mut self, name: NameRef<'_>) -> (usize, u64) {
         let names = std::slice::from_ref(&name);
         PrefixHashes::fill_burst_to(self.components, &self.key, names, std::slice::from_mut(&mut *self.hashes));
         let view = NameView::from_filled(name, &self.hashes);
         let deciding = deciding_depth(name, self.components);
         let home = self.worker_of(view.check(deciding));
-        // All prefixes of N components and more, and all that are the whole name, are at home.
+        // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;
         for depth in (0..view.len().min(self.components)).filter(|&depth| self.pending.may_have(view.hash(depth))) {
             others |= 1 << self.worker_of(view.check(depth.min(deciding)));
@@ -263,13 +259,13 @@ impl Dispatcher {
         (home, others & !(1 << home))
     }
 
-    /// The digest's second half: the tables of PIT and CS take places and tags from the first.
+    /// Uses the second half of the digest, because the PIT and CS take their buckets and tags from the first.
     fn worker_of(&self, check: u64) -> usize {
         (((check >> 32) * self.workers as u64) >> 32) as usize
     }
 }
 
-/// How many components of a name decide where its home is.
+/// Number of components that select the home of a name.
 fn deciding_depth(name: NameRef<'_>, components: usize) -> usize {
     let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
     named.take(components).count()

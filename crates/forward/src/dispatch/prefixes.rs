@@ -1,16 +1,16 @@
-//! Pending Interests with CanBePrefix whose names are shorter than what decides a packet's worker.
+//! Pending Interests with CanBePrefix whose names have too few components to select their Data's home.
 
 use std::sync::Arc;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Counters that names share: more than names that are pending at once, mostly.
+/// Number of counters, which names share: mostly there are more counters than names pending at once.
 const COUNTERS: usize = 4096;
 
-/// How many are pending, counted by all workers, by the hash of their names.
+/// Number of such pending Interests by name hash, counted by all workers.
 ///
-/// What the dispatcher sees may be old. But an Interest is counted before it leaves the worker, and
-/// the ring to the packet thread hands that over: Data that answers it comes later.
+/// The dispatcher may see old counts. But an Interest is counted before it leaves the worker, and the ring to the
+/// packet thread makes this count visible. Data that answers the Interest comes later.
 pub(super) struct PendingPrefixes {
     all: AtomicU64,
     by_name: Box<[AtomicU32]>,
@@ -23,13 +23,13 @@ impl Default for PendingPrefixes {
 }
 
 impl PendingPrefixes {
-    /// Whether none is pending.
+    /// Whether no such Interest is pending.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.all.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether one of this name may be pending; sure if not.
+    /// Whether such an Interest with this name hash may be pending; false is certain.
     #[inline]
     pub fn may_have(&self, hash: u64) -> bool {
         self.counter(hash).load(Ordering::Relaxed) != 0
@@ -40,7 +40,7 @@ impl PendingPrefixes {
     }
 }
 
-/// One worker's hand in it.
+/// One worker's access to the counts.
 pub(crate) struct ShortNames {
     pending: Arc<PendingPrefixes>,
     components: usize,
@@ -51,8 +51,7 @@ impl ShortNames {
         ShortNames { pending, components }
     }
 
-    /// Notes that an Interest with CanBePrefix, whose name has `depth` components and this hash, is
-    /// pending now.
+    /// Counts an Interest with CanBePrefix that is now pending, whose name has `depth` components and this hash.
     pub fn enters(&self, depth: usize, hash: u64) {
         if depth < self.components {
             self.pending.all.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +59,7 @@ impl ShortNames {
         }
     }
 
-    /// Notes that it is no longer.
+    /// Counts that the Interest is no longer pending.
     pub fn leaves(&self, depth: usize, hash: u64) {
         if depth < self.components {
             self.pending.counter(hash).fetch_sub(1, Ordering::Relaxed);

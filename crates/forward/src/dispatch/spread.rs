@@ -1,4 +1,4 @@
-//! Which Interests go elsewhere than home, and where: see [`crate::hot`].
+//! Decides which Interests go to other workers than their home: see [`crate::hot`].
 
 use std::sync::Arc;
 
@@ -6,36 +6,36 @@ use byname_wire::name_hash::Digest;
 
 use crate::hot::{HOME_EVERY, PARTS, SharedStore, Sketch};
 
-/// Cache lines of the sketch for each worker, and at least so many: few rare names are taken for hot.
+/// Cache lines of the sketch for each worker, and the minimum in all. With so many, few rare names count as hot.
 const LINES_PER_WORKER: usize = 64;
 const LINES_MIN: usize = 512;
-/// Interests of a window that are needed to call a name hot, however short the window.
+/// Minimum of Interests that make a name hot, however short the window.
 const HOT_MIN: u16 = 4;
 
-/// Where an Interest goes.
+/// The route of an Interest to a worker.
 pub(super) enum Way {
-    /// Home, like most.
+    /// To its home, as most are.
     Home,
-    /// Home; its name is hot.
+    /// To its home; its name is hot.
     HomeHot,
-    /// To any worker: Data for it is shared.
+    /// To any worker: its Data is shared.
     Any(usize),
 }
 
-/// What the dispatcher knows of hot names, and of its workers' load.
+/// The dispatcher's state about hot names and the load of workers.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
     sketch: Sketch,
-    /// Estimate from which on a name is hot.
+    /// A name is hot from this estimate on.
     hot_from: u16,
-    /// Packets that each worker was given; those of earlier windows count half, a quarter, and so on.
+    /// Number of packets that each worker got. All are halved after every window, so older packets count less.
     given: Vec<u64>,
-    /// Interests that could have been spread.
+    /// Number of Interests that could have been spread.
     spreadable: u32,
 }
 
 impl Spread {
-    /// `window`: see [`crate::hot::WINDOW`].
+    /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
         let parts = PARTS * workers as u32;
         Spread {
@@ -51,13 +51,13 @@ impl Spread {
         &self.store
     }
 
-    /// Notes that a worker was given a packet.
+    /// Notes that a worker got a packet.
     #[inline]
     pub fn gave(&mut self, worker: usize) {
         self.given[worker] += 1;
     }
 
-    /// Where an Interest for this name goes.
+    /// Decides where an Interest for this name goes.
     #[inline]
     pub fn way(&mut self, name: Digest) -> Way {
         if self.sketch.is_window_over() {

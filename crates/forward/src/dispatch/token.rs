@@ -1,22 +1,22 @@
-//! PIT tokens that name a worker: four octets drawn at start, and one that says which.
+//! PIT tokens that name a worker: four random bytes drawn at start, and one byte with the worker's number.
 
 use byname_wire::PitToken;
 
 use super::WORKERS_MAX;
 
-/// Set in the last octet for a name that is shorter than what decides.
+/// Set in the last byte if the name has fewer components than select a home.
 const SHORT: u8 = 1 << 7;
 
 const _: () = assert!(WORKERS_MAX <= SHORT as usize);
 
-/// What tells our tokens from others'.
+/// The bytes that distinguish our tokens from those of others.
 #[derive(Clone, Copy)]
 pub(super) struct TokenMark([u8; 4]);
 
-/// What one of our tokens says.
+/// The content of one of our tokens.
 pub(super) struct WorkerToken {
     pub worker: usize,
-    /// Data that answers the Interest may have another home.
+    /// Whether Data that answers the Interest may have another home.
     pub is_short: bool,
 }
 
@@ -25,7 +25,7 @@ impl TokenMark {
         TokenMark(mark.to_be_bytes())
     }
 
-    /// What a token says, if it is ours.
+    /// The content of a token, if it is ours.
     #[inline]
     pub fn read(self, token: &PitToken) -> Option<WorkerToken> {
         let &[ref mark @ .., last] = <&[u8; 5]>::try_from(token.as_slice()).ok()?;
@@ -34,11 +34,11 @@ impl TokenMark {
 
     fn token(self, last: u8) -> PitToken {
         let [a, b, c, d] = self.0;
-        PitToken::new(&[a, b, c, d, last]).expect("five octets are few enough")
+        PitToken::new(&[a, b, c, d, last]).expect("five bytes are few enough")
     }
 }
 
-/// Makes the tokens of one worker's Interests.
+/// Makes tokens for the Interests of one worker.
 pub(crate) struct TokenMaker {
     whole: PitToken,
     short: PitToken,
@@ -51,7 +51,7 @@ impl TokenMaker {
         TokenMaker { whole: mark.token(number), short: mark.token(number | SHORT), components }
     }
 
-    /// For an Interest whose name has `depth` components.
+    /// The token for an Interest whose name has `depth` components.
     #[inline]
     pub fn token(&self, can_be_prefix: bool, depth: usize) -> PitToken {
         if can_be_prefix && depth < self.components { self.short } else { self.whole }
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(read(&maker.token(true, 2)), Some((63, false)));
         assert_eq!(read(&maker.token(false, 1)), Some((63, false)));
         for other in [&[][..], &[1, 2, 3, 4], &[1, 2, 3, 5, 0], &[1, 2, 3, 4, 0, 0]] {
-            assert_eq!(read(&PitToken::new(other).expect("few octets")), None);
+            assert_eq!(read(&PitToken::new(other).expect("few bytes")), None);
         }
     }
 }

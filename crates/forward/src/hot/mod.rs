@@ -1,46 +1,44 @@
-//! Heavy hitters: names that so many ask for that their workers would have more to do than others.
+//! Heavy hitters: names so popular that their home would have more work than other workers.
 //!
-//! A name has one home (`dispatch`), so that what is pending meets in one place; a few names that
-//! everybody asks for make theirs the busiest. [Hasegawa, "Design Rational of Equal Load Balancing"]
-//! lets any worker take Interests for highly popular objects: most find their Data in the content
-//! store, which all share for these objects under optimistic locks, and never come to the PIT. That a
-//! small store in front of a partitioned one balances it, whatever is asked for, is
-//! [Hasegawa, reference 12]: some n log n entries for n parts. Here:
+//! A name has one home (`dispatch`), so that its pending Interests meet in one place. A few very popular names make
+//! their homes the busiest workers. [Hasegawa, "Design Rational of Equal Load Balancing"] lets any worker take
+//! Interests for highly popular objects. Most of them find their Data in the content store, which all workers share for
+//! these objects under optimistic locks, and never reach the PIT. A small store in front of a partitioned one balances
+//! it, whatever is requested [Hasegawa, reference 12]: some n log n entries are enough for n parts. Here:
 //!
-//! - The dispatcher estimates how often each name was asked for lately ([`Sketch`]). Who has a certain
-//!   part of all Interests is *hot*.
-//! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the
-//!   home copies that Data to where all workers see it ([`SharedStore`]).
-//! - As long as it is there, the dispatcher gives Interests for it to whichever worker it gave least
-//!   to lately. That worker answers with a copy, and touches no table of its own.
-//! - What it cannot answer after all (Data has left meanwhile, or is not fresh enough) it hands back,
-//!   and the dispatcher sends it home: a *stray*.
+//! - The dispatcher estimates how often each name was requested lately (`sketch`). A name with a certain part of all
+//!   Interests is *hot*.
+//! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
+//!   Data into a store that all workers see (`store`).
+//! - While the Data is there, the dispatcher gives Interests for it to the worker that got the fewest packets lately.
+//!   That worker answers with a copy and touches none of its own tables.
+//! - If the worker cannot answer (the Data has left meanwhile, or is not fresh enough), it hands the Interest back. The
+//!   dispatcher sends this *stray* home.
 //!
-//! So every pending Interest is in its home's PIT, and nowhere else. None is lost: an Interest is
-//! answered by the worker that it was given to, or arrives at its home, by rings that count what they
-//! drop. None is doubled: only one of both happens, and what is answered is nowhere pending. What is
-//! answered is what the home would have said: the shared store holds only Data that is in its home's
-//! content store. Where that is replaced, evicted or erased there, it leaves here, and as one of so
-//! many Interests for a hot name goes home all the same, the home knows that it is in use.
+//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
+//! answers, or it goes home through rings that count their drops. No Interest is doubled: only one of these happens,
+//! and an answered one is not pending anywhere. The answer is the one that the home would give, because the shared
+//! store holds only Data that is in its home's content store. When the home replaces, evicts or erases the Data, the
+//! Data also leaves the shared store. One in `HOME_EVERY` Interests for a hot name goes home anyway, so the home
+//! knows that the Data is in use.
 //!
-//! Differs from [Hasegawa, "Algorithms of NIC and PIT"]: the slides share PIT entries under locks of
-//! one word, as an Interest that the shared store does not answer stays where it came; here it goes on
-//! to its home, PIT entries are one worker's as all others are, and the only word that two workers
-//! contend for is the version of a place in the shared store. That costs a stray two more rings. Only
-//! what is cached is spread: names that nobody may cache stay with their home, however popular. A
-//! looping Interest for a hot name may be answered where its home would refuse it.
+//! Differs from [Hasegawa, "Algorithms of NIC and PIT"]: in the slides, an Interest that the shared store does not
+//! answer stays where it came, and PIT entries are shared under locks of one word. Here such an Interest goes to its
+//! home, and each PIT entry belongs to one worker. Two workers contend only for the version of a place in the shared
+//! store. A stray pays for this with two more rings. Only cached Data is spread: names that nobody may cache stay with
+//! their home, however popular. A looping Interest for a hot name may be answered where its home would refuse it.
 //!
-//! An Interest costs the dispatcher a hash of its whole name and a cache line of the sketch more.
+//! Cost for the dispatcher: for each Interest, one hash of its whole name and one cache line of the sketch.
 
 mod sketch;
 mod store;
 
-pub use sketch::Sketch;
-pub use store::SharedStore;
+pub(crate) use sketch::Sketch;
+pub(crate) use store::SharedStore;
 
-/// Interests after which old ones count half: of so many the dispatcher speaks as "lately".
+/// Number of Interests after which older ones count half: this defines "lately" for the dispatcher.
 pub const WINDOW: u32 = 1 << 16;
-/// Of what a worker would have if all had the same, the part that makes a name hot.
+/// A name is hot above 1/PARTS of a worker's fair share of the load.
 pub(crate) const PARTS: u32 = 32;
-/// Of the Interests for a hot name, one in so many goes home, which keeps the Data in use there.
+/// One in this many Interests for a hot name goes home, so that the home keeps its Data.
 pub(crate) const HOME_EVERY: u32 = 16;

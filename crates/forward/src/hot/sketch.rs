@@ -1,21 +1,21 @@
-//! How often names were asked for lately: a count-min sketch that forgets.
+//! Recent popularity of names: a count-min sketch that forgets.
 //!
-//! A name has one counter in each of a few rows, and its estimate is the least of these: at least what
-//! it was, and more by what others left in all of them. Only the counters that hold the estimate are
-//! raised ("conservative update"), so that rare names raise those of popular ones little. All counts
-//! are halved after every window of names, so that a name is forgotten in a few windows.
+//! A name has one counter in each of a few rows, and its estimate is the least of these. The estimate is never too low.
+//! It is too high only if other names have raised all of the name's counters. Only counters at the estimate are raised
+//! ("conservative update"), so rare names disturb popular ones little. All counts are halved after every window of
+//! names, so a name is forgotten within a few windows.
 //!
-//! Space-Saving would tell names apart surely, and answer "which are the most popular", which nobody
-//! asks here; but it writes to a random place of an ordered list for each *rare* name, and most are.
-//! A sketch reads one cache line: a name's counters, one of each row, stand in the same.
+//! Space-Saving would distinguish names reliably and list the most popular ones, but no caller needs that list. It
+//! would also write to a random place of an ordered list for each *rare* name, and most names are rare. The sketch
+//! reads one cache line, which has a name's counters of all rows.
 
 use byname_wire::name_hash::Digest;
 
-/// Counters of a name.
+/// Number of counters of a name.
 const ROWS: usize = 4;
-/// Counters of a row in one cache line.
+/// Number of counters of a row in one cache line.
 const COLUMNS: usize = 8;
-/// Bits that choose a column.
+/// Number of bits that select a column.
 const COLUMN_BITS: u32 = COLUMNS.trailing_zeros();
 
 /// The counters of some names.
@@ -25,16 +25,16 @@ struct Line([[u16; COLUMNS]; ROWS]);
 
 /// Estimates how often each name was counted.
 pub struct Sketch {
-    /// A power of two.
+    /// The number of lines is a power of two.
     lines: Box<[Line]>,
     window: u32,
-    /// Names to count before all counts are halved.
+    /// Number of names to count before all counts are halved.
     left: u32,
 }
 
 impl Sketch {
-    /// A sketch of at least so many cache lines. Counts are halved after each `window` names: a name
-    /// that is the share `s` of all comes to a count of `s * window` to twice that.
+    /// A sketch of at least `lines` cache lines. Counts are halved after each `window` names. A name with the share `s`
+    /// of all reaches a count between `s * window` and twice that.
     ///
     /// # Panics
     /// If the window is empty.
@@ -44,7 +44,7 @@ impl Sketch {
         Sketch { lines: lines.into(), window, left: window }
     }
 
-    /// Counts a name once more; its estimate, which is at most 65,535.
+    /// Counts a name once more. Returns its estimate, which is at most 65,535.
     #[inline]
     pub fn count(&mut self, name: Digest) -> u16 {
         if self.left == 0 {
@@ -52,7 +52,7 @@ impl Sketch {
         }
         self.left -= 1;
         let Line(rows) = &mut self.lines[name.check as usize & (self.lines.len() - 1)];
-        // Bits that neither the line nor the home takes.
+        // Bits that select neither the line nor the home.
         let columns: [usize; ROWS] =
             std::array::from_fn(|row| (name.hash >> (32 + COLUMN_BITS * row as u32)) as usize % COLUMNS);
         let least = rows.iter().zip(columns).fold(u16::MAX, |least, (row, column)| least.min(row[column]));
@@ -63,7 +63,7 @@ impl Sketch {
         count
     }
 
-    /// Whether the name that is counted next begins a window.
+    /// Whether the next name begins a new window.
     #[inline]
     pub fn is_window_over(&self) -> bool {
         self.left == 0
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts each name by itself.
+    /// Counts each name exactly.
     struct Oracle {
         counts: HashMap<u32, u32>,
         window: u32,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is counted, in sketches so small that names meet.
+        /// Any names, in sketches so small that names share counters.
         #[test]
         fn no_name_is_estimated_too_low_and_one_alone_exactly(
             names in prop::collection::vec(0..40u32, 1..3000),
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(last, Some(u16::MAX));
     }
 
-    /// A million names, of which few are popular: those above the bound are found, and nearly all that
-    /// are found are above half of it.
+    /// A million names, of which few are popular. All names above the bound are found, and nearly all found names are
+    /// above half of it.
     #[test]
     fn popular_names_are_told_from_the_rest() {
         const NAMES: f64 = 1e6;

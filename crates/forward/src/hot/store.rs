@@ -1,57 +1,56 @@
-//! A few Data that all workers see: a table of places, each with a version.
+//! A small store of Data that all workers see: a table of places, each with a version.
 //!
-//! The version of a place is odd while somebody writes it [Hasegawa, "Algorithm of CS"]. A reader
-//! copies the Data out and looks whether the version is still what it was before, and even: readers
-//! write nothing, so that a cache line of popular Data stays in the caches of all cores. That is why
-//! Data is copied here: a count of shares would be one word that all cores write. A reader that comes
-//! into a change does not try again: it finds nothing, and the Interest goes home.
+//! The version of a place is odd while a thread writes it [Hasegawa, "Algorithm of CS"]. A reader copies the Data out.
+//! Then it checks that the version is even and the same as before. Readers write nothing, so a cache line of popular
+//! Data stays in the caches of all cores. For the same reason the Data is copied: a reference count would be one word
+//! that all cores write. A reader that meets a change does not try again: it finds nothing, and the Interest goes home.
 //!
-//! The version is the lock among writers, too: one word, taken by making it odd. Who finds it taken
-//! does not wait. A name is put in only by its home, so that no name is in two places, and it stands
-//! in one of the places of its set: the empty one, or that of the Data which came first (FIFO).
+//! The version is also the lock among writers: a writer takes it by making it odd. A writer that finds it taken does
+//! not wait. Only the home of a name inserts it, so no name is in two places. A name takes a place of its set: an empty
+//! one, or that of the oldest Data (FIFO).
 //!
-//! Whoever holds a place's lock empties it or writes another name there. So its name's home, if it
-//! finds the place locked, need not take its Data out: it is on its way out. (The lock may also be
-//! held for a name with the same digest of 128 bits, of which none is known under a key that is
-//! secret.) A reader compares whole names.
+//! The holder of a place's lock either empties the place or writes another name there. So if a home finds the place of
+//! its name locked, it need not remove the Data: the Data is already being removed. (The lock may also be held for
+//! another name with the same digest of 128 bits. No such name is known while the key is secret.) A reader compares
+//! whole names.
 
 use byname_wire::name_hash::Digest;
 
+use crate::packet::NameRange;
 use crate::packet_pool::Packet;
-use crate::pit_cs::NameRange;
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
 
-/// Octets of the largest packet that finds room: NDN's.
-const OCTETS_MAX: usize = if cfg!(loom) { 16 } else { 8800 };
+/// Maximum bytes of a packet in the store: NDN's limit.
+const BYTES_MAX: usize = if cfg!(loom) { 16 } else { 8800 };
 const WORD: usize = size_of::<u64>();
-/// Places of a set.
+/// Number of places in a set.
 const WAYS: usize = 7;
 
-/// The places that a name may have: one cache line says whether it is there.
+/// The places that a name may have. One cache line says whether the name is there.
 #[repr(align(64))]
 struct Set {
-    /// Digests' halves of the names there; 0: none.
+    /// One half of the digest of each name in the set; 0 means none.
     tags: [AtomicU64; WAYS],
-    /// Data that came so far: a place's number in the queue.
+    /// Number of Data packets inserted so far, which orders the places by age.
     came: AtomicU64,
 }
 
 /// One place.
 struct Place {
-    /// Odd while it is written.
+    /// Odd while the place is written.
     version: AtomicU64,
     /// The other half of the name's digest.
     check: AtomicU64,
     fresh_until: AtomicU64,
-    /// Where packet and name are, as [`Extent::word`] has it; 0: nowhere.
+    /// The place of packet and name, as an [`Extent::word`]; 0 means that this place is empty.
     extent: AtomicU64,
-    /// When it came, as the set counts.
+    /// Its set's count of insertions when this Data came.
     came: AtomicU64,
-    octets: Box<[AtomicU64]>,
+    bytes: Box<[AtomicU64]>,
 }
 
-/// How many octets a packet has, and which of them are its name.
+/// The length of a packet, and the place of its name.
 #[derive(Clone, Copy)]
 struct Extent {
     len: u16,
@@ -71,15 +70,15 @@ impl Extent {
 
 /// Data that all workers may read; see the module.
 pub struct SharedStore {
-    /// A power of two.
+    /// The number of sets is a power of two.
     sets: Box<[Set]>,
-    /// [`WAYS`] for each set.
+    /// [`WAYS`] places for each set.
     places: Box<[Place]>,
     names: AtomicU64,
 }
 
 impl SharedStore {
-    /// An empty store for at least so many Data.
+    /// An empty store for at least this many Data packets.
     pub fn new(packets: usize) -> Self {
         let sets = packets.max(1).div_ceil(WAYS).next_power_of_two();
         let zero = || AtomicU64::new(0);
@@ -90,37 +89,31 @@ impl SharedStore {
             fresh_until: zero(),
             extent: zero(),
             came: zero(),
-            octets: (0..OCTETS_MAX.div_ceil(WORD)).map(|_| zero()).collect(),
+            bytes: (0..BYTES_MAX.div_ceil(WORD)).map(|_| zero()).collect(),
         };
         SharedStore { sets: (0..sets).map(set).collect(), places: (0..sets * WAYS).map(place).collect(), names: zero() }
     }
 
-    /// Data in it.
+    /// Number of Data packets in the store.
     pub fn len(&self) -> u64 {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether Data of this name seems to be there.
+    /// Whether Data of this name seems to be in the store.
     #[inline]
     pub fn contains(&self, name: Digest) -> bool {
         self.place_of(name).is_some()
     }
 
-    /// The Data of just this name, a copy; only if it is fresh where it must be. Nothing also where
-    /// it is changed at this moment.
+    /// A copy of the Data with exactly this name. `None` if the Data is being changed, or must be fresh and is not.
     pub fn get(&self, digest: Digest, name: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
         self.places[self.place_of(digest)?.1].read(digest, name, must_be_fresh, now)
     }
 
-    /// Puts Data in, where none of this name is; whether it found room. To be called by the name's
-    /// home only.
+    /// Inserts Data whose name must not be in the store. Returns whether it found a place. Only the name's home may
+    /// call this.
     pub fn insert(&self, digest: Digest, packet: &[u8], name: NameRange, fresh_until: Ticks) -> bool {
-        if packet.is_empty() || packet.len() > OCTETS_MAX {
+        if packet.is_empty() || packet.len() > BYTES_MAX {
             return false;
         }
         let set_at = self.set_of(digest);
@@ -130,7 +123,7 @@ impl SharedStore {
         let way = (0..WAYS).find(is_empty).or_else(|| (0..WAYS).min_by_key(age)).expect("a set has places");
         let place = &places[way];
         let Some(version) = place.try_lock() else { return false };
-        // Another writer may have been here since.
+        // Another writer may have used the place in the meantime.
         if set.tags[way].load(Ordering::Relaxed) == 0 {
             self.names.fetch_add(1, Ordering::Relaxed);
         }
@@ -141,11 +134,11 @@ impl SharedStore {
         true
     }
 
-    /// Takes Data out; whether it was there. To be called by the name's home only.
+    /// Removes Data. Returns whether it was there. Only the name's home may call this.
     pub fn remove(&self, name: Digest) -> bool {
         let Some((tag, place)) = self.place_of(name) else { return false };
         let place = &self.places[place];
-        // Whoever has the lock takes it out.
+        // If the lock is taken, its holder removes the Data.
         let Some(version) = place.try_lock() else { return false };
         let is_there = place.check.load(Ordering::Relaxed) == name.check;
         if is_there {
@@ -161,7 +154,7 @@ impl SharedStore {
         name.check as usize & (self.sets.len() - 1)
     }
 
-    /// Where a name seems to be: its tag, and the place's number.
+    /// The place where a name seems to be: its tag and its number.
     #[inline]
     fn place_of(&self, name: Digest) -> Option<(&AtomicU64, usize)> {
         let set_at = self.set_of(name);
@@ -174,7 +167,7 @@ impl SharedStore {
     }
 }
 
-/// What stands for a name in its set: not 0.
+/// The tag of a name in its set, never 0.
 fn tag(name: Digest) -> u64 {
     name.hash.max(1)
 }
@@ -183,20 +176,20 @@ impl Place {
     fn try_lock(&self) -> Option<u64> {
         let version = self.version.load(Ordering::Relaxed);
         let even = version.is_multiple_of(2);
-        // Acquire: what the writer before did is done.
+        // Acquire: the previous writer is done.
         let taken = || self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed);
         (even && taken().is_ok()).then_some(version)
     }
 
     fn unlock(&self, version: u64) {
-        // Release: who sees this version sees all that was written before it.
+        // Release: a thread that sees this version sees all earlier writes.
         self.version.store(version + 2, Ordering::Release);
     }
 
     fn read(&self, digest: Digest, name: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
         let version = self.version.load(Ordering::Acquire);
-        // What a writer stores meanwhile, it stores with release after it made the version odd. So if
-        // one of these loads sees it, the load of the version at the end sees an odd or a later one.
+        // A writer makes the version odd first, and does all later stores with release. So if one of these loads sees
+        // such a store, the final load of the version sees an odd or a later version.
         let is_its = version.is_multiple_of(2) && self.check.load(Ordering::Acquire) == digest.check;
         let is_fresh = || now.0 < self.fresh_until.load(Ordering::Acquire);
         if !is_its || must_be_fresh && !is_fresh() {
@@ -206,7 +199,7 @@ impl Place {
         if usize::from(range.len) != name.len() || len == 0 {
             return None;
         }
-        let packet = Packet::build(usize::from(len), |octets| self.copy_to(octets));
+        let packet = Packet::build(usize::from(len), |bytes| self.copy_to(bytes));
         if self.version.load(Ordering::Relaxed) != version {
             return None;
         }
@@ -214,24 +207,24 @@ impl Place {
         (packet.get(start..start + name.len()) == Some(name)).then_some(packet)
     }
 
-    fn copy_to(&self, octets: &mut [u8]) {
-        let (whole, rest) = octets.as_chunks_mut::<WORD>();
-        for (octets, word) in whole.iter_mut().zip(&self.octets) {
-            *octets = word.load(Ordering::Acquire).to_ne_bytes();
+    fn copy_to(&self, bytes: &mut [u8]) {
+        let (whole, rest) = bytes.as_chunks_mut::<WORD>();
+        for (bytes, word) in whole.iter_mut().zip(&self.bytes) {
+            *bytes = word.load(Ordering::Acquire).to_ne_bytes();
         }
-        if let Some(word) = self.octets.get(whole.len()) {
+        if let Some(word) = self.bytes.get(whole.len()) {
             rest.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[..rest.len()]);
         }
     }
 
-    /// The place is locked.
+    /// The caller must hold the lock.
     fn write(&self, digest: Digest, packet: &[u8], name: NameRange, fresh_until: Ticks) {
         self.check.store(digest.check, Ordering::Release);
         self.fresh_until.store(fresh_until.0, Ordering::Release);
         self.extent.store(Extent { len: packet.len() as u16, name }.word(), Ordering::Release);
-        for (word, octets) in self.octets.iter().zip(packet.chunks(WORD)) {
+        for (word, bytes) in self.bytes.iter().zip(packet.chunks(WORD)) {
             let mut whole = [0; WORD];
-            whole[..octets.len()].copy_from_slice(octets);
+            whole[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_ne_bytes(whole), Ordering::Release);
         }
     }
@@ -247,7 +240,7 @@ mod tests {
         Digest { hash: name << 20, check: name << 32 | set }
     }
 
-    /// A packet that begins with its name and tells its version in all octets behind.
+    /// A packet that begins with its name; all other bytes are its version.
     fn packet(name: &[u8], version: u8, len: usize) -> (Vec<u8>, NameRange) {
         let mut packet = vec![version; len];
         packet[..name.len()].copy_from_slice(name);
@@ -262,14 +255,14 @@ mod tests {
     #[test]
     fn what_is_put_in_comes_out_until_it_is_taken_out() {
         let store = SharedStore::new(100);
-        // Every length of the last word, the largest packet, and what is larger.
-        for (n, len) in [(1, 3), (2, 8), (3, 9), (4, 100), (5, OCTETS_MAX)] {
+        // Every length of the last word, the largest packet, and a larger one.
+        for (n, len) in [(1, 3), (2, 8), (3, 9), (4, 100), (5, BYTES_MAX)] {
             let name = [n as u8; 3];
             assert!(insert(&store, digest(n, n), &name, 9, len));
             let found = store.get(digest(n, n), &name, false, LATER).expect("it was put in");
             assert_eq!(*found, *packet(&name, 9, len).0);
         }
-        assert!(!insert(&store, digest(6, 6), b"abc", 1, OCTETS_MAX + 1));
+        assert!(!insert(&store, digest(6, 6), b"abc", 1, BYTES_MAX + 1));
         assert_eq!(store.len(), 5);
         assert!(store.remove(digest(3, 3)) && !store.remove(digest(3, 3)));
         assert!(!store.contains(digest(3, 3)) && store.get(digest(3, 3), &[3; 3], false, LATER).is_none());
@@ -292,7 +285,7 @@ mod tests {
         for n in 1..=7 {
             assert!(insert(&store, digest(0, n), b"n", 1, 10));
         }
-        // A hole is filled before anything is driven out.
+        // An empty place is filled before any Data is evicted.
         assert!(store.remove(digest(0, 1)));
         for (n, out) in [(8, 1), (9, 2), (10, 3), (11, 4)] {
             assert!(insert(&store, digest(0, n), b"n", 1, 10));
@@ -301,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Homes of their own put in and take out in few places, readers copy: each copy is of one moment.
+    /// Two homes insert and remove in few places while readers copy: each copy is of one moment.
     #[test]
     fn threads_read_whole_packets() {
         let store = SharedStore::new(1);
@@ -329,7 +322,7 @@ mod tests {
                         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                             n = (n + 1) % 16;
                             if let Some(packet) = store.get(digest(0, n), &name(n), false, LATER) {
-                                assert!(packet[4..].iter().all(|octet| *octet == packet[4]), "{n}: {packet:?}");
+                                assert!(packet[4..].iter().all(|byte| *byte == packet[4]), "{n}: {packet:?}");
                                 hits += 1;
                             }
                         }
@@ -363,7 +356,7 @@ mod models {
         store.insert(digest(u64::from(name)), &packet, NameRange { start: 0, len: 1 }, Ticks(u64::MAX))
     }
 
-    /// Fills the set, so that whoever comes next drives out the first.
+    /// Fills the set, so that the next insertion evicts the first Data.
     fn full() -> Arc<SharedStore> {
         let store = SharedStore::new(1);
         for name in 1..=WAYS as u8 {
@@ -372,7 +365,7 @@ mod models {
         Arc::new(store)
     }
 
-    /// Its home replaces Data while another worker reads it: it reads one or the other, or nothing.
+    /// A home replaces its Data while another worker reads it. The reader gets one of them, or nothing.
     #[test]
     fn a_copy_is_of_one_moment() {
         loom::model(|| {
@@ -389,8 +382,7 @@ mod models {
         });
     }
 
-    /// Two homes want the place that a third worker reads: no copy is of both, and what is there in the
-    /// end is whole.
+    /// Two homes want the place that a third worker reads. No copy mixes both, and the final content is whole.
     #[test]
     fn writers_never_share_a_place() {
         loom::model(|| {
@@ -412,7 +404,7 @@ mod models {
         });
     }
 
-    /// A home takes out what another drives out: when both are done it is gone, whoever was first.
+    /// One home removes the Data that another evicts. When both are done it is gone, whichever was first.
     #[test]
     fn what_its_home_takes_out_is_gone() {
         loom::model(|| {

@@ -1,13 +1,13 @@
 //! Free buffers that no thread keeps, in the chunks that they are cut from.
 //!
-//! Buffers of a class lie side by side in chunks of 2 MiB, each at a multiple of its size: closer than
-//! an allocator puts them, and one of 256 octets has both lines of each pair that a processor fetches
-//! at once. They lie on small pages: large ones made no packet cheaper, and the kernel can take
-//! milliseconds to find one, for which the packet that needs it would wait.
+//! The buffers of a class lie side by side in chunks of 2 MiB, each aligned to its size. They lie closer than an
+//! allocator puts them. A buffer of 256 bytes has both lines of each pair that a processor fetches at once. Chunks have
+//! small pages. Large pages made no packet cheaper, and the kernel can take milliseconds to find one while a packet
+//! waits.
 //!
-//! Threads take and give many at a time, behind a lock for each class. They take from the chunk at the
-//! highest address, mostly the oldest, so that others empty. One whose buffers are all back is given
-//! back to the system, but for one of each class, lest one come and go with every batch.
+//! Threads take and give buffers in batches, behind one lock for each class. They take from the chunk at the highest
+//! address, which is mostly the oldest, so that other chunks become empty. An empty chunk goes back to the system. Each
+//! class keeps one empty chunk, so that none comes and goes with every batch.
 
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,46 +18,45 @@ use byname_lookup::memory;
 use super::{Buffer, CLASS_BYTES};
 use crate::sync::Mutex;
 
-/// Buffers that a thread takes or gives at a time, at most.
+/// Maximum of buffers that a thread takes or gives at a time.
 pub(super) const BATCH: usize = 256;
 
 static DEPOTS: LazyLock<[Mutex<Depot>; CLASS_BYTES.len()]> =
     LazyLock::new(|| CLASS_BYTES.map(|buffer_bytes| Mutex::new(Depot::new(buffer_bytes))));
 
-/// Adds free buffers to a stock: one at least.
+/// Adds free buffers to a stock: at least one.
 pub(super) fn take(class: usize, stock: &mut Vec<Buffer>) {
     depot(class).take(stock);
 }
 
-/// Takes back buffers that nobody holds any more.
+/// Takes back buffers that no packet holds any more.
 pub(super) fn give(class: usize, buffers: &mut [Buffer]) {
     let empty = depot(class).give(buffers);
-    // Not while others wait for the lock: the system takes its time.
+    // After the lock is released: the system call is slow, and other threads may wait for the lock.
     drop(empty);
 }
 
 fn depot(class: usize) -> MutexGuard<'static, Depot> {
-    // A panic there is a buffer that is no chunk's, and leaves all others as they were.
+    // The only panic under this lock is for a buffer that is of no chunk. It leaves all other buffers as they were.
     DEPOTS[class].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Chunks of a class.
+/// The chunks of a class.
 struct Depot {
     buffer_bytes: usize,
     /// By address.
     chunks: BTreeMap<usize, Chunk>,
-    /// Addresses of those that have a free buffer, and one in use.
+    /// Addresses of the chunks that have both a free buffer and one in use.
     with_free: BTreeSet<usize>,
-    /// Address of one that has none in use.
+    /// Address of a chunk that has no buffer in use.
     spare: Option<usize>,
 }
 
 struct Chunk {
     memory: memory::Chunk,
-    /// Free buffers that were in use before, by their number in the chunk. What they hold is what a
-    /// packet left there.
+    /// Numbers, in the chunk, of the free buffers that were in use before. They still hold bytes of old packets.
     free: Vec<u16>,
-    /// Buffers from this number on have never been in use. Their octets are zeros.
+    /// Buffers from this number on were never in use. Their bytes are zeros.
     fresh: u16,
 }
 
@@ -77,7 +76,8 @@ impl Depot {
             && let Some(&address) = self.with_free.last()
         {
             let chunk = self.chunks.get_mut(&address).expect("it has an address in both");
-            // Those used before first: they have pages. Of others the lowest is on top of the stock.
+            // Buffers that were used before come first, because they have pages. The lowest of the others is on top of
+            // the stock.
             let used = wanted.min(chunk.free.len());
             let fresh = (wanted - used).min(all - usize::from(chunk.fresh));
             let first_kept = chunk.free.len() - used;
@@ -119,7 +119,7 @@ impl Depot {
         empty
     }
 
-    /// Returns its address.
+    /// Allocates a chunk and returns its address.
     #[cold]
     fn add_chunk(&mut self) -> usize {
         let Ok(memory) = memory::Chunk::zeroed() else {
@@ -136,7 +136,7 @@ impl Depot {
 }
 
 impl Chunk {
-    /// Of `all` that it was cut into.
+    /// Number of free buffers, in a chunk that was cut into `all`.
     fn free_buffers(&self, all: usize) -> usize {
         all - usize::from(self.fresh) + self.free.len()
     }
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// So many buffers at once, all of them different.
+    /// Takes at least `count` buffers, which must all differ.
     fn taken(depot: &mut Depot, count: usize) -> Vec<Buffer> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -186,7 +186,7 @@ mod tests {
             let mut buffers = taken(&mut depot, 4 * all);
             buffers.sort_unstable_by_key(|buffer| buffer.0);
             let (last, mut back): (Vec<_>, Vec<_>) = buffers.iter().enumerate().partition(|(i, _)| i % all == all / 2);
-            // Of each chunk one stays out, and none can go.
+            // One buffer of each chunk stays out, so no chunk is freed.
             back.sort_unstable_by_key(|(i, _)| i % 7);
             for batch in back.chunks(BATCH) {
                 let mut batch: Vec<_> = batch.iter().map(|(_, buffer)| **buffer).collect();
@@ -196,7 +196,7 @@ mod tests {
             let mut last: Vec<_> = last.into_iter().map(|(_, buffer)| *buffer).collect();
             assert_eq!(depot.give(&mut last).len(), 3);
             assert_eq!((depot.chunks.len(), depot.with_free.len()), (1, 0));
-            // The spare one is used before another is made, and is spare again.
+            // The spare chunk is used before another is made, and becomes spare again.
             let spare = depot.spare.expect("one of four is kept");
             let mut again = taken(&mut depot, all);
             assert!(again.iter().all(|buffer| address_of_chunk(*buffer) == spare));
@@ -211,7 +211,7 @@ mod tests {
         let mut depot = Depot::new(CLASS_BYTES[0]);
         let all = depot.buffers_in_chunk();
         let mut buffers = taken(&mut depot, 8 * all);
-        // Every second goes back; then some are taken, and each of them is of the highest chunks.
+        // Every second buffer goes back. Buffers taken afterwards come only from the highest chunks.
         buffers.sort_unstable_by_key(|buffer| buffer.0);
         let highest = address_of_chunk(buffers[6 * all]);
         let mut back: Vec<_> = buffers.iter().copied().step_by(2).collect();

@@ -1,23 +1,23 @@
-//! Free buffers that a thread keeps: the last that came back is the first to be taken.
+//! Free buffers that a thread keeps: last in, first out.
 //!
-//! A buffer's memory is asked for when it comes back, to be there when a packet is received into it,
-//! which is soon: what was in it has left the caches if the content store kept it for long. So these
-//! lines come one buffer at a time while packets are handled. Asked for as a burst is received, they are
-//! more at once than a core waits for. Buffers from other threads are asked for that way nevertheless:
-//! there is no earlier.
+//! A thread prefetches a buffer when the buffer comes back. A packet is received into it soon, and its lines may have
+//! left the caches while the content store kept it. Prefetching on return spreads these requests over the handling of
+//! packets. As a burst is received, they would be more at once than a core can have outstanding. Buffers from other
+//! threads come without this step, so they are prefetched as a burst is received.
 
 use std::cell::RefCell;
 
 use super::chunks;
 use super::{Buffer, CLASS_BYTES};
 
-/// Free buffers that a thread keeps in each class. A model's buffers end with it.
+/// Maximum of free buffers that a thread keeps in each class. A loom model keeps none, so that it frees all of its
+/// buffers.
 const FREE_MAX: usize = if cfg!(loom) { 0 } else { 1024 };
 
-/// Buffers from other threads are asked for ahead by so many packets.
+/// Buffers from other threads are prefetched this many packets ahead.
 const AHEAD: usize = 32;
 
-/// Free buffers of one thread, by class.
+/// One thread's free buffers, by class.
 struct Stock([Free; CLASS_BYTES.len()]);
 
 impl Drop for Stock {
@@ -32,20 +32,21 @@ thread_local! {
     static STOCK: RefCell<Stock> = const { RefCell::new(Stock([const { Free::NONE }; CLASS_BYTES.len()])) };
 }
 
-/// Those of one class.
+/// The free buffers of one class.
 struct Free {
     /// The last is taken first.
     buffers: Vec<Buffer>,
-    /// So many, from the first on, have not been asked for.
+    /// Number of buffers, from the first on, that were not prefetched.
     unasked: usize,
-    /// Some were taken since others were last given to other threads: what comes back is taken soon.
+    /// Whether a buffer was taken since the last batch went to other threads. If so, a buffer that comes back is taken
+    /// again soon.
     in_use: bool,
 }
 
 impl Free {
     const NONE: Free = Free { buffers: Vec::new(), unasked: 0, in_use: false };
 
-    /// A buffer, if there is one.
+    /// Takes a buffer, if there is one.
     #[inline]
     fn take(&mut self, class: usize) -> Option<Buffer> {
         let buffer = self.buffers.pop()?;
@@ -62,7 +63,7 @@ impl Free {
 
     fn ask_ahead(&mut self, class: usize) {
         self.unasked = self.unasked.min(self.buffers.len());
-        // Two for one that goes, until there are enough.
+        // Two for each one taken, until there are enough.
         for _ in 0..2 {
             if self.lacks_asked() {
                 self.unasked -= 1;
@@ -71,7 +72,7 @@ impl Free {
         }
     }
 
-    /// Keeps a buffer, if there is room.
+    /// Keeps a buffer, if there is room. Returns whether there was.
     #[inline]
     fn keep(&mut self, buffer: Buffer, class: usize) -> bool {
         if self.buffers.len() >= FREE_MAX {
@@ -86,14 +87,14 @@ impl Free {
         true
     }
 
-    /// Takes some from the chunks, and gives one of them.
+    /// Takes a batch from the chunks and returns one of its buffers.
     fn restock(&mut self, class: usize) -> Buffer {
         chunks::take(class, &mut self.buffers);
         self.unasked = self.buffers.len();
         self.take(class).expect("there is one at least")
     }
 
-    /// Gives back what has been here longest, to make room for a buffer.
+    /// Makes room for a buffer: gives the oldest ones back to the chunks.
     fn spill(&mut self, buffer: Buffer, class: usize) {
         self.buffers.push(buffer);
         let oldest = chunks::BATCH.min(self.buffers.len());
@@ -103,7 +104,7 @@ impl Free {
     }
 }
 
-/// A buffer of a class, for a packet.
+/// Takes a buffer of a class for a packet.
 #[inline]
 pub(super) fn take(class: usize) -> Buffer {
     STOCK.with_borrow_mut(|stock| stock.0[class].take(class)).unwrap_or_else(|| restock(class))
@@ -114,7 +115,8 @@ fn restock(class: usize) -> Buffer {
     STOCK.with_borrow_mut(|stock| stock.0[class].restock(class))
 }
 
-/// Puts a buffer that nobody holds into this thread's stock, or, where that is full, back to others.
+/// Puts a buffer that no packet holds into this thread's stock. If that is full, the oldest buffers go to other
+/// threads.
 #[inline]
 pub(super) fn keep(buffer: Buffer, class: usize) {
     // `try_with`: a packet may outlive its thread's stock at thread exit.
@@ -140,14 +142,14 @@ mod tests {
         let mut taken = vec![free.restock(0)];
         let all = free.buffers.len() + 1;
         assert!(all > 2 * AHEAD);
-        // Those from the chunks: two as one goes, then one, so many ahead.
+        // Buffers from the chunks: two are prefetched for each one taken, then one, `AHEAD` in advance.
         for i in 1..all {
             let ahead = (i + 1).min(AHEAD).min(all - i);
             assert_eq!(free.buffers.len() - free.unasked, ahead, "{i}");
             taken.extend(free.take(0));
         }
         assert_eq!((taken.len(), free.unasked), (all, 0));
-        // Those that come back: at once, and not again.
+        // Buffers that come back are prefetched at once, and not again.
         for buffer in taken.drain(..) {
             assert!(free.keep(buffer, 0));
             assert_eq!(free.unasked, 0);
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!((free.unasked, free.in_use), (left - 3, true));
         assert!(free.keep(one, 0));
         assert_eq!(free.unasked, left - 3);
-        // To take it asks no more than there is.
+        // `take` never prefetches more buffers than there are.
         while let Some(buffer) = free.take(0) {
             others.buffers.push(buffer);
             assert!(free.unasked <= free.buffers.len());

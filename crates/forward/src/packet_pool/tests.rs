@@ -42,13 +42,13 @@ fn a_packet_is_cloned_more_often_than_it_has_parts() {
 #[test]
 fn every_size_has_a_buffer_and_a_stretch_of_a_stretch_is_right() {
     for len in [0, 1, 240, 241, 624, 1264, 2288, 2289, 4592, 4593, 9216] {
-        let octets: Vec<u8> = (0..len).map(|i| i as u8).collect();
-        let packet = Packet::copy_from(&octets);
-        assert_eq!(*packet, *octets);
+        let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        let packet = Packet::copy_from(&bytes);
+        assert_eq!(*packet, *bytes);
         assert!(packet.memory_bytes() >= len + HEADER_BYTES);
         let stretch = packet.slice(len / 4..len - len / 4);
         let inner = len / 4..len - len / 4 - len / 8;
-        assert_eq!(*stretch.slice(len / 8..inner.len()), octets[inner][len / 8..]);
+        assert_eq!(*stretch.slice(len / 8..inner.len()), bytes[inner][len / 8..]);
     }
     assert!(std::panic::catch_unwind(|| Packet::build(9217, |_| ())).is_err());
     assert_eq!((Packet::empty().len(), Packet::empty().clone().memory_bytes()), (0, 0));
@@ -81,11 +81,11 @@ fn buffers_go_round_in_many_threads() {
             let next = senders[(thread + 1) % THREADS].clone();
             scope.spawn(move || {
                 for round in 0..40_u8 {
-                    let octet = round * THREADS as u8 + thread as u8;
-                    let build = |i: usize| Packet::build(i * 7919 % 9217, |octets| octets.fill(octet));
-                    next.send((octet, (0..500).map(build).collect::<Vec<_>>())).expect("the next receives");
-                    let (octet, packets) = receiver.recv().expect("the one before sends");
-                    assert!(packets.iter().all(|packet| packet.iter().all(|found| *found == octet)));
+                    let byte = round * THREADS as u8 + thread as u8;
+                    let build = |i: usize| Packet::build(i * 7919 % 9217, |bytes| bytes.fill(byte));
+                    next.send((byte, (0..500).map(build).collect::<Vec<_>>())).expect("the next receives");
+                    let (byte, packets) = receiver.recv().expect("the one before sends");
+                    assert!(packets.iter().all(|packet| packet.iter().all(|found| *found == byte)));
                 }
             });
         }

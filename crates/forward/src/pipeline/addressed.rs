@@ -1,131 +1,35 @@
-//! Packets addressed by tags or by locator, which are forwarded without state [TagNet §2.2, §3.3].
+//! Stateless forwarding of packets that are addressed by tags or by locator [TagNet §2.2, §3.3].
 //!
-//! `docs/tagset.md` says what a router does with them. They are taken out of the burst that they
-//! came in, so that a burst without them pays for one comparison a packet; then the descriptors'
-//! FIB is asked for all of the burst's tag-addressed packets together.
+//! `docs/tagset.md` describes the rules. These packets are taken out of their burst, so a burst without them pays for
+//! only one comparison per packet. Then the descriptors' FIB looks up all tag-addressed packets of the burst together.
 //!
-//! Differs: the paper's *find all subsets* ends when k interfaces are found, whichever they are.
-//! So does ours, but with the limit split over the copies that are sent, so that the packet, and
-//! not each of its copies, reaches k applications at most.
+//! Differs: the paper's *find all subsets* ends when k interfaces are found, whichever they are. Ours ends there too,
+//! but splits the limit over the copies that are sent. So the packet reaches at most k applications, where in the paper
+//! each of its copies may.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use byname_lookup::EntryId;
 use byname_lookup::locator::{Next, Trees};
-use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::tagset::{BURST_MAX, Effort};
 use byname_wire::interest::HopLimit;
-use byname_wire::tagnet::{Address, FanOut, LocatorPacket, TagPacket, TagSet, types};
-use byname_wire::{DecodeError, FaceId, Filter, TagDigest, TreeId};
+use byname_wire::tagnet::FanOut;
+use byname_wire::{FaceId, TagDigest};
 use smallvec::SmallVec;
 
-use crate::counters::Drop;
-use crate::face_table::{Face, FaceTable, Scope};
+use crate::counters::DropReason;
+use crate::face_table::{Face, FaceTable, Reached, Scope};
+use crate::packet::{LocatorInfo, TagInfo, lower_hop_limit, patch};
 use crate::packet_pool::Packet;
-use crate::pipeline::{lower_hop_limit, patch};
 use crate::port::{LinkFields, Outgoing, Received};
+use crate::shard::Shard;
 use crate::tables::TablesReader;
-use crate::worker::Worker;
 
-/// Faces that are looked at for one packet, at most: many subsets that many advertised must not
+/// Maximum of faces that are checked for one packet. A packet with many subsets that many faces advertised must not
 /// keep the worker from other packets.
 const FACES_CHECKED_MAX: u32 = 1 << 16;
 
-/// Tag-addressed and locator-addressed packets of a burst.
-#[derive(Default)]
-pub(crate) struct Addressed {
-    by_tags: Vec<(Received, TagInfo)>,
-    by_locator: Vec<(Received, LocatorInfo)>,
-    /// Digests of all packets of `by_tags`.
-    digests: Vec<TagDigest>,
-    /// Tells bursts apart in [`Reached`].
-    burst: u64,
-}
-
-/// Fields of a tag-addressed packet that forwarding needs.
-struct TagInfo {
-    hop_limit: HopLimit,
-    tree: TreeId,
-    filter: Filter,
-    /// Of the burst's digests, the packet's; `None` where it carries a filter alone.
-    digests: Option<Range<usize>>,
-    fan_out: Option<FanOut>,
-}
-
-/// Fields of a locator-addressed packet that forwarding needs.
-struct LocatorInfo {
-    hop_limit: HopLimit,
-    destination: Address,
-}
-
-/// Which packets of the latest burst a face was chosen for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reached {
-    burst: u64,
-    packets: u32,
-}
-
-impl Reached {
-    /// Notes that packet `i` of this burst goes to the face; false if that was noted before.
-    fn note(&mut self, burst: u64, i: usize) -> bool {
-        const { assert!(BURST_MAX <= u32::BITS as usize) };
-        if self.burst != burst {
-            *self = Reached { burst, packets: 0 };
-        }
-        let before = self.packets;
-        self.packets |= 1 << i;
-        self.packets != before
-    }
-}
-
-impl Addressed {
-    /// Whether the burst has none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Packets of the burst.
-    pub fn len(&self) -> usize {
-        self.by_tags.len() + self.by_locator.len()
-    }
-
-    /// Parses a packet and keeps it for [`Worker::forward_addressed`].
-    pub fn stage(&mut self, received: Received) -> Result<(), DecodeError> {
-        if received.packet.first() == Some(&(types::LOCATOR_PACKET as u8)) {
-            let LocatorPacket { hop_limit, destination, .. } = LocatorPacket::decode(&received.packet)?;
-            self.by_locator.push((received, LocatorInfo { hop_limit, destination }));
-            return Ok(());
-        }
-        let TagPacket { hop_limit, tree, tags, fan_out, .. } = TagPacket::decode(&received.packet)?;
-        let (filter, digests) = match tags {
-            TagSet::Tags(tags) => {
-                let first = self.digests.len();
-                self.digests.extend(tags.iter());
-                (Filter::of(&self.digests[first..]), Some(first..self.digests.len()))
-            }
-            TagSet::Filter(filter) => (filter, None),
-        };
-        self.by_tags.push((received, TagInfo { hop_limit, tree, filter, digests, fan_out }));
-        Ok(())
-    }
-}
-
-impl TagInfo {
-    fn query<'a>(&self, digests: &'a [TagDigest]) -> TagQuery<'a> {
-        TagQuery { tags: self.digests.clone().map(|range| &digests[range]), filter: self.filter }
-    }
-
-    fn is_anycast(&self) -> bool {
-        self.fan_out.is_some_and(|fan_out| fan_out.limit.get() == 1)
-    }
-
-    /// Most faces that copies may go to.
-    fn faces_max(&self) -> usize {
-        self.fan_out.map_or(usize::MAX, |fan_out| fan_out.limit.get().into())
-    }
-}
-
-/// Where copies of a packet go.
+/// The faces that copies of a packet go to.
 struct Choice<'a> {
     /// The packet's place in the burst.
     place: usize,
@@ -139,7 +43,7 @@ struct Choice<'a> {
 type Faces = SmallVec<[FaceId; 4]>;
 
 impl Choice<'_> {
-    /// Whether a copy may go to a face for which a subset was advertised.
+    /// Whether a copy may go to a face that advertised a subset.
     fn is_usable(&self, face: FaceId, known: &Face) -> bool {
         face != self.from && may_hop(self.info.hop_limit, known)
     }
@@ -182,7 +86,7 @@ fn may_hop(hop_limit: HopLimit, known: &Face) -> bool {
     hop_limit.value > 1 || known.scope == Scope::Local
 }
 
-impl Worker {
+impl Shard {
     /// Forwards the tag-addressed and locator-addressed packets of the burst.
     pub(crate) fn forward_addressed(&mut self, output: &mut Vec<Outgoing>) {
         let mut burst = std::mem::take(&mut self.addressed);
@@ -210,22 +114,22 @@ impl Worker {
         info: &LocatorInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
+        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(DropReason::UnknownFace) };
         face.counters.in_locator_packets += 1;
         if info.hop_limit.value == 0 {
-            return self.drops.count(Drop::HopLimit);
+            return self.drops.count(DropReason::HopLimit);
         }
         let locator = info.destination.locator;
         let (to, is_delivery) = match trees.forward(&locator, received.face) {
             Next::Forward(face) => (face, false),
             Next::Deliver => (FaceId(info.destination.endpoint.0), true),
-            Next::Drop if trees.contains(locator.tree) => return self.drops.count(Drop::Label),
-            Next::Drop => return self.drops.count(Drop::NoSuchTree),
+            Next::Drop if trees.contains(locator.tree) => return self.drops.count(DropReason::Label),
+            Next::Drop => return self.drops.count(DropReason::NoSuchTree),
         };
         match self.faces.get_mut(&to).filter(|known| !is_delivery || known.is_endpoint) {
-            None if is_delivery => self.drops.count(Drop::NoSuchEndpoint),
-            None => self.drops.count(Drop::UnknownFace),
-            Some(known) if !may_hop(info.hop_limit, known) => self.drops.count(Drop::HopLimit),
+            None if is_delivery => self.drops.count(DropReason::NoSuchEndpoint),
+            None => self.drops.count(DropReason::UnknownFace),
+            Some(known) if !may_hop(info.hop_limit, known) => self.drops.count(DropReason::HopLimit),
             Some(known) => {
                 known.counters.out_locator_packets += 1;
                 lower_hop_limit(&mut received.packet, info.hop_limit);
@@ -234,16 +138,16 @@ impl Worker {
         }
     }
 
-    /// Whether a tag-addressed packet is to be looked up.
+    /// Whether a tag-addressed packet is to be looked up. Counts its drop otherwise.
     fn may_search(&mut self, trees: &Trees, received: &Received, info: &TagInfo) -> bool {
         let reason = match self.faces.get_mut(&received.face) {
-            None => Drop::UnknownFace,
+            None => DropReason::UnknownFace,
             Some(face) => {
                 face.counters.in_tag_packets += 1;
                 match info.hop_limit.value {
-                    0 => Drop::HopLimit,
+                    0 => DropReason::HopLimit,
                     _ if trees.contains(info.tree) => return true,
-                    _ => Drop::NoSuchTree,
+                    _ => DropReason::NoSuchTree,
                 }
             }
         };
@@ -251,7 +155,7 @@ impl Worker {
         false
     }
 
-    /// The faces that each packet goes to, by the packet's place.
+    /// The faces that each packet goes to, with the packet's place.
     fn choose(
         &mut self,
         packets: &[(Received, TagInfo)],
@@ -274,20 +178,20 @@ impl Worker {
         choices
             .map(|choice| {
                 if choice.cut_off {
-                    self.drops.count(Drop::SubsetsCutOff);
+                    self.drops.count(DropReason::SubsetsCutOff);
                 }
                 (choice.place, choice.faces)
             })
             .collect()
     }
 
-    /// One face of the largest subset that has one.
+    /// Chooses one face of the largest subset that has a usable one.
     fn choose_largest(&self, choices: &mut [Choice<'_>], digests: &[TagDigest]) {
         if choices.is_empty() {
             return;
         }
         let queries: SmallVec<[_; BURST_MAX]> = choices.iter().map(|choice| choice.info.query(digests)).collect();
-        let mut found = [(None, Walk::default()); BURST_MAX];
+        let mut found = [(None, Effort::default()); BURST_MAX];
         let found = &mut found[..choices.len()];
         let mut accept = |i: usize, entry| choices[i].first_usable(&self.tables, &self.faces, entry).is_some();
         self.tables.tag_fib().largest_subset_burst(&queries, &mut accept, found);
@@ -297,32 +201,32 @@ impl Worker {
         }
     }
 
-    /// As many faces of all subsets as the fan-out limit allows.
+    /// Chooses faces of all subsets, as many as the fan-out limit allows.
     fn choose_all(&mut self, choices: &mut [Choice<'_>], digests: &[TagDigest], burst: u64) {
         if choices.is_empty() {
             return;
         }
         let queries: SmallVec<[_; BURST_MAX]> = choices.iter().map(|choice| choice.info.query(digests)).collect();
-        let mut walks = [Walk::default(); BURST_MAX];
-        let walks = &mut walks[..choices.len()];
+        let mut efforts = [Effort::default(); BURST_MAX];
+        let efforts = &mut efforts[..choices.len()];
         let (tables, faces) = (&self.tables, &mut self.faces);
         let mut visit = |i: usize, entry| choices[i].add(tables, faces, entry, |reached| reached.note(burst, i));
-        tables.tag_fib().all_subsets_burst(&queries, &mut visit, walks);
-        for (choice, walk) in choices.iter_mut().zip(walks) {
+        tables.tag_fib().all_subsets_burst(&queries, &mut visit, efforts);
+        for (choice, walk) in choices.iter_mut().zip(efforts) {
             choice.cut_off |= walk.cut_off;
         }
     }
 
-    /// Sends a packet to these faces, with what each copy has of the fan-out limit.
+    /// Sends a copy of a packet to each of these faces, with its share of the fan-out limit.
     fn send_copies(&mut self, received: &mut Received, info: &TagInfo, faces: &[FaceId], output: &mut Vec<Outgoing>) {
         if faces.is_empty() {
             let is_last_hop = info.hop_limit.value == 1;
-            return self.drops.count(if is_last_hop { Drop::HopLimit } else { Drop::NoSubset });
+            return self.drops.count(if is_last_hop { DropReason::HopLimit } else { DropReason::NoSubset });
         }
         let packet = &mut received.packet;
         lower_hop_limit(packet, info.hop_limit);
         let limit = info.fan_out.map_or(0, |fan_out| usize::from(fan_out.limit.get()));
-        // Of the copies, so many get one more than the others.
+        // The first `larger_shares` copies get a limit of one more than the others.
         let (share, larger_shares) = (limit / faces.len(), limit % faces.len());
         let larger = (larger_shares > 0).then(|| {
             let mut copy = packet.clone();
@@ -353,7 +257,7 @@ fn set_limit(packet: &mut Packet, fan_out: Option<FanOut>, limit: usize) {
     if let Some(fan_out) = fan_out
         && usize::from(fan_out.limit.get()) != limit
     {
-        // No more copies than the limit are sent, so that each has a share of it.
+        // At most `limit` copies are sent, so each gets a share of at least 1.
         patch(packet, fan_out.offset, &(limit as u16).to_be_bytes());
     }
 }

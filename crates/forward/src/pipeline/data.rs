@@ -1,60 +1,77 @@
-//! Data: to all who wait for it, and into the content store.
+//! The pipeline of Data: satisfy pending Interests and fill the content store.
 
 use std::time::Duration;
 
-use byname_wire::NameView;
+use byname_wire::{FaceId, NameView};
 
-use crate::counters::Drop;
+use crate::counters::DropReason;
 use crate::dead_nonces;
-use crate::face_table::{LinkType, Scope};
+use crate::face_table::{FaceTable, LinkType, Scope};
+use crate::packet::{Copies, DataInfo, LOCALHOST, NameRange, name_in};
 use crate::packet_pool::Packet;
-use crate::pipeline::{Copies, DataInfo, LOCALHOST, name_in};
-use crate::pit_cs::{NameRange, SlotId};
+use crate::pit_cs::{OutRecord, SlotId};
 use crate::port::{Outgoing, Received};
-use crate::strategy::Situation;
+use crate::shard::Shard;
 use crate::ticks::Ticks;
-use crate::worker::Worker;
 
-/// Up to so many who wait are searched from end to end; more are sorted.
+/// Up to this many downstreams are searched linearly; more are sorted.
 const SEARCHED_MAX: usize = 32;
 
-impl Worker {
-    /// Data arrived.
+/// Data on its way to its downstreams.
+struct Arrival {
+    name: NameRange,
+    freshness: Duration,
+    /// Index in the output of the first packet for a downstream. Each downstream gets the Data once; beyond
+    /// [`SEARCHED_MAX`], duplicates are removed at the end.
+    first: usize,
+}
+
+impl Shard {
+    /// Handles Data that arrived. `place` is its place among the parsed packets of the burst.
     pub(crate) fn on_data(
         &mut self,
         now: Ticks,
-        hashes: usize,
+        place: usize,
         received: &mut Received,
         info: DataInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(Drop::UnknownFace) };
+        let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(DropReason::UnknownFace) };
         face.counters.in_data += u64::from(info.copies != Copies::Further);
         let local_fields = face.local_fields;
-        let octets = name_in(&received.packet, info.name).value();
-        if face.scope == Scope::NonLocal && octets.starts_with(LOCALHOST) {
-            return self.drops.count(Drop::Scope);
+        let bytes = name_in(&received.packet, info.name).value();
+        if face.scope == Scope::NonLocal && bytes.starts_with(LOCALHOST) {
+            return self.drops.count(DropReason::Scope);
         }
-        self.meet(&received.packet, info.name, hashes);
+        self.meet(&received.packet, info.name, place);
         if !self.misses.is_empty() && (0..self.met.pending.len()).any(|i| self.concerns_misses(self.met.pending[i])) {
             self.route_misses(now, output);
-            self.meet(&received.packet, info.name, hashes);
+            self.meet(&received.packet, info.name, place);
         }
         if self.met.pending.is_empty() {
-            if info.copies == Copies::Lone {
-                self.drops.count(Drop::UnsolicitedData);
+            // Other workers may wait for a copy, so only a lone Data packet can be unsolicited. Notifications come from
+            // the router itself, whether or not an Interest waits.
+            if info.copies == Copies::Lone && received.face != FaceId::INTERNAL {
+                self.drops.count(DropReason::UnsolicitedData);
             }
             return;
         }
 
+        if !self.accept_unasked_data {
+            self.forget_unasked(received.face);
+            if self.met.pending.is_empty() {
+                return self.drops.count(DropReason::UnaskedData);
+            }
+        }
+
         let freshness = Duration::from_millis(info.freshness_ms);
-        // All who wait are behind this one.
         let first = output.len();
+        let arrival = Arrival { name: info.name, freshness, first };
         let mut same_name = None;
         for i in 0..self.met.pending.len() {
             let slot = self.met.pending[i];
-            self.satisfy(now, slot, received, freshness, first, output);
-            if same_name.is_none() && self.table.slot(slot).name_octets() == octets {
+            self.satisfy(now, slot, received, &arrival, output);
+            if same_name.is_none() && self.table.slot(slot).name_bytes() == bytes {
                 same_name = Some(slot);
             } else {
                 self.table.remove(slot);
@@ -65,7 +82,7 @@ impl Worker {
         }
         if self.table.admits() && !(local_fields && received.fields.no_cache) {
             let packet = received.packet.take();
-            self.table.admit(&self.hashes[hashes], packet, info.name, now + freshness, same_name, self.met.stored);
+            self.table.admit(&self.hashes[place], packet, info.name, now + freshness, same_name, self.met.stored);
         } else if let Some(slot) = same_name {
             self.table.remove(slot);
         }
@@ -76,56 +93,69 @@ impl Worker {
         }
     }
 
-    fn meet(&mut self, packet: &Packet, name: NameRange, hashes: usize) {
-        let name = NameView::from_filled(name_in(packet, name), &self.hashes[hashes]);
+    fn meet(&mut self, packet: &Packet, name: NameRange, place: usize) {
+        let name = NameView::from_filled(name_in(packet, name), &self.hashes[place]);
         self.table.find_satisfied(&name, packet, &mut self.met);
     }
 
-    /// Whether Interests that came before and are not routed yet must be, before this one is satisfied:
-    /// it is one of them, or its strategy learns from what comes.
+    /// Drops those Interests from `met` that were not sent to this face: a face answers only what it was asked.
+    #[inline]
+    fn forget_unasked(&mut self, from: FaceId) {
+        let (table, faces) = (&self.table, &self.faces);
+        self.met.pending.retain(|&slot| {
+            table.slot(slot).pit().is_some_and(|pit| {
+                pit.out_records.iter().any(|r| r.face == from) || was_asked_in_group(&pit.out_records, faces, from)
+            })
+        });
+    }
+
+    /// Whether the misses of the burst must be routed before this Interest is satisfied: it is one of them, or its
+    /// strategy learns from Data.
     fn concerns_misses(&mut self, slot: SlotId) -> bool {
         let Some(pit) = self.table.slot(slot).pit() else { return false };
         pit.unrouted || self.strategies.strategy(usize::from(pit.strategy)).measures()
     }
 
-    /// Ends the wait of a pending Interest: the Data goes to who waits for it, to each once as long as
-    /// those from `first` on are few.
+    /// Ends the wait of a pending Interest: sends the Data to its downstreams.
     fn satisfy(
         &mut self,
         now: Ticks,
         slot: SlotId,
         received: &Received,
-        freshness: Duration,
-        first: usize,
+        arrival: &Arrival,
         output: &mut Vec<Outgoing>,
     ) {
         let upstream = received.face;
         self.wheel.clear(slot);
         let hash = self.table.slot(slot).hash;
         let Some(pit) = self.table.slot(slot).pit() else { return };
-        let strategy = self.strategies.strategy(usize::from(pit.strategy));
-        if strategy.measures() {
-            let mut situation =
-                Situation { now, nexthops: &[], prefix_hash: pit.prefix_hash, measurements: &mut self.measurements };
-            strategy.before_satisfy(&mut situation, pit, upstream);
+        let measures = self.strategies.strategy(usize::from(pit.strategy)).measures();
+        let mut announcement = received.fields.prefix_announcement.clone();
+        if measures {
+            announcement = self.learn(now, slot, received, arrival.name);
         }
+        let Some(pit) = self.table.slot(slot).pit() else { return };
         for record in pit.in_records.iter().filter(|r| r.expiry > now) {
             let Some(face) = self.faces.get(&record.face) else { continue };
             let is_known = |waiting: &[Outgoing]| {
                 let is_it = |o: &Outgoing| o.face == record.face && o.fields.pit_token == record.pit_token;
                 waiting.len() <= SEARCHED_MAX && waiting.iter().any(is_it)
             };
-            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !is_known(&output[first..]) {
+            if (record.face != upstream || face.link_type == LinkType::AdHoc) && !is_known(&output[arrival.first..]) {
                 let sent = Outgoing::append(output);
                 sent.face = record.face;
                 sent.fields.pit_token = record.pit_token;
                 sent.fields.incoming_face_id = Some(upstream);
                 sent.fields.congestion_mark = received.fields.congestion_mark;
+                if let Some(announcement) = announcement.as_ref().filter(|_| face.scope == Scope::NonLocal) {
+                    sent.fields.prefix_announcement = Some(announcement.clone());
+                }
                 sent.packet.fill(received.packet.clone());
             }
         }
-        // Cached Data answers what comes back in a circle, unless it goes stale before.
-        if pit.must_be_fresh && freshness < dead_nonces::LIFETIME {
+        // An Interest that loops back meets the cached Data. If that goes stale early, only the dead nonce list catches
+        // the loop.
+        if pit.must_be_fresh && arrival.freshness < dead_nonces::LIFETIME {
             for record in &pit.out_records {
                 self.dead_nonces.insert(now, hash, record.nonce);
             }
@@ -134,7 +164,16 @@ impl Worker {
     }
 }
 
-/// Leaves each downstream from `first` on once.
+/// Whether an Interest was sent to a group on whose link this face's peer is.
+#[cold]
+fn was_asked_in_group(sent: &[OutRecord], faces: &FaceTable, from: FaceId) -> bool {
+    let Some(peer) = faces.get(&from).map(|face| &face.whereabouts) else { return false };
+    sent.iter()
+        .filter_map(|record| faces.get(&record.face))
+        .any(|asked| asked.link_type != LinkType::PointToPoint && asked.whereabouts.group_reaches(peer))
+}
+
+/// Removes duplicate downstreams from `first` on.
 #[cold]
 fn dedup_downstreams(output: &mut Vec<Outgoing>, first: usize) {
     let mut waiting = output.split_off(first);

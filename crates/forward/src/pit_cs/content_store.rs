@@ -1,4 +1,4 @@
-//! What is the content store's alone: which Data enters and leaves, and its limits.
+//! The content store's own part of the table: admission, eviction and limits of Data.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use super::index::Index;
 use super::prefix_index::NodeId;
-use super::{CsEntry, Kind, NameRange, PitCs, Replacement, SlotId, packets_to_expect};
+use super::{CsEntry, Kind, PitCs, Replacement, SlotId, packets_to_expect};
+use crate::counters::CsInfo;
 use crate::hot::SharedStore;
+use crate::packet::{NameRange, name_in};
 use crate::packet_pool::Packet;
-use crate::pipeline::name_in;
 use crate::ticks::Ticks;
-use crate::worker::CsInfo;
 
 impl PitCs {
-    /// State of the content store, without the counts of hits and misses.
+    /// State of the content store, without the numbers of hits and misses.
     pub fn cs_info(&self) -> CsInfo {
         CsInfo {
             packets_max: self.cs_packets_max as u64,
@@ -28,9 +28,9 @@ impl PitCs {
         }
     }
 
-    /// Puts Data into the content store. `pending`, a satisfied PIT entry of the same name,
-    /// becomes the CS entry; without one, a slot is added. It takes the place of `stored`, Data of the
-    /// same name. `hashes` are those of its name, which `range` tells.
+    /// Puts Data into the content store, in place of `stored`, Data of the same name. `pending`, a satisfied PIT entry
+    /// of the same name, becomes the CS entry; without one, a slot is added. `hashes` are those of the Data's name,
+    /// which lies at `range`.
     pub fn admit(
         &mut self,
         hashes: &PrefixHashes,
@@ -77,7 +77,7 @@ impl PitCs {
         self.evict();
     }
 
-    /// Whether Data may enter the content store at all.
+    /// Whether the content store admits Data at all.
     pub fn admits(&self) -> bool {
         self.admit && self.cs_packets_max > 0
     }
@@ -87,22 +87,22 @@ impl PitCs {
         self.replacement.used(&mut self.links, slot);
     }
 
-    /// Sees to it that Data of hot names is shared with other workers, and theirs with this one.
+    /// Shares Data of hot names with other workers, through `store`.
     pub fn share_through(&mut self, store: Arc<SharedStore>) {
         self.shared_store = Some(store);
     }
 
-    /// Data of this name, from the content store of whichever worker.
-    pub fn shared_data(&self, name: Digest, octets: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
-        self.shared_store.as_ref().filter(|_| self.serve)?.get(name, octets, must_be_fresh, now)
+    /// Data of this name from the shared store.
+    pub fn shared_data(&self, name: Digest, bytes: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
+        self.shared_store.as_ref().filter(|_| self.serve)?.get(name, bytes, must_be_fresh, now)
     }
 
-    /// Data that all workers share.
+    /// Number of Data packets that all workers share.
     pub fn shared_len(&self) -> u64 {
         self.shared_store.as_ref().map_or(0, |store| store.len())
     }
 
-    /// Lets other workers see Data, whose name has this digest. To be called in the name's home.
+    /// Puts Data, whose name has this digest, into the shared store. Only the name's home may call this.
     pub fn share(&mut self, data: SlotId, name: Digest) {
         let Some(store) = self.shared_store.as_ref().filter(|store| !store.contains(name)) else { return };
         let slot = &mut self.slots[data as usize];
@@ -112,7 +112,7 @@ impl PitCs {
         }
     }
 
-    /// Takes Data from other workers' sight; whether they saw it.
+    /// Removes Data from the shared store. Returns whether it was there.
     pub(super) fn unshare(&mut self, data: SlotId) -> bool {
         let slot = &mut self.slots[data as usize];
         let Kind::Cs(cs) = &mut slot.kind else { return false };
@@ -134,7 +134,7 @@ impl PitCs {
         }
     }
 
-    /// Erases up to `count_max` Data below a prefix; returns how many, and whether more are left.
+    /// Erases up to `count_max` Data packets below a prefix. Returns how many it erased and whether more are left.
     pub fn erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
         let below = |s: &SlotId| self.cs(*s).is_some() && prefix.is_prefix_of(&self.slots[*s as usize].name());
         let mut found: Vec<SlotId> =
@@ -147,11 +147,11 @@ impl PitCs {
         (found.len(), more)
     }
 
-    /// Lets Data go until the store is within its limits.
+    /// Evicts Data until the store is within its limits.
     fn evict(&mut self) {
         while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
             let Some(slot) = self.replacement.victim(&mut self.links) else { return };
-            if self.prefetches {
+            if self.prefetch.is_on() {
                 self.victims.prefetch_after(slot, &self.slots, &self.links, &self.index);
             }
             self.replacement.evicted(slot, self.slots[slot as usize].hash);
@@ -159,11 +159,13 @@ impl PitCs {
         }
     }
 
-    /// Rebuilds index and replacement order for the present limits.
+    /// Rebuilds the index and the replacement order for the current limits.
     fn resize(&mut self) {
         let packets = packets_to_expect(self.cs_packets_max, self.cs_bytes_max);
-        self.index = Index::new(self.pit_entries_max.saturating_add(packets));
-        let mut replacement = Replacement::new(self.cs_policy, packets);
+        // If there is no memory for new ones, the current ones continue to work, only slower.
+        let Ok(index) = Index::new(self.pit_entries_max.saturating_add(packets)) else { return };
+        let Ok(mut replacement) = Replacement::new(self.cs_policy, packets) else { return };
+        self.index = index;
         for slot in 0..self.slots.len() as u32 {
             let hash = self.slots[slot as usize].hash;
             match self.slots[slot as usize].kind {

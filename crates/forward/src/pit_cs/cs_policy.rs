@@ -1,48 +1,55 @@
-//! Which Data leaves the content store when it is full.
+//! Replacement: which Data leaves a full content store.
+
+use byname_lookup::memory::{self, Refused};
 
 use crate::pit_cs::list::{Links, List};
-use crate::worker::CsPolicy;
+use crate::settings::CsPolicy;
 
-/// Uses that S3-FIFO counts, at most.
+/// Maximum of uses that S3-FIFO counts.
 const USES_MAX: u8 = 3;
-/// Bit of `marks`: the slot is in the main queue.
+/// Bit of `marks` that says that the slot is in the main queue.
 const MAIN: u8 = 0x80;
 
 /// The replacement order of the Data in the content store.
 pub struct Replacement {
     kind: CsPolicy,
-    /// LRU: all. S3-FIFO: those that have proved useful.
+    /// LRU: all Data. S3-FIFO: Data that has been used again.
     main: List,
-    /// S3-FIFO: newcomers.
+    /// S3-FIFO: new Data.
     small: List,
-    /// S3-FIFO, by slot: uses since it came, and which queue it is in.
+    /// S3-FIFO, by slot: the number of uses since the Data came, and its queue.
     marks: Vec<u8>,
-    /// S3-FIFO: hashes of those thrown out of `small` not long ago, each in the place its hash gives.
+    /// S3-FIFO: hashes of Data recently evicted from `small`, each at the place that its hash selects.
     ghosts: Box<[u64]>,
 }
 
 impl Replacement {
-    /// An empty order for about `packets` Data.
-    pub fn new(kind: CsPolicy, packets: usize) -> Self {
-        let ghosts = match kind {
+    /// An empty order for about `packets` Data packets.
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn new(kind: CsPolicy, packets: usize) -> Result<Self, Refused> {
+        let len = match kind {
             CsPolicy::Lru => 0,
             CsPolicy::S3Fifo => packets.next_power_of_two(),
         };
-        Replacement {
+        let mut ghosts = memory::with_room(len)?;
+        ghosts.resize(len, 0);
+        Ok(Replacement {
             kind,
             main: List::default(),
             small: List::default(),
             marks: Vec::new(),
-            ghosts: vec![0; ghosts].into(),
-        }
+            ghosts: ghosts.into(),
+        })
     }
 
-    /// Data in the order.
+    /// Number of Data packets in the order.
     pub fn len(&self) -> usize {
         self.main.len() + self.small.len()
     }
 
-    /// A Data of this name hash was put into `slot`.
+    /// Adds Data with this name hash, which was put into `slot`.
     pub fn insert(&mut self, links: &mut Links, slot: u32, hash: u64) {
         match self.kind {
             CsPolicy::Lru => self.main.push_front(links, slot),
@@ -63,7 +70,7 @@ impl Replacement {
         }
     }
 
-    /// The Data in `slot` answered an Interest.
+    /// Notes that the Data in `slot` answered an Interest.
     pub fn used(&mut self, links: &mut Links, slot: u32) {
         match self.kind {
             CsPolicy::Lru => {
@@ -79,7 +86,7 @@ impl Replacement {
         }
     }
 
-    /// The Data in `slot` is gone.
+    /// Removes the Data in `slot` from the order.
     pub fn remove(&mut self, links: &mut Links, slot: u32) {
         if self.kind == CsPolicy::Lru || self.marks[slot as usize] & MAIN != 0 {
             self.main.remove(links, slot);
@@ -88,13 +95,13 @@ impl Replacement {
         }
     }
 
-    /// The Data that must leave; the caller takes it out with [`Replacement::remove`], and tells
-    /// [`Replacement::evicted`].
+    /// The Data to evict. The caller reports it to [`Replacement::evicted`] and removes it with
+    /// [`Replacement::remove`].
     pub fn victim(&mut self, links: &mut Links) -> Option<u32> {
         if self.kind == CsPolicy::Lru {
             return self.main.back();
         }
-        // Each turn moves a slot from small to main or lowers a count, so it ends.
+        // The loop ends, because each turn moves a slot from small to main or lowers a count.
         loop {
             let from_small = self.small.len() * 10 >= self.len() || self.main.len() == 0;
             if let (true, Some(slot)) = (from_small, self.small.back()) {
@@ -116,7 +123,7 @@ impl Replacement {
         }
     }
 
-    /// The victim in `slot`, of this name hash, is about to be removed for want of room.
+    /// Notes that the victim in `slot`, with this name hash, is about to be removed to make room.
     pub fn evicted(&mut self, slot: u32, hash: u64) {
         if self.kind == CsPolicy::S3Fifo && self.marks[slot as usize] & MAIN == 0 {
             let place = self.ghost_place(hash);
@@ -134,9 +141,9 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// Runs requests through a cache of `capacity`, and returns the hits.
+    /// Runs requests through a cache of `capacity` and returns the number of hits.
     fn hits(kind: CsPolicy, capacity: usize, requests: impl Iterator<Item = u64>) -> usize {
-        let mut order = Replacement::new(kind, capacity);
+        let mut order = Replacement::new(kind, capacity).expect("a few kilobytes");
         let mut links = Links::default();
         let mut slot_of: HashMap<u64, u32> = HashMap::new();
         let mut key_in: Vec<u64> = Vec::new();
@@ -166,13 +173,13 @@ mod tests {
 
     #[test]
     fn lru_keeps_the_most_recent() {
-        // 1, 2, 3 fill; 1 is used; 4 drives out 2.
+        // 1, 2, 3 fill the cache; 1 is used; 4 evicts 2.
         assert_eq!(hits(CsPolicy::Lru, 3, [1, 2, 3, 1, 4, 1, 3, 4, 2].into_iter()), 4);
     }
 
     #[test]
     fn s3_fifo_resists_a_scan_that_ruins_lru() {
-        // 50 names asked for all the time, and a scan of names asked for once.
+        // 50 names that are requested all the time, and a scan of names that are requested once.
         let requests = || (0..100_000u64).map(|i| if i % 3 == 0 { 1 + i / 3 % 50 } else { 1000 + i });
         let lru = hits(CsPolicy::Lru, 100, requests());
         let s3 = hits(CsPolicy::S3Fifo, 100, requests());

@@ -1,4 +1,4 @@
-//! What a slot of the PIT/CS holds.
+//! Entries of the PIT/CS and the slots that hold them.
 
 use byname_lookup::prefetch;
 use byname_wire::{FaceId, NackReason, NameRef, PitToken};
@@ -7,72 +7,81 @@ use smallvec::SmallVec;
 use crate::packet_pool::Packet;
 use crate::pit_cs::prefix_index::NodeId;
 use crate::ticks::Ticks;
+use crate::whereabouts::SourceId;
 
 /// A downstream that waits for Data.
 #[derive(Debug, Clone)]
 pub struct InRecord {
-    /// Where the Interest came from.
+    /// The face that the Interest came from.
     pub face: FaceId,
-    /// Its latest nonce.
+    /// The latest nonce that it sent.
     pub nonce: u32,
     /// When it came last.
     pub arrived: Ticks,
     /// When the downstream stops waiting.
     pub expiry: Ticks,
-    /// What to echo with the answer.
+    /// The token to echo in the answer.
     pub pit_token: PitToken,
 }
 
-/// An upstream that was asked.
+/// An upstream that an Interest was sent to.
 #[derive(Debug, Clone, Copy)]
 pub struct OutRecord {
-    /// Where the Interest was sent.
+    /// The face that the Interest was sent to.
     pub face: FaceId,
-    /// Its latest nonce there.
+    /// The latest nonce sent there.
     pub nonce: u32,
     /// When it was sent last.
     pub sent: Ticks,
-    /// When the Interest is over for this upstream.
+    /// When the Interest expires for this upstream.
     pub expiry: Ticks,
-    /// What the upstream answered, if it refused.
+    /// The reason of the upstream's Nack, if it refused.
     pub nacked: Option<NackReason>,
+    /// Whether it was sent along a route, not to discover one (self-learning).
+    pub non_discovery: bool,
 }
 
 /// A pending Interest.
 #[derive(Debug)]
 pub struct PitEntry {
-    /// Data below the name may answer.
+    /// Whether Data below the name may answer.
     pub can_be_prefix: bool,
-    /// Cached Data must be fresh to answer.
+    /// Whether cached Data must be fresh to answer.
     pub must_be_fresh: bool,
-    /// Components of the name.
+    /// Number of components of the name.
     pub depth: u8,
-    /// The last component is an implicit digest.
+    /// Whether the last component is an implicit digest.
     pub has_implicit_digest: bool,
-    /// HopLimit of the slot's packet after this hop; the largest number when it has none.
+    /// HopLimit of the slot's packet after this hop; the largest number if the packet has none.
     pub hops_left: u8,
     /// Nonce of the slot's packet, which is the latest that came.
     pub nonce: u32,
     /// Number of the strategy that serves it.
     pub strategy: u16,
-    /// It was sent last where a consumer said (NextHopFaceId), not where the FIB says.
+    /// Whether a consumer chose where it was sent last (NextHopFaceId), not the FIB.
     pub directed: bool,
-    /// The FIB has not been asked yet where its latest packet is to go.
+    /// Whether its latest packet still waits for its route.
     pub unrouted: bool,
-    /// Hash of the FIB prefix it was forwarded by: the key of measurements.
+    /// The source whose share of the PIT it uses: that of the first face that asked.
+    pub source: SourceId,
+    /// Whether its latest packet follows routes and discovers none (self-learning).
+    pub non_discovery: bool,
+    /// Whether a downstream wants to discover the route (self-learning).
+    pub wants_announcement: bool,
+    /// Hash of the FIB prefix that it was forwarded by: the key of measurements.
     pub prefix_hash: u64,
     /// When it leaves the PIT.
     pub expiry: Ticks,
-    /// Length of the present suppression interval of its strategy, in ns; 0 before the first.
-    pub suppression_ns: u64,
-    /// Downstreams, the first that asked first. There is one, and none leaves before the entry.
+    /// State that its strategy keeps; 0 at first.
+    pub strategy_word: u64,
+    /// Downstreams. The first of them asked first and stays as long as the entry.
     pub in_records: SmallVec<[InRecord; 1]>,
     /// Upstreams.
     pub out_records: SmallVec<[OutRecord; 1]>,
 }
 
 impl PitEntry {
-    /// The face whose share of the PIT it takes: the first that asked.
+    /// The face that asked first.
     pub fn owner(&self) -> FaceId {
         self.in_records[0].face
     }
@@ -82,7 +91,7 @@ impl PitEntry {
         self.out_records.iter().find(|r| r.face == face)
     }
 
-    /// The latest time at which the Interest was sent anywhere.
+    /// The latest time at which the Interest was sent to any upstream.
     pub fn last_sent(&self) -> Option<Ticks> {
         self.out_records.iter().map(|r| r.sent).max()
     }
@@ -93,18 +102,18 @@ impl PitEntry {
     }
 }
 
-/// A cached Data.
+/// A cached Data packet.
 #[derive(Debug)]
 pub struct CsEntry {
-    /// Until when it satisfies MustBeFresh.
+    /// The time until which it satisfies MustBeFresh.
     pub fresh_until: Ticks,
-    /// It was put where all workers see it.
+    /// Whether it is in the shared store.
     pub(super) is_shared: bool,
-    /// Its place in the prefix index.
+    /// Its node in the prefix index.
     pub(super) node: NodeId,
 }
 
-/// What a slot is.
+/// The content of a slot.
 #[derive(Debug, Default)]
 pub enum Kind {
     /// Nothing.
@@ -112,7 +121,7 @@ pub enum Kind {
     Free,
     /// A pending Interest; the slot's packet is the Interest.
     Pit(PitEntry),
-    /// A cached Data; the slot's packet is the Data.
+    /// A cached Data packet, which is the slot's packet.
     Cs(CsEntry),
 }
 
@@ -122,54 +131,63 @@ pub enum Kind {
 pub struct Slot {
     /// Hash of the name.
     pub hash: u64,
-    /// Where the name stands in the packet.
+    /// Offset of the name in the packet.
     pub name_start: u16,
-    /// Octets of the name.
+    /// Length of the name in bytes.
     pub name_len: u16,
-    /// The Interest or Data; its buffer is the one it was received into. Empty when the slot is free.
+    /// The Interest or Data, in the buffer that it was received into. Empty if the slot is free.
     pub packet: Packet,
-    /// PIT or CS.
+    /// The entry of the PIT or the CS.
     pub kind: Kind,
 }
 
 const _: () = assert!(size_of::<Slot>() == 192);
 
 impl Slot {
-    /// Makes it another kind. What it was is dropped first, so that nothing has to be dropped when the new kind
-    /// comes: that is then written where it stays, part by part. Put together elsewhere and moved as a whole, it would
-    /// be read back before its parts have reached the cache, and a processor waits until they and all stores before
-    /// them have.
+    /// Changes its kind. The old content is dropped first. Then the new kind needs no drop and is written directly in
+    /// place, part by part. If it were built elsewhere and moved as a whole, it would be read back before its parts
+    /// have reached the cache. The processor would wait for these and all earlier stores.
     #[inline(always)]
     pub(super) fn turn_into(&mut self, kind: Kind) {
         drop(std::mem::take(&mut self.kind));
         std::mem::forget(std::mem::replace(&mut self.kind, kind));
     }
 
-    /// Asks the memory for the slot.
+    /// Prefetches the slot.
     pub fn prefetch(&self) {
         prefetch::read_all_soon(self);
     }
 
-    /// Asks the memory for the name in the packet.
+    /// Prefetches the name in the packet.
     pub fn prefetch_name(&self) {
         self.packet.prefetch(usize::from(self.name_start) + usize::from(self.name_len));
     }
 
-    /// The name in octets.
-    pub fn name_octets(&self) -> &[u8] {
+    /// The bytes of the name.
+    pub fn name_bytes(&self) -> &[u8] {
         let start = usize::from(self.name_start);
         self.packet.get(start..start + usize::from(self.name_len)).unwrap_or_default()
     }
 
     /// The name.
     pub fn name(&self) -> NameRef<'_> {
-        NameRef::new_checked_before(self.name_octets())
+        NameRef::new_checked_before(self.name_bytes())
     }
 
     /// The pending Interest.
     pub fn pit(&self) -> Option<&PitEntry> {
         match &self.kind {
             Kind::Pit(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The name, and the pending Interest to change.
+    pub fn pending_mut(&mut self) -> Option<(NameRef<'_>, &mut PitEntry)> {
+        let start = usize::from(self.name_start);
+        let name = self.packet.get(start..start + usize::from(self.name_len)).unwrap_or_default();
+        match &mut self.kind {
+            Kind::Pit(entry) => Some((NameRef::new_checked_before(name), entry)),
             _ => None,
         }
     }

@@ -1,11 +1,12 @@
 //! The hash index of the PIT/CS: the compact array of [So §2.2].
 //!
-//! A bucket is one cache line: seven pairs of (tag, slot), and the number of an overflow bucket. A tag
-//! is an octet of the hash, so that one word has those of all pairs and a few instructions compare
-//! them; one slot in 256 that is looked at for its tag is of another hash. Several slots may have one hash: the PIT entries of one name that differ in
-//! their selectors, and the Data of that name.
+//! A bucket is one cache line: seven pairs of (tag, slot), and the number of an overflow bucket. A tag is one byte of
+//! the hash. One word holds the tags of all pairs, so a few instructions compare them all. A slot of another hash has
+//! the same tag with probability 1/256. Several slots may have one hash: PIT entries of one name with different
+//! selectors, and the Data of that name.
 
-use byname_lookup::{memory, prefetch};
+use byname_lookup::memory::{self, Refused};
+use byname_lookup::prefetch;
 
 /// No bucket.
 const NONE: u32 = u32::MAX;
@@ -14,7 +15,7 @@ const WAYS: usize = 7;
 #[repr(align(64))]
 #[derive(Clone)]
 struct Bucket {
-    /// In octet `way`; what is above the last pair's has no meaning.
+    /// One tag per byte, in the order of the pairs. Bytes above the last pair have no meaning.
     tags: u64,
     slots: [u32; WAYS],
     used: u32,
@@ -22,14 +23,13 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The highest bit of each octet whose pair has this tag. All are compared: how many there are
-    /// differs from bucket to bucket, and a loop that ends there is predicted wrongly more often than
-    /// not.
+    /// The highest bit of each byte whose pair has this tag. All bytes are compared: the number of pairs varies, so the
+    /// end of a loop over them would mostly be mispredicted.
     #[inline(always)]
     fn ways_of(&self, tag: u8) -> u64 {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
         let differ = self.tags ^ u64::from_ne_bytes([tag; 8]);
-        // An octet's highest bit stays clear only if all of its bits are.
+        // The highest bit of a byte stays clear only if all of its bits are clear.
         let equal = !(((differ & LOW) + LOW) | differ | LOW);
         equal & ((1 << (8 * self.used)) - 1)
     }
@@ -60,32 +60,34 @@ impl Bucket {
 
 const EMPTY: Bucket = Bucket { tags: 0, slots: [0; WAYS], used: 0, overflow: NONE };
 
-/// From a 64-bit hash to slots.
+/// Maps 64-bit hashes to slots.
 pub struct Index {
     buckets: Vec<Bucket>,
-    /// Overflow buckets; free ones are chained by `overflow` from `free`.
+    /// Overflow buckets. Free ones form a chain by `overflow`, starting at `free`.
     overflow: Vec<Bucket>,
     free: u32,
     mask: usize,
 }
 
 impl Index {
-    /// An index sized for `entries`.
-    pub fn new(entries: usize) -> Self {
-        let buckets = (entries.min(1 << 24) / 4).next_power_of_two().max(8);
-        let mut index =
-            Index { buckets: memory::with_large_pages(buckets), overflow: Vec::new(), free: NONE, mask: buckets - 1 };
-        index.buckets.resize(buckets, EMPTY);
-        index
+    /// An index sized for `entries` entries.
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn new(entries: usize) -> Result<Self, Refused> {
+        let len = (entries.min(1 << 24) / 4).next_power_of_two().max(8);
+        let mut buckets = memory::with_large_pages(len)?;
+        buckets.resize(len, EMPTY);
+        Ok(Index { buckets, overflow: Vec::new(), free: NONE, mask: len - 1 })
     }
 
-    /// Asks the memory for the bucket of `hash`, to be there when it is looked up.
+    /// Prefetches the bucket of `hash` before a lookup.
     pub fn prefetch(&self, hash: u64) {
         prefetch::read_soon(&self.buckets[self.home(hash)]);
     }
 
-    /// The first slot for `hash` that `wanted` accepts. Other hashes that agree in tag and bucket are
-    /// offered too.
+    /// The first slot for `hash` that `wanted` accepts. `wanted` also sees slots of other hashes with the same tag and
+    /// bucket.
     pub fn find(&self, hash: u64, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {
@@ -96,7 +98,8 @@ impl Index {
         }
     }
 
-    /// Buckets of the longest chain; all are looked at.
+    /// Number of buckets in the longest chain; reads all buckets.
+    #[cfg(feature = "lab")]
     pub fn longest_chain(&self) -> usize {
         let length = |bucket: &Bucket| {
             let next = |bucket: &&Bucket| self.overflow.get(bucket.overflow as usize);
@@ -119,10 +122,10 @@ impl Index {
     /// Removes a slot that was added under `hash`.
     ///
     /// # Panics
-    /// If it was not.
+    /// If it was not added.
     pub fn remove(&mut self, hash: u64, slot: u32) {
         let home = self.home(hash);
-        // Where the slot is, and the last bucket of the chain with its predecessor.
+        // The slot's position, the last bucket of the chain, and the bucket before that.
         let (mut here, mut found, mut before_last) = (None, None, None);
         loop {
             let bucket = self.at(home, here);
@@ -136,7 +139,7 @@ impl Index {
             here = Some(bucket.overflow);
         }
         let (bucket, way) = found.expect("the slot is in the index");
-        // The last pair of the chain takes the hole.
+        // The last pair of the chain fills the hole.
         let last = self.at_mut(home, here);
         last.used -= 1;
         let (end_tag, end_slot) = (last.tag(last.used as usize), last.slots[last.used as usize]);
@@ -166,7 +169,7 @@ impl Index {
         }
     }
 
-    /// The last bucket of the chain, lengthened if it is full.
+    /// The last bucket of the chain; adds one if it is full.
     fn bucket_with_room(&mut self, home: usize) -> &mut Bucket {
         let mut here = None;
         while self.at(home, here).overflow != NONE {
@@ -189,7 +192,7 @@ impl Index {
     }
 }
 
-/// The highest octet: the bucket takes bits of the lower half.
+/// The highest byte: buckets are selected by bits of the lower half.
 fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
@@ -202,7 +205,7 @@ mod tests {
     #[test]
     fn agrees_with_a_list_under_random_changes_and_long_chains() {
         let mut rng = SmallRng::seed_from_u64(1);
-        let mut index = Index::new(64);
+        let mut index = Index::new(64).expect("a few lines");
         let mut model: Vec<(u64, u32)> = Vec::new();
         for slot in 0..20_000u32 {
             if model.len() < 600 && rng.random_bool(0.55) {

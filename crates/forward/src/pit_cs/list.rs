@@ -1,4 +1,4 @@
-//! Doubly linked lists of slots, the links of all lists in one array.
+//! Doubly linked lists of slots. One array has the links of all lists.
 
 use byname_lookup::{memory, prefetch};
 
@@ -8,19 +8,19 @@ const NONE: u32 = u32::MAX;
 /// Links of all slots; a slot is in at most one list.
 #[derive(Default)]
 pub struct Links {
-    /// (towards the front, towards the back)
+    /// Pairs of the next slot towards the front and the next towards the back.
     links: Vec<(u32, u32)>,
 }
 
 impl Links {
-    /// Asks the memory for the links of a slot.
+    /// Prefetches the links of a slot.
     pub fn prefetch(&self, slot: u32) {
         if let Some(links) = self.links.get(slot as usize) {
             prefetch::read_soon(links);
         }
     }
 
-    /// Asks the memory for what taking out a slot changes beside it.
+    /// Prefetches the links beside a slot, which its removal changes.
     pub fn prefetch_neighbors(&self, slot: u32) {
         if let Some(&(front, back)) = self.links.get(slot as usize) {
             self.prefetch(front);
@@ -28,7 +28,7 @@ impl Links {
         }
     }
 
-    /// The slot before one that is in a list, towards the front.
+    /// The slot before this one in its list, towards the front.
     pub fn before(&self, slot: u32) -> Option<u32> {
         Some(self.links[slot as usize].0).filter(|&front| front != NONE)
     }
@@ -49,7 +49,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Slots in the list.
+    /// Number of slots in the list.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -59,7 +59,7 @@ impl List {
         (self.back != NONE).then_some(self.back)
     }
 
-    /// Adds a slot, which is in no list, at the front.
+    /// Adds a slot at the front. It must not be in any list.
     pub fn push_front(&mut self, links: &mut Links, slot: u32) {
         let i = slot as usize;
         if links.links.len() <= i {
@@ -76,7 +76,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes out a slot, which is in this list.
+    /// Removes a slot, which must be in this list.
     pub fn remove(&mut self, links: &mut Links, slot: u32) {
         let (prev, next) = links.links[slot as usize];
         if prev != NONE {

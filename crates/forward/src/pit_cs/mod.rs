@@ -1,13 +1,12 @@
 //! The PIT and the content store in one hash table [So §2.4].
 //!
-//! Both are keyed by the full name, so that one lookup finds whichever is there. When Data
-//! answers an Interest of its own name, the slot stays where it is in the index and turns from a
-//! PIT entry into a CS entry, and the buffer that the Data was received into becomes the slot's
-//! packet: nothing is inserted, removed or copied [So §2.4, §2.5].
+//! Both are keyed by the full name, so one lookup finds either. When Data answers an Interest of its own name, the slot
+//! turns from a PIT entry into a CS entry and keeps its place in the index. The buffer that the Data was received into
+//! becomes the slot's packet. So nothing is inserted, removed or copied [So §2.4, §2.5].
 //!
-//! Differs: entries of one name with different selectors stand beside each other under one hash,
-//! a tree finds Data below a prefix (`prefix_index`), and when the PIT is full, the face with the
-//! largest share of it loses its oldest entry. It is full of entries, of downstreams, or of bytes.
+//! Differs: entries of one name with different selectors have separate slots under one hash. A tree finds Data below a
+//! prefix (`prefix_index`). When the PIT is full of entries, of downstreams, or of bytes, the source with the largest
+//! share of it loses its oldest entry.
 
 mod ahead;
 mod content_store;
@@ -21,68 +20,62 @@ mod shares;
 
 use std::sync::Arc;
 
-use byname_lookup::memory;
+use byname_lookup::memory::{self, Refused};
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
-use byname_wire::{Component, FaceId, NameHashKey, NameView, PrefixHashes};
+use byname_wire::{Component, NameHashKey, NameView, PrefixHashes};
 
 pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
+pub use limits::PIT_BYTES_PER_ENTRY;
 
 use crate::dispatch::ShortNames;
 use crate::hot::SharedStore;
+use crate::packet::NameRange;
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
+use crate::settings::{CsPolicy, Prefetch, WorkerConfig};
 use crate::ticks::Ticks;
-use crate::worker::{CsPolicy, Prefetch, WorkerConfig};
+use crate::whereabouts::SourceId;
 use ahead::Ahead;
 use index::Index;
 use list::Links;
 use prefix_index::PrefixIndex;
 use shares::Shares;
 
-/// Nodes of the prefix index that one Interest may walk.
+/// Maximum of nodes of the prefix index that one Interest may visit.
 const PREFIX_WALK_MAX: usize = 64;
 
-/// Nodes of the prefix index for each Data that the content store may hold. Siblings take one or
-/// two; names that are strangers to each other, one for each component.
+/// Number of prefix index nodes for each Data packet that the content store may hold. Names with common parents take
+/// one or two nodes. Names without common parents take one for each component.
 const NODES_PER_DATA: usize = 8;
 
-/// Slots for which address space is set aside at start; memory comes as they are used.
-const SLOTS_AHEAD_MAX: usize = 1 << 22;
+/// Maximum of slots whose address space is reserved at the start. Memory comes as they are used.
+pub(crate) const SLOTS_AHEAD_MAX: usize = 1 << 22;
 
-/// A slot's number.
+/// Number of a slot.
 pub type SlotId = u32;
 
-/// What the table has for an Interest.
+/// The slots that an Interest finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// An Interest of the same name and selectors is pending.
+    /// A pending Interest with the same name and selectors.
     pub pending: Option<SlotId>,
     /// Data that answers it.
     pub data: Option<SlotId>,
 }
 
-/// What Data meets in the table.
+/// The slots that Data meets.
 #[derive(Debug, Default)]
 pub struct Met {
     /// Pending Interests that it answers.
     pub pending: Vec<SlotId>,
-    /// Data of the same name.
+    /// Stored Data with the same name.
     pub stored: Option<SlotId>,
 }
 
-/// A name within a packet.
-#[derive(Debug, Clone, Copy)]
-pub struct NameRange {
-    /// First octet of the name's TLV-VALUE in the packet.
-    pub start: u16,
-    /// Octets of the TLV-VALUE.
-    pub len: u16,
-}
-
-/// The table.
+/// The PIT and the content store.
 pub struct PitCs {
-    /// For the hash of full names, which no packet carries.
+    /// Hashes full names, which no packet carries.
     key: NameHashKey,
     slots: Vec<Slot>,
     free: Vec<SlotId>,
@@ -93,19 +86,19 @@ pub struct PitCs {
     prefix_index: PrefixIndex,
     pit_len: usize,
     pit_entries_max: usize,
-    /// Memory of the Interests in the PIT.
+    /// Memory of the Interests in the PIT, in bytes.
     pit_bytes: usize,
-    /// In-records beyond the first of each entry; as many are allowed as entries are.
+    /// Number of in-records beyond the first of each entry; the maximum is the maximum of entries.
     more_in_records: usize,
-    /// Pending Interests with CanBePrefix.
+    /// Number of pending Interests with CanBePrefix.
     can_be_prefix: usize,
-    /// The same by components of their names.
+    /// Number of pending Interests with CanBePrefix, by depth of their names.
     can_be_prefix_at: Box<[u32]>,
-    /// Where other threads see those of short names, if there are others.
+    /// Shows other threads the pending short names; `None` for a worker that is alone.
     short_names: Option<ShortNames>,
-    /// Data that other workers see, if there are others.
+    /// The store of Data that all workers see; `None` for a worker that is alone.
     shared_store: Option<Arc<SharedStore>>,
-    /// Pending Interests for one Data by its digest.
+    /// Number of pending Interests with an implicit digest.
     implicit_digests: usize,
     cs_bytes: usize,
     cs_bytes_max: usize,
@@ -113,27 +106,29 @@ pub struct PitCs {
     cs_policy: CsPolicy,
     admit: bool,
     serve: bool,
-    /// Whether memory is asked for ahead.
-    prefetches: bool,
-    /// Data that will have to leave as long as nobody asks for it: what is asked for ahead.
+    pub prefetch: Prefetch,
+    /// The next Data packets to evict, which are prefetched.
     victims: Ahead,
-    /// The same of pending Interests, where the PIT is full.
+    /// The next pending Interests to evict from a full PIT.
     pending_victims: Ahead,
 }
 
 impl PitCs {
     /// An empty table.
-    pub fn new(config: &WorkerConfig, key: NameHashKey) -> Self {
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn new(config: &WorkerConfig, key: NameHashKey) -> Result<Self, Refused> {
         let packets = packets_to_expect(config.cs_packets_max, config.cs_bytes_max);
         let entries = config.pit_entries_max.saturating_add(packets);
-        PitCs {
+        Ok(PitCs {
             key,
-            slots: memory::with_large_pages(entries.min(SLOTS_AHEAD_MAX)),
+            slots: memory::with_large_pages(entries.min(SLOTS_AHEAD_MAX))?,
             free: Vec::new(),
-            index: Index::new(entries),
+            index: Index::new(entries)?,
             links: Links::default(),
             shares: Shares::default(),
-            replacement: Replacement::new(config.cs_policy, packets),
+            replacement: Replacement::new(config.cs_policy, packets)?,
             prefix_index: PrefixIndex::default(),
             pit_len: 0,
             pit_entries_max: config.pit_entries_max.max(1),
@@ -150,24 +145,25 @@ impl PitCs {
             cs_policy: config.cs_policy,
             admit: true,
             serve: true,
-            prefetches: config.prefetch != Prefetch::None,
+            prefetch: Prefetch::default(),
             victims: Ahead::default(),
             pending_victims: Ahead::default(),
-        }
+        })
     }
 
-    /// Lets other threads see which short names with CanBePrefix are pending, from now on.
+    /// Lets other threads see, from now on, which short names with CanBePrefix are pending.
     pub fn share_short_names(&mut self, short_names: ShortNames) {
         debug_assert_eq!(self.pit_len, 0);
         self.short_names = Some(short_names);
     }
 
-    /// Pending Interests.
+    /// Number of pending Interests.
     pub fn pit_len(&self) -> usize {
         self.pit_len
     }
 
-    /// Buckets of the index's longest chain.
+    /// Number of buckets in the index's longest chain.
+    #[cfg(feature = "lab")]
     pub fn longest_chain(&self) -> usize {
         self.index.longest_chain()
     }
@@ -177,35 +173,35 @@ impl PitCs {
         &self.slots[slot as usize]
     }
 
-    /// A slot, to change; its kind and name must stay.
+    /// A slot, to change. Its kind and name must stay.
     pub fn slot_mut(&mut self, slot: SlotId) -> &mut Slot {
         &mut self.slots[slot as usize]
     }
 
-    /// Whether a pending Interest waits for the FIB.
+    /// Whether a pending Interest waits for its route.
     pub fn is_unrouted(&self, slot: SlotId) -> bool {
         self.slot(slot).pit().is_some_and(|pit| pit.unrouted)
     }
 
-    /// Notes that a pending Interest waits for the FIB, or does no longer.
+    /// Notes whether a pending Interest waits for its route.
     pub fn set_unrouted(&mut self, slot: SlotId, unrouted: bool) {
         if let Some(pit) = self.slot_mut(slot).pit_mut() {
             pit.unrouted = unrouted;
         }
     }
 
-    /// The pending Interest of this name and these selectors.
+    /// The pending Interest with this name and these selectors.
     pub fn find_pit(&self, name: &NameView<'_>, can_be_prefix: bool, must_be_fresh: bool) -> Option<SlotId> {
-        let octets = name.name().value();
+        let bytes = name.name().value();
         self.index.find(name.full_hash(), |s| {
             let slot = &self.slots[s as usize];
             slot.hash == name.full_hash()
                 && slot.pit().is_some_and(|p| p.can_be_prefix == can_be_prefix && p.must_be_fresh == must_be_fresh)
-                && slot.name_octets() == octets
+                && slot.name_bytes() == bytes
         })
     }
 
-    /// Sees to it that Data is found by prefix, now and for a while.
+    /// Keeps the prefix index for a while, and builds it if there is none.
     pub fn keep_prefix_index(&mut self, now: Ticks) {
         if !self.prefix_index.keep(now) {
             return;
@@ -224,19 +220,19 @@ impl PitCs {
         }
     }
 
-    /// Frees what has been of no use for a while. To be called now and then.
+    /// Frees the prefix index after it was not used for a while. To be called regularly.
     pub fn drop_unused(&mut self, now: Ticks) {
         self.prefix_index.drop_unused(now);
     }
 
-    /// What there is for an Interest: one lookup for the PIT and for Data of just its name
-    /// [So §2.4]; then, where its selectors ask for it, Data below the name or of one digest.
+    /// Finds the slots for an Interest. One lookup finds the PIT entry and Data with exactly its name [So §2.4]. Then,
+    /// if its selectors ask for it, further lookups find Data below the name or with one digest.
     pub fn find(&self, name: &NameView<'_>, can_be_prefix: bool, must_be_fresh: bool, now: Ticks) -> Found {
-        let octets = name.name().value();
+        let bytes = name.name().value();
         let mut found = Found::default();
         self.index.find(name.full_hash(), |s| {
             let slot = &self.slots[s as usize];
-            if slot.hash != name.full_hash() || slot.name_octets() != octets {
+            if slot.hash != name.full_hash() || slot.name_bytes() != bytes {
                 return false;
             }
             match &slot.kind {
@@ -254,7 +250,7 @@ impl PitCs {
         found
     }
 
-    /// Data that answers an Interest of this name and has another.
+    /// Data with another name that answers an Interest for this name.
     fn find_other_data(
         &self,
         name: &NameView<'_>,
@@ -264,9 +260,9 @@ impl PitCs {
     ) -> Option<SlotId> {
         let answers = |s: u32| self.cs(s).is_some_and(|cs| !must_be_fresh || now < cs.fresh_until);
         if can_be_prefix {
-            let octets = name.name().value();
+            let bytes = name.name().value();
             let below = self.prefix_index.find(name.full_hash(), PREFIX_WALK_MAX, |s| {
-                answers(s) && self.slots[s as usize].name_octets().starts_with(octets)
+                answers(s) && self.slots[s as usize].name_bytes().starts_with(bytes)
             });
             if below.is_some() {
                 return below;
@@ -276,21 +272,20 @@ impl PitCs {
         self.find_data_named(name, depth).filter(|&s| answers(s) && self.digest(s) == digest)
     }
 
-    /// Whether Data's prefixes are looked up, beside its whole name, as long as no Interest with
-    /// CanBePrefix comes.
+    /// Whether Data must also be looked up by the prefixes of its name. The answer is valid until the next Interest
+    /// with CanBePrefix comes.
     pub fn wants_prefixes_of_data(&self) -> bool {
         self.can_be_prefix != 0 || self.prefix_index.is_kept()
     }
 
-    /// Finds the pending Interests that Data of this name answers, and the Data whose place it takes:
-    /// one lookup for both. Without [`PitCs::wants_prefixes_of_data`], the name's prefixes need not have
-    /// been hashed.
+    /// Finds the pending Interests that Data of this name answers, and the stored Data that it replaces, in one lookup.
+    /// Without [`PitCs::wants_prefixes_of_data`], the prefixes of the name need not be hashed.
     pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], met: &mut Met) {
-        let octets = name.name().value();
+        let bytes = name.name().value();
         let Met { pending: found, stored } = met;
         found.clear();
         *stored = None;
-        self.each_named(name.full_hash(), octets, |s, kind| match kind {
+        self.each_named(name.full_hash(), bytes, |s, kind| match kind {
             Kind::Pit(_) => found.push(s),
             Kind::Cs(_) => *stored = Some(s),
             Kind::Free => {}
@@ -315,7 +310,7 @@ impl PitCs {
         }
     }
 
-    /// Puts another packet of the same Interest in the place of the one there is.
+    /// Replaces the packet of a pending Interest by another packet of the same Interest.
     pub fn replace_interest(&mut self, slot: SlotId, packet: Packet, name_start: u16) {
         self.pit_bytes += packet.memory_bytes();
         let s = &mut self.slots[slot as usize];
@@ -331,15 +326,14 @@ impl PitCs {
         }
     }
 
-    /// Puts an Interest into the PIT; `entry` tells what else is known of it, of which `owner` is the
-    /// owner.
+    /// Puts an Interest from `source` into the PIT. `entry` makes the rest of its entry.
     #[inline]
     pub fn insert_pit(
         &mut self,
         hash: u64,
         packet: Packet,
         name: NameRange,
-        owner: FaceId,
+        source: SourceId,
         entry: impl FnOnce() -> PitEntry,
     ) -> SlotId {
         self.pit_bytes += packet.memory_bytes();
@@ -347,11 +341,11 @@ impl PitCs {
         self.slots[slot as usize].turn_into(Kind::Pit(entry()));
         self.count_pit(slot, true);
         self.index.insert(hash, slot);
-        self.shares.add(&mut self.links, owner, slot);
+        self.shares.add(&mut self.links, source, slot);
         slot
     }
 
-    /// Empties a slot.
+    /// Frees a slot.
     pub fn remove(&mut self, slot: SlotId) {
         match &self.slots[slot as usize].kind {
             Kind::Pit(_) => self.leave_pit(slot),
@@ -371,7 +365,7 @@ impl PitCs {
         self.free.push(slot);
     }
 
-    /// Slots of all pending Interests, in no order.
+    /// Slots of all pending Interests, in no particular order.
     pub fn pending(&self) -> impl Iterator<Item = SlotId> + '_ {
         (0..self.slots.len() as u32).filter(|&s| self.slots[s as usize].pit().is_some())
     }
@@ -385,18 +379,16 @@ impl PitCs {
 
     /// The Data whose name is the first `depth` components of `name`.
     fn find_data_named(&self, name: &NameView<'_>, depth: usize) -> Option<SlotId> {
-        let (hash, octets) = (name.hash(depth), name.prefix(depth).value());
+        let (hash, bytes) = (name.hash(depth), name.prefix(depth).value());
         self.index.find(hash, |s| {
-            self.slots[s as usize].hash == hash
-                && self.cs(s).is_some()
-                && self.slots[s as usize].name_octets() == octets
+            self.slots[s as usize].hash == hash && self.cs(s).is_some() && self.slots[s as usize].name_bytes() == bytes
         })
     }
 
-    fn each_named(&self, hash: u64, octets: &[u8], mut visit: impl FnMut(SlotId, &Kind)) {
+    fn each_named(&self, hash: u64, bytes: &[u8], mut visit: impl FnMut(SlotId, &Kind)) {
         self.index.find(hash, |s| {
             let slot = &self.slots[s as usize];
-            if slot.hash == hash && slot.name_octets() == octets {
+            if slot.hash == hash && slot.name_bytes() == bytes {
                 visit(s, &slot.kind);
             }
             false
@@ -407,7 +399,7 @@ impl PitCs {
         byname_wire::digest::sha256(&[&self.slots[slot as usize].packet])
     }
 
-    /// A free slot, for a packet whose kind the caller sets.
+    /// Takes a free slot for a packet. The caller sets its kind.
     fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange) -> SlotId {
         let slot = self.free.pop().unwrap_or_else(|| {
             let len = self.slots.len() + 1;
@@ -440,14 +432,14 @@ impl PitCs {
         self.pit_len = self.pit_len.wrapping_add(one);
     }
 
-    /// Undoes what a PIT entry has beside its slot and its place in the index. The caller changes its kind.
+    /// Removes a PIT entry from everything except its slot and the index. The caller changes the slot's kind.
     fn leave_pit(&mut self, slot: SlotId) {
         self.count_pit(slot, false);
         let s = &self.slots[slot as usize];
         let Some(entry) = s.pit() else { unreachable!("it was counted as one") };
         self.more_in_records -= entry.in_records.len() - 1;
         self.pit_bytes -= s.packet.memory_bytes();
-        self.shares.remove(&mut self.links, entry.owner(), slot);
+        self.shares.remove(&mut self.links, entry.source, slot);
     }
 
     fn index_nodes_max(&self) -> usize {
@@ -455,12 +447,12 @@ impl PitCs {
     }
 }
 
-/// Data that a content store within these limits may come to hold.
-fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
+/// Number of Data packets that a content store within these limits may come to hold.
+pub(crate) fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
     packets_max.min(bytes_max / MIN_BUFFER_BYTES).min(1 << 24)
 }
 
-/// The digest at the end of a full name, and the components before it.
+/// The digest at the end of a full name, and the number of components before it.
 fn implicit_digest<'a>(name: &NameView<'a>) -> Option<(usize, &'a [u8])> {
     if !name.ends_in_implicit_digest() {
         return None;

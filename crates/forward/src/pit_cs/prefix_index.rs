@@ -1,18 +1,17 @@
-//! Finds Data by a prefix of its name: a tree of components over the content store.
+//! Finds Data by a prefix of its name, with a tree of components over the content store.
 //!
-//! [So] matches full names only; an Interest with CanBePrefix may be answered by any Data below
-//! its name. Each Data hangs on a node for its full name, and nodes hang on those for one
-//! component less, up to the root. Siblings mostly share parents, so that an insertion adds one or
-//! two nodes and stops at the first that exists.
+//! [So] matches full names only, but any Data below its name may answer an Interest with CanBePrefix. Each Data packet
+//! has a node for its full name. The parent of a node is the node for one component less, up to the root. Data with
+//! similar names mostly shares parents. So an insertion adds one or two nodes and stops at the first existing one.
 //!
-//! Nodes are found by the keyed hash of their name, and names are not compared here: the caller
-//! compares the name of the Data it gets. Two names that share a 64-bit hash can hide Data from
-//! such an Interest, never answer it wrongly.
+//! Nodes are found by the keyed hash of their name. Names are not compared here: the caller compares the name of the
+//! Data that it gets. So two names with the same 64-bit hash can hide Data from such an Interest, but never cause a
+//! wrong answer.
 //!
-//! Names that share no parents cost a node for each component, which is more than all the rest of
-//! caching them. So the tree is there only while somebody asks by prefix: the first such Interest
-//! has it built from the content store, and after a minute without one it is dropped. And it is
-//! bounded: Data that would need more nodes than are left is not found by prefix, only by its name.
+//! Names without common parents cost one node for each component, which is more than the rest of caching them costs. So
+//! the tree exists only while Interests ask by prefix. The first such Interest has it built from the content store.
+//! After a minute without one, it is dropped. It is also bounded: Data that needs more nodes than are left is not found
+//! by prefix, only by its name.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use byname_wire::NameView;
 use crate::by_hash::ByHash;
 use crate::ticks::Ticks;
 
-/// No node, no slot.
+/// No node or no slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -31,26 +30,26 @@ struct Node {
     first_child: u32,
     prev_sibling: u32,
     next_sibling: u32,
-    /// The Data of exactly this name.
+    /// The Data with exactly this name.
     slot: u32,
 }
 
-/// How long the tree is kept after it was of use.
+/// How long the tree is kept after its last use.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// The tree.
+/// The tree of name prefixes.
 #[derive(Default)]
 pub struct PrefixIndex {
-    /// Until when the tree is kept; `None`: there is none.
+    /// The time until which the tree is kept; `None` if there is no tree.
     kept_until: Option<Ticks>,
-    /// Counts the trees there have been: nodes of an earlier one are gone.
+    /// Number of trees so far: it distinguishes nodes of earlier trees.
     tree: u32,
     by_hash: ByHash<u32>,
     nodes: Vec<Node>,
     free: Vec<u32>,
 }
 
-/// A node, to remove its Data by.
+/// A node, by which its Data is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeId {
     tree: u32,
@@ -58,7 +57,7 @@ pub struct NodeId {
 }
 
 impl NodeId {
-    /// The node of Data that came while there was no tree.
+    /// The node of Data that was added while there was no tree.
     pub const NONE: NodeId = NodeId { tree: 0, node: NONE };
 }
 
@@ -68,8 +67,8 @@ impl PrefixIndex {
         self.kept_until.is_some()
     }
 
-    /// An Interest asks by prefix: keeps the tree for a while. True if it has just begun, and the
-    /// caller is to insert all Data there is.
+    /// An Interest asks by prefix: keeps the tree for a while. Returns true if the tree is new, and then the caller
+    /// must insert all stored Data.
     pub fn keep(&mut self, now: Ticks) -> bool {
         let begins = self.kept_until.is_none();
         self.kept_until = Some(now + KEPT_FOR);
@@ -77,26 +76,26 @@ impl PrefixIndex {
         begins
     }
 
-    /// Drops a tree that has been of no use.
+    /// Drops a tree that was not used for a while.
     pub fn drop_unused(&mut self, now: Ticks) {
         if self.kept_until.is_some_and(|until| now > until) {
             *self = PrefixIndex { tree: self.tree, ..Default::default() };
         }
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Hangs the Data in `slot` on its name, unless that would make more than `nodes_max` nodes.
-    /// Data of the same name must have been removed.
+    /// Adds the Data in `slot` under its name, unless this would make more than `nodes_max` nodes. Data of the same
+    /// name must have been removed before.
     pub fn insert(&mut self, name: &NameView<'_>, slot: u32, nodes_max: usize) -> NodeId {
         let mut depth = name.len();
         let nodes_left = nodes_max.saturating_sub(self.by_hash.len());
         if nodes_left <= depth {
-            // Seldom: then it is worth a look how many the name needs.
+            // Rare, so the missing nodes are counted only here.
             let known = |d: &usize| self.by_hash.contains_key(&name.hash(*d));
             let missing = (0..=depth).rev().take_while(|d| !known(d)).count();
             if missing > nodes_left {
@@ -127,7 +126,7 @@ impl PrefixIndex {
         NodeId { tree: self.tree, node: leaf }
     }
 
-    /// Takes a Data off its node, and the nodes that nothing hangs on any more.
+    /// Removes Data from its node, and removes the nodes that are then empty.
     pub fn remove(&mut self, node: NodeId) {
         if node.tree != self.tree || node.node == NONE || !self.is_kept() {
             return;
@@ -153,8 +152,8 @@ impl PrefixIndex {
         }
     }
 
-    /// Offers the Data at and below the name with this hash, the newest branches first, until one
-    /// is `wanted` or `nodes_max` nodes have been seen. Returns the one that was.
+    /// Offers the Data at and below the name with this hash to `wanted`, newest branches first, and returns the first
+    /// accepted. Visits at most `nodes_max` nodes.
     pub fn find(&self, hash: u64, nodes_max: usize, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let top = *self.by_hash.get(&hash)?;
         let mut here = top;
@@ -171,7 +170,7 @@ impl PrefixIndex {
         None
     }
 
-    /// The next node in depth-first order that is not below `node`, still below `top`.
+    /// The next node in depth-first order that is below `top` but not below `node`.
     fn after_subtree(&self, top: u32, node: Node) -> Option<u32> {
         let top_hash = self.nodes[top as usize].hash;
         let mut node = node;

@@ -1,49 +1,52 @@
-//! Which face holds how much of the PIT.
+//! Shares of the PIT by source.
 //!
-//! Each pending Interest is charged to the face that asked first. When the PIT is full, the face
-//! with the largest share gives up its oldest entry: who floods drives out his own Interests, not
-//! those of others.
+//! Each pending Interest is charged to the source of the face that asked first. A source is a single face, or all faces
+//! of one source prefix. When the PIT is full, the source with the largest share loses its oldest entry. So a flooder
+//! evicts its own Interests and not those of others, however many addresses it uses.
 
-use byname_wire::FaceId;
-
-use crate::face_table::FaceMap;
 use crate::pit_cs::list::{Links, List};
+use crate::whereabouts::SourceId;
 
-/// Evictions after which the face with the largest share is looked for again.
+/// Number of evictions after which the largest share is searched for again.
 const LARGEST_KEPT_FOR: u32 = 64;
 
-/// The shares of all faces.
+/// The shares of all sources.
 #[derive(Default)]
 pub struct Shares {
-    faces: FaceMap<List>,
-    largest: Option<FaceId>,
+    /// Indexed by the number of the source.
+    lists: Vec<List>,
+    largest: Option<usize>,
     kept_for: u32,
 }
 
 impl Shares {
-    /// Charges a slot to a face.
-    pub fn add(&mut self, links: &mut Links, face: FaceId, slot: u32) {
-        self.faces.entry(face).or_default().push_front(links, slot);
-    }
-
-    /// Takes a charge back.
-    pub fn remove(&mut self, links: &mut Links, face: FaceId, slot: u32) {
-        let list = self.faces.get_mut(&face).expect("the slot was charged to this face");
-        list.remove(links, slot);
-        if list.len() == 0 {
-            self.faces.remove(&face);
+    /// Charges a slot to a source.
+    #[inline]
+    pub fn add(&mut self, links: &mut Links, source: SourceId, slot: u32) {
+        let number = source.0 as usize;
+        if number >= self.lists.len() {
+            self.lists.resize(number + 1, List::default());
         }
+        self.lists[number].push_front(links, slot);
     }
 
-    /// The oldest slot of the face with the largest share (found anew every so many calls).
+    /// Removes the charge of a slot.
+    #[inline]
+    pub fn remove(&mut self, links: &mut Links, source: SourceId, slot: u32) {
+        self.lists[source.0 as usize].remove(links, slot);
+    }
+
+    /// The oldest slot of the source with the largest share. The source is searched for anew only once in a number of
+    /// calls.
     pub fn oldest_of_largest(&mut self) -> Option<u32> {
-        let kept = self.largest.filter(|_| self.kept_for < LARGEST_KEPT_FOR).and_then(|f| self.faces.get(&f));
-        if let Some(list) = kept {
+        let known = self.largest.filter(|_| self.kept_for < LARGEST_KEPT_FOR);
+        let kept = known.and_then(|source| self.lists[source].back());
+        if kept.is_some() {
             self.kept_for += 1;
-            return list.back();
+            return kept;
         }
-        let (&face, list) = self.faces.iter().max_by_key(|(_, list)| list.len())?;
-        (self.largest, self.kept_for) = (Some(face), 0);
+        let (largest, list) = self.lists.iter().enumerate().max_by_key(|(_, list)| list.len())?;
+        (self.largest, self.kept_for) = (Some(largest), 0);
         list.back()
     }
 }

@@ -1,9 +1,9 @@
-//! The table against a list that is searched from end to end.
+//! Compares the table with a list that is searched linearly.
 
 use std::time::Duration;
 
 use byname_wire::data::DataBuilder;
-use byname_wire::{Name, PitToken, PrefixHashes};
+use byname_wire::{FaceId, Name, PitToken, PrefixHashes};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use smallvec::SmallVec;
@@ -11,6 +11,11 @@ use smallvec::SmallVec;
 use super::*;
 
 const KEY: NameHashKey = NameHashKey::new([3, 5]);
+
+/// Each face is its own source.
+fn source(face: u64) -> SourceId {
+    SourceId(face as u32)
+}
 
 fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> PitEntry {
     let record = InRecord {
@@ -30,27 +35,30 @@ fn entry(depth: usize, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> P
         strategy: 0,
         directed: false,
         unrouted: false,
+        source: source(face),
         prefix_hash: 0,
         expiry: Ticks::from_ms(4000),
-        suppression_ns: 0,
+        strategy_word: 0,
+        non_discovery: false,
+        wants_announcement: false,
         in_records: smallvec::smallvec![record],
         out_records: SmallVec::new(),
     }
 }
 
-/// A packet that is nothing but a name's octets: the table looks at no more.
+/// A packet that consists only of a name's bytes: the table reads no more.
 fn bare(name: &Name) -> (Packet, NameRange) {
     (Packet::copy_from(name.value()), NameRange { start: 0, len: name.value().len() as u16 })
 }
 
 fn table(config: &WorkerConfig) -> PitCs {
-    PitCs::new(config, KEY)
+    PitCs::new(config, KEY).expect("a few megabytes")
 }
 
 fn pend(table: &mut PitCs, name: &Name, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> SlotId {
     let (packet, range) = bare(name);
     let entry = entry(name.as_ref().len(), can_be_prefix, must_be_fresh, face);
-    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, FaceId(face), || entry)
+    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, source(face), || entry)
 }
 
 #[test]
@@ -72,12 +80,12 @@ fn a_pending_interest_becomes_the_cached_data_in_its_place() {
     assert_eq!(t.pit_len(), 0);
 }
 
-/// What the list knows.
+/// An entry of the list.
 #[derive(Clone)]
 struct Known {
     name: Name,
     slot: SlotId,
-    /// CanBePrefix and MustBeFresh of a pending Interest; `None`: Data.
+    /// CanBePrefix and MustBeFresh of a pending Interest; `None` for Data.
     selectors: Option<(bool, bool)>,
     fresh_until: Ticks,
 }
@@ -89,15 +97,16 @@ fn random_changes_agree_with_a_list() {
     }
 }
 
+fn random_name(rng: &mut SmallRng) -> Name {
+    let depth = rng.random_range(0..5);
+    (0..depth).fold(Name::default(), |n, _| n.join(Component::generic(&[b'a' + rng.random_range(0..3u8)])))
+}
+
 fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut t = table(&WorkerConfig { cs_policy, ..Default::default() });
     let mut list: Vec<Known> = Vec::new();
     let mut hashes = PrefixHashes::default();
-    let random_name = |rng: &mut SmallRng| -> Name {
-        let depth = rng.random_range(0..5);
-        (0..depth).fold(Name::default(), |n, _| n.join(Component::generic(&[b'a' + rng.random_range(0..3u8)])))
-    };
     for _ in 0..20_000 {
         let name = random_name(&mut rng);
         hashes.fill(&KEY, name.as_ref());
@@ -109,7 +118,7 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
         } else if rng.random_ratio(1, 50) {
             t.drop_unused(now + Duration::from_secs(61));
         }
-        // What an Interest finds.
+        // The results for an Interest must match the list.
         let found = t.find(&view, can_be_prefix, must_be_fresh, now);
         let pending = list.iter().find(|k| k.name == name && k.selectors == Some((can_be_prefix, must_be_fresh)));
         assert_eq!(found.pending, pending.map(|k| k.slot));
@@ -119,10 +128,10 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
         };
         match found.data {
             Some(slot) => assert!(list.iter().filter(answers).any(|k| k.slot == slot)),
-            // The walk over Data below a prefix is bounded, and here long enough to see all.
+            // The walk over Data below a prefix is bounded, but here it is long enough to see all Data.
             None => assert_eq!(list.iter().filter(answers).count(), 0),
         }
-        // What Data meets. What was there before is not to be seen.
+        // The results for Data must match the list. `met` starts with old content, which must disappear.
         let mut met = Met { pending: vec![0], stored: Some(0) };
         t.find_satisfied(&view, &[], &mut met);
         met.pending.sort_unstable();
@@ -135,7 +144,7 @@ fn agree_with_a_list(seed: u64, cs_policy: CsPolicy) {
         let mut expected: Vec<SlotId> = list.iter().filter(waits).map(|k| k.slot).collect();
         expected.sort_unstable();
         assert_eq!(met.pending, expected);
-        // A change.
+        // A random change.
         match rng.random_range(0..5) {
             0 | 1 if found.pending.is_none() => {
                 let slot = pend(&mut t, &name, can_be_prefix, must_be_fresh, rng.random_range(256..260));

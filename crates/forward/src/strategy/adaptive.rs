@@ -1,8 +1,8 @@
-//! Adaptive: the upstream that answers soonest, by measurement (NFD calls it `asf`).
+//! Adaptive: the upstream that measurements show to be fastest (NFD calls the strategy `asf`).
 //!
-//! Each prefix of the FIB has its own round-trip times. Interests go to the upstream with the
-//! lowest; now and then one goes to another too, to know how that one does. An upstream that
-//! lets several Interests in a row go unanswered, or refuses, comes last until it answers again.
+//! Each FIB prefix has its own round-trip times. Interests go to the upstream with the lowest time. From time to time
+//! an Interest also goes to another upstream, to measure that one. An upstream that refuses, or leaves several
+//! Interests in a row unanswered, ranks last until it answers again.
 
 use std::time::Duration;
 
@@ -10,46 +10,65 @@ use byname_wire::{FaceId, NackReason};
 
 use crate::pit_cs::PitEntry;
 use crate::strategy::measurements::Prefix;
+use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
-use crate::strategy::{Decision, Parameter, Situation, Strategy, StrategyError};
+use crate::strategy::{Answer, Decision, Lesson, Situation, Strategy, StrategyError, refuse_if_all_have};
 use crate::tables::Nexthop;
 
-/// Time between the first Interest of a prefix and the first probe, at most.
+/// Maximum time between the first Interest of a prefix and the first probe.
 const FIRST_PROBE: Duration = Duration::from_secs(5);
+/// Default time between probes, and its minimum.
+const PROBING_MS: i64 = 60_000;
+const PROBING_MS_MIN: i64 = 1000;
+/// Default time after which unused measurements are forgotten.
+const LIFETIME_MS: i64 = 300_000;
 
 /// The strategy.
 pub struct Adaptive {
     suppression: Suppression,
     probing_interval: Duration,
-    /// Unanswered Interests in a row after which an upstream counts as dead.
+    /// Number of unanswered Interests in a row after which an upstream counts as dead.
     silent_max: u32,
+    /// Time after which unused measurements are forgotten.
+    lifetime: Duration,
 }
 
 impl Adaptive {
-    /// From the parameters in its name: `probing-interval` in ms, `max-timeouts`, and
-    /// suppression's.
-    pub fn new(parameters: &[Parameter<'_>]) -> Result<Self, StrategyError> {
-        let mut suppression = Suppression::default();
-        let mut probing_interval = Duration::from_secs(60);
-        let mut silent_max = 3;
-        for &(key, value) in parameters {
-            match key {
-                "probing-interval" => {
-                    let ms = value.parse().map_err(|_| StrategyError::BadParameters)?;
-                    probing_interval = Duration::from_millis(ms);
-                }
-                "max-timeouts" => silent_max = value.parse().map_err(|_| StrategyError::BadParameters)?,
-                _ if suppression.parameter((key, value))? => {}
-                _ => return Err(StrategyError::BadParameters),
-            }
+    /// Takes the parameters in the strategy's name: `probing-interval` and `measurements-lifetime` in ms,
+    /// `max-timeouts`, and those of suppression.
+    pub fn new(parameters: &Parameters<'_>) -> Result<Self, StrategyError> {
+        let suppression = Suppression::new(parameters)?;
+        let probing_ms: i64 = parameters.value("probing-interval", PROBING_MS)?;
+        if probing_ms < PROBING_MS_MIN {
+            let text = format!("Probing interval must be >= {PROBING_MS_MIN} milliseconds");
+            return Err(StrategyError::Parameters(text));
         }
-        if probing_interval < Duration::from_millis(1000) || silent_max == 0 {
-            return Err(StrategyError::BadParameters);
+        let silent_max: i64 = parameters.value("max-timeouts", 3)?;
+        if silent_max < 0 {
+            return Err(StrategyError::parameters("max-timeouts cannot be negative"));
         }
-        Ok(Adaptive { suppression: suppression.check()?, probing_interval, silent_max })
+        let lifetime_ms: i64 = parameters.value("measurements-lifetime", LIFETIME_MS)?;
+        if lifetime_ms <= probing_ms {
+            return Err(StrategyError::Parameters(format!(
+                "Measurements lifetime ({lifetime_ms} milliseconds) should be greater than the probing interval of \
+                 {probing_ms} milliseconds"
+            )));
+        }
+        let ms = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        Ok(Adaptive {
+            suppression,
+            probing_interval: ms(probing_ms),
+            // As in NFD, 0 means the same as 1.
+            silent_max: u32::try_from(silent_max).unwrap_or(u32::MAX).max(1),
+            lifetime: ms(lifetime_ms),
+        })
     }
 
-    /// Lower is better: dead ones last, unmeasured ones by cost after those that answer.
+    fn prefix<'a>(&self, situation: &'a mut Situation<'_>) -> &'a mut Prefix {
+        situation.measurements.prefix(situation.prefix_hash, situation.now, self.lifetime)
+    }
+
+    /// Lower is better. Measured upstreams come first, then unmeasured ones by cost, then dead ones.
     fn rank(&self, prefix: &Prefix, nexthop: &Nexthop) -> (u8, Duration, u64) {
         match prefix.upstream(nexthop.face) {
             Some(u) if u.silent >= self.silent_max => (2, Duration::from_secs(u64::from(u.silent)), nexthop.cost),
@@ -58,17 +77,12 @@ impl Adaptive {
         }
     }
 
-    /// Another upstream to try, if it is time: one never measured first, else the one whose
-    /// measurement is next best.
+    /// Another upstream to probe, if it is time. An unmeasured one comes first, otherwise the next best one.
     fn probe(&self, situation: &mut Situation<'_>, best: FaceId) -> Option<FaceId> {
         let now = situation.now;
-        let prefix = situation.measurements.prefix(situation.prefix_hash, now);
-        if prefix.probed.0 == 0 {
-            // The first Interest of this prefix: the first probe comes soon.
-            prefix.probed = now - self.probing_interval.saturating_sub(FIRST_PROBE);
-            return None;
-        }
-        if now.since(prefix.probed) < self.probing_interval {
+        let prefix = situation.measurements.prefix(situation.prefix_hash, now, self.lifetime);
+        let probe_at = *prefix.probe_at.get_or_insert(now + self.probing_interval.min(FIRST_PROBE));
+        if now < probe_at {
             return None;
         }
         let others = situation.nexthops.iter().filter(|n| n.face != best);
@@ -76,7 +90,8 @@ impl Adaptive {
             let unmeasured = prefix.upstream(n.face).is_none_or(|u| !u.measured && u.silent < self.silent_max);
             (!unmeasured, self.rank(prefix, n))
         })?;
-        prefix.probed = now;
+        prefix.probe_at = Some(now + self.probing_interval);
+        prefix.sent(chosen.face, now);
         Some(chosen.face)
     }
 }
@@ -87,13 +102,14 @@ impl Strategy for Adaptive {
         if verdict == Verdict::Suppress {
             return;
         }
-        let prefix = situation.measurements.prefix(situation.prefix_hash, situation.now);
+        let now = situation.now;
+        let prefix = situation.measurements.prefix(situation.prefix_hash, now, self.lifetime);
         if verdict == Verdict::Again {
-            // The consumer gave up waiting: so do we with upstreams that should have answered.
+            // The consumer stopped waiting, so upstreams that should have answered count as silent.
             for record in pit.out_records.iter().filter(|r| r.nacked.is_none()) {
                 let rto = prefix.upstream(record.face).map_or(Duration::from_secs(1), |u| u.rto());
-                if situation.now.since(record.sent) >= rto {
-                    prefix.silent(record.face, 1);
+                if now.since(record.sent) >= rto {
+                    prefix.silent(record.face, 1, now);
                 }
             }
         }
@@ -102,12 +118,13 @@ impl Strategy for Adaptive {
             (asked, self.rank(prefix, n))
         });
         let Some(best) = best.map(|n| n.face) else {
-            // One that is on its way for others already goes on.
+            // An Interest that was already sent for other downstreams stays pending.
             if verdict == Verdict::New {
                 decision.refuse = Some(NackReason::NoRoute);
             }
             return;
         };
+        prefix.sent(best, now);
         decision.forward.push(best);
         if verdict == Verdict::New && situation.nexthops.len() > 1 {
             decision.forward.extend(self.probe(situation, best));
@@ -115,29 +132,33 @@ impl Strategy for Adaptive {
     }
 
     fn after_nack(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
-        let prefix = situation.measurements.prefix(situation.prefix_hash, situation.now);
+        let now = situation.now;
+        let prefix = situation.measurements.prefix(situation.prefix_hash, now, self.lifetime);
         for record in pit.out_records.iter().filter(|r| r.nacked.is_some()) {
-            prefix.silent(record.face, self.silent_max);
+            prefix.silent(record.face, self.silent_max, now);
         }
         let unasked = situation.nexthops.iter().filter(|n| pit.out_record(n.face).is_none());
         if let Some(next) = unasked.min_by_key(|n| self.rank(prefix, n)) {
             decision.forward.push(next.face);
-        } else if pit.out_records.iter().all(|r| r.nacked.is_some()) {
-            decision.refuse = super::least_severe(pit);
+        } else {
+            refuse_if_all_have(pit, decision);
         }
     }
 
-    fn before_satisfy(&mut self, situation: &mut Situation<'_>, pit: &PitEntry, upstream: FaceId) {
-        if let Some(record) = pit.out_record(upstream) {
+    fn before_satisfy(&mut self, situation: &mut Situation<'_>, pit: &PitEntry, answer: &Answer<'_>) -> Lesson {
+        if let Some(record) = pit.out_record(answer.face) {
             let rtt = situation.now.since(record.sent);
-            situation.measurements.prefix(situation.prefix_hash, situation.now).answered(upstream, rtt);
+            let now = situation.now;
+            self.prefix(situation).answered(answer.face, rtt, now);
         }
+        Lesson::default()
     }
 
     fn on_expiry(&mut self, situation: &mut Situation<'_>, pit: &PitEntry) {
-        let prefix = situation.measurements.prefix(situation.prefix_hash, situation.now);
+        let now = situation.now;
+        let prefix = self.prefix(situation);
         for record in pit.out_records.iter().filter(|r| r.nacked.is_none()) {
-            prefix.silent(record.face, 1);
+            prefix.silent(record.face, 1, now);
         }
     }
 

@@ -1,10 +1,11 @@
-//! Best route: the cheapest nexthop; the next when a consumer insists, or when it refuses.
+//! Best route: the cheapest nexthop. The next one follows when a consumer asks again or the nexthop refuses.
 
 use byname_wire::NackReason;
 
 use crate::pit_cs::PitEntry;
-use crate::strategy::suppression::{Suppression, Verdict, only_suppression};
-use crate::strategy::{Decision, Parameter, Situation, Strategy, StrategyError};
+use crate::strategy::name::Parameters;
+use crate::strategy::suppression::{Suppression, Verdict};
+use crate::strategy::{Decision, Situation, Strategy, StrategyError};
 use crate::tables::Nexthop;
 
 /// The strategy.
@@ -13,9 +14,9 @@ pub struct BestRoute {
 }
 
 impl BestRoute {
-    /// From the parameters in its name.
-    pub fn new(parameters: &[Parameter<'_>]) -> Result<Self, StrategyError> {
-        Ok(BestRoute { suppression: only_suppression(parameters)? })
+    /// Takes the parameters in the strategy's name: those of suppression.
+    pub fn new(parameters: &Parameters<'_>) -> Result<Self, StrategyError> {
+        Ok(BestRoute { suppression: Suppression::new(parameters)? })
     }
 }
 
@@ -30,7 +31,7 @@ impl Strategy for BestRoute {
         match chosen {
             Some(nexthop) => decision.forward.push(nexthop.face),
             None if verdict == Verdict::New => decision.refuse = Some(NackReason::NoRoute),
-            // It is on its way for others already.
+            // The Interest was already sent for other downstreams.
             None => {}
         }
     }

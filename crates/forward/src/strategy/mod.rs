@@ -1,179 +1,197 @@
-//! Forwarding strategies: one file each, behind one trait.
+//! Forwarding strategies: one file for each, behind one trait.
 //!
-//! A strategy decides; the worker does. It is asked when an Interest misses the content store,
-//! when an upstream refuses, and told when Data comes or nothing does.
+//! A strategy decides and the worker acts. The worker asks the strategy when an Interest misses the content store and
+//! when an upstream refuses. It tells the strategy when Data arrives or the Interest expires.
 
+mod access;
 mod adaptive;
 mod best_route;
 mod measurements;
 mod multicast;
+mod name;
+mod random;
+mod self_learning;
 mod suppression;
 mod table;
 
-use byname_wire::{FaceId, NackReason, Name, NameRef, name::component_type};
+use byname_wire::name_hash::hash_name;
+use byname_wire::{FaceId, NackReason, Name, NameHashKey, NameRef};
 use smallvec::SmallVec;
-use thiserror::Error;
 
-pub use measurements::Measurements;
-pub use table::StrategyTable;
+pub(crate) use measurements::Measurements;
+pub use name::{StrategyError, WORDS, all_names};
+pub(crate) use table::StrategyTable;
 
+use crate::learning::Taught;
 use crate::pit_cs::PitEntry;
+use crate::strategy::name::{Parameters, Program};
 use crate::tables::Nexthop;
 use crate::ticks::Ticks;
 
-/// What a strategy may look at.
-pub struct Situation<'a> {
-    /// Now.
+/// Input of a strategy's decision.
+pub(crate) struct Situation<'a> {
+    /// The current time.
     pub now: Ticks,
-    /// Nexthops of the FIB entry that may be used for this Interest, by rising cost: not where it
-    /// came from, and within scope and hop limit.
+    /// The Interest's name.
+    pub name: NameRef<'a>,
+    /// Nexthops of the FIB entry that this Interest may be sent to, by rising cost. They exclude the face it came from
+    /// and faces beyond its scope or hop limit.
     pub nexthops: &'a [Nexthop],
+    /// Whether the FIB has an entry for the Interest, even if none of its nexthops may be used.
+    pub is_routed: bool,
     /// Hash of the FIB entry's prefix: the key of measurements.
     pub prefix_hash: u64,
-    /// What was measured of each prefix.
+    /// Measurements of all prefixes.
     pub measurements: &'a mut Measurements,
 }
 
-/// What a strategy wants.
+impl<'a> Situation<'a> {
+    /// For a pending Interest that ends and is not sent again.
+    pub(crate) fn at_end(
+        now: Ticks,
+        name: NameRef<'a>,
+        prefix_hash: u64,
+        measurements: &'a mut Measurements,
+    ) -> Situation<'a> {
+        Situation { now, name, nexthops: &[], is_routed: false, prefix_hash, measurements }
+    }
+}
+
+/// A strategy's decision.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// Send the Interest to these faces.
     pub forward: SmallVec<[FaceId; 4]>,
-    /// Refuse it to all downstreams, and drop it.
+    /// Refuse the Interest to all downstreams and drop it.
     pub refuse: Option<NackReason>,
+    /// Send the Interest to all neighbors, as far as scope and hop limit allow.
+    pub flood: bool,
+    /// Call [`Strategy::after_wait`] at this time, if the Interest is still pending.
+    pub wake_at: Option<Ticks>,
 }
 
 impl Decision {
-    /// Back to nothing.
+    /// Resets the decision to doing nothing.
     pub fn clear(&mut self) {
         self.forward.clear();
-        self.refuse = None;
+        (self.refuse, self.flood, self.wake_at) = (None, false, None);
     }
 }
 
+/// Data that answers a pending Interest.
+pub(crate) struct Answer<'a> {
+    /// The upstream that it came from.
+    pub face: FaceId,
+    /// Its name.
+    pub name: NameRef<'a>,
+    /// Whether it came with a prefix announcement.
+    pub is_announced: bool,
+}
+
+/// How Data that arrived bears on routes.
+#[derive(Debug, Default)]
+pub(crate) struct Lesson {
+    /// The notice for the control side, if any.
+    pub tell: Option<Taught>,
+    /// Whether to send a prefix announcement along with the Data.
+    pub announce: bool,
+}
+
 /// A forwarding strategy. One instance serves all prefixes that chose it with the same parameters.
-pub trait Strategy: Send {
-    /// An Interest found no Data: a new one, or one that is pending and was sent again.
+pub(crate) trait Strategy: Send {
+    /// An Interest found no Data. It is new, or pending and sent again.
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision);
 
-    /// An upstream refused, and its out-record says so. The default tries the best nexthop not
-    /// asked yet, and refuses downstream when all upstreams have.
+    /// An upstream refused, and its out-record says so. The default tries the best nexthop not asked yet. It refuses
+    /// downstream when all upstreams have refused.
     fn after_nack(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         if let Some(next) = situation.nexthops.iter().find(|n| pit.out_record(n.face).is_none()) {
             decision.forward.push(next.face);
-        } else if pit.out_records.iter().all(|r| r.nacked.is_some()) {
-            decision.refuse = least_severe(pit);
+        } else {
+            refuse_if_all_have(pit, decision);
         }
     }
 
-    /// Data came from `upstream`.
-    fn before_satisfy(&mut self, _situation: &mut Situation<'_>, _pit: &PitEntry, _upstream: FaceId) {}
+    /// The time of [`Decision::wake_at`] has come.
+    fn after_wait(&mut self, _situation: &mut Situation<'_>, _pit: &mut PitEntry, _decision: &mut Decision) {}
 
-    /// The Interest ends unanswered.
+    /// Data arrived.
+    fn before_satisfy(&mut self, _situation: &mut Situation<'_>, _pit: &PitEntry, _answer: &Answer<'_>) -> Lesson {
+        Lesson::default()
+    }
+
+    /// The Interest ends without an answer.
     fn on_expiry(&mut self, _situation: &mut Situation<'_>, _pit: &PitEntry) {}
 
-    /// Whether the strategy wants [`Strategy::before_satisfy`] and [`Strategy::on_expiry`].
+    /// Whether the strategy needs [`Strategy::before_satisfy`] and [`Strategy::on_expiry`].
     fn measures(&self) -> bool {
+        false
+    }
+
+    /// Whether a Nack of an upstream that has no route shows that our route is wrong.
+    fn learns_routes(&self) -> bool {
         false
     }
 }
 
-/// The reason to pass downstream when all upstreams refused: the mildest.
-fn least_severe(pit: &PitEntry) -> Option<NackReason> {
+/// Refuses downstream with the mildest reason once all upstreams have refused.
+fn refuse_if_all_have(pit: &PitEntry, decision: &mut Decision) {
+    if pit.out_records.iter().any(|r| r.nacked.is_none()) {
+        return;
+    }
     let severity = |r: &NackReason| match r {
         NackReason::Congestion => 0,
         NackReason::Duplicate => 1,
         NackReason::NoRoute => 2,
         NackReason::None => 3,
     };
-    pit.out_records.iter().filter_map(|r| r.nacked).min_by_key(severity)
+    decision.refuse = pit.out_records.iter().filter_map(|r| r.nacked).min_by_key(severity);
 }
 
-/// Why a strategy name is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum StrategyError {
-    /// No such strategy, or no such version of it.
-    #[error("no such strategy")]
-    Unknown,
-    /// Its parameters are malformed.
-    #[error("malformed strategy parameters")]
-    BadParameters,
-}
-
-/// Which strategy serves which names.
+/// The choice of a strategy for a namespace.
 #[derive(Debug, Clone)]
 pub struct StrategyChoice {
     /// The namespace.
     pub prefix: Name,
-    /// The strategy's full instance name, as from [`instance_name`].
+    /// The strategy's full instance name, as returned by [`instance_name`].
     pub strategy: Name,
 }
 
-/// Version of all our strategies, that of NFD's.
-const VERSION: u64 = 5;
-/// Strategies by their last generic component.
-const NAMES: [&str; 3] = ["best-route", "multicast", "asf"];
-
-/// The strategy of `/` where nothing else is chosen.
+/// The strategy of `/` unless another is chosen.
 pub fn default_name() -> Name {
-    full_name(NAMES[0], &[])
+    name::full_name(name::BEST_ROUTE)
 }
 
-/// Names of all strategies, with their versions.
-pub fn all_names() -> impl Iterator<Item = Name> {
-    NAMES.into_iter().map(|n| full_name(n, &[]))
-}
-
-/// The full name (version and parameters included) of the strategy that `name` asks for:
+/// The full name (including version and parameters) of the strategy that `name` asks for:
 /// `/localhost/nfd/strategy/best-route` gives `/localhost/nfd/strategy/best-route/v=5`.
-/// A version up to ours asks for ours.
+///
+/// # Errors
+/// If there is no such strategy or version, or it does not take these parameters.
 pub fn instance_name(name: NameRef<'_>) -> Result<Name, StrategyError> {
-    let (kind, parameters) = parse(name)?;
-    build(name)?;
-    Ok(full_name(kind, &parameters))
+    let parsed = name::parse(name)?;
+    make(parsed.program, &parsed.parameters, &NameHashKey::new([0, 0]), 0)?;
+    Ok(parsed.instance)
 }
 
-/// Makes the strategy of an instance name.
-pub(crate) fn build(name: NameRef<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
-    let (kind, parameters) = parse(name)?;
-    Ok(match kind {
-        "best-route" => Box::new(best_route::BestRoute::new(&parameters)?),
-        "multicast" => Box::new(multicast::Multicast::new(&parameters)?),
-        _ => Box::new(adaptive::Adaptive::new(&parameters)?),
-    })
+/// Makes the strategy of an instance name. `key` is the key that names are hashed with.
+pub(crate) fn build(name: NameRef<'_>, key: &NameHashKey) -> Result<Box<dyn Strategy>, StrategyError> {
+    let parsed = name::parse(name)?;
+    make(parsed.program, &parsed.parameters, key, hash_name(key, name))
 }
 
-/// A parameter: `key~value` in a component.
-type Parameter<'a> = (&'a str, &'a str);
-
-fn parse<'a>(name: NameRef<'a>) -> Result<(&'static str, Vec<Parameter<'a>>), StrategyError> {
-    let root: Name = "/localhost/nfd/strategy".parse().expect("a literal name");
-    if !root.as_ref().is_prefix_of(&name) {
-        return Err(StrategyError::Unknown);
-    }
-    let mut components = name.components().skip(3);
-    let kind = components.next().ok_or(StrategyError::Unknown)?;
-    let kind = NAMES
-        .into_iter()
-        .find(|n| kind.typ == component_type::GENERIC && n.as_bytes() == kind.value)
-        .ok_or(StrategyError::Unknown)?;
-    if let Some(version) = components.next() {
-        let number = version.number().filter(|_| version.typ == component_type::VERSION);
-        if number.is_none_or(|v| v > VERSION) {
-            return Err(StrategyError::Unknown);
-        }
-    }
-    let parameters = components
-        .map(|c| std::str::from_utf8(c.value).ok()?.split_once('~'))
-        .collect::<Option<Vec<_>>>()
-        .ok_or(StrategyError::BadParameters)?;
-    Ok((kind, parameters))
-}
-
-fn full_name(kind: &str, parameters: &[Parameter<'_>]) -> Name {
-    let root: Name = format!("/localhost/nfd/strategy/{kind}").parse().expect("kinds are plain words");
-    parameters.iter().fold(root.join_number(component_type::VERSION, VERSION), |name, (key, value)| {
-        name.join(byname_wire::Component::generic(format!("{key}~{value}").as_bytes()))
+fn make(
+    program: Program,
+    parameters: &Parameters<'_>,
+    key: &NameHashKey,
+    seed: u64,
+) -> Result<Box<dyn Strategy>, StrategyError> {
+    Ok(match program {
+        name::BEST_ROUTE => Box::new(best_route::BestRoute::new(parameters)?),
+        name::MULTICAST => Box::new(multicast::Multicast::new(parameters)?),
+        name::ACCESS => Box::new(access::Access::new(parameters, *key)?),
+        name::SELF_LEARNING => Box::new(self_learning::SelfLearning::new(parameters)?),
+        name::RANDOM => Box::new(random::AnyNexthop::new(parameters, seed)?),
+        _ => Box::new(adaptive::Adaptive::new(parameters)?),
     })
 }
 

@@ -3,8 +3,9 @@
 use byname_wire::NackReason;
 
 use crate::pit_cs::PitEntry;
-use crate::strategy::suppression::{Suppression, Verdict, only_suppression};
-use crate::strategy::{Decision, Parameter, Situation, Strategy, StrategyError};
+use crate::strategy::name::Parameters;
+use crate::strategy::suppression::{Suppression, Verdict};
+use crate::strategy::{Decision, Situation, Strategy, StrategyError};
 
 /// The strategy.
 pub struct Multicast {
@@ -12,17 +13,17 @@ pub struct Multicast {
 }
 
 impl Multicast {
-    /// From the parameters in its name.
-    pub fn new(parameters: &[Parameter<'_>]) -> Result<Self, StrategyError> {
-        Ok(Multicast { suppression: only_suppression(parameters)? })
+    /// Takes the parameters in the strategy's name: those of suppression.
+    pub fn new(parameters: &Parameters<'_>) -> Result<Self, StrategyError> {
+        Ok(Multicast { suppression: Suppression::new(parameters)? })
     }
 }
 
 impl Strategy for Multicast {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         if situation.nexthops.is_empty() {
-            // Where others hear the same, one of them may know the way: only refuse what is not
-            // on its way already.
+            // Refuse only an Interest that was sent nowhere. If it was sent before, one of the upstreams may still
+            // answer.
             if pit.out_records.is_empty() {
                 decision.refuse = Some(NackReason::NoRoute);
             }
@@ -31,7 +32,7 @@ impl Strategy for Multicast {
         let verdict = self.suppression.decide(situation.now, pit);
         let wanted = situation.nexthops.iter().filter(|n| match verdict {
             Verdict::New | Verdict::Again => true,
-            // A nexthop that was not asked yet (it was the ingress of the first Interest, say) is.
+            // A nexthop that was not asked yet gets the Interest. For example, it may be the ingress of the first one.
             Verdict::Suppress => pit.out_record(n.face).is_none(),
         });
         decision.forward.extend(wanted.map(|n| n.face));

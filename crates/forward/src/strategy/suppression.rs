@@ -1,23 +1,25 @@
-//! Suppression of Interests that consumers send again too soon, with an interval that grows.
+//! Suppression of Interests that consumers send again too soon, with a growing interval.
 
 use std::time::Duration;
 
 use crate::pit_cs::PitEntry;
-use crate::strategy::{Parameter, StrategyError};
+use crate::strategy::StrategyError;
+use crate::strategy::name::Parameters;
 use crate::ticks::Ticks;
 
-/// What to do with an Interest.
+/// The decision about an Interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is pending upstream.
+    /// It is not pending at any upstream.
     New,
-    /// It was sent again, and it is time to do so too.
+    /// It was sent again, and may go upstream again.
     Again,
     /// It was sent again too soon.
     Suppress,
 }
 
-/// Exponential suppression, as NFD's RetxSuppressionExponential.
+/// Exponential suppression, as NFD's RetxSuppressionExponential. The strategy word of a PIT entry is the length of its
+/// current interval in ns, or 0 before the first.
 #[derive(Debug, Clone, Copy)]
 pub struct Suppression {
     initial: Duration,
@@ -32,52 +34,47 @@ impl Default for Suppression {
 }
 
 impl Suppression {
-    /// Takes a parameter if it is one of suppression's (`retx-suppression-initial`,
-    /// `-multiplier`, `-max`; times in ms). False if it is not.
-    pub fn parameter(&mut self, (key, value): Parameter<'_>) -> Result<bool, StrategyError> {
-        let ms = || value.parse().map(Duration::from_millis).map_err(|_| StrategyError::BadParameters);
-        match key {
-            "retx-suppression-initial" => self.initial = ms()?,
-            "retx-suppression-max" => self.max = ms()?,
-            "retx-suppression-multiplier" => {
-                self.multiplier = value.parse().map_err(|_| StrategyError::BadParameters)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// Whether the values make sense together.
-    pub fn check(self) -> Result<Self, StrategyError> {
-        let good = self.initial > Duration::ZERO
-            && self.initial <= self.max
-            && (1.0..f64::INFINITY).contains(&self.multiplier);
-        if good { Ok(self) } else { Err(StrategyError::BadParameters) }
-    }
-
-    /// Decides on an Interest, and lengthens the interval when it may go again.
-    pub fn decide(&self, now: Ticks, pit: &mut PitEntry) -> Verdict {
-        let Some(last) = pit.last_sent().filter(|_| pit.out_records.iter().any(|r| r.expiry > now)) else {
-            return Verdict::New;
+    /// Takes the parameters `retx-suppression-initial`, `-max` (both in ms) and `-multiplier`.
+    pub fn new(parameters: &Parameters<'_>) -> Result<Self, StrategyError> {
+        let default = Suppression::default();
+        let ms = |name, default: Duration| {
+            let ms = parameters.value(name, i64::try_from(default.as_millis()).unwrap_or(i64::MAX))?;
+            Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
         };
-        let interval = if pit.suppression_ns == 0 { self.initial } else { Duration::from_nanos(pit.suppression_ns) };
-        if now.since(last) < interval {
-            return Verdict::Suppress;
+        let initial = ms("retx-suppression-initial", default.initial)?;
+        let max = ms("retx-suppression-max", default.max)?;
+        let multiplier = parameters.value("retx-suppression-multiplier", default.multiplier)?;
+        if initial.is_zero() {
+            return Err(StrategyError::parameters("Retx suppression initial interval must be > 0"));
         }
-        let next = Duration::try_from_secs_f64(interval.as_secs_f64() * self.multiplier);
-        let next = next.map_or(self.max, |next| next.min(self.max));
-        pit.suppression_ns = u64::try_from(next.as_nanos()).unwrap_or(u64::MAX);
-        Verdict::Again
+        if max < initial {
+            return Err(StrategyError::parameters("Retx suppression max interval must be >= initial interval"));
+        }
+        // This refuses NaN, too.
+        if !(1.0..=f64::INFINITY).contains(&multiplier) {
+            return Err(StrategyError::parameters("Retx suppression multiplier must be >= 1"));
+        }
+        Ok(Suppression { initial, multiplier, max })
+    }
+
+    /// Decides on an Interest, and lengthens the interval when the Interest may go again.
+    pub fn decide(&self, now: Ticks, pit: &mut PitEntry) -> Verdict {
+        let interval = if pit.strategy_word == 0 { self.initial } else { Duration::from_nanos(pit.strategy_word) };
+        let verdict = verdict(now, pit, interval);
+        if verdict == Verdict::Again {
+            let next = Duration::try_from_secs_f64(interval.as_secs_f64() * self.multiplier);
+            let next = next.map_or(self.max, |next| next.min(self.max));
+            pit.strategy_word = u64::try_from(next.as_nanos()).unwrap_or(u64::MAX);
+        }
+        verdict
     }
 }
 
-/// Reads parameters that are all suppression's.
-pub fn only_suppression(parameters: &[Parameter<'_>]) -> Result<Suppression, StrategyError> {
-    let mut suppression = Suppression::default();
-    for parameter in parameters {
-        if !suppression.parameter(*parameter)? {
-            return Err(StrategyError::BadParameters);
-        }
-    }
-    suppression.check()
+/// Decides on an Interest by a fixed interval.
+#[inline]
+pub fn verdict(now: Ticks, pit: &PitEntry, interval: Duration) -> Verdict {
+    let Some(last) = pit.last_sent().filter(|_| pit.out_records.iter().any(|r| r.expiry > now)) else {
+        return Verdict::New;
+    };
+    if now.since(last) < interval { Verdict::Suppress } else { Verdict::Again }
 }

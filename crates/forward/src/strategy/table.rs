@@ -1,4 +1,4 @@
-//! Which strategy serves which names: longest prefix match over the few choices there are.
+//! Strategies by namespace: longest prefix match over the few choices that there are.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,8 @@ use byname_wire::{Name, NameHashKey, NameView};
 use crate::by_hash::ByHash;
 use crate::strategy::{Strategy, StrategyChoice, build, default_name};
 
-/// Up to so many choices are compared with a name one after the other, by its octets: it need not be hashed for them.
+/// Up to this many choices are compared with a name by its bytes, one after the other. Then the name need not be hashed
+/// for them.
 const COMPARED_MAX: usize = 8;
 
 /// Strategies and the prefixes that chose them.
@@ -20,9 +21,9 @@ pub struct StrategyTable {
     root: usize,
 }
 
-/// Prefixes, but for the root, and the places of their strategies in `strategies`.
+/// The prefixes except the root, and the places of their strategies in `strategies`.
 enum Choices {
-    /// The deepest first.
+    /// Deepest prefix first.
     Few(Vec<Choice>),
     Many {
         by_hash: ByHash<(Name, usize)>,
@@ -36,7 +37,7 @@ impl Choices {
 
 struct Choice {
     prefix: Name,
-    /// The prefix's first octets, which most names differ in, and the bits that they are in.
+    /// The first bytes of the prefix, which differ for most names, and a mask of the bits that they take.
     first: u64,
     mask: u64,
     strategy: usize,
@@ -44,23 +45,23 @@ struct Choice {
 
 impl Choice {
     fn new(prefix: Name, strategy: usize) -> Choice {
-        let octets = prefix.value().len().min(8);
-        let mask = if octets == 8 { u64::MAX } else { (1 << (8 * octets)) - 1 };
-        Choice { first: first_octets(prefix.value()), mask, prefix, strategy }
+        let bytes = prefix.value().len().min(8);
+        let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
+        Choice { first: first_bytes(prefix.value()), mask, prefix, strategy }
     }
 
     #[inline]
-    fn is_for(&self, octets: &[u8], first: u64) -> bool {
-        first & self.mask == self.first && octets.starts_with(self.prefix.value())
+    fn is_for(&self, bytes: &[u8], first: u64) -> bool {
+        first & self.mask == self.first && bytes.starts_with(self.prefix.value())
     }
 }
 
-/// The first eight, or zeros where there are fewer.
+/// The first eight bytes, padded with zeros if there are fewer.
 #[inline]
-fn first_octets(octets: &[u8]) -> u64 {
-    let first = octets.first_chunk().copied().unwrap_or_else(|| {
+fn first_bytes(bytes: &[u8]) -> u64 {
+    let first = bytes.first_chunk().copied().unwrap_or_else(|| {
         let mut padded = [0; 8];
-        padded[..octets.len()].copy_from_slice(octets);
+        padded[..bytes.len()].copy_from_slice(bytes);
         padded
     });
     u64::from_le_bytes(first)
@@ -68,22 +69,23 @@ fn first_octets(octets: &[u8]) -> u64 {
 
 impl Default for StrategyTable {
     fn default() -> Self {
-        let strategy = build(default_name().as_ref()).expect("the default strategy's name is ours");
+        let strategy =
+            build(default_name().as_ref(), &NameHashKey::new([0, 0])).expect("the default strategy's name is ours");
         StrategyTable { strategies: vec![(default_name(), strategy)], choices: Choices::NONE, root: 0 }
     }
 }
 
 impl StrategyTable {
-    /// Replaces all choices. Strategies that stay chosen keep their state; names that are no
-    /// strategy's are passed over (management checks them before).
+    /// Replaces all choices. Strategies that are chosen again keep their state. Names of unknown strategies are
+    /// skipped; management checks names before.
     pub fn set(&mut self, key: &NameHashKey, choices: &[StrategyChoice]) {
         let mut old = std::mem::take(self);
         self.strategies.clear();
-        let mut chosen = BTreeMap::new();
+        let (mut chosen, mut of_root) = (BTreeMap::new(), None);
         for choice in choices {
-            let Some(strategy) = self.place(&mut old, &choice.strategy) else { continue };
+            let Some(strategy) = self.place(&mut old, &choice.strategy, key) else { continue };
             if choice.prefix.as_ref().is_empty() {
-                self.root = strategy;
+                of_root = Some(strategy);
                 continue;
             }
             chosen.insert(choice.prefix.clone(), strategy);
@@ -99,12 +101,12 @@ impl StrategyTable {
                 chosen.into_iter().map(|(prefix, strategy)| (hash_name(key, prefix.as_ref()), (prefix, strategy)));
             Choices::Many { by_hash: by_hash.collect(), depths }
         };
-        if !choices.iter().any(|c| c.prefix.as_ref().is_empty()) {
-            self.root = self.place(&mut old, &default_name()).expect("the default strategy's name is ours");
-        }
+        self.root = of_root.unwrap_or_else(|| {
+            self.place(&mut old, &default_name(), key).expect("the default strategy's name is ours")
+        });
     }
 
-    /// How many choices there are, the one for `/` included.
+    /// Number of choices, including the one for `/`.
     pub fn count(&self) -> usize {
         1 + match &self.choices {
             Choices::Few(few) => few.len(),
@@ -112,7 +114,7 @@ impl StrategyTable {
         }
     }
 
-    /// Depths at which names must have been hashed to choose by them.
+    /// Depths at which a name must be hashed to choose its strategy.
     pub fn depths(&self) -> DepthSet {
         match &self.choices {
             Choices::Few(_) => DepthSet::EMPTY,
@@ -120,18 +122,18 @@ impl StrategyTable {
         }
     }
 
-    /// Whether any of the strategies learns from what comes.
+    /// Whether any of the strategies learns from Data.
     pub fn measures(&self) -> bool {
         self.strategies.iter().any(|(_, strategy)| strategy.measures())
     }
 
-    /// The number of the strategy that serves a name, which is hashed at [`StrategyTable::depths`] at least.
+    /// The number of the strategy that serves a name, which must be hashed at least at [`StrategyTable::depths`].
     pub fn choose(&self, name: &NameView<'_>) -> usize {
         match &self.choices {
             Choices::Few(few) => {
-                let octets = name.name().value();
-                let first = first_octets(octets);
-                few.iter().find(|choice| choice.is_for(octets, first)).map_or(self.root, |choice| choice.strategy)
+                let bytes = name.name().value();
+                let first = first_bytes(bytes);
+                few.iter().find(|choice| choice.is_for(bytes, first)).map_or(self.root, |choice| choice.strategy)
             }
             Choices::Many { by_hash, depths } => {
                 for depth in depths.down_from(name.len()) {
@@ -151,14 +153,14 @@ impl StrategyTable {
         &mut *self.strategies[number].1
     }
 
-    /// The place of a strategy among ours: there already, taken from `old`, or made.
-    fn place(&mut self, old: &mut StrategyTable, name: &Name) -> Option<usize> {
+    /// The number of a strategy: it is there already, is taken from `old`, or is made.
+    fn place(&mut self, old: &mut StrategyTable, name: &Name, key: &NameHashKey) -> Option<usize> {
         if let Some(place) = self.strategies.iter().position(|(n, _)| n == name) {
             return Some(place);
         }
         let strategy = match old.strategies.iter().position(|(n, _)| n == name) {
             Some(i) => old.strategies.swap_remove(i).1,
-            None => build(name.as_ref()).ok()?,
+            None => build(name.as_ref(), key).ok()?,
         };
         self.strategies.push((name.clone(), strategy));
         Some(self.strategies.len() - 1)
@@ -177,7 +179,7 @@ mod tests {
         let mut rng = SmallRng::seed_from_u64(1);
         let key = NameHashKey::new([3, 5]);
         let name = |rng: &mut SmallRng, depth_max| {
-            let components = ["a", "b", "localhost", "longer than eight octets"];
+            let components = ["a", "b", "localhost", "longer than eight bytes"];
             let depth = rng.random_range(0..=depth_max);
             Name::from_components(
                 (0..depth).map(|_| Component::generic(components[rng.random_range(0..components.len())].as_bytes())),
@@ -198,7 +200,7 @@ mod tests {
                 let mut hashes = PrefixHashes::default();
                 let number = table.choose(&NameView::new(&key, name.as_ref(), &mut hashes));
                 let is_for = |choice: &&StrategyChoice| choice.prefix.as_ref().is_prefix_of(&name.as_ref());
-                // Of equals the last.
+                // The last of several choices for one prefix counts.
                 let expected = choices.iter().filter(is_for).max_by_key(|choice| choice.prefix.as_ref().len());
                 let expected = expected.map_or(default_name(), |choice| choice.strategy.clone());
                 assert_eq!(table.strategies[number].0, expected, "{name} of {count} choices");

@@ -7,13 +7,13 @@ use byname_lookup::EntryId;
 
 use super::{GROUPS_MAX, NexthopGroup};
 
-/// Groups in a chunk: 8 KiB.
+/// Number of groups in a chunk: 8 KiB.
 const CHUNK: usize = 1024;
 
-/// A slot for each group of a chunk.
+/// One slot for each group of a chunk.
 type Chunk<N> = Box<[ArcSwapOption<NexthopGroup<N>>]>;
 
-/// Groups by entry id, each replaced by itself. Chunks are made when first needed and never move.
+/// Groups by entry id; each is replaced on its own. Chunks are made when they are first needed and never move.
 pub(super) struct Groups<N> {
     chunks: Box<[OnceLock<Chunk<N>>]>,
 }

@@ -1,10 +1,9 @@
-//! The nexthops of each group in a cache line of its own, for workers.
+//! The nexthops of each group in a cache line of their own, for workers.
 //!
-//! The line is where the entry's id says: nothing leads from one line to another, and no count of
-//! shares is written to read it. What does not fit is read where all groups are kept (`groups`).
+//! The entry's id gives the address of the line. A reader follows no pointer to other lines and writes no reference
+//! count. Groups that are too large for a line are read from `groups`, which has all groups.
 //!
-//! A line is a sequence lock of which nobody waits: a reader that meets a line being written goes
-//! where all groups are kept as well.
+//! A line is a sequence lock without waiting: a reader that meets a line being written reads from `groups` as well.
 
 use std::sync::OnceLock;
 
@@ -14,17 +13,18 @@ use byname_wire::FaceId;
 use super::{GROUPS_MAX, Nexthop};
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Nexthops that fit.
+/// Number of nexthops that fit in a line.
 const NEXTHOPS_MAX: usize = 3;
-/// Lines in a chunk: 64 KiB.
+/// Number of lines in a chunk: 64 KiB.
 const CHUNK: usize = 1024;
-/// Bits of a line's state below its version: of how many nexthops there are, plus one. Zero: look elsewhere.
+/// Bits of a line's state below its version. They hold the number of nexthops plus one; zero means that `groups` must
+/// be read.
 const COUNT_BITS: u32 = 8;
 
 #[repr(align(64))]
 struct Line {
     state: AtomicU64,
-    /// Faces and costs.
+    /// Pairs of face and cost.
     nexthops: [[AtomicU64; 2]; NEXTHOPS_MAX],
 }
 
@@ -34,11 +34,11 @@ impl Line {
         Line { state: zero(), nexthops: std::array::from_fn(|_| [zero(), zero()]) }
     }
 
-    /// One writer at a time.
+    /// Only one thread at a time may write.
     fn write(&self, nexthops: &[Nexthop]) {
         let version = self.state.load(Ordering::Relaxed) >> COUNT_BITS;
         self.state.store((version + 1) << COUNT_BITS, Ordering::Relaxed);
-        // Who reads one of the new words sees the state above, or a later one.
+        // A reader that reads one of the new words sees the state above or a later one.
         fence(Ordering::Release);
         if nexthops.len() > NEXTHOPS_MAX {
             return;
@@ -50,7 +50,7 @@ impl Line {
         self.state.store(((version + 2) << COUNT_BITS) | (nexthops.len() as u64 + 1), Ordering::Release);
     }
 
-    /// Puts the nexthops into an empty vector, and says whether they are all.
+    /// Puts the nexthops into an empty vector. Returns false, and none, if they do not fit or are being written.
     #[inline]
     fn read(&self, nexthops: &mut Vec<Nexthop>) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -58,7 +58,7 @@ impl Line {
         for [face, cost] in self.nexthops.iter().take(count as usize) {
             nexthops.push(Nexthop { face: FaceId(face.load(Ordering::Relaxed)), cost: cost.load(Ordering::Relaxed) });
         }
-        // With the fence in `write`: had a word been a later one, so is the state now.
+        // Pairs with the fence in `write`: if a word was newer, the state is newer too.
         fence(Ordering::Acquire);
         let is_whole = self.state.load(Ordering::Relaxed) == state;
         if !is_whole {
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// Lines by entry id. Chunks are made when first needed and never move.
+/// Lines by entry id. Chunks are made when they are first needed and never move.
 pub(super) struct Lines {
     chunks: Box<[OnceLock<Box<[Line]>>]>,
 }
@@ -78,19 +78,19 @@ impl Lines {
         Lines { chunks: (0..GROUPS_MAX as usize / CHUNK).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Writes the nexthops of an entry, which are where all groups are kept by now. One thread at a time.
+    /// Writes the nexthops of an entry, which must already be in `groups`. Only one thread at a time may call this.
     pub(super) fn set(&self, entry: EntryId, nexthops: &[Nexthop]) {
         let chunk = self.chunks[entry.0 as usize / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Line::new()).collect());
         chunk[entry.0 as usize % CHUNK].write(nexthops);
     }
 
-    /// Puts the nexthops of an entry into an empty vector; false: look where all groups are kept.
+    /// Puts the nexthops of an entry into an empty vector. Returns false if `groups` must be read instead.
     #[inline]
     pub(super) fn nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) -> bool {
         self.line(entry).is_some_and(|line| line.read(nexthops))
     }
 
-    /// Asks the memory for the line of an entry.
+    /// Prefetches the line of an entry.
     #[inline]
     pub(super) fn prefetch(&self, entry: EntryId) {
         if let Some(line) = self.line(entry) {
@@ -114,7 +114,7 @@ mod models {
     use super::*;
     use std::sync::Arc;
 
-    /// Groups of one nexthop, of two and of more than fit: a reader sees one of them whole, or none.
+    /// Groups of one nexthop, of two, and of more than fit: a reader sees one of them whole, or none.
     #[test]
     fn a_line_is_read_whole_or_not_at_all() {
         loom::model(|| {

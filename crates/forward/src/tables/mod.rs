@@ -1,6 +1,7 @@
-//! What the worker reads and the control side writes, without locks: the FIB and the groups of
-//! nexthops that its entries name, the same for descriptors, and the trees.
+//! Tables that the worker reads and the control side writes, without locks. They are the FIB with the nexthop groups of
+//! its entries, the same for descriptors, and the trees.
 
+mod announcements;
 mod groups;
 mod lines;
 
@@ -13,44 +14,45 @@ use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::compact;
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{EntryId, PrefixFib};
-use byname_wire::{FaceId, TreeId};
+use byname_wire::{FaceId, NameRef, TreeId};
 
 use crate::publish::{Epochs, Grace, Reader};
 use crate::sync::Mutex;
+pub use announcements::Announcements;
 use groups::Groups;
 use lines::Lines;
 
-/// Ids of groups are below this: what every FIB engine can name. Rules that forward alike share a
-/// group, so that even millions of rules need few.
+/// Group ids are below this number, because every FIB engine can store such ids. Rules that forward alike share a
+/// group, so even millions of rules need few groups.
 pub const GROUPS_MAX: u32 = compact::ENTRIES_MAX;
 /// One way to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nexthop {
-    /// Where to.
+    /// The face to forward to.
     pub face: FaceId,
     /// The route's cost; lower is better.
     pub cost: u64,
 }
 
-/// One way to forward what matches a descriptor [TagNet §3.2].
+/// One way to forward a packet that matches a descriptor [TagNet §3.2].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreeFace {
-    /// Packets of this tree
+    /// The tree whose packets may go to `face`.
     pub tree: TreeId,
-    /// may go there.
+    /// The face to forward to.
     pub face: FaceId,
 }
 
-/// The nexthops of all rules that forward alike. Those of names are sorted by rising cost, then
-/// face id, at most one for each face; those of descriptors by tree, then face id, each once.
+/// The nexthops of all rules that forward alike. Nexthops for names are sorted by rising cost, then face id, with at
+/// most one for each face. Those for descriptors are sorted by tree, then face id, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NexthopGroup<N = Nexthop> {
-    /// Sorted, each once.
+    /// Sorted and without duplicates.
     pub nexthops: Box<[N]>,
 }
 
 impl NexthopGroup<TreeFace> {
-    /// The faces for packets of this tree, by id.
+    /// The faces for packets of this tree, in order of their ids.
     #[inline]
     pub fn faces(&self, tree: TreeId) -> impl Iterator<Item = FaceId> {
         let first = self.nexthops.partition_point(|n| n.tree < tree);
@@ -62,12 +64,13 @@ impl NexthopGroup<TreeFace> {
 pub struct Tables {
     fib: ArcSwap<Holder<dyn PrefixFib>>,
     groups: Groups<Nexthop>,
-    /// What fits, of the same.
+    /// A copy of those groups that fit in a cache line.
     lines: Lines,
     writing_group: Mutex<()>,
     tag_fib: ArcSwap<Holder<dyn TagsetFib>>,
     tag_groups: Groups<TreeFace>,
     trees: ArcSwap<Trees>,
+    announcements: ArcSwap<Announcements>,
     epochs: Arc<Epochs>,
 }
 
@@ -85,6 +88,7 @@ impl Tables {
             tag_fib: ArcSwap::from_pointee(Holder(Arc::new(TagsetOracle::new()) as Arc<dyn TagsetFib>)),
             tag_groups: Groups::new(),
             trees: ArcSwap::default(),
+            announcements: ArcSwap::default(),
             epochs: Arc::new(Epochs::new()),
         }
     }
@@ -92,15 +96,15 @@ impl Tables {
     pub fn replace_fib(&self, fib: Arc<dyn PrefixFib>) {
         self.fib.store(Arc::new(Holder(fib)));
     }
-    /// The query half as it is now.
+    /// The current query half.
     ///
-    /// For looking around; answers are sure only until the next `Control::reclaim`, which waits
-    /// for [`TablesReader`]s and for nobody else.
+    /// For inspection. Answers stay valid only until the next `Control::reclaim`, which waits for [`TablesReader`]s and
+    /// nobody else.
     pub fn fib(&self) -> Arc<dyn PrefixFib> {
         self.fib.load().0.clone()
     }
-    /// Sets or clears the group of an entry, in constant time. A group is set before a rule names
-    /// it, and cleared after the last rule that named it is gone.
+    /// Sets or clears the group of an entry, in constant time. The caller sets a group before a rule names it, and
+    /// clears the group after the last such rule is gone.
     ///
     /// # Panics
     /// If the id is not below [`GROUPS_MAX`].
@@ -114,7 +118,7 @@ impl Tables {
     pub fn group(&self, entry: EntryId) -> Option<Arc<NexthopGroup>> {
         self.groups.slot(entry)?.load_full()
     }
-    /// As [`TablesReader::nexthops`], for groups that are large, or are being written.
+    /// As [`TablesReader::nexthops`], for groups that are too large for a line or are being written.
     #[cold]
     fn group_nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) {
         if let Some(group) = self.groups.slot(entry).and_then(|slot| slot.load_full()) {
@@ -132,21 +136,25 @@ impl Tables {
     pub fn set_tag_group(&self, entry: EntryId, group: Option<NexthopGroup<TreeFace>>) {
         self.tag_groups.set(entry, group);
     }
-    /// Publishes what is known of the trees that this router is on.
+    /// Publishes the trees that this router belongs to.
     pub fn replace_trees(&self, trees: Trees) {
         self.trees.store(Arc::new(trees));
     }
-    /// The trees that this router is on.
+    /// The trees that this router belongs to.
     pub fn trees(&self) -> Arc<Trees> {
         self.trees.load_full()
+    }
+    /// Publishes the announcements of this router's routes.
+    pub fn replace_announcements(&self, announcements: Announcements) {
+        self.announcements.store(Arc::new(announcements));
     }
     /// A worker's view, offline until its first [`TablesReader::begin_burst`].
     pub fn reader(self: &Arc<Self>) -> TablesReader {
         TablesReader { fib: self.fib.load_full(), epoch: self.epochs.reader(), tables: self.clone() }
     }
-    /// Begins to wait until no [`TablesReader`] can see what was taken out of the tables so far:
-    /// after `Control::apply` (and [`Tables::replace_fib`], where it says so), and before
-    /// `Control::reclaim` and before the id of a group that no rule names any more is used again.
+    /// Begins to wait until no [`TablesReader`] can see what was removed from the tables so far. The caller does this
+    /// after `Control::apply` (and [`Tables::replace_fib`], if `apply` asks for it). It waits before
+    /// `Control::reclaim`, and before it reuses the id of a group that no rule names any more.
     pub fn grace(&self) -> Grace<'_> {
         self.epochs.grace()
     }
@@ -157,7 +165,7 @@ impl Tables {
     }
 }
 
-/// A group that stays as it is while it is held, whatever the control side does.
+/// A group that does not change while this reference lives, whatever the control side does.
 pub struct GroupRef(arc_swap::Guard<Option<Arc<NexthopGroup<TreeFace>>>>);
 
 impl Deref for GroupRef {
@@ -167,7 +175,7 @@ impl Deref for GroupRef {
     }
 }
 
-/// The query half for descriptors, as it was when it was asked for.
+/// The descriptors' query half at the time of the call.
 pub struct TagFibRef(arc_swap::Guard<Arc<Holder<dyn TagsetFib>>>);
 
 impl Deref for TagFibRef {
@@ -179,8 +187,8 @@ impl Deref for TagFibRef {
 
 /// One worker's view of the tables.
 ///
-/// It keeps the FIB at hand, and looks once a burst whether that was replaced. From `begin_burst`
-/// to the next `begin_burst` or `end_burst`, what the control side takes out is kept for it.
+/// It keeps the FIB at hand and checks once per burst whether the FIB was replaced. Items that the control side removes
+/// stay valid for this reader from `begin_burst` to the next `begin_burst` or `end_burst`.
 pub struct TablesReader {
     fib: Arc<Holder<dyn PrefixFib>>,
     epoch: Reader,
@@ -188,7 +196,7 @@ pub struct TablesReader {
 }
 
 impl TablesReader {
-    /// Passes a quiescent point, and looks whether the FIB was replaced.
+    /// Passes a quiescent point and checks whether the FIB was replaced.
     #[inline]
     pub fn begin_burst(&mut self) {
         if self.epoch.is_online() {
@@ -202,9 +210,9 @@ impl TablesReader {
         }
     }
 
-    /// Lets the control side go on without this reader until its next burst. To be called before
-    /// the thread sleeps; a thread that does not know may call it after each burst, at the price
-    /// of a memory fence a burst.
+    /// Lets the control side go on without this reader until its next burst. The thread must call this before it
+    /// sleeps. A thread that does not know when it sleeps may call it after each burst, at the cost of one memory fence
+    /// per burst.
     pub fn end_burst(&mut self) {
         self.epoch.offline();
     }
@@ -216,8 +224,8 @@ impl TablesReader {
         &*self.fib.0
     }
 
-    /// Puts the nexthops of an entry that the FIB yielded in this burst in the place of what is in
-    /// `nexthops`; none, if there is no such group.
+    /// Replaces the content of `nexthops` by the nexthops of an entry that the FIB returned in this burst; by none if
+    /// there is no such group.
     #[inline]
     pub fn nexthops(&self, entry: EntryId, nexthops: &mut Vec<Nexthop>) {
         nexthops.clear();
@@ -226,34 +234,39 @@ impl TablesReader {
         }
     }
 
-    /// Asks the memory for the nexthops of an entry.
+    /// Prefetches the nexthops of an entry.
     #[inline]
     pub(crate) fn prefetch_nexthops(&self, entry: EntryId) {
         self.tables.lines.prefetch(entry);
     }
 
-    /// The descriptors' FIB. To be dropped before the burst ends: bursts without packets for it
-    /// do not look whether it was replaced.
+    /// The descriptors' FIB. The caller must drop it before the burst ends: a burst without packets for it does not
+    /// check whether it was replaced.
     #[inline]
     pub fn tag_fib(&self) -> TagFibRef {
         debug_assert!(self.epoch.is_online(), "lookups are between begin_burst and end_burst");
         TagFibRef(self.tables.tag_fib.load())
     }
 
-    /// The group of an entry that the descriptors' FIB yielded in this burst.
+    /// The group of an entry that the descriptors' FIB returned in this burst.
     #[inline]
     pub fn tag_group(&self, entry: EntryId) -> Option<GroupRef> {
         let group = self.tables.tag_groups.slot(entry)?.load();
         group.is_some().then_some(GroupRef(group))
     }
 
-    /// The trees that this router is on.
+    /// The trees that this router belongs to.
     #[inline]
     pub fn trees(&self) -> impl Deref<Target = Arc<Trees>> + use<> {
         self.tables.trees.load()
     }
 
-    /// The tables it reads.
+    /// The announcement (a Data packet) of the longest announced prefix of a name.
+    pub fn announcement(&self, name: NameRef<'_>) -> Option<Arc<[u8]>> {
+        self.tables.announcements.load().covering(name).cloned()
+    }
+
+    /// The tables that it reads.
     pub fn tables(&self) -> &Arc<Tables> {
         &self.tables
     }
@@ -273,7 +286,7 @@ mod tests {
         let tables = Arc::new(Tables::new(Arc::new(Oracle::new())));
         let reader = tables.reader();
         let nexthops = |id: EntryId| {
-            // What was there before is not to be seen.
+            // Old content, which the reader must replace.
             let mut nexthops = group(1).nexthops.into_vec();
             reader.nexthops(id, &mut nexthops);
             nexthops

@@ -2,8 +2,10 @@
 
 mod addressed;
 mod depths;
+mod hostile;
 mod others;
 mod stages;
+mod strategies;
 
 use std::time::Duration;
 
@@ -12,16 +14,16 @@ use byname_lookup::{Change, Control, EntryId};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
-use byname_wire::{Component, Data, Interest, NackReason, PitToken};
+use byname_wire::{Component, Data, Interest, NackReason, Name, PitToken};
 
 use super::*;
-use crate::counters::Drop;
+use crate::counters::DropReason;
 use crate::packet_pool::Packet;
 use crate::port::LinkFields;
 use crate::tables::{Nexthop, NexthopGroup};
 
 const KEY: NameHashKey = NameHashKey::new([7, 11]);
-/// Faces 256 and 257 are applications, 300 and above other hosts.
+/// Faces 256 and 257 are applications. Faces from 300 on are other hosts.
 const APP: FaceId = FaceId(256);
 const APP_2: FaceId = FaceId(257);
 const HOST: FaceId = FaceId(300);
@@ -87,8 +89,8 @@ impl Bench {
         assert!(self.poll(Vec::new()).is_empty());
     }
 
-    fn dropped(&self, reason: Drop) -> u64 {
-        self.worker.drops.of(reason)
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.worker.shard.drops.of(reason)
     }
 }
 
@@ -100,7 +102,7 @@ fn data(uri: &str) -> Vec<u8> {
     DataBuilder::new(name(uri)).freshness_ms(1000).content(b"content".to_vec()).encode()
 }
 
-/// Where packets went, and what they are: `I300` Interest to face 300, `D` Data, `N` Nack.
+/// Type and face of each sent packet: `I300` is an Interest to face 300, `D` Data, `N` a Nack.
 fn shape(output: &[Outgoing]) -> Vec<String> {
     let kind = |o: &Outgoing| match (o.fields.nack, o.packet[0]) {
         (Some(_), _) => 'N',
@@ -130,7 +132,7 @@ fn data_returns_to_who_asked_with_his_token() {
     assert_eq!(got[0].fields.incoming_face_id, Some(HOST));
     assert_eq!(&*got[0].packet, &data("/a/b")[..]);
     assert!(b.receive(HOST, &data("/a/b")).is_empty());
-    assert_eq!(b.dropped(Drop::UnsolicitedData), 1);
+    assert_eq!(b.dropped(DropReason::UnsolicitedData), 1);
     assert_eq!(b.worker.counters().satisfied_interests, 1);
     assert_eq!(b.worker.counters().pit_entries, 0);
 }
@@ -227,7 +229,7 @@ fn loops_are_cut_and_refused() {
     b.wait(Duration::from_secs(5));
     assert_eq!(b.worker.counters().unsatisfied_interests, 1);
     assert_eq!(shape(&b.receive(HOST_2, &interest("/a/b", 1).encode())), ["N301"], "its nonce is dead, not forgotten");
-    assert_eq!(b.dropped(Drop::Loop), 2);
+    assert_eq!(b.dropped(DropReason::Loop), 2);
 }
 
 #[test]
@@ -248,10 +250,16 @@ fn hop_limit_is_lowered_and_ends_at_the_host() {
     assert_eq!(shape(&sent), ["I300"]);
     let limit = Interest::decode(&sent[0].packet).expect("an Interest").hop_limit.expect("it had one");
     assert_eq!(limit.value, 1);
-    assert_eq!(shape(&b.receive(HOST_2, &interest("/a/c", 2).hop_limit(1).encode())), ["N301"], "no hop left");
+    assert!(b.receive(HOST_2, &interest("/a/c", 2).hop_limit(1).encode()).is_empty(), "no hop left");
+    assert_eq!((b.dropped(DropReason::HopLimit), b.worker.counters().pit_entries), (1, 1));
     assert_eq!(shape(&b.receive(HOST_2, &interest("/app/c", 3).hop_limit(1).encode())), ["I257"], "this host may");
     assert!(b.receive(HOST_2, &interest("/app/d", 4).hop_limit(0).encode()).is_empty());
-    assert_eq!(b.dropped(Drop::HopLimit), 1);
+    assert_eq!(b.dropped(DropReason::HopLimit), 2);
+    assert_eq!(shape(&b.receive(HOST_2, &interest("/b", 5).hop_limit(1).encode())), ["N301"], "there is no route");
+    // An Interest without a nonce is rewritten with one after its limit was lowered.
+    let bare = [5, 11, 7, 6, 8, 1, b'a', 8, 1, b'z', 0x22, 1, 1];
+    assert!(b.receive(HOST_2, &bare).is_empty());
+    assert_eq!(b.dropped(DropReason::HopLimit), 3);
 }
 
 #[test]
@@ -261,7 +269,7 @@ fn scopes_keep_names_at_home() {
     assert_eq!(shape(&b.receive(APP, &interest("/localhost/x", 1).encode())), ["I257"]);
     assert!(b.receive(HOST, &interest("/localhost/x", 2).encode()).is_empty());
     assert!(b.receive(HOST, &data("/localhost/x")).is_empty());
-    assert_eq!(b.dropped(Drop::Scope), 2);
+    assert_eq!(b.dropped(DropReason::Scope), 2);
     assert_eq!(shape(&b.receive(APP, &interest("/localhop/x", 3).encode())), ["I300"]);
     assert_eq!(shape(&b.receive(HOST_2, &interest("/localhop/y", 4).encode())), ["I257"], "one hop, no further");
 }
@@ -292,7 +300,7 @@ fn after_a_nack_the_next_nexthop_is_tried_then_downstream_hears_of_it() {
     assert_eq!(shape(&refused), ["N256", "N257"]);
     assert!(refused.iter().all(|o| o.fields.nack == Some(NackReason::Congestion)), "the mildest reason");
     assert_eq!((nonce_of(&refused[0]), nonce_of(&refused[1])), (Some(1), Some(2)));
-    assert_eq!(b.dropped(Drop::UnsolicitedNack), 1);
+    assert_eq!(b.dropped(DropReason::UnsolicitedNack), 1);
 }
 
 #[test]
@@ -321,7 +329,7 @@ fn next_hop_face_id_is_heeded_from_faces_that_may() {
     assert_eq!(shape(&b.receive_with(APP, &interest("/a/2", 2).encode(), fields)), ["I301"]);
     let nowhere = LinkFields { next_hop_face_id: Some(FaceId(999)), ..Default::default() };
     assert!(b.receive_with(APP, &interest("/a/3", 3).encode(), nowhere).is_empty());
-    assert_eq!(b.dropped(Drop::NextHopFaceId), 1);
+    assert_eq!(b.dropped(DropReason::NextHopFaceId), 1);
     assert_eq!(b.worker.counters().pit_entries, 2);
 }
 
@@ -329,7 +337,7 @@ fn next_hop_face_id_is_heeded_from_faces_that_may() {
 fn an_interest_without_a_nonce_gets_one() {
     let mut b = bench();
     b.route("/a", &[HOST]);
-    // Name /a alone: an Interest as the specification allows from applications.
+    // Only the name `/a`: the specification allows such an Interest from applications.
     let sent = b.receive(APP, &[5, 5, 7, 3, 8, 1, b'a']);
     assert_eq!(shape(&sent), ["I300"]);
     assert!(nonce_of(&sent[0]).is_some());
@@ -344,11 +352,11 @@ fn who_floods_a_full_pit_drives_out_his_own() {
     }
     for i in 0..10_000 {
         b.receive(HOST_2, &interest(&format!("/a/flood/{i}"), 1000 + i).encode());
-        assert!(b.worker.table.pit_len() <= 1000);
+        assert!(b.worker.shard.table.pit_len() <= 1000);
     }
     let answered = (0..100).filter(|i| !b.receive(HOST, &data(&format!("/a/good/{i}"))).is_empty()).count();
     assert_eq!(answered, 100);
-    assert_eq!(b.dropped(Drop::PitFull), 9100);
+    assert_eq!(b.dropped(DropReason::PitFull), 9100);
 }
 
 #[test]
@@ -415,7 +423,7 @@ fn adaptive_moves_to_the_faster_upstream_and_away_from_a_dead_one() {
         let uri = format!("/a/{i}");
         let sent = b.receive(APP, &interest(&uri, i).encode());
         for out in &sent {
-            // The first upstream answers after 50 ms, the second after 5 ms, dead from 300 on.
+            // The first upstream answers after 50 ms. The second answers after 5 ms and is dead from Interest 300 on.
             if out.face == HOST_2 {
                 to_fast += 1;
             } else {
@@ -451,10 +459,10 @@ fn garbage_is_counted_and_dropped() {
     }
     let deep = InterestBuilder::new((0..129).fold(Name::default(), |n, _| n.join(Component::generic(b"x"))), 1);
     assert!(b.receive(APP, &deep.encode()).is_empty());
-    assert_eq!(b.dropped(Drop::TooManyComponents), 1);
-    assert!(b.dropped(Drop::Malformed) >= 5);
+    assert_eq!(b.dropped(DropReason::TooManyComponents), 1);
+    assert!(b.dropped(DropReason::Malformed) >= 5);
     assert!(b.receive(FaceId(12345), &interest("/a", 1).encode()).is_empty());
-    assert_eq!(b.dropped(Drop::UnknownFace), 1);
+    assert_eq!(b.dropped(DropReason::UnknownFace), 1);
 }
 
 #[test]

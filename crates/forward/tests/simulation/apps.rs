@@ -9,26 +9,26 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Data, Interest, NackReason, Name};
-
-use crate::random::Random;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 type Sent = Vec<(LinkFields, Packet)>;
 
 pub trait App {
     fn receive(&mut self, now: Ticks, fields: &LinkFields, packet: &Packet, sent: &mut Sent);
-    /// Called at start and then when it last asked for.
+    /// Called at the start, and then at the time that it last returned.
     fn tick(&mut self, now: Ticks, sent: &mut Sent) -> Option<Ticks>;
-    /// Asks for nothing more.
+    /// Stops asking for names.
     fn stop(&mut self);
     fn as_any(&self) -> &dyn Any;
 }
 
-/// The content of a name: what a consumer can check.
+/// The content of a name, which a consumer can check.
 fn content_of(name: &Name) -> Vec<u8> {
     name.value().iter().rev().copied().cycle().take(200).collect()
 }
 
-/// Fetches a list of names, some at a time, and asks again for what does not come.
+/// Fetches a list of names, several at a time, and asks again for those without an answer.
 pub struct Consumer {
     names: VecDeque<Name>,
     window: usize,
@@ -36,9 +36,9 @@ pub struct Consumer {
     lifetime_ms: u64,
     can_be_prefix: bool,
     tries_max: usize,
-    /// When to ask again, and how often it was asked for.
+    /// When to ask again for a name, and how often it was asked for.
     pending: BTreeMap<Name, (Ticks, usize)>,
-    random: Random,
+    random: SmallRng,
     pub fetched: usize,
     pub expressed: usize,
     pub nacks: BTreeMap<u64, usize>,
@@ -55,7 +55,7 @@ impl Consumer {
             can_be_prefix: false,
             tries_max: usize::MAX,
             pending: BTreeMap::new(),
-            random: Random(seed),
+            random: SmallRng::seed_from_u64(seed),
             fetched: 0,
             expressed: 0,
             nacks: BTreeMap::new(),
@@ -73,7 +73,7 @@ impl Consumer {
         self
     }
 
-    /// Goes on to other names after this many tries.
+    /// Sets the number of tries after which it gives a name up.
     pub fn tries_max(mut self, tries_max: usize) -> Self {
         self.tries_max = tries_max;
         self
@@ -84,7 +84,7 @@ impl Consumer {
     }
 
     fn express(&mut self, now: Ticks, name: Name, tries: usize, sent: &mut Sent) {
-        let interest = InterestBuilder::new(name.clone(), self.random.next() as u32)
+        let interest = InterestBuilder::new(name.clone(), self.random.random())
             .can_be_prefix(self.can_be_prefix)
             .lifetime_ms(self.lifetime_ms)
             .hop_limit(32)
@@ -108,7 +108,7 @@ impl App for Consumer {
         if let Some(reason) = fields.nack {
             let interest = Interest::decode(packet).expect("a Nack carries the Interest");
             *self.nacks.entry(reason.number()).or_default() += 1;
-            // Asked again in a while: routes may come back.
+            // It asks again after a while, because routes may come back.
             if let Some((retry, _)) = self.pending.get_mut(&interest.name.to_name()) {
                 *retry = (*retry).min(now + Duration::from_millis(100));
             }
@@ -149,11 +149,11 @@ impl App for Consumer {
     }
 }
 
-/// Answers everything, at once.
+/// Answers every Interest at once.
 #[derive(Default)]
 pub struct Producer {
     pub freshness_ms: u64,
-    /// Refuses everything instead.
+    /// If set, it refuses every Interest instead.
     pub refuses: Option<NackReason>,
     pub interests: usize,
 }
@@ -189,7 +189,7 @@ impl App for Producer {
     }
 }
 
-/// Asks for a new name each time, many a ms, and never listens.
+/// Asks for a new name each time, many times per ms, and ignores answers.
 pub struct Flooder {
     pub prefix: String,
     pub names_per_ms: u64,

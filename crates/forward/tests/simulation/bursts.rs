@@ -1,4 +1,4 @@
-//! A burst against its packets one by one: what is sent, counted and kept must agree.
+//! Compares a burst with its packets one by one: the results must agree in sent packets, counters and tables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use byname_lookup::{Change, Control, EntryId};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{NackReason, Name, NameHashKey, PitToken};
-
-use crate::random::Random;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 pub const FACES: std::ops::Range<u64> = 256..261;
 
-/// What is sent, as far as it can differ.
+/// The parts of a sent packet that may differ.
 pub type Sent = (FaceId, Option<NackReason>, Vec<u8>, Vec<u8>, Option<FaceId>);
 
-pub fn name(random: &mut Random) -> Name {
+pub fn name(random: &mut SmallRng) -> Name {
     let names = ["/a", "/a/b", "/a/b/c", "/a/d", "/e/f", "/nowhere"];
-    names[random.below(names.len() as u64) as usize].parse().expect("a literal name")
+    names[random.random_range(0..names.len())].parse().expect("a literal name")
 }
 
 pub fn worker(strategy: &str, config: WorkerConfig) -> Worker {
@@ -48,27 +48,28 @@ pub fn worker(strategy: &str, config: WorkerConfig) -> Worker {
     worker
 }
 
-/// A packet from anywhere: most are about names that others in the burst are about.
-pub fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> (u64, LinkFields, Vec<u8>) {
-    let face = FACES.start + random.below(FACES.end - FACES.start);
-    let token = PitToken::new(&number.to_be_bytes()).expect("eight octets");
-    match random.below(10) {
+/// A packet from a random face. Most packets are about names of others in the burst.
+pub fn packet(random: &mut SmallRng, asked: &mut Vec<(u64, Vec<u8>)>, number: u64) -> (u64, LinkFields, Vec<u8>) {
+    let face = FACES.start + random.random_range(0..FACES.end - FACES.start);
+    let token = PitToken::new(&number.to_be_bytes()).expect("eight bytes");
+    match random.random_range(0..10) {
         0..5 => {
-            let interest = InterestBuilder::new(name(random), random.below(40) as u32)
-                .can_be_prefix(random.chance(0.3))
-                .must_be_fresh(random.chance(0.3))
-                .lifetime_ms(20 + random.below(400))
+            let interest = InterestBuilder::new(name(random), random.random_range(0..40))
+                .can_be_prefix(random.random_bool(0.3))
+                .must_be_fresh(random.random_bool(0.3))
+                .lifetime_ms(20 + random.random_range(0..400))
                 .encode();
-            let next_hop = random.chance(0.1).then(|| FaceId(FACES.start + random.below(6)));
+            let next_hop = random.random_bool(0.1).then(|| FaceId(FACES.start + random.random_range(0..6)));
             (face, LinkFields { pit_token: token, next_hop_face_id: next_hop, ..Default::default() }, interest)
         }
         5..9 => {
             let content = vec![number as u8; 4];
-            let data = DataBuilder::new(name(random)).freshness_ms(random.below(3) * 100).content(content).encode();
-            (face, LinkFields { no_cache: random.chance(0.2), ..Default::default() }, data)
+            let data =
+                DataBuilder::new(name(random)).freshness_ms(random.random_range(0..3) * 100).content(content).encode();
+            (face, LinkFields { no_cache: random.random_bool(0.2), ..Default::default() }, data)
         }
         _ => {
-            let reason = if random.chance(0.5) { NackReason::NoRoute } else { NackReason::Congestion };
+            let reason = if random.random_bool(0.5) { NackReason::NoRoute } else { NackReason::Congestion };
             let fields = LinkFields { nack: Some(reason), ..Default::default() };
             match asked.pop() {
                 Some((from, interest)) => (from, fields, interest),
@@ -79,15 +80,15 @@ pub fn packet(random: &mut Random, asked: &mut Vec<(u64, Vec<u8>)>, number: u64)
 }
 
 pub fn receive(packets: &[(u64, LinkFields, Vec<u8>)]) -> Vec<Received> {
-    let received = |(face, fields, octets): &(u64, LinkFields, Vec<u8>)| Received {
+    let received = |(face, fields, bytes): &(u64, LinkFields, Vec<u8>)| Received {
         face: FaceId(*face),
         fields: fields.clone(),
-        packet: Packet::copy_from(octets),
+        packet: Packet::copy_from(bytes),
     };
     packets.iter().map(received).collect()
 }
 
-/// In no order: Interests leave after the rest of their burst.
+/// Sorts the output, because Interests leave after the rest of their burst.
 pub fn sorted(output: &[Outgoing]) -> Vec<Sent> {
     let sent = |o: &Outgoing| {
         let token = o.fields.pit_token.as_slice().to_vec();
@@ -99,20 +100,21 @@ pub fn sorted(output: &[Outgoing]) -> Vec<Sent> {
 }
 
 fn run(seed: u64, strategy: &str, prefetch: Prefetch) {
-    let mut random = Random(seed);
+    let mut random = SmallRng::seed_from_u64(seed);
     let config = || WorkerConfig {
         pit_entries_max: 6,
         cs_packets_max: 3,
         cs_policy: if seed.is_multiple_of(2) { CsPolicy::Lru } else { CsPolicy::S3Fifo },
         ..Default::default()
     };
-    let mut together = worker(strategy, WorkerConfig { prefetch, ..config() });
-    let mut alone = worker(strategy, WorkerConfig { prefetch: Prefetch::None, ..config() });
+    let (mut together, mut alone) = (worker(strategy, config()), worker(strategy, config()));
+    together.set_prefetch(prefetch);
+    alone.set_prefetch(Prefetch::None);
     let mut now = Ticks::from_ms(1000);
     let mut asked = Vec::new();
     for step in 0..60 {
-        now = now + Duration::from_millis(random.below(60));
-        let count = 1 + random.below(40);
+        now = now + Duration::from_millis(random.random_range(0..60));
+        let count = 1 + random.random_range(0..40);
         let packets: Vec<_> = (0..count).map(|i| packet(&mut random, &mut asked, 100 * step + i)).collect();
         let (mut sent, mut sent_alone) = (Vec::new(), Vec::new());
         together.poll(now, &mut receive(&packets), &mut sent);
@@ -128,7 +130,7 @@ fn run(seed: u64, strategy: &str, prefetch: Prefetch) {
 
 #[test]
 fn a_burst_is_handled_as_its_packets_one_by_one() {
-    for strategy in ["best-route", "multicast", "asf"] {
+    for strategy in ["best-route", "multicast", "asf", "access", "random"] {
         for prefetch in [Prefetch::None, Prefetch::Cascade, Prefetch::AllAtOnce] {
             for seed in 0..16 {
                 run(seed, strategy, prefetch);

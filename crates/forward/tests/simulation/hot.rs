@@ -1,7 +1,7 @@
-//! Hot names that move, over workers that each run ahead of or behind the others: every Interest is
-//! answered once, by Data of its name.
+//! Hot names that change, over workers that run ahead of or behind each other. Every Interest must be answered once, by
+//! Data of its name.
 //!
-//! `BYNAME_TEST_EXCHANGES` sets how many.
+//! `BYNAME_TEST_EXCHANGES` sets the number of exchanges.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -12,15 +12,16 @@ use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, Name, NameHashKey, PitToken};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::bursts::worker;
-use crate::random::Random;
 
-/// Names that there are; of these, few are popular at one time.
+/// Number of names; few of them are popular at one time.
 const NAMES: u64 = 4000;
-/// Interests after which others are.
+/// Number of Interests after which other names become popular.
 const MOVE: u64 = 3000;
-/// Interests that are under way at once, at most.
+/// Maximum of Interests under way at once.
 const UNDER_WAY: usize = 300;
 const PRODUCER: FaceId = FaceId(257);
 const CONSUMERS: [u64; 4] = [256, 258, 259, 260];
@@ -30,25 +31,25 @@ fn name(number: u64) -> Name {
     name.join(Component::generic(&number.to_be_bytes()))
 }
 
-/// What a consumer waits for.
+/// An Interest that a consumer waits for.
 struct Asked {
     name: u64,
     face: FaceId,
 }
 
 struct Run {
-    random: Random,
+    random: SmallRng,
     now: Ticks,
     dispatcher: Dispatcher,
     workers: Vec<Worker>,
-    /// Ahead of each worker.
+    /// The ring in front of each worker.
     rings: Vec<VecDeque<Parcel>>,
     strays: VecDeque<Parcel>,
-    /// By token.
+    /// Pending Interests of consumers, by token.
     asked: HashMap<u64, Asked>,
-    /// Who waits for what.
+    /// Pairs of a face and the name that it waits for.
     waiting: HashSet<(FaceId, u64)>,
-    /// Interests that the producer has, with their tokens.
+    /// Interests that the producer has not answered yet, with their tokens.
     upstream: Vec<(Vec<u8>, PitToken)>,
     exchanges: u64,
     strayed: u64,
@@ -61,11 +62,11 @@ impl Run {
         dispatcher.spread_hot_names(window);
         let join = |number| {
             let mut worker = worker("best-route", config.clone());
-            worker.join(dispatcher.shard(number));
+            worker.join(dispatcher.membership(number));
             worker
         };
         Run {
-            random: Random(seed),
+            random: SmallRng::seed_from_u64(seed),
             now: Ticks::from_ms(1000),
             workers: (0..count).map(join).collect(),
             dispatcher,
@@ -79,10 +80,10 @@ impl Run {
         }
     }
 
-    /// Something happens: a packet comes, or some worker does some of what it has to do.
+    /// One random event: a packet arrives, or a worker does some of its work.
     fn step(&mut self, asks: bool) {
-        self.now = self.now + Duration::from_micros(self.random.below(200));
-        match self.random.below(8) {
+        self.now = self.now + Duration::from_micros(self.random.random_range(0..200));
+        match self.random.random_range(0..8) {
             0..3 if asks && self.asked.len() < UNDER_WAY => self.ask(),
             3 if !self.upstream.is_empty() => self.answer(),
             4 => {
@@ -91,60 +92,60 @@ impl Run {
                     self.dispatcher.dispatch_home(stray, |worker, parcel| rings[worker].push_back(parcel));
                 }
             }
-            5 if self.random.chance(0.01) => self.manage(),
+            5 if self.random.random_bool(0.01) => self.manage(),
             _ => self.work(),
         }
     }
 
-    fn receive(&mut self, face: FaceId, pit_token: PitToken, octets: &[u8]) {
+    fn receive(&mut self, face: FaceId, pit_token: PitToken, bytes: &[u8]) {
         let fields = LinkFields { pit_token, ..LinkFields::default() };
-        let received = Received { face, fields, packet: Packet::copy_from(octets) };
+        let received = Received { face, fields, packet: Packet::copy_from(bytes) };
         let rings = &mut self.rings;
         self.dispatcher.dispatch(received, |worker, parcel| rings[worker].push_back(parcel));
     }
 
     fn ask(&mut self) {
-        let unit = (self.random.below(1 << 30) + 1) as f64 / f64::from(1 << 30);
+        let unit = (self.random.random_range(0..1 << 30) + 1) as f64 / f64::from(1 << 30);
         let rank = (NAMES as f64).powf(unit) as u64 - 1;
         let name = (rank + self.exchanges / MOVE * 37) % NAMES;
-        let face = FaceId(CONSUMERS[self.random.below(4) as usize]);
+        let face = FaceId(CONSUMERS[self.random.random_range(0..4)]);
         if !self.waiting.insert((face, name)) {
-            // It waits already, and does not ask twice.
+            // The consumer already waits for this name.
             return;
         }
         let token = self.exchanges;
         self.exchanges += 1;
         self.asked.insert(token, Asked { name, face });
         let interest = InterestBuilder::new(self::name(name), token as u32)
-            .must_be_fresh(self.random.chance(0.2))
-            .can_be_prefix(self.random.chance(0.1))
+            .must_be_fresh(self.random.random_bool(0.2))
+            .can_be_prefix(self.random.random_bool(0.1))
             .lifetime_ms(4_000_000)
             .encode();
-        self.receive(face, PitToken::new(&token.to_be_bytes()).expect("eight octets"), &interest);
+        self.receive(face, PitToken::new(&token.to_be_bytes()).expect("eight bytes"), &interest);
     }
 
-    /// The producer answers something, sooner or later, with or without a token.
+    /// The producer answers one of its Interests, with or without the token.
     fn answer(&mut self) {
-        let (interest, token) = self.upstream.swap_remove(self.random.below(self.upstream.len() as u64) as usize);
+        let (interest, token) = self.upstream.swap_remove(self.random.random_range(0..self.upstream.len()));
         let name = Interest::decode(&interest).expect("what was sent can be parsed").name.to_name();
-        let content = vec![self.exchanges as u8; self.random.below(300) as usize];
-        let data = DataBuilder::new(name).freshness_ms(self.random.below(3) * 10).content(content).encode();
-        let token = if self.random.chance(0.5) { token } else { PitToken::NONE };
+        let content = vec![self.exchanges as u8; self.random.random_range(0..300)];
+        let data = DataBuilder::new(name).freshness_ms(self.random.random_range(0..3) * 10).content(content).encode();
+        let token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
         self.receive(PRODUCER, token, &data);
     }
 
     fn manage(&mut self) {
-        let worker = self.random.below(self.workers.len() as u64) as usize;
-        match self.random.below(3) {
+        let worker = self.random.random_range(0..self.workers.len());
+        match self.random.random_range(0..3) {
             0 => _ = self.workers[worker].cs_erase(Name::default().as_ref(), 20),
-            1 => self.workers[worker].cs_config(Some(50 + self.random.below(200) as usize), None, None),
-            _ => self.workers[worker].cs_config(None, None, Some(self.random.chance(0.8))),
+            1 => self.workers[worker].cs_config(Some(50 + self.random.random_range(0..200)), None, None),
+            _ => self.workers[worker].cs_config(None, None, Some(self.random.random_bool(0.8))),
         }
     }
 
     fn work(&mut self) {
-        let number = self.random.below(self.workers.len() as u64) as usize;
-        let few = self.rings[number].len().min(self.random.below(20) as usize);
+        let number = self.random.random_range(0..self.workers.len());
+        let few = self.rings[number].len().min(self.random.random_range(0..20));
         let mut burst: Vec<Parcel> = self.rings[number].drain(..few).collect();
         let mut output = Vec::new();
         self.workers[number].poll_parcels(self.now, &mut burst, &mut output);

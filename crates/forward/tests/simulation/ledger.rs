@@ -1,4 +1,4 @@
-//! What one worker owes: every packet that goes in and out of it is written down and checked.
+//! A ledger of one worker: records and checks every packet that enters or leaves it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use byname_forward::{FaceId, Outgoing, Received, Ticks};
 use byname_wire::name::component_type;
 use byname_wire::{Data, Interest, Name, PitToken};
 
-/// An Interest that was handed to the worker and not answered yet.
+/// An Interest that the worker got and has not answered yet.
 struct Waiting {
     face: FaceId,
     name: Name,
@@ -19,12 +19,12 @@ struct Waiting {
     expiry: Ticks,
 }
 
-/// Books of one worker.
+/// The ledger of one worker.
 pub struct Ledger {
     config: WorkerConfig,
-    /// By the token that we gave it.
+    /// Waiting Interests, by the token that the ledger gave them.
     waiting: HashMap<Vec<u8>, Waiting>,
-    /// Until when somebody asked for a name.
+    /// For each name, the time until which an Interest asked for it.
     wanted: HashMap<Name, Ticks>,
     tokens: u64,
     counters: HashMap<FaceId, FaceCounters>,
@@ -45,7 +45,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a packet that the worker is about to get, and marks Interests with a token of ours.
+    /// Records a packet that the worker is about to get, and marks Interests with a token of the ledger.
     pub fn enters(&mut self, now: Ticks, received: &mut Received) {
         let counters = self.counters.entry(received.face).or_default();
         let nack = received.fields.nack.is_some();
@@ -57,7 +57,7 @@ impl Ledger {
             counters.in_interests += 1;
             self.tokens += 1;
             let token = self.tokens.to_be_bytes();
-            received.fields.pit_token = PitToken::new(&token).expect("eight octets");
+            received.fields.pit_token = PitToken::new(&token).expect("eight bytes");
             let waiting = Waiting {
                 face: received.face,
                 name: interest.name.to_name(),
@@ -74,7 +74,7 @@ impl Ledger {
         }
     }
 
-    /// Checks what the worker sends: Data and Nacks only where an Interest waits for them.
+    /// Checks a packet that the worker sends: Data and Nacks may go only where an Interest waits for them.
     pub fn leaves(&mut self, now: Ticks, sent: &Outgoing) {
         let counters = self.counters.entry(sent.face).or_default();
         if sent.packet[0] == 0x05 && sent.fields.nack.is_none() {
@@ -102,7 +102,7 @@ impl Ledger {
         }
     }
 
-    /// Limits hold at any time.
+    /// Checks the limits, which must hold at any time.
     pub fn check_bounds(&self, worker: &Worker) {
         let counters = worker.counters();
         assert!(counters.pit_entries <= self.config.pit_entries_max as u64);
@@ -110,7 +110,7 @@ impl Ledger {
         assert!(counters.cs.bytes <= self.config.cs_bytes_max as u64);
     }
 
-    /// At the end nothing is pending, and every Interest is accounted for.
+    /// Checks that nothing is pending at the end, and that every Interest is accounted for.
     pub fn check_settled(&self, now: Ticks, worker: &Worker) {
         let counters = worker.counters();
         assert_eq!(counters.pit_entries, 0, "the PIT is empty after all lifetimes");
@@ -131,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// Interests sent by the worker.
+    /// Number of Interests that the worker sent.
     pub fn interests_out(&self) -> u64 {
         self.sum(|c| c.out_interests)
     }

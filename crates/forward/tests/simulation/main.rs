@@ -1,11 +1,10 @@
-//! Whole forwarders in virtual time: workers joined by links that lose, delay, repeat and corrupt
-//! packets, with consumers and producers at the edge.
+//! Whole forwarders in virtual time: workers joined by links that lose, delay, duplicate and corrupt packets, with
+//! consumers and producers at the edge.
 //!
-//! Every packet that enters or leaves a worker is checked (`ledger`): Data and Nacks go only where
-//! an Interest waits, every Interest is answered, refused or outlives its lifetime, counters tell
-//! the truth, limits hold, and the PIT is empty in the end. `model` compares one worker with a
-//! forwarder made of lists, `shards` several workers behind a dispatcher with one alone, `hot` has them
-//! run at odds with each other under names that many ask for.
+//! `ledger` checks every packet that enters or leaves a worker. Data and Nacks go only where an Interest waits. Every
+//! Interest is answered, refused or outlives its lifetime. Counters are right, limits hold, and the PIT is empty in the
+//! end. `model` compares one worker with a forwarder made of lists. `shards` compares several workers behind a
+//! dispatcher with a single one. `hot` lets such workers run at different speeds with very popular names.
 
 mod apps;
 mod bursts;
@@ -13,7 +12,6 @@ mod hot;
 mod ledger;
 mod model;
 mod network;
-mod random;
 mod shards;
 
 use std::time::Duration;
@@ -22,6 +20,7 @@ use apps::{Consumer, Flooder, Producer};
 use byname_forward::worker::{CsPolicy, WorkerConfig};
 use byname_wire::NackReason;
 use network::{Faults, Network};
+use rand::RngExt;
 
 fn names(prefix: &str, range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
     range.map(move |i| format!("{prefix}/item/{i}"))
@@ -48,7 +47,7 @@ fn a_line_of_three_delivers_each_item_once() {
     assert_eq!(net.app_as::<Producer>(producer).interests, 500);
 }
 
-/// Two ways from left to right, both lossy; consumers with overlapping wishes on the left.
+/// Two lossy paths from left to right, and consumers on the left that ask for overlapping names.
 fn diamond(
     seed: u64,
     faults: Faults,
@@ -64,7 +63,7 @@ fn diamond(
         net.route(middle, "/p", &[to_right]);
         net.route(left, ["/p/item", "/p"][i], &[to_middle]);
     }
-    // Both ways for all items, the upper one cheaper.
+    // All items have both paths; the upper one is cheaper.
     let (to_up, to_down) = (byname_forward::FaceId(256), byname_forward::FaceId(257));
     net.route(left, "/p/item", &[to_up, to_down]);
     let (_, face) = net.app(right, Producer { freshness_ms: 100, ..Default::default() });
@@ -86,7 +85,7 @@ fn diamond(
 fn lossy_links_delay_consumers_but_cheat_none() {
     let faults = Faults { loss: 0.1, duplicates: 0.1, delay_ms: 3, jitter_ms: 20, ..Faults::NONE };
     for seed in 0..8 {
-        for strategy in ["best-route", "multicast", "asf"] {
+        for strategy in ["best-route", "multicast", "asf", "access", "random"] {
             let (mut net, consumers) = diamond(seed, faults, strategy, &small(), usize::MAX);
             net.run_for(Duration::from_secs(600));
             for &consumer in &consumers {
@@ -107,7 +106,7 @@ fn corrupted_packets_break_no_rule() {
             let (mut net, consumers) = diamond(seed, faults, "best-route", &config, 5);
             net.run_for(Duration::from_secs(60));
             let fetched: usize = consumers.iter().map(|&c| net.app_as::<Consumer>(c).fetched).sum();
-            // Corrupted Data may sit in a content store: consumers give such names up.
+            // Content stores may hold corrupted Data. Consumers give such names up.
             assert!(fetched > 200, "seed {seed}: {fetched}");
             net.settle();
         }
@@ -128,7 +127,7 @@ fn interests_that_go_round_in_circles_die() {
             }
         }
         for (i, &node) in nodes.iter().enumerate() {
-            // Best route sends all round one circle: the face towards the next node.
+            // Best route sends all Interests around one circle: its only face leads to the next node.
             let next = if i == 4 { faces[i][0] } else { faces[i][i] };
             let ways = if ways_each == 1 { vec![next] } else { faces[i].clone() };
             net.route(node, "/p", &ways);
@@ -141,7 +140,7 @@ fn interests_that_go_round_in_circles_die() {
         let consumer = net.app_as::<Consumer>(consumer);
         assert_eq!(consumer.fetched, 0);
         let sent: u64 = nodes.iter().map(|&n| net.ledger(n).interests_out()).sum();
-        // Each node sends each Interest at most once each way.
+        // Each node sends each Interest at most once along each path.
         let most = 5 * ways_each * consumer.expressed as u64;
         assert!(sent <= most, "{strategy}: {sent} sent for {}", consumer.expressed);
         assert!(sent >= 5 * 20, "{strategy}: they did go round");
@@ -166,7 +165,7 @@ fn on_a_shared_medium_nobody_repeats_what_all_have_heard() {
         for &consumer in &consumers {
             assert_eq!(net.app_as::<Consumer>(consumer).fetched, 100, "seed {seed}");
         }
-        // A bystander hears every Interest and sends none: its only way is where they came from.
+        // A bystander hears every Interest and sends none: its only nexthop is their ingress.
         assert_eq!(net.ledger(nodes[2]).interests_out(), 0);
         net.settle();
     }
@@ -182,7 +181,7 @@ fn without_a_producer_consumers_hear_nacks() {
     net.run_for(Duration::from_secs(2));
     let no_route = NackReason::NoRoute.number();
     assert!(net.app_as::<Consumer>(consumer).nacks[&no_route] >= 8);
-    // A producer that refuses, then one that answers.
+    // One producer refuses, then another answers.
     let (refusing, face) = net.app(far, Producer { refuses: Some(NackReason::Congestion), ..Default::default() });
     net.route(far, "/p", &[face]);
     net.run_for(Duration::from_secs(2));
@@ -203,7 +202,7 @@ fn a_flood_of_distinct_names_fills_no_more_than_its_share() {
     net.route(near, "/", &[up]);
     let (_, face) = net.app(far, Producer::default());
     net.route(far, "/p", &[face]);
-    // Nobody answers for the flood: its Interests stay until their time is over.
+    // The flood gets no answers, so its Interests stay until their lifetimes end.
     let (hole, face) = net.app(far, Flooder { prefix: String::new(), names_per_ms: 0, left: 0 });
     net.route(far, "/flood", &[face]);
     net.app(near, Flooder { prefix: "/flood".into(), names_per_ms: 20, left: 30_000 });
@@ -236,9 +235,9 @@ fn routes_and_faces_change_under_traffic() {
         let (consumer, _) = net.app(left, Consumer::new(names("/p", 0..2000), seed));
         for round in 0..40 {
             net.run_for(Duration::from_millis(50));
-            let ways = if net.random.chance(0.5) { [to_up, to_down] } else { [to_down, to_up] };
-            let prefix = ["/p", "/p/item", "/p/item/7", "/p/item/1999"][net.random.below(4) as usize];
-            let few = net.random.below(3) as usize;
+            let ways = if net.random.random_bool(0.5) { [to_up, to_down] } else { [to_down, to_up] };
+            let prefix = ["/p", "/p/item", "/p/item/7", "/p/item/1999"][net.random.random_range(0..4)];
+            let few = net.random.random_range(0..3);
             net.route(left, prefix, &ways[..few]);
             if round == 20 {
                 net.face_down(left, to_up);
@@ -250,6 +249,54 @@ fn routes_and_faces_change_under_traffic() {
         }
         net.run_for(Duration::from_secs(120));
         assert_eq!(net.app_as::<Consumer>(consumer).fetched, 2000, "seed {seed}");
+        net.settle();
+    }
+}
+
+/// Routers in a ring with a chord, which learn all routes. The producer is opposite the consumers.
+fn learning_ring(seed: u64, faults: Faults) -> (Network, [usize; 6], Vec<usize>) {
+    let mut net = Network::new(seed);
+    let nodes: [usize; 6] = std::array::from_fn(|_| net.router(small()));
+    for (a, b) in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4)] {
+        net.link(nodes[a], nodes[b], faults);
+    }
+    for node in nodes {
+        net.strategy(node, "/", "self-learning");
+    }
+    let (_, face) = net.app(nodes[3], Producer { freshness_ms: 100, ..Default::default() });
+    net.route(nodes[3], "/p", &[face]);
+    net.announce(nodes[3], "/p");
+    let consumers = [0, 5]
+        .map(|at| net.app(nodes[at], Consumer::new(names("/p", 300 * at..300 * at + 200), seed ^ at as u64)).0)
+        .into();
+    (net, nodes, consumers)
+}
+
+#[test]
+fn routers_learn_where_a_producer_is_and_flood_no_more() {
+    let (mut net, nodes, consumers) = learning_ring(11, Faults::NONE);
+    net.settle();
+    for consumer in consumers {
+        let consumer = net.app_as::<Consumer>(consumer);
+        assert_eq!((consumer.fetched, consumer.timeouts), (200, 0));
+    }
+    let sent: u64 = nodes.iter().map(|&node| net.ledger(node).interests_out()).sum();
+    // Each name takes three or four hops, including the one to the producer. The first few names were flooded.
+    assert!((1200..1800).contains(&sent), "{sent} Interests for 400 names");
+}
+
+#[test]
+fn learning_over_lossy_links_cheats_no_consumer() {
+    for seed in 0..6 {
+        let faults = Faults { loss: 0.05, duplicates: 0.05, jitter_ms: 10, ..Faults::NONE };
+        let (mut net, nodes, consumers) = learning_ring(seed, faults);
+        net.run_for(Duration::from_millis(300));
+        // The routers must find out that this route leads nowhere.
+        net.route(nodes[2], "/p", &[]);
+        net.run_for(Duration::from_secs(600));
+        for consumer in consumers {
+            assert_eq!(net.app_as::<Consumer>(consumer).fetched, 200, "seed {seed}");
+        }
         net.settle();
     }
 }

@@ -1,4 +1,5 @@
-//! One worker beside a forwarder made of lists, on the same packets: who is answered must agree.
+//! Compares one worker with a forwarder made of lists, on the same packets: both must answer the same Interests. Data
+//! comes from faces that were asked and from others, whose Data must be ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,15 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Name, NameHashKey, PitToken};
-
-use crate::random::Random;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 const UPSTREAM: FaceId = FaceId(300);
+/// Serves the names below `/a/b`.
+const UPSTREAM_OF_AB: FaceId = FaceId(301);
+/// Gets no Interests.
+const ATTACKER: FaceId = FaceId(302);
+const SENDERS: [FaceId; 4] = [UPSTREAM, UPSTREAM_OF_AB, ATTACKER, FaceId(256)];
 
 #[derive(Clone, PartialEq)]
 struct Asked {
@@ -33,14 +39,22 @@ struct Stored {
     fresh_until: Ticks,
 }
 
-/// Pending Interests and stored Data, searched from end to end.
+/// Pending Interests and stored Data, searched linearly.
 #[derive(Default)]
 struct Model {
     pending: Vec<Asked>,
     stored: Vec<Stored>,
+    /// Number of Data packets that met Interests of which none was sent to their face.
+    unasked: u64,
 }
 
-/// Whether Data of this wire format answers an Interest, freshness aside.
+/// The face that an Interest of this name is sent to.
+fn upstream_of(name: &Name) -> FaceId {
+    let ab: Name = "/a/b".parse().expect("a literal name");
+    if ab.as_ref().is_prefix_of(&name.as_ref()) { UPSTREAM_OF_AB } else { UPSTREAM }
+}
+
+/// Whether this encoded Data answers an Interest, apart from freshness.
 fn answers(wire: &[u8], asked: &Asked) -> bool {
     let data = Data::decode(wire).expect("it was built well");
     let full_name = data
@@ -52,7 +66,7 @@ fn answers(wire: &[u8], asked: &Asked) -> bool {
 }
 
 impl Model {
-    /// Whether the content store answers; if not, the Interest is pending now.
+    /// Returns whether the content store answers. If not, the Interest is now pending.
     fn interest(&mut self, now: Ticks, asked: Asked) -> bool {
         self.pending.retain(|p| p.expiry > now);
         let fresh = |s: &Stored| !asked.must_be_fresh || now < s.fresh_until;
@@ -69,10 +83,13 @@ impl Model {
     }
 
     /// The tokens of the Interests that Data answers.
-    fn data(&mut self, now: Ticks, wire: &[u8], freshness: Duration) -> Vec<u64> {
+    fn data(&mut self, now: Ticks, wire: &[u8], from: FaceId, freshness: Duration) -> Vec<u64> {
         self.pending.retain(|p| p.expiry > now);
-        let (answered, left): (Vec<_>, Vec<_>) = self.pending.drain(..).partition(|p| answers(wire, p));
+        let met = self.pending.iter().any(|p| answers(wire, p));
+        let is_answered = |p: &Asked| answers(wire, p) && upstream_of(&p.name) == from;
+        let (answered, left): (Vec<_>, Vec<_>) = self.pending.drain(..).partition(is_answered);
         self.pending = left;
+        self.unasked += u64::from(met && answered.is_empty());
         if !answered.is_empty() {
             let name = |wire: &[u8]| Data::decode(wire).expect("it was built well").name.to_name();
             self.stored.retain(|s| name(&s.wire) != name(wire));
@@ -86,50 +103,56 @@ impl Model {
 
 fn worker(cs_policy: CsPolicy) -> Worker {
     let mut fib = Oracle::new();
-    fib.apply(&[Change::Set(Name::default(), EntryId(0))]).expect("the oracle takes all");
+    let ab = "/a/b".parse().expect("a literal name");
+    let rules = [Change::Set(Name::default(), EntryId(0)), Change::Set(ab, EntryId(1))];
+    fib.apply(&rules).expect("the oracle takes all");
     let tables = Arc::new(Tables::new(fib.query()));
-    tables.set_group(EntryId(0), Some(NexthopGroup { nexthops: [Nexthop { face: UPSTREAM, cost: 0 }].into() }));
+    for (entry, face) in [(EntryId(0), UPSTREAM), (EntryId(1), UPSTREAM_OF_AB)] {
+        tables.set_group(entry, Some(NexthopGroup { nexthops: [Nexthop { face, cost: 0 }].into() }));
+    }
     let config = WorkerConfig { cs_policy, ..Default::default() };
     let mut worker = Worker::new(config, NameHashKey::new([3, 4]), tables, 1);
     for face in 256..260 {
         worker.face_up(FaceId(face), Scope::Local, LinkType::PointToPoint);
     }
-    worker.face_up(UPSTREAM, Scope::NonLocal, LinkType::PointToPoint);
+    for face in [UPSTREAM, UPSTREAM_OF_AB, ATTACKER] {
+        worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+    }
     worker
 }
 
-fn random_name(random: &mut Random) -> Name {
-    let depth = 1 + random.below(3);
+fn random_name(random: &mut SmallRng) -> Name {
+    let depth = 1 + random.random_range(0..3);
     (0..depth).fold(Name::default(), |name, _| {
-        name.join(Component::generic([&b"a"[..], b"b", b""][random.below(3) as usize]))
+        name.join(Component::generic([&b"a"[..], b"b", b""][random.random_range(0..3)]))
     })
 }
 
 fn run(seed: u64, cs_policy: CsPolicy) {
-    let (mut random, mut model, mut worker) = (Random(seed), Model::default(), worker(cs_policy));
+    let (mut random, mut model, mut worker) = (SmallRng::seed_from_u64(seed), Model::default(), worker(cs_policy));
     let mut now = Ticks::from_ms(1000);
     let mut built: Vec<Vec<u8>> = Vec::new();
     for step in 0..600u64 {
-        // Odd, so that nothing expires at the very moment something arrives.
-        now = now + Duration::from_micros(random.below(40_000) * 2 + 1);
+        // An odd number, so that no Interest expires at the very moment a packet arrives.
+        now = now + Duration::from_micros(random.random_range(0..40_000) * 2 + 1);
         let mut output = Vec::new();
-        if random.chance(0.6) {
+        if random.random_bool(0.6) {
             let mut name = random_name(&mut random);
-            if let Some(wire) = built.last().filter(|_| random.chance(0.1)) {
+            if let Some(wire) = built.last().filter(|_| random.random_bool(0.1)) {
                 let data = Data::decode(wire).expect("it was built well");
                 let digest = data.implicit_digest();
                 name =
                     data.name.to_name().join(Component { typ: component_type::IMPLICIT_SHA256_DIGEST, value: &digest });
             }
             let asked = Asked {
-                face: FaceId(256 + random.below(4)),
+                face: FaceId(256 + random.random_range(0..4)),
                 name,
-                can_be_prefix: random.chance(0.3),
-                must_be_fresh: random.chance(0.3),
+                can_be_prefix: random.random_bool(0.3),
+                must_be_fresh: random.random_bool(0.3),
                 expiry: now,
                 token: step,
             };
-            let lifetime_ms = 50 + random.below(300);
+            let lifetime_ms = 50 + random.random_range(0..300);
             let asked = Asked { expiry: now + Duration::from_millis(lifetime_ms), ..asked };
             let interest = InterestBuilder::new(asked.name.clone(), step as u32)
                 .can_be_prefix(asked.can_be_prefix)
@@ -153,20 +176,26 @@ fn run(seed: u64, cs_policy: CsPolicy) {
                 );
             }
         } else {
-            let freshness_ms = random.below(4) * 100;
+            let freshness_ms = random.random_range(0..4) * 100;
             let content = vec![step as u8; 10];
             let wire = DataBuilder::new(random_name(&mut random)).freshness_ms(freshness_ms).content(content).encode();
             let packet = Packet::copy_from(&wire);
-            let received = Received { face: UPSTREAM, fields: LinkFields::default(), packet };
+            let face = SENDERS[random.random_range(0..SENDERS.len())];
+            let received = Received { face, fields: LinkFields::default(), packet };
             worker.poll(now, &mut vec![received], &mut output);
-            let token = |octets: &[u8]| u64::from_be_bytes(octets.try_into().expect("our tokens have 8 octets"));
+            let token = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("our tokens have 8 bytes"));
             let mut tokens: Vec<_> = output.iter().map(|o| token(o.fields.pit_token.as_slice())).collect();
             tokens.sort_unstable();
-            assert_eq!(tokens, model.data(now, &wire, Duration::from_millis(freshness_ms)), "seed {seed}, step {step}");
+            let expected = model.data(now, &wire, face, Duration::from_millis(freshness_ms));
+            assert_eq!(tokens, expected, "seed {seed}, step {step}");
             assert!(output.iter().all(|o| *o.packet == *wire));
             built.push(wire);
         }
     }
+    let drops = worker.counters().drops;
+    let unasked = drops.iter().find(|(reason, _)| *reason == "unasked-data").map_or(0, |(_, count)| *count);
+    assert!(model.unasked > 0, "seed {seed}: nobody answered what he was not asked");
+    assert_eq!(unasked, model.unasked, "seed {seed}");
 }
 
 #[test]

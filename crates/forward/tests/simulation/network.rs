@@ -3,30 +3,33 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::learning::{Notice, Taught};
 use byname_forward::strategy::StrategyChoice;
-use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
+use byname_forward::tables::{Announcements, Nexthop, NexthopGroup, Tables};
 use byname_forward::worker::{Worker, WorkerConfig};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_lookup::prefix::LongestFirst;
 use byname_lookup::{Change, Control, EntryId, Update};
-use byname_wire::{Name, NameHashKey};
+use byname_wire::{Name, NameHashKey, NameRef};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::apps::App;
 use crate::ledger::Ledger;
-use crate::random::Random;
 
-/// What a link does to packets, each way alike.
+/// Faults of a link, the same in both directions.
 #[derive(Debug, Clone, Copy)]
 pub struct Faults {
     pub loss: f64,
     pub duplicates: f64,
-    /// One bit of the packet turns over.
+    /// Probability that one bit of the packet flips.
     pub corruption: f64,
     pub delay_ms: u64,
-    /// Added to the delay, up to this much: packets overtake each other.
+    /// Maximum of the random extra delay, which lets packets overtake each other.
     pub jitter_ms: u64,
 }
 
@@ -38,7 +41,7 @@ impl Faults {
 enum Peer {
     Node(usize, FaceId),
     App(usize),
-    /// All others on a shared medium.
+    /// All other members of a shared medium.
     Medium(usize),
 }
 
@@ -49,7 +52,9 @@ struct Node {
     groups: u32,
     faces: HashMap<FaceId, (Peer, Faults)>,
     ledger: Ledger,
-    /// When a timer event is due already.
+    /// The worker's notices about routes that Data taught.
+    notices: Receiver<Notice>,
+    /// The time of the timer event that is already scheduled.
     timer: Option<Ticks>,
 }
 
@@ -60,15 +65,15 @@ enum Event {
     AppTimer(usize),
 }
 
-/// The network, its clock and its dice.
+/// The network, its clock and its source of randomness.
 pub struct Network {
     pub now: Ticks,
-    pub random: Random,
+    pub random: SmallRng,
     nodes: Vec<Node>,
     apps: Vec<(Box<dyn App>, usize, FaceId)>,
-    /// Who is on each shared medium.
+    /// The members of each shared medium.
     media: Vec<Vec<(usize, FaceId)>>,
-    /// Keys of `events` by time, and by number among those of one time.
+    /// Keys of `events`, ordered by time and then by number.
     order: BinaryHeap<Reverse<(Ticks, u64)>>,
     events: HashMap<u64, Event>,
     event_count: u64,
@@ -78,7 +83,7 @@ impl Network {
     pub fn new(seed: u64) -> Self {
         Network {
             now: Ticks::from_ms(1_000_000),
-            random: Random(seed),
+            random: SmallRng::seed_from_u64(seed),
             nodes: Vec::new(),
             apps: Vec::new(),
             media: Vec::new(),
@@ -88,18 +93,21 @@ impl Network {
         }
     }
 
-    /// Adds a router; returns its number.
+    /// Adds a router and returns its number.
     pub fn router(&mut self, config: WorkerConfig) -> usize {
-        let key = NameHashKey::new([self.random.next(), self.random.next()]);
+        let key = NameHashKey::new([self.random.random(), self.random.random()]);
         let control = LongestFirst::new(key, 1000);
         let tables = Arc::new(Tables::new(control.query()));
-        let worker = Worker::new(config.clone(), key, tables.clone(), self.random.next());
+        let mut worker = Worker::new(config.clone(), key, tables.clone(), self.random.random());
+        let (tell, notices) = channel();
+        worker.tell_routes(Box::new(move |notice| tell.send(notice).is_ok()));
         let ledger = Ledger::new(config);
-        self.nodes.push(Node { worker, control, tables, groups: 0, faces: HashMap::new(), ledger, timer: None });
+        let faces = HashMap::new();
+        self.nodes.push(Node { worker, control, tables, groups: 0, faces, ledger, notices, timer: None });
         self.nodes.len() - 1
     }
 
-    /// Joins two routers; returns the face of each.
+    /// Joins two routers and returns the face of each.
     pub fn link(&mut self, a: usize, b: usize, faults: Faults) -> (FaceId, FaceId) {
         let (face_a, face_b) = (self.next_face(a), self.next_face(b));
         self.face_up(a, face_a, Scope::NonLocal, Peer::Node(b, face_b), faults);
@@ -107,7 +115,7 @@ impl Network {
         (face_a, face_b)
     }
 
-    /// Joins routers by a medium on which all hear each other; returns their faces.
+    /// Joins routers by a medium on which all hear each other, and returns their faces.
     pub fn medium(&mut self, nodes: &[usize], faults: Faults) -> Vec<FaceId> {
         let faces: Vec<FaceId> = nodes.iter().map(|&node| self.next_face(node)).collect();
         for (&node, &face) in nodes.iter().zip(&faces) {
@@ -118,7 +126,7 @@ impl Network {
         faces
     }
 
-    /// Attaches an application by a link without faults; returns its number and its face.
+    /// Attaches an application by a link without faults. Returns its number and its face.
     pub fn app(&mut self, node: usize, app: impl App + 'static) -> (usize, FaceId) {
         let face = self.next_face(node);
         self.apps.push((Box::new(app), node, face));
@@ -138,12 +146,12 @@ impl Network {
         self.nodes[node].faces.insert(face, (peer, faults));
     }
 
-    /// The face goes away; what is on its way to it is lost.
+    /// Removes a face. Packets on their way to it are lost.
     pub fn face_down(&mut self, node: usize, face: FaceId) {
         self.nodes[node].worker.face_down(face);
     }
 
-    /// Sets the route of a prefix, or removes it where there are no faces.
+    /// Sets the route of a prefix. Without faces, removes it.
     pub fn route(&mut self, node: usize, prefix: &str, faces: &[FaceId]) {
         let node = &mut self.nodes[node];
         let prefix: Name = prefix.parse().expect("a literal name");
@@ -163,6 +171,33 @@ impl Network {
         node.control.reclaim();
     }
 
+    /// Lets a router send an announcement of this prefix along with Data below it.
+    pub fn announce(&mut self, node: usize, prefix: &str) {
+        let prefix: Name = prefix.parse().expect("a literal name");
+        let announcements = Announcements::new([(prefix.clone(), prefix.value().into())]);
+        self.nodes[node].tables.replace_announcements(announcements);
+    }
+
+    /// Acts as the control side: it adds routes that were announced and removes routes that were refused. In this
+    /// network, an announcement is the encoded prefix, and every announcement is trusted.
+    fn heed_notices(&mut self, node: usize) {
+        while let Ok(notice) = self.nodes[node].notices.try_recv() {
+            let prefix = match (notice.taught, &notice.announcement) {
+                (Taught::Announced, Some(announcement)) => {
+                    Name::from_components(NameRef::new(announcement).expect("a prefix").components())
+                }
+                (Taught::Refused, _) => notice.name.as_ref().prefix(1).to_name(),
+                _ => continue,
+            };
+            assert!(prefix.as_ref().is_prefix_of(&notice.name.as_ref()));
+            let faces = [notice.face];
+            self.route(node, &prefix.to_string(), if notice.taught == Taught::Refused { &[] } else { &faces });
+            if notice.taught == Taught::Announced {
+                self.announce(node, &prefix.to_string());
+            }
+        }
+    }
+
     pub fn strategy(&mut self, node: usize, prefix: &str, strategy: &str) {
         let name: Name = format!("/localhost/nfd/strategy/{strategy}").parse().expect("a literal name");
         let strategy = byname_forward::strategy::instance_name(name.as_ref()).expect("a known strategy");
@@ -170,7 +205,7 @@ impl Network {
         self.nodes[node].worker.set_strategy_choices(&[StrategyChoice { prefix, strategy }]);
     }
 
-    /// Lets all happen that is due within `time`.
+    /// Runs all events that are due within `time`.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(&Reverse((at, _))) = self.order.peek()
@@ -181,7 +216,7 @@ impl Network {
         self.now = end;
     }
 
-    /// Runs until nothing is left to happen, then checks every router's books.
+    /// Runs until no event is left, then checks every router's ledger.
     pub fn settle(&mut self) {
         while !self.order.is_empty() {
             self.step();
@@ -249,7 +284,7 @@ impl Network {
         }
     }
 
-    /// Packets that come at one moment come in one burst.
+    /// Packets that arrive at the same moment form one burst.
     fn take_more_for(&mut self, node: usize, input: &mut Vec<Received>) {
         while let Some(&Reverse((at, number))) = self.order.peek() {
             if at != self.now || !matches!(&self.events[&number], Event::ToNode(n, _) if *n == node) {
@@ -284,15 +319,18 @@ impl Network {
         for sent in output {
             self.transmit(number, sent);
         }
+        self.heed_notices(number);
     }
 
     fn transmit(&mut self, node: usize, sent: Outgoing) {
         let (peer, faults) = self.nodes[node].faces[&sent.face];
-        // Across a link only what the link protocol carries arrives.
+        // A link transports only the fields that the link protocol carries.
         let fields = LinkFields {
             pit_token: sent.fields.pit_token,
             nack: sent.fields.nack,
             congestion_mark: sent.fields.congestion_mark,
+            non_discovery: sent.fields.non_discovery,
+            prefix_announcement: sent.fields.prefix_announcement,
             ..Default::default()
         };
         let Peer::Medium(medium) = peer else { return self.carry(peer, faults, fields, sent.packet) };
@@ -311,17 +349,18 @@ impl Network {
     }
 
     fn carry(&mut self, peer: Peer, faults: Faults, fields: LinkFields, packet: Packet) {
-        if self.random.chance(faults.loss) {
+        if self.random.random_bool(faults.loss) {
             return;
         }
-        let copies = if self.random.chance(faults.duplicates) { 2 } else { 1 };
+        let copies = if self.random.random_bool(faults.duplicates) { 2 } else { 1 };
         for _ in 0..copies {
             let mut packet = Packet::copy_from(&packet);
-            if self.random.chance(faults.corruption) {
-                let bit = self.random.below(packet.len() as u64 * 8) as usize;
+            if self.random.random_bool(faults.corruption) {
+                let bit = self.random.random_range(0..packet.len() * 8);
                 packet.unshared_mut().expect("a copy of our own")[bit / 8] ^= 1 << (bit % 8);
             }
-            let jitter_us = if faults.jitter_ms == 0 { 0 } else { self.random.below(faults.jitter_ms * 1000) };
+            let jitter_us =
+                if faults.jitter_ms == 0 { 0 } else { self.random.random_range(0..faults.jitter_ms * 1000) };
             let at = self.now + Duration::from_millis(faults.delay_ms) + Duration::from_micros(jitter_us);
             let event = match peer {
                 Peer::Node(node, face) => Event::ToNode(node, Received { face, fields: fields.clone(), packet }),

@@ -1,4 +1,5 @@
-//! Several workers behind a dispatcher against one alone: what is sent, counted and kept must agree.
+//! Compares several workers behind a dispatcher with a single one: they must agree in sent packets, counters and
+//! tables.
 
 use std::time::Duration;
 
@@ -9,9 +10,10 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Interest, NackReason, Name, NameHashKey, PitToken};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::bursts::{FACES, Sent, name, packet, receive, sorted, worker};
-use crate::random::Random;
 
 /// One packet from a peer.
 type Packet = (u64, LinkFields, Vec<u8>);
@@ -19,7 +21,7 @@ type Packet = (u64, LinkFields, Vec<u8>);
 struct Shards {
     dispatcher: Dispatcher,
     workers: Vec<Worker>,
-    /// Data that more than one worker was asked about, and all.
+    /// Number of Data packets that more than one worker got. `data` counts all of them.
     copied: usize,
     data: usize,
     /// Whether Interests for hot names go to any worker.
@@ -28,7 +30,7 @@ struct Shards {
 }
 
 impl Shards {
-    /// With a window, names that many ask for in it are hot.
+    /// Makes the workers. With a window, names that are popular within it are hot.
     fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize, window: Option<u32>) -> Self {
         let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
         if let Some(window) = window {
@@ -36,7 +38,7 @@ impl Shards {
         }
         let join = |i| {
             let mut worker = worker(strategy, config.clone());
-            worker.join(dispatcher.shard(i));
+            worker.join(dispatcher.membership(i));
             worker
         };
         let workers = (0..count).map(join).collect();
@@ -76,7 +78,8 @@ impl Shards {
     }
 }
 
-/// What is sent, but for our tokens; each once, as a downstream may hear the same from two workers.
+/// The sent packets without our tokens. Each appears once, because a downstream may get the same packet from two
+/// workers.
 fn told(output: &[Outgoing]) -> Vec<Sent> {
     let mut told = sorted(output);
     for sent in told.iter_mut().filter(|sent| sent.1.is_none() && sent.2[0] == 5) {
@@ -86,24 +89,24 @@ fn told(output: &[Outgoing]) -> Vec<Sent> {
     told
 }
 
-/// An Interest that left, and where to.
+/// An Interest that left, and its face.
 struct Asked {
     face: u64,
     token: PitToken,
     packet: Vec<u8>,
 }
 
-/// A packet that peers may send: some answer what they were asked, with its token where they echo.
-fn exchange(random: &mut Random, asked: &mut Vec<Asked>, number: u64, echo: bool) -> Packet {
-    if asked.is_empty() || random.chance(0.6) {
-        return match random.below(8) {
+/// A packet that peers may send. Some answer the Interests that they got, and echo the token if `echo` is set.
+fn exchange(random: &mut SmallRng, asked: &mut Vec<Asked>, number: u64, echo: bool) -> Packet {
+    if asked.is_empty() || random.random_bool(0.6) {
+        return match random.random_range(0..8) {
             0 => digest_interest(random, number),
             _ => packet(random, &mut Vec::new(), number),
         };
     }
-    let Asked { face, token, packet } = asked.swap_remove(random.below(asked.len() as u64) as usize);
+    let Asked { face, token, packet } = asked.swap_remove(random.random_range(0..asked.len()));
     let pit_token = if echo { token } else { PitToken::NONE };
-    if random.chance(0.2) {
+    if random.random_bool(0.2) {
         let nack = Some(NackReason::NoRoute);
         return (face, LinkFields { nack, pit_token, ..Default::default() }, packet);
     }
@@ -112,47 +115,48 @@ fn exchange(random: &mut Random, asked: &mut Vec<Asked>, number: u64, echo: bool
     if answer.as_ref().component(-1).is_some_and(|c| c.typ == component_type::IMPLICIT_SHA256_DIGEST) {
         answer = answer.as_ref().prefix(answer.as_ref().len() - 1).to_name();
     } else if interest.can_be_prefix {
-        for i in 0..random.below(3) {
+        for i in 0..random.random_range(0..3) {
             answer = answer.join(Component::generic(&[b'b' + i as u8]));
         }
     }
-    (face, LinkFields { pit_token, ..Default::default() }, data(answer, random.below(2) as u8))
+    (face, LinkFields { pit_token, ..Default::default() }, data(answer, random.random_range(0..2)))
 }
 
 fn data(name: Name, version: u8) -> Vec<u8> {
     DataBuilder::new(name).freshness_ms(50).content(vec![version]).encode()
 }
 
-/// An Interest for one Data that peers may send, by its digest, at times with more after it.
-fn digest_interest(random: &mut Random, number: u64) -> Packet {
+/// An Interest for one Data packet by its digest. It may have CanBePrefix.
+fn digest_interest(random: &mut SmallRng, number: u64) -> Packet {
     let name = name(random);
-    let wire = data(name.clone(), random.below(2) as u8);
+    let wire = data(name.clone(), random.random_range(0..2));
     let digest = Data::decode(&wire).expect("built above").implicit_digest();
     let full = name.join(Component { typ: component_type::IMPLICIT_SHA256_DIGEST, value: &digest });
-    let interest = InterestBuilder::new(full, number as u32).can_be_prefix(random.chance(0.3)).encode();
-    (FACES.start + random.below(FACES.end - FACES.start), LinkFields::default(), interest)
+    let interest = InterestBuilder::new(full, number as u32).can_be_prefix(random.random_bool(0.3)).encode();
+    (FACES.start + random.random_range(0..FACES.end - FACES.start), LinkFields::default(), interest)
 }
 
 fn sum(workers: &[Worker], of: impl Fn(&WorkerCounters) -> u64) -> u64 {
     workers.iter().map(|worker| of(&worker.counters())).sum()
 }
 
-/// Runs random exchanges through both; returns the share of Data that was copied.
+/// Runs random exchanges through several workers and through a single one. Returns the share of Data that was copied.
 fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &WorkerConfig) -> f64 {
     let shards = run_through(seed, strategy, Shards::new(strategy, config, count, components, None), config);
     shards.copied as f64 / shards.data as f64
 }
 
-/// Runs random exchanges through these workers, and through one alone.
+/// Runs random exchanges through these workers and through a single one.
 fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerConfig) -> Shards {
-    let mut random = Random(seed);
+    let mut random = SmallRng::seed_from_u64(seed);
     let mut alone = worker(strategy, config.clone());
     let (mut now, mut asked) = (Ticks::from_ms(1000), Vec::new());
     for step in 0..1500 {
-        now = now + Duration::from_millis(random.below(8));
+        now = now + Duration::from_millis(random.random_range(0..8));
         let mut packet = exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3));
         if shards.spreads && packet.1.nack.is_none() && packet.2[0] == 5 {
-            // What is answered by any worker may go in circles, which the home would see.
+            // A new nonce for each Interest: with an old one it could loop, which the home would detect and another
+            // worker would not.
             packet.2 = with_nonce(&Interest::decode(&packet.2).expect("an Interest"), step as u32);
         }
         let mut output = Vec::new();
@@ -210,7 +214,7 @@ fn where_no_name_is_too_short_the_content_store_answers_as_one_does() {
     }
 }
 
-/// The same where nearly every name is hot, and where few are.
+/// The same, with few hot names and with nearly all names hot.
 #[test]
 fn with_hot_names_any_worker_answers_as_one_does() {
     let config = WorkerConfig::default();
@@ -228,13 +232,13 @@ fn with_hot_names_any_worker_answers_as_one_does() {
     }
 }
 
-/// Packets that are nothing, and those by tags, which any worker takes.
+/// Malformed packets, and packets by tags, which any worker takes.
 #[test]
 fn garbage_is_counted_by_the_dispatcher_and_turns_are_taken() {
     let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), 3, 2, 77);
     let mut seen = Vec::new();
-    for octets in [&[][..], &[5, 0], &[6, 0], &[1, 2, 3]] {
-        let received = receive(&[(256, LinkFields::default(), octets.to_vec())]).remove(0);
+    for bytes in [&[][..], &[5, 0], &[6, 0], &[1, 2, 3]] {
+        let received = receive(&[(256, LinkFields::default(), bytes.to_vec())]).remove(0);
         dispatcher.dispatch(received, |worker, _| seen.push(worker));
     }
     let malformed = dispatcher.drops().all().into_iter().find(|(reason, _)| *reason == "malformed");

@@ -1,13 +1,13 @@
-//! How evenly workers are loaded where some names are much more popular than others
-//! [Hasegawa, "Evaluation by Simulation"].
+//! How evenly workers are loaded when some names are much more popular than others [Hasegawa, "Evaluation by
+//! Simulation"].
 //!
-//! Consumers ask for names whose popularity follows Zipf's law; a producer answers what the content
-//! stores do not. Dispatcher and workers are the router's own, in two settings: on as many simulated
-//! cores as wanted (`simulated`), and on threads of this machine (`threads`). Each is measured with and
-//! without what spreads heavy hitters.
+//! Consumers ask for names whose popularity follows Zipf's law. The content stores answer some Interests, and a
+//! producer answers the rest. Dispatcher and workers are the router's own. They run in two settings: on any number of
+//! simulated cores (`simulated`), and on threads of this machine (`threads`). Each setting is measured with and without
+//! spreading heavy hitters.
 //!
-//! The load of a worker is the packets that came to it, those that found no room included; what is to be
-//! small is that of the busiest to the mean.
+//! The load of a worker is the number of packets that came to it, including those dropped because its queue was full.
+//! The result to keep small is the ratio of the busiest worker's load to the mean.
 
 mod options;
 mod record;
@@ -20,30 +20,34 @@ mod traffic;
 pub use options::Options;
 pub use record::{Cores, Record};
 
-use crate::experiments::Table;
+use crate::harness::Measurement;
 use crate::progress::Progress;
-use crate::record::Recorder;
+use crate::table::Table;
 
-/// Runs the subcommand.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let mut recorder = Recorder::new("balance", options.json)?;
-    let mut records = Vec::new();
-    for &exponent in &options.exponents {
-        for heavy_hitters in [false, true] {
-            for record in measure(options, exponent, heavy_hitters, progress)? {
-                recorder.add(&record)?;
-                records.push(record);
+impl Measurement for Options {
+    const NAME: &'static str = "balance";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        let mut records = Vec::new();
+        for &exponent in &self.exponents {
+            for heavy_hitters in [false, true] {
+                records.extend(measure(self, exponent, heavy_hitters, progress)?);
             }
         }
+        Ok(records)
     }
-    if !options.json {
-        print!("{}", table(&records));
+
+    fn print(&self, records: &[Record]) {
+        print!("{}", table(records));
     }
-    Ok(())
 }
 
-/// Measures one popularity in each setting; a record of each.
+/// Measures one popularity in each setting. Returns one record per setting.
 pub fn measure(
     options: &Options,
     exponent: f64,
@@ -66,19 +70,19 @@ pub fn measure(
     Ok(records)
 }
 
-/// What records say, for a terminal.
+/// Formats records as a table for a terminal.
 pub fn table(records: &[Record]) -> Table {
     let mut table = Table::new(&[
         "cores",
         "exponent",
         "heavy hitters",
-        "busiest to mean",
-        "idlest",
+        "busiest / mean",
+        "idlest / mean",
         "from CS, %",
         "spread, %",
         "hot names",
-        "wait, us",
-        "99 %",
+        "mean wait, us",
+        "p99 wait, us",
         "lost, %",
         "M Interests/s",
     ]);

@@ -1,16 +1,16 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What the workers ran on.
+/// The kind of core that the workers ran on.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Cores {
-    /// In virtual time, with a fixed time for each packet.
+    /// Simulated cores in virtual time, with a fixed time for each packet.
     Simulated,
-    /// This machine's.
+    /// Threads of this machine.
     Threads,
 }
 
@@ -26,58 +26,59 @@ impl fmt::Display for Cores {
 /// One set of workers under one popularity.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
-    /// What the workers ran on.
+    /// The kind of core that the workers ran on.
+    #[serde(rename = "on")]
     pub cores: Cores,
-    /// How many.
+    /// Number of workers.
     pub workers: usize,
-    /// Whether Interests for hot names went to any.
+    /// Whether Interests for hot names were spread over all workers.
     pub heavy_hitters: bool,
-    /// Zipf's.
+    /// Exponent of Zipf's law.
     pub exponent: f64,
-    /// Names that were asked for.
+    /// Number of names.
     pub names: u64,
-    /// Data that the content stores could hold together.
+    /// Capacity of all content stores together, in Data packets.
     pub cs: u64,
-    /// Interests measured.
+    /// Number of Interests measured.
     pub interests: u64,
-    /// Of the simulated cores' time, what they would have been busy for if all had had the same to do.
+    /// Mean utilization asked of the simulated cores.
     pub load: Option<f64>,
-    /// A simulated core's time for a packet.
+    /// Time that a simulated core takes per packet.
     pub service_ns: Option<u64>,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Packets of the busiest worker to the mean.
+    /// Packets of the busiest worker, relative to the mean.
     pub busiest_to_mean: f64,
-    /// The same of the idlest.
+    /// Packets of the idlest worker, relative to the mean.
     pub idlest_to_mean: f64,
     /// Packets of each worker.
     pub packets: Vec<u64>,
     /// Share of the Interests that content stores answered.
     pub cs_hits: f64,
-    /// Share of the Interests that went to any worker.
+    /// Share of the Interests that were spread: any worker could get them.
     pub spread: f64,
-    /// Interests that came back from there and went home.
+    /// Spread Interests that missed and were sent to their home worker.
     pub strays: u64,
-    /// Names whose Data all workers shared in the end.
+    /// Number of names whose Data all workers shared at the end.
     pub hot_names: u64,
-    /// How long packets waited for a simulated core, on average.
+    /// Mean time that packets waited for a simulated core.
     pub wait_ns_mean: Option<f64>,
-    /// The same of the packet that waited longer than 99 of 100.
+    /// 99th percentile (p99) of that waiting time.
     pub wait_ns_p99: Option<f64>,
-    /// Share of the packets that found no room.
+    /// Share of the packets that were dropped because a queue was full.
     pub lost: f64,
-    /// The largest such share of a worker's own.
+    /// Largest share that any worker lost of its own packets.
     pub lost_of_worst: f64,
-    /// Interests answered a second, on threads.
+    /// Interests answered per second, on threads.
     pub interests_per_s: Option<f64>,
-    /// There, time of the packet thread to give a packet to a worker, or to take one back, in the rounds
-    /// that are timed.
+    /// Mean time of the packet thread to hand a packet to a worker or to take one back, over the sampled rounds. On
+    /// threads only.
     pub dispatch_ns: Option<f64>,
-    /// Time of a worker for a packet, in the bursts that are timed.
+    /// Mean time of a worker per packet, over the sampled bursts. On threads only.
     pub worker_ns: Option<f64>,
 }
 
-/// The largest and the smallest of these to their mean.
+/// The largest and the smallest of `packets`, each relative to the mean.
 pub fn extremes(packets: &[u64]) -> (f64, f64) {
     let mean = packets.iter().sum::<u64>() as f64 / packets.len() as f64;
     let to_mean = |packets: Option<&u64>| packets.map_or(0.0, |packets| *packets as f64 / mean);

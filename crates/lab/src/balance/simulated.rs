@@ -1,9 +1,9 @@
-//! Workers on cores that are simulated: a queue ahead of each, and a fixed time for every packet.
+//! Workers on simulated cores: each core has a queue and takes a fixed time per packet.
 //!
-//! Interests come at random moments (a Poisson process), as many as give the cores the load asked for;
-//! Data comes a round trip after its Interest left. What each packet does is real: dispatcher and
-//! workers handle it when its turn comes, in the simulation's time. A core takes as long for a hit as
-//! for a miss, and bursts are not simulated: what is compared is how the work is shared out.
+//! Interests come at random moments (a Poisson process), at a rate that gives the cores the wanted load. Data comes one
+//! round trip after its Interest left. The handling of packets is real: the dispatcher and the workers process each
+//! packet when its simulated turn comes. A core takes equally long for a hit and a miss, and bursts are not simulated:
+//! the experiment compares only how the work is shared out.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,27 +21,27 @@ use super::traffic::{Packets, Popularity, workers};
 use crate::workload::Random;
 
 const PRODUCER: FaceId = FaceId(256);
-/// Where Interests come from, in turn: fewer than one PIT entry records.
+/// Faces that send Interests, in turn. There are fewer faces than a PIT entry can record.
 const CONSUMERS: std::ops::Range<u64> = 257..457;
-/// Interests after which their rate is set anew, by how many of them miss.
+/// After this many Interests, their rate is adapted to the current share of misses.
 const RATE_EVERY: u64 = 1024;
-/// No packet waits a second; what does is counted as this.
+/// Waiting times are recorded up to this value.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
 
 /// A core with its worker.
 struct Core {
     worker: Worker,
-    /// With the time at which they came.
+    /// Waiting packets, each with its time of arrival.
     queue: VecDeque<(u64, Parcel)>,
-    /// When it is done with what it does.
+    /// Time at which the core finishes its current packet.
     free_at: u64,
-    /// It works, or will at once.
+    /// Whether the core is working or has a turn scheduled.
     is_busy: bool,
     served: u64,
     lost: u64,
 }
 
-/// Simulates until so many Interests have come, twice: what the second half does is recorded.
+/// Simulates the wanted number of Interests twice. The first half warms up, and the second half is recorded.
 pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
     let mut run = Run::new(options, exponent, heavy_hitters)?;
     run.run(options.interests);
@@ -90,15 +90,15 @@ struct Run<'a> {
     packets: Packets,
     popularity: Popularity,
     random: Random,
-    /// When a core begins with its next packet.
+    /// Times at which cores begin with their next packets.
     turns: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Data that comes: when, of which name, with which token. In order of time, as the round trip takes
-    /// the same for all.
+    /// Data under way: time of arrival, name and PIT token. The queue is in order of time, because every round trip
+    /// takes equally long.
     answers: VecDeque<(u64, u64, PitToken)>,
     next_interest: u64,
     asked: u64,
     answered: u64,
-    /// Data for each Interest, lately.
+    /// Moving average of Data packets per Interest.
     answers_per_interest: f64,
     waits: Histogram<u64>,
     output: Vec<Outgoing>,
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         all
     }
 
-    /// Goes on until so many more Interests have come.
+    /// Simulates until `interests` more Interests have come.
     fn run(&mut self, interests: u64) {
         let end = self.asked + interests;
         while self.asked < end {
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
             self.answered = 0;
             self.answers_per_interest += (lately - self.answers_per_interest) / 16.0;
         }
-        // Every answer is a packet, too.
+        // Every answer is work for a core, too.
         let work_ns = self.options.service_ns as f64 * (1.0 + self.answers_per_interest);
         let mean_ns = work_ns / (self.options.load * self.cores.len() as f64);
         self.next_interest = now + (-(1.0 - self.random.unit()).ln() * mean_ns) as u64;
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
         self.dispatcher.dispatch(received, |core, parcel| cores[core].take(core, now, parcel, ring, turns));
     }
 
-    /// A core handles its next packet.
+    /// Lets a core handle its next packet.
     fn work(&mut self, now: u64, number: usize) {
         let core = &mut self.cores[number];
         let Some((came, parcel)) = core.queue.pop_front() else { return };
@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
 }
 
 impl Core {
-    /// A packet comes; it is lost where too many wait.
+    /// Enqueues a packet, or counts it as lost when the queue is full.
     fn take(
         &mut self,
         number: usize,

@@ -23,14 +23,14 @@ fn of(words: &str, exponent: f64, heavy_hitters: bool) -> Record {
 #[test]
 fn heavy_hitters_are_what_loads_one_core_more() {
     for (exponent, without) in [(0.8, 1.3), (1.0, 2.0), (1.4, 5.0)] {
-        // Few packets wait, so that what is answered from content stores does not depend on that.
+        // The load is low so that few packets wait: waiting would change what content stores answer.
         let words = "--cores 22 --threads 0 --load 0.1";
         let [home, spread] = [false, true].map(|heavy_hitters| of(words, exponent, heavy_hitters));
         assert!(home.busiest_to_mean > without, "{home:?}");
         assert!(spread.busiest_to_mean < 1.15, "{spread:?}");
         assert_eq!((home.spread, home.strays, home.hot_names), (0.0, 0, 0));
         assert!(spread.spread > 0.1 && spread.hot_names > 3, "{spread:?}");
-        // What is answered does not depend on who answers.
+        // Spreading must not change how many Interests are answered from content stores.
         assert!((home.cs_hits - spread.cs_hits).abs() < 0.03, "{home:?} {spread:?}");
     }
 }
@@ -57,7 +57,7 @@ fn threads_answer_every_interest_once() {
     for heavy_hitters in [false, true] {
         let record = of("--cores 0 --threads 2", 1.2, heavy_hitters);
         assert!(record.interests >= 20_000 && record.interests_per_s.is_some_and(|rate| rate > 0.0));
-        // Of some 1,250 rounds at least, one is timed; of a worker's bursts perhaps none.
+        // At least one round of some 1,250 is timed. The bursts of a worker may all be untimed.
         assert!(record.dispatch_ns.is_some_and(|ns| ns > 0.0), "{record:?}");
         assert_eq!(record.packets.len(), 2);
         assert_eq!(record.spread > 0.0, heavy_hitters);

@@ -1,7 +1,7 @@
 //! Workers on threads of this machine, behind the router's own packet thread.
 //!
-//! A port without a network has consumers, each with one Interest under way, and the producer. It checks
-//! that each Interest is answered once, by Data of its name.
+//! One port without a network simulates the producer and all consumers. Each consumer has one Interest under way. The
+//! port checks that each Interest is answered once, by Data of its name.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,20 +21,22 @@ use super::Options;
 use super::record::{Cores, Record, extremes};
 use super::traffic::{Packets, Popularity, workers};
 
-/// The first face of a port.
+/// The first face of a port belongs to the producer.
 const PRODUCER: FaceId = FaceId(256);
-/// As many as one PIT entry records.
+/// As many consumers as one PIT entry can record.
 const CONSUMERS: usize = 256;
-/// How often it is looked whether enough Interests were answered.
+/// Interval at which the main thread checks how many Interests were answered.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long to wait for the last answers.
+/// Time to wait for the last answers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The drop of the second Data, where an Interest was sent once more as its answer took long.
+/// Drop reason of a second Data. If an answer takes long, a worker also forwards another consumer's Interest for the
+/// same name, and two answers come.
 const ANSWERED_TWICE: &str = "unsolicited-data";
-/// Packets in each ring: more than are ever under way.
+/// Capacity of each ring, in packets: more than are ever under way.
 const RING: usize = 4096;
 
-/// Runs until so many Interests were answered, twice: what the second half does is recorded.
+/// Runs until the wanted number of Interests was answered, twice. The first half warms up, and the second half is
+/// recorded.
 pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
     let (dispatcher, workers) = workers(options, options.threads, heavy_hitters, PRODUCER);
     let done = Arc::<Done>::default();
@@ -64,7 +66,7 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
     running.thread.join().map_err(|_| anyhow!("the packet thread has failed"))?;
     let left = done.under_way.load(Ordering::Relaxed);
     let wrong = done.wrong.load(Ordering::Relaxed);
-    ensure!(left == 0 && wrong == 0, "{left} Interests were not answered, and {wrong} answers were not asked for");
+    ensure!(left == 0 && wrong == 0, "{left} Interests were not answered, and {wrong} answers were unexpected");
     let lost: u64 = drops.iter().filter(|(reason, _)| *reason != ANSWERED_TWICE).map(|(_, count)| count).sum();
     ensure!(lost == 0, "packets were dropped: {drops:?}");
     let sum = |of: fn(&WorkerStatus) -> u64| {
@@ -103,36 +105,36 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
     })
 }
 
-/// Nanoseconds for one of so many packets, if there were any.
+/// Mean nanoseconds per packet; `None` without packets.
 fn per_packet(ns: u64, packets: u64) -> Option<f64> {
     (packets > 0).then(|| ns as f64 / packets as f64)
 }
 
-/// Packets that a worker had to do with, strays included.
+/// Packets that a worker handled, strays included.
 fn handled(worker: &WorkerStatus) -> u64 {
     let counters = &worker.counters;
     counters.faces.in_interests + counters.faces.in_data + counters.spread_interests - counters.spread_hits
 }
 
-/// How far the port has come.
+/// Progress of the port, shared with the measuring thread.
 #[derive(Default)]
 struct Done {
     answered: AtomicU64,
-    /// Answers that nobody waited for, or of another name.
+    /// Answers that nobody waited for, or that carry another name.
     wrong: AtomicU64,
     under_way: AtomicU64,
-    /// No consumer is to ask again.
+    /// Set when consumers must stop asking.
     stop: AtomicBool,
 }
 
-/// The port.
+/// The port that contains the producer and all consumers.
 struct ClosedLoop {
     packets: Packets,
     popularity: Popularity,
-    /// What each consumer waits for.
+    /// The name that each consumer waits for.
     asked: Vec<Option<u64>>,
     idle: Vec<usize>,
-    /// Data that the producer has not sent yet: its name, and whose Interest it answers.
+    /// Data that the producer has not sent yet: the name, and the token of the Interest that it answers.
     answers: VecDeque<(u64, PitToken)>,
     nonce: u32,
     done: Arc<Done>,
@@ -159,7 +161,7 @@ impl ClosedLoop {
         FaceStatus::plain(face, FaceUri::Null, Scope::NonLocal)
     }
 
-    /// Answers an Interest, or checks an answer.
+    /// Handles an outgoing packet: the producer answers an Interest, or a consumer checks its answer.
     fn take(&mut self, Outgoing { face, fields, packet }: Outgoing) {
         if face == PRODUCER {
             return self.answers.push_back((self.packets.name_of(&packet), fields.pit_token));
@@ -176,7 +178,7 @@ impl ClosedLoop {
     }
 }
 
-/// The consumer's face.
+/// The face of a consumer.
 fn face_of(consumer: usize) -> FaceId {
     FaceId(PRODUCER.0 + 1 + consumer as u64)
 }

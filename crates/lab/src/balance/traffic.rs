@@ -1,4 +1,4 @@
-//! What is asked for, and the workers that answer.
+//! Packets with popular names, and the workers that handle them.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use rand_distr::{Distribution, Zipf};
 use super::Options;
 use crate::workload::Random;
 
-/// Octets of content in each Data.
+/// Bytes of content in each Data.
 const CONTENT: usize = 1000;
-/// An Interest's lifetime: longer than anything here takes.
+/// Lifetime of an Interest: longer than any run here.
 const LIFETIME_MS: u64 = 3_600_000;
-/// Nonces remembered by a worker: nothing goes in circles here.
+/// Capacity of a worker's dead nonce list. It is small, because nothing loops here.
 const DEAD_NONCES: usize = 1024;
-/// Octets of a name's number, its last component.
+/// Bytes of the last component, which is the number of the name.
 const NUMBER: usize = 8;
 
-/// Names by their popularity.
+/// Draws names by their popularity.
 pub struct Popularity {
     zipf: Zipf<f64>,
     random: SmallRng,
@@ -39,17 +39,17 @@ impl Popularity {
         Ok(Popularity { zipf, random: SmallRng::seed_from_u64(options.seed) })
     }
 
-    /// The number of the name that is asked for next: its rank.
+    /// Draws the next name. Its number is its rank.
     pub fn draw(&mut self) -> u64 {
         self.zipf.sample(&mut self.random) as u64 - 1
     }
 }
 
-/// Packets of all names, which differ in a few octets.
+/// Builds the packets of all names. They differ only in a few bytes.
 pub struct Packets {
     interest: Vec<u8>,
     data: Vec<u8>,
-    /// Where numbers are in these.
+    /// Offsets of the number in the Interest and in the Data.
     number_at: (usize, usize),
     nonce_at: usize,
 }
@@ -64,34 +64,34 @@ impl Packets {
         let end = |offset: usize, value: &[u8]| offset + value.len() - NUMBER;
         let (i, d) = (Interest::decode(&interest).expect("built above"), Data::decode(&data).expect("built above"));
         let number_at = (end(i.name_offset, i.name.value()), end(d.name_offset, d.name.value()));
-        let nonce_at = interest.windows(4).position(|octets| octets == nonce).expect("it has a nonce");
+        let nonce_at = interest.windows(4).position(|bytes| bytes == nonce).expect("it has a nonce");
         Packets { interest, data, number_at, nonce_at }
     }
 
     pub fn interest(&self, name: u64, nonce: u32) -> Packet {
-        Packet::build(self.interest.len(), |octets| {
-            octets.copy_from_slice(&self.interest);
-            octets[self.number_at.0..][..NUMBER].copy_from_slice(&name.to_be_bytes());
-            octets[self.nonce_at..][..4].copy_from_slice(&nonce.to_be_bytes());
+        Packet::build(self.interest.len(), |bytes| {
+            bytes.copy_from_slice(&self.interest);
+            bytes[self.number_at.0..][..NUMBER].copy_from_slice(&name.to_be_bytes());
+            bytes[self.nonce_at..][..4].copy_from_slice(&nonce.to_be_bytes());
         })
     }
 
     pub fn data(&self, name: u64) -> Packet {
-        Packet::build(self.data.len(), |octets| {
-            octets.copy_from_slice(&self.data);
-            octets[self.number_at.1..][..NUMBER].copy_from_slice(&name.to_be_bytes());
+        Packet::build(self.data.len(), |bytes| {
+            bytes.copy_from_slice(&self.data);
+            bytes[self.number_at.1..][..NUMBER].copy_from_slice(&name.to_be_bytes());
         })
     }
 
-    /// The name's number in an Interest that was sent on.
+    /// The number of the name in an Interest that was sent on.
     pub fn name_of(&self, interest: &[u8]) -> u64 {
         let number = &interest[self.number_at.0..][..NUMBER];
-        u64::from_be_bytes(number.try_into().expect("so many octets"))
+        u64::from_be_bytes(number.try_into().expect("so many bytes"))
     }
 }
 
-/// So many workers that know of no face yet, and what finds the one for a packet. All is asked of
-/// `producer`.
+/// Makes `count` workers that know no face yet, and the dispatcher that chooses a worker for each packet. The only
+/// route leads to `producer`.
 pub fn workers(options: &Options, count: usize, heavy_hitters: bool, producer: FaceId) -> (Dispatcher, Vec<Worker>) {
     let mut random = Random::new(options.seed);
     let key = NameHashKey::new([random.bits(), random.bits()]);
@@ -112,7 +112,7 @@ pub fn workers(options: &Options, count: usize, heavy_hitters: bool, producer: F
     };
     let join = |number| {
         let mut worker = Worker::new(config.clone(), key, tables.clone(), number as u64);
-        worker.join(dispatcher.shard(number));
+        worker.join(dispatcher.membership(number));
         worker
     };
     let workers = (0..count).map(join).collect();

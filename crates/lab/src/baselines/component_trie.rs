@@ -1,7 +1,6 @@
-//! A trie with a component on each edge, each node a map of its children.
+//! A trie with one component on each edge. Each node is a map of its children.
 //!
-//! Cost: a map's probe for each component that the rules have in common with the name, each
-//! depending on the one before.
+//! Cost: one map lookup for each component that the name shares with the rules, each depending on the one before.
 
 use std::collections::HashMap;
 
@@ -20,8 +19,8 @@ pub struct ComponentTrie {
 }
 
 impl ComponentTrie {
-    /// Sets or removes the entry of the rule whose components below this node are `rest`, and
-    /// drops children that lead to no rule.
+    /// Sets or removes the entry of a rule whose components below this node are `rest`. Drops children that no longer
+    /// lead to a rule.
     fn replace(&mut self, rest: NameRef<'_>, entry: Option<EntryId>) {
         let first = rest.prefix(1).value();
         if first.is_empty() {

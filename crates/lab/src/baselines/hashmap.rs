@@ -1,10 +1,9 @@
-//! Longest prefix match on the standard library's map, asked for the whole name, then for one
-//! component less, and so on: what [Yuan §2.2] reports of CCNx's prototype, and NFD does today.
+//! Longest prefix match with the standard library's map: it looks up the whole name, then one component less, and so
+//! on. [Yuan §2.2] reports this of CCNx's prototype, and NFD does it today.
 //!
-//! Each prefix is hashed from its first octet, with the library's default hash (SipHash-1-3), and
-//! compared octet by octet.
+//! Each prefix is hashed from its first byte with the library's default hash (SipHash-1-3), and compared byte by byte.
 //!
-//! Cost: a probe for each component of the name, whatever the rules.
+//! Cost: one lookup for each component of the name, whatever the rules.
 
 use std::collections::HashMap;
 
@@ -45,8 +44,8 @@ impl Table for LongestFirstMap {
     }
 }
 
-/// Memory of a map without what its keys and values point to: a slot, and an octet of control, for
-/// each of its places, of which it leaves one in eight free.
+/// Memory of a map itself, without memory that its keys and values own. Each slot takes one byte of control data
+/// besides the pair, and the map keeps one slot in eight free.
 pub(super) fn map_bytes<K, V>(map: &HashMap<K, V>) -> usize {
     let places = (map.capacity() * 8).div_ceil(7);
     places * (size_of::<(K, V)>() + 1)

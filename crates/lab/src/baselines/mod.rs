@@ -1,9 +1,9 @@
-//! Tables that programmers write in an afternoon, to compare byname's engines with.
+//! Simple tables, each an afternoon's work, to compare byname's engines with.
 //!
-//! A lock keeps their readers and their writer apart: readers wait while rules change.
+//! A lock separates readers and writer: readers wait while rules change.
 //!
-//! The lab hands every engine a [`NameView`], for which all prefixes were hashed before. These
-//! tables do not look at those hashes, which is at most 5 % of what a lookup in them costs.
+//! The lab hands every engine a [`NameView`] whose prefixes are already hashed. These tables do not use those hashes.
+//! Computing them costs at most 5 % of a lookup in these tables.
 
 mod component_trie;
 mod hashmap;
@@ -19,7 +19,7 @@ pub use component_trie::ComponentTrie;
 pub use hashmap::LongestFirstMap;
 pub use patricia::Patricia;
 
-/// A table of one thread: [`Locked`] makes an engine of it.
+/// A single-threaded table. [`Locked`] makes an engine from it.
 pub trait Table: Default + Send + Sync + 'static {
     /// Adds the rule, or replaces its entry.
     fn set(&mut self, rule: NameRef<'_>, entry: EntryId);
@@ -27,11 +27,11 @@ pub trait Table: Default + Send + Sync + 'static {
     fn remove(&mut self, rule: NameRef<'_>);
     /// Finds the deepest rule that covers `name`.
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch>;
-    /// What it asked the allocator for, in bytes.
+    /// Memory asked of the allocator, in bytes.
     fn memory_bytes(&self) -> usize;
 }
 
-/// A [`Table`] behind a lock: both halves of an engine in one.
+/// A [`Table`] behind a lock. It serves as both halves of an engine.
 pub struct Locked<T>(Arc<Shared<T>>);
 
 struct Shared<T>(RwLock<T>);
@@ -85,8 +85,7 @@ impl<T: Table> Control<Name> for Locked<T> {
     fn reclaim(&mut self) {}
 }
 
-/// The encoded component that makes the first `depth` components of a name out of the first
-/// `depth - 1`.
+/// The encoded component at position `depth`, counted from 1.
 fn component<'a>(name: &NameView<'a>, depth: usize) -> &'a [u8] {
     &name.prefix(depth).value()[name.prefix(depth - 1).value().len()..]
 }
@@ -118,8 +117,8 @@ mod tests {
         out
     }
 
-    /// Generates names with a seed: of few components, so that they share prefixes and nest, among
-    /// them empty ones and ones of which another is a prefix in octets.
+    /// Generates names with a seed. The names use few distinct components, so they share prefixes and nest. Some
+    /// components are empty, and some are a prefix of another in bytes.
     struct Names(u64);
 
     impl Names {

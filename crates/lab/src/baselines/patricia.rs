@@ -1,10 +1,10 @@
-//! A Patricia trie over the octets of encoded names: an edge holds all octets up to the next
-//! branch [Hasegawa, "LPM: Bloom Filter, Trie-base"].
+//! A Patricia trie over the bytes of encoded names: each edge holds all bytes up to the next branch [Hasegawa, "LPM:
+//! Bloom Filter, Trie-base"].
 //!
-//! Encoded components delimit themselves, so a rule whose octets a name begins with is a rule
-//! whose components it begins with: the octets need no other structure.
+//! Encoded components delimit themselves. So if a name begins with the bytes of a rule, it also begins with the
+//! components of that rule. The trie needs no other structure than bytes.
 //!
-//! Cost: a node for each branching octet on the way, each depending on the one before.
+//! Cost: one node for each branching byte on the path, each depending on the one before.
 
 use byname_lookup::{EntryId, PrefixMatch};
 use byname_wire::{NameRef, NameView};
@@ -19,10 +19,10 @@ pub struct Patricia {
 
 #[derive(Default)]
 struct Node {
-    /// Octets on the edge to this node; none on the root's only.
+    /// Bytes on the edge to this node; empty only for the root.
     edge: Box<[u8]>,
     rule: Option<PrefixMatch>,
-    /// In the order of the first octets of their edges, which differ.
+    /// Sorted by the first byte of each edge; these bytes differ.
     children: Vec<Node>,
 }
 
@@ -49,11 +49,11 @@ impl Node {
         }
     }
 
-    /// Puts a node on the edge to this one, after its first `octets`.
-    fn split(&mut self, octets: usize) {
+    /// Inserts a node on the edge to this one, after its first `bytes` bytes.
+    fn split(&mut self, bytes: usize) {
         let mut lower = std::mem::take(self);
-        self.edge = lower.edge[..octets].into();
-        lower.edge = lower.edge[octets..].into();
+        self.edge = lower.edge[..bytes].into();
+        lower.edge = lower.edge[bytes..].into();
         self.children = vec![lower];
     }
 
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Takes the place of its only child, with the octets of both edges.
+    /// Replaces this node by its only child and joins the bytes of both edges.
     fn merge(&mut self) {
         let Some(lower) = self.children.pop() else { return };
         let edge = [&*self.edge, &*lower.edge].concat();

@@ -1,34 +1,44 @@
-//! What an experiment is given: its sizes, the machine's bounds, and places for its results.
+//! The context of an experiment: its sizes, the machine's limits, and files for its results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::{Experiment, Options, table};
+use super::{Experiment, Options};
 use crate::flat;
 use crate::forward;
 use crate::machine::memory_free;
 use crate::mixed;
+use crate::options::Hash;
 use crate::plot::Chart;
 use crate::prefix::{self, Record};
 use crate::progress::Progress;
-use crate::record::Recorder;
+use crate::record::{self, Recorder};
 use crate::switch;
+use crate::table;
 use crate::tags;
-use crate::workload::{NameChoice, TagKind};
+use crate::workload::{self, NameChoice, TagKind};
 
-/// Of the memory that is free, what a table may fill: the machine must not begin to swap.
+/// Share of the free memory that a table may fill: the machine must not begin to swap.
 const MEMORY_SHARE: f64 = 0.9;
-/// Names prepared with `--quick`.
+/// Number of names prepared with `--quick`.
 const QUICK_DRAWS: u64 = 100_000;
-/// Interests pending, and Data cached, with it.
+/// Number of pending Interests, and of cached Data, with `--quick`.
 const QUICK_PENDING: u64 = 10_000;
-/// Packets with tags prepared with it.
+/// Number of packets with tags prepared with `--quick`.
 const QUICK_TAG_DRAWS: u64 = 10_000;
 
-/// Memory that frames lie in.
+/// Memory of the frames with `--quick`, in bytes.
 const QUICK_FRAME_BYTES: u64 = 16 << 20;
+
+/// Options of `run`, with the experiment's own sizes where none were given.
+#[derive(Serialize)]
+struct Parameters<'a> {
+    rules: Vec<u64>,
+    seconds: f64,
+    data: &'a Path,
+}
 
 /// One run of one experiment.
 pub struct Context<'a> {
@@ -40,11 +50,11 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(experiment: &'a Experiment, options: &'a Options) -> anyhow::Result<Self> {
-        let recorder = Recorder::new(experiment.id, options.json)?;
+        let recorder = Recorder::new(experiment.id, options.json)?.mark_quick(options.quick);
         Ok(Context { experiment, options, recorder, plots: 0 })
     }
 
-    /// Rules of the tables to build.
+    /// Numbers of rules of the tables to build.
     pub fn rules(&self) -> Vec<u64> {
         let needs = &self.experiment.needs;
         match &self.options.rules {
@@ -54,17 +64,17 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether small and short is wanted.
+    /// Whether a small and short run is wanted.
     pub fn quick(&self) -> bool {
         self.options.quick
     }
 
-    /// How long to measure each thing, in seconds.
+    /// Time to measure each engine or setting, in seconds.
     pub fn seconds(&self) -> f64 {
         self.options.seconds.unwrap_or(if self.options.quick { 0.2 } else { 3.0 })
     }
 
-    /// A file of the folder with real data.
+    /// Path of a file in the folder of real data.
     pub fn data(&self, file: &str) -> PathBuf {
         self.options.data.join(file)
     }
@@ -74,21 +84,21 @@ impl<'a> Context<'a> {
         bytes as f64 <= memory_free() as f64 * MEMORY_SHARE
     }
 
-    /// Why the experiment cannot be run here, if so.
+    /// The reason why the experiment cannot run here, if there is one.
     pub(super) fn missing(&self) -> Option<String> {
         let needs = &self.experiment.needs;
         if let Some(file) = needs.data.iter().find(|file| !self.data(file).exists()) {
-            return Some(format!("{} is not there (see --data)", self.data(file).display()));
+            let source = workload::source_of(Path::new(file)).unwrap_or("its source is not known");
+            return Some(format!("{} does not exist: {source} (see --data)", self.data(file).display()));
         }
-        let bytes = self.rules().iter().max().map_or(0, |rules| rules * needs.bytes_per_rule);
+        let bytes = self.rules().iter().max().map_or(0, |rules| rules.saturating_mul(needs.bytes_per_rule));
         (!self.fits(bytes)).then(|| {
             let (needed, free) = (bytes as f64 / 1e9, memory_free() as f64 / 1e9);
-            format!("it needs {needed:.1} GB of memory, and {free:.1} are free (see --rules)")
+            format!("it needs {needed:.1} GB of memory, but only {free:.1} GB are free (see --rules)")
         })
     }
 
-    /// What `byname-lab prefix` does by itself with this engine and so many rules: the experiment
-    /// sets what it varies.
+    /// Default options of `byname-lab prefix` with this engine and number of rules. The experiment sets what it varies.
     pub fn prefix(&self, engine: &str, rules: u64) -> prefix::Options {
         let mut options = prefix::Options { engine: engine.to_owned(), rules, ..Default::default() };
         options.measuring.seconds = self.seconds();
@@ -98,10 +108,10 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// What `byname-lab flat` does by itself with so many names, hashed by the fastest function: the
-    /// experiment sets what it varies.
+    /// Default options of `byname-lab flat` with this number of names, hashed by the fastest function. The experiment
+    /// sets what it varies.
     pub fn flat(&self, names: u64) -> flat::Options {
-        let hash = flat::Function::Keyed(prefix::Hash::Aes);
+        let hash = flat::Function::Keyed(Hash::Aes);
         let mut options = flat::Options { names, hash, ..Default::default() };
         options.measuring.seconds = self.seconds();
         if self.quick() {
@@ -110,8 +120,8 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// Measures and records flat engines, one after the other; an engine that refuses the names, or
-    /// that there is no memory for, is left out, and why is said.
+    /// Measures and records flat engines, one after the other. Leaves out an engine that refuses the names or does not
+    /// fit in memory, and prints the reason.
     pub fn measure_flat(
         &mut self,
         options: &flat::Options,
@@ -120,16 +130,16 @@ impl<'a> Context<'a> {
         let mut found = Vec::new();
         for &engine in engines {
             let names = table::count(options.names);
-            // An engine that does not exist is refused below.
+            // An unknown engine is refused below.
             let bytes = flat::bytes_per_name(engine).unwrap_or_default();
             if !self.fits(options.names * bytes) {
-                println!("{engine} is left out at {names} names: no memory");
+                println!("{engine} is left out at {names} names: not enough memory");
                 continue;
             }
             match flat::measure(options, &[engine], Progress::SHOWN) {
                 Ok(mut records) => {
                     let record = records.remove(0);
-                    self.record(&record)?;
+                    self.record_of(options, &record)?;
                     found.push((engine, record));
                 }
                 Err(error) => println!("{engine} is left out at {names} names: {error:#}"),
@@ -138,8 +148,8 @@ impl<'a> Context<'a> {
         Ok(found)
     }
 
-    /// What `byname-lab tags` does by itself with the paper's trie and so many descriptors: the
-    /// experiment sets what it varies.
+    /// Default options of `byname-lab tags` with the paper's trie and this number of descriptors. The experiment sets
+    /// what it varies.
     pub fn tags(&self, workload: TagKind, descriptors: u64) -> tags::Options {
         let (engine, data) = ("trie".to_owned(), self.options.data.clone());
         let mut options = tags::Options { engine, workload, descriptors, data, ..Default::default() };
@@ -150,9 +160,9 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// What `byname-lab switch` does by itself with so many names, hashed by the fastest function.
+    /// Default options of `byname-lab switch` with these numbers of names, hashed by the fastest function.
     pub fn switch(&self, on: switch::Place, names: Vec<u64>) -> switch::Options {
-        let mut options = switch::Options { on, names, hash: prefix::Hash::Aes, ..Default::default() };
+        let mut options = switch::Options { on, names, hash: Hash::Aes, ..Default::default() };
         options.measuring.seconds = self.seconds();
         if self.quick() {
             (options.draws, options.frame_memory) = (QUICK_DRAWS, QUICK_FRAME_BYTES);
@@ -160,7 +170,7 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// What `byname-lab mixed` does by itself with an engine and so many descriptors.
+    /// Default options of `byname-lab mixed` with this engine and number of descriptors.
     pub fn mixed(&self, engine: &str, workload: TagKind, descriptors: u64) -> mixed::Options {
         let (engine, data) = (engine.to_owned(), self.options.data.clone());
         let mut options = mixed::Options { engine, workload, descriptors, data, ..Default::default() };
@@ -171,7 +181,7 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// What `byname-lab forward` does by itself with so many rules: the experiment sets what it varies.
+    /// Default options of `byname-lab forward` with this number of rules. The experiment sets what it varies.
     pub fn forward(&self, fib: u64) -> forward::Options {
         let mut options = forward::Options { fib, ..Default::default() };
         options.measuring.seconds = self.seconds();
@@ -181,26 +191,26 @@ impl<'a> Context<'a> {
         options
     }
 
-    /// Measures and records data planes in turn; a record of each.
+    /// Measures data planes in turn and records them. Returns one record of each.
     pub fn measure_forward(&mut self, options: &forward::Options) -> anyhow::Result<Vec<forward::Record>> {
         let records = forward::measure(options, Progress::SHOWN)?;
-        records.iter().try_for_each(|record| self.record(record))?;
+        self.record_all(options, &records)?;
         Ok(records)
     }
 
-    /// Measures and records mixes of push and pull flows on one table; a record for each.
+    /// Measures mixes of push and pull flows on one table and records them. Returns one record of each.
     pub fn measure_mixed(
         &mut self,
         options: &mixed::Options,
         mixes: &[mixed::Mix],
     ) -> anyhow::Result<Vec<mixed::Record>> {
         let records = mixed::measure(options, mixes, Progress::SHOWN)?;
-        records.iter().try_for_each(|record| self.record(record))?;
+        self.record_all(options, &records)?;
         Ok(records)
     }
 
-    /// Measures engines in turn over several kinds of packets, on tables that are there at the same time:
-    /// for each kind, a record of each engine.
+    /// Measures engines in turn over several kinds of packets, with all tables in memory at the same time. Returns one
+    /// record of each engine for each kind.
     pub fn measure_tags(
         &mut self,
         options: &tags::Options,
@@ -208,37 +218,47 @@ impl<'a> Context<'a> {
         askings: &[tags::Asking],
     ) -> anyhow::Result<Vec<tags::Record>> {
         let records = tags::measure_all(options, engines, askings, Progress::SHOWN)?;
-        records.iter().try_for_each(|record| self.record(record))?;
+        self.record_all(options, &records)?;
         Ok(records)
     }
 
-    /// Measures and records.
+    /// Measures and records one engine.
     pub fn measure(&mut self, options: &prefix::Options) -> anyhow::Result<Record> {
         let record = prefix::measure(options, Progress::SHOWN)?;
-        self.record(&record)?;
+        self.record_of(options, &record)?;
         Ok(record)
     }
 
-    /// Measures several choices of names on one table; a record for each.
+    /// Measures several choices of names on one table. Returns one record of each.
     pub fn measure_names(&mut self, options: &prefix::Options, names: &[NameChoice]) -> anyhow::Result<Vec<Record>> {
-        self.record_all(prefix::measure_all(options, &[&options.engine], names, Progress::SHOWN)?)
-    }
-
-    /// Measures engines in turn over the same names, so that what else the machine does hits all of
-    /// them; a record for each. Their tables are in memory at the same time.
-    pub fn compare(&mut self, options: &prefix::Options, engines: &[&str]) -> anyhow::Result<Vec<Record>> {
-        let names = std::slice::from_ref(&options.names);
-        self.record_all(prefix::measure_all(options, engines, names, Progress::SHOWN)?)
-    }
-
-    fn record_all(&mut self, records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
-        records.iter().try_for_each(|record| self.record(record))?;
+        let records = prefix::measure_all(options, &[&options.engine], names, Progress::SHOWN)?;
+        self.record_all(options, &records)?;
         Ok(records)
     }
 
-    /// Appends one record to `lab-results/ID.jsonl`.
+    /// Measures engines in turn over the same names, so that other load on the machine affects all of them. Returns one
+    /// record of each. The tables are in memory at the same time.
+    pub fn compare(&mut self, options: &prefix::Options, engines: &[&str]) -> anyhow::Result<Vec<Record>> {
+        let names = std::slice::from_ref(&options.names);
+        let records = prefix::measure_all(options, engines, names, Progress::SHOWN)?;
+        self.record_all(options, &records)?;
+        Ok(records)
+    }
+
+    /// Appends records that these options led to, to `lab-results/ID.jsonl`.
+    pub fn record_all(&mut self, options: &impl Serialize, records: &[impl Serialize]) -> anyhow::Result<()> {
+        records.iter().try_for_each(|record| self.record_of(options, record))
+    }
+
+    /// Appends one record that these options led to.
+    pub fn record_of(&mut self, options: &impl Serialize, measured: &impl Serialize) -> anyhow::Result<()> {
+        self.recorder.add(options, measured)
+    }
+
+    /// Appends one record of an experiment that takes no options but those of `run`.
     pub fn record(&mut self, measured: &impl Serialize) -> anyhow::Result<()> {
-        self.recorder.add(measured)
+        let parameters = Parameters { rules: self.rules(), seconds: self.seconds(), data: &self.options.data };
+        self.recorder.add(&parameters, measured)
     }
 
     /// Draws the results as `lab-results/ID.svg`; a second plot is `ID-2.svg`.
@@ -246,7 +266,9 @@ impl<'a> Context<'a> {
         self.plots += 1;
         let number = if self.plots == 1 { String::new() } else { format!("-{}", self.plots) };
         let path = PathBuf::from("lab-results").join(format!("{}{number}.svg", self.experiment.id));
-        chart.draw(&path).with_context(|| format!("cannot draw {}", path.display()))?;
+        chart
+            .draw(&path, &record::provenance(), self.quick())
+            .with_context(|| format!("cannot draw {}", path.display()))?;
         println!("plot: {}", path.display());
         Ok(())
     }

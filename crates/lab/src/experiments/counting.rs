@@ -1,16 +1,16 @@
-//! Engines built to count the steps of their lookups, not their time.
+//! Engines that count the steps of their lookups instead of measuring time.
 
 use byname_lookup::{Change, Control};
 use byname_wire::{Component, Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::workload::{Random, Workload};
 
-/// The key of names whose lookups are counted: no stranger feeds them.
+/// A fixed hash key: no stranger chooses these names.
 pub const KEY: NameHashKey = NameHashKey::new([1, 2]);
-/// Changes applied at once.
+/// Number of changes applied at once.
 const BATCH: u64 = 4096;
 
-/// Adds all rules of a workload.
+/// Adds all rules of a workload to an engine.
 pub fn load<C: Control<Name>>(engine: &mut C, workload: &dyn Workload) -> anyhow::Result<()> {
     let mut name = Vec::new();
     for first in (0..workload.rules()).step_by(BATCH as usize) {
@@ -25,8 +25,7 @@ pub fn load<C: Control<Name>>(engine: &mut C, workload: &dyn Workload) -> anyhow
     Ok(())
 }
 
-/// The mean of `steps` over all names of a workload, to each of which `suffix` random components
-/// are appended.
+/// The mean of `steps` over all names of a workload. Each name gets `suffix` random components appended.
 pub fn mean(workload: &dyn Workload, suffix: usize, mut steps: impl FnMut(&NameView<'_>) -> usize) -> f64 {
     let (mut target, mut prefixes, mut random) = (Vec::new(), PrefixHashes::default(), Random::new(1));
     let mut sum = 0;

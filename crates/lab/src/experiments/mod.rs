@@ -1,163 +1,75 @@
-//! The experiments of the papers, and ours: one module each, registered in [`ALL`].
+//! The papers' experiments and ours: one module each, in the folder of its paper.
 //!
-//! An experiment says where it comes from and what it needs, measures, prints a table with the
-//! paper's figures beside ours, appends its records to `lab-results/ID.jsonl` and draws
-//! `lab-results/ID.svg`. To add one: a module with `pub(super) const EXPERIMENT: Experiment`, and
-//! its line in [`ALL`].
+//! An experiment declares its source and its needs. It measures, prints a table with the paper's figures beside ours,
+//! appends its records to `lab-results/ID.jsonl` and draws `lab-results/ID.svg`. To add one, write a module in the
+//! folder of its paper, with `pub(super) const EXPERIMENT: Experiment`, and list it in `ALL` of that folder.
 
-mod adversarial;
-mod compact_components;
-mod concise_bits;
-mod concise_construction;
-mod concise_delay;
-mod concise_lengths;
-mod concise_messages;
-mod concise_names;
-mod concise_setsep;
-mod concise_sharing;
-mod concise_switch;
-mod concise_table1;
-mod concise_update_speed;
-mod concise_updates;
-mod concise_validity;
+mod concise;
 mod context;
 mod counting;
-mod engines;
-mod hasegawa_balance;
-mod hasegawa_waiting;
-mod hash_functions;
-mod hashes;
-mod learned_index;
-mod papers;
-mod so_denial;
-mod so_forward;
-mod so_load_factor;
-mod so_memory;
-mod so_prefetch;
-mod so_start_depth;
-pub mod table;
-mod tagnet_compression;
-mod tagnet_extra_tags;
-mod tagnet_hostile;
-mod tagnet_labels;
-mod tagnet_layout;
-mod tagnet_match_rate;
-mod tagnet_memory;
-mod tagnet_mixed;
-mod tagnet_sizes;
-mod tagnet_threads;
-mod updates;
-mod yuan_components;
-mod yuan_level_pulling;
-mod yuan_pages;
-mod yuan_prefetch;
-mod yuan_sizes;
-mod yuan_system;
-mod yuan_threads;
+mod hasegawa;
+mod ours;
+mod so;
+mod tagnet;
+mod yuan;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use serde::Serialize;
 
 pub use context::Context;
-pub use table::Table;
 
 use crate::size;
+use crate::table::{self, Table};
 
-/// Every experiment, in the order in which `list` shows and `run all` runs them.
-const ALL: &[&Experiment] = &[
-    &yuan_pages::EXPERIMENT,
-    &yuan_prefetch::EXPERIMENT,
-    &yuan_sizes::EXPERIMENT,
-    &yuan_components::EXPERIMENT,
-    &yuan_threads::EXPERIMENT,
-    &yuan_system::EXPERIMENT,
-    &yuan_level_pulling::EXPERIMENT,
-    &hash_functions::EXPERIMENT,
-    &so_prefetch::EXPERIMENT,
-    &so_memory::EXPERIMENT,
-    &so_load_factor::EXPERIMENT,
-    &so_start_depth::EXPERIMENT,
-    &so_forward::FIGURE_10,
-    &so_forward::FIGURE_11,
-    &so_forward::FIGURE_12,
-    &engines::EXPERIMENT,
-    &updates::EXPERIMENT,
-    &adversarial::EXPERIMENT,
-    &so_denial::EXPERIMENT,
-    &compact_components::EXPERIMENT,
-    &hashes::EXPERIMENT,
-    &concise_table1::EXPERIMENT,
-    &concise_bits::EXPERIMENT,
-    &concise_names::EXPERIMENT,
-    &concise_lengths::EXPERIMENT,
-    &concise_updates::EXPERIMENT,
-    &concise_delay::EXPERIMENT,
-    &concise_construction::EXPERIMENT,
-    &concise_update_speed::EXPERIMENT,
-    &concise_messages::EXPERIMENT,
-    &concise_setsep::EXPERIMENT,
-    &concise_sharing::EXPERIMENT,
-    &concise_validity::EXPERIMENT,
-    &concise_switch::FIGURE_9,
-    &concise_switch::FIGURE_11,
-    &learned_index::EXPERIMENT,
-    &hasegawa_waiting::EXPERIMENT,
-    &hasegawa_balance::EXPERIMENT,
-    &tagnet_labels::EXPERIMENT,
-    &tagnet_match_rate::EXPERIMENT,
-    &tagnet_extra_tags::EXPERIMENT,
-    &tagnet_memory::EXPERIMENT,
-    &tagnet_compression::EXPERIMENT,
-    &tagnet_layout::EXPERIMENT,
-    &tagnet_threads::ALL_SUBSETS,
-    &tagnet_threads::LARGEST_SUBSET,
-    &tagnet_sizes::EXPERIMENT,
-    &tagnet_hostile::EXPERIMENT,
-    &tagnet_mixed::FIGURE_11,
-    &tagnet_mixed::TABLE_1,
-];
+/// The experiments of each paper, and ours, in the order of `list` and `run all`.
+const PAPERS: [&[&Experiment]; 6] = [yuan::ALL, so::ALL, concise::ALL, hasegawa::ALL, tagnet::ALL, ours::ALL];
+
+/// Every experiment.
+fn all() -> impl Iterator<Item = &'static Experiment> {
+    PAPERS.into_iter().flatten().copied()
+}
 
 /// One experiment.
 pub struct Experiment {
-    /// What `byname-lab run` takes, and the name of the files of its results.
+    /// The argument of `byname-lab run`, and the name of the result files.
     pub id: &'static str,
-    /// What it finds out, in a few words.
+    /// Its subject, in a few words.
     pub title: &'static str,
-    /// The paper with the section and its figure or table: `[Yuan §3.3.2] Figure 5`.
+    /// The paper with section and figure or table: `[Yuan §3.3.2] Figure 5`.
     pub source: &'static str,
-    /// What has to be there.
+    /// Memory, data and time that it needs.
     pub needs: Needs,
     /// Measures, prints and records.
     pub run: fn(&mut Context<'_>) -> anyhow::Result<()>,
 }
 
-/// What an experiment needs to run.
+/// The needs of an experiment.
 pub struct Needs {
-    /// Rules, flat names or descriptors, of the tables it builds, one table after the other.
+    /// Sizes of the tables, in rules, flat names or descriptors. They are built one after the other.
     pub rules: &'static [u64],
-    /// The same for `--quick`: small enough that all experiments together take few minutes.
+    /// Sizes with `--quick`: so small that all experiments together take a few minutes.
     pub quick_rules: &'static [u64],
-    /// Memory for each rule of the largest table, at its peak, in bytes: both halves of the largest
-    /// engine in it. An experiment that leaves out what does not fit by itself
-    /// ([`Context::fits`]) says what its smallest engine needs.
+    /// Peak memory for each rule of the largest table, in bytes, with both halves of the largest engine. An experiment
+    /// that itself leaves out tables that do not fit ([`Context::fits`]) states the need of its smallest engine.
     pub bytes_per_rule: u64,
-    /// Files of the folder with real data (`--data`).
+    /// Required files of the folder with real data (`--data`).
     pub data: &'static [&'static str],
-    /// How long it takes at its default sizes, about.
+    /// Approximate duration at its default sizes.
     pub minutes: u32,
 }
 
 /// Options of `byname-lab run`.
-#[derive(Args)]
+#[derive(Args, Serialize)]
 pub struct Options {
     /// The experiment, as `byname-lab list` names it, or `all`.
     id: String,
-    /// Small tables and short measurements: shows that it works, not how fast.
+    /// Use small tables and short measurements: a test that it works, not a measurement.
     #[arg(long)]
     quick: bool,
-    /// Sizes in place of the experiment's own, in rules, flat names or descriptors.
+    /// Sizes instead of the experiment's own, in rules, flat names or descriptors.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::count)]
     rules: Option<Vec<u64>>,
     /// Seconds for each measurement.
@@ -168,13 +80,14 @@ pub struct Options {
     data: PathBuf,
     /// Print each record as JSON.
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
 }
 
-/// Prints every experiment with its paper, and what it needs.
+/// Prints every experiment with its source and its needs.
 pub fn list() {
-    let mut table = Table::new(&["id", "what", "from", "rules, names or sets up to", "GB", "minutes", "data"]);
-    for experiment in ALL {
+    let mut table = Table::new(&["id", "subject", "source", "largest table", "GB", "minutes", "data"]);
+    for experiment in all() {
         let needs = &experiment.needs;
         let rules = needs.rules.iter().max().copied().unwrap_or_default();
         table.row([
@@ -190,10 +103,10 @@ pub fn list() {
     print!("{table}");
 }
 
-/// Runs one experiment or all of them. One whose data or memory is not there is skipped; one that
-/// fails does not keep the others from running.
+/// Runs one experiment or all. An experiment without enough data or memory is skipped. After one fails, the others
+/// still run.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let chosen: Vec<_> = ALL.iter().filter(|e| options.id == "all" || options.id == e.id).collect();
+    let chosen: Vec<_> = all().filter(|e| options.id == "all" || options.id == e.id).collect();
     if chosen.is_empty() {
         bail!("there is no experiment '{}'; `byname-lab list` shows them", options.id);
     }
@@ -225,8 +138,8 @@ mod tests {
 
     #[test]
     fn ids_are_one_of_a_kind_and_fit_a_file_name() {
-        for (i, experiment) in ALL.iter().enumerate() {
-            assert!(ALL[..i].iter().all(|e| e.id != experiment.id), "{} twice", experiment.id);
+        for (i, experiment) in all().enumerate() {
+            assert!(all().take(i).all(|e| e.id != experiment.id), "{} twice", experiment.id);
             let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(experiment.id != "all" && experiment.id.chars().all(fits), "{}", experiment.id);
             assert!(

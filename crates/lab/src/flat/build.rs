@@ -10,16 +10,16 @@ use super::options::Load;
 use super::table::Table;
 use crate::progress::Progress;
 
-/// Changes in a batch.
+/// Changes per batch.
 const BATCH: usize = 4096;
 
 /// A built engine.
 pub struct Built {
     /// The engine.
     pub table: Table,
-    /// Time it took.
+    /// Construction time, in seconds.
     pub construct_s: f64,
-    /// How the names came in.
+    /// The way in which names were loaded.
     pub load: Load,
 }
 
@@ -43,9 +43,9 @@ pub fn build(engine: &Engine, setup: &Setup<'_>, load: Load, progress: Progress)
         (Load::Changes, Make::Halves { empty, .. }) => {
             empty(setup).and_then(|subject| insert_all(subject, setup, |names| bar.inc(names)))
         }
-        _ => bail!("{} is not built so (--load)", engine.name),
+        _ => bail!("{} does not support this way of loading (--load)", engine.name),
     };
-    let table = table.with_context(|| format!("{} was not built", engine.name))?;
+    let table = table.with_context(|| format!("cannot build {}", engine.name))?;
     bar.finish_and_clear();
     Ok(Built { table, construct_s: start.elapsed().as_secs_f64(), load })
 }
@@ -65,7 +65,7 @@ fn insert_all(mut subject: Subject, setup: &Setup<'_>, mut progress: impl FnMut(
         if batch.is_empty() {
             return Ok(Table::Halves { subject: Some(subject), fib });
         }
-        // An engine that sees that nobody else reads its query half may change it in place.
+        // The engine may change its query half in place if nobody else holds it.
         drop(fib);
         fib = match subject.apply(&batch)? {
             Update::Replace(new) => new,

@@ -1,4 +1,4 @@
-//! Answers compared with what the names' numbers say.
+//! Checks answers against the actions that follow from the names' numbers.
 
 use super::baselines::{self, FlatName};
 use super::engine::Setup;
@@ -30,18 +30,18 @@ pub fn check(
     found
 }
 
-/// The share of names which are not in the table that get an action all the same.
+/// The share of unknown names that get an action nevertheless.
 pub fn unknown_answered(asked: Asked<'_>, setup: &Setup<'_>) -> f64 {
     let unseen = Sample::unseen(setup);
-    let (octets, digests) = (unseen.names(), unseen.digests(setup.hasher));
+    let (bytes, digests) = (unseen.names(), unseen.digests(setup.hasher));
     let mut answered = 0;
-    for (octets, digests) in octets.chunks(baselines::BURST_MAX).zip(digests.chunks(baselines::BURST_MAX)) {
+    for (bytes, digests) in bytes.chunks(baselines::BURST_MAX).zip(digests.chunks(baselines::BURST_MAX)) {
         let mut out = [None; baselines::BURST_MAX];
         let out = &mut out[..digests.len()];
         match asked {
             Asked::Fib(fib) => fib.entry_burst(digests, out),
             Asked::Baseline(baseline) => {
-                let names = octets.iter().zip(digests).map(|(octets, digest)| FlatName { octets, digest: *digest });
+                let names = bytes.iter().zip(digests).map(|(bytes, digest)| FlatName { bytes, digest: *digest });
                 baseline.query_burst(&names.collect::<Vec<_>>(), out);
             }
         }

@@ -1,9 +1,9 @@
 //! The time from a packet's arrival to its action [Concise §6.2.1].
 //!
-//! Packets come at random with a given rate, in the order of names that the options say, and wait in
-//! one queue for one processor, which takes all that wait, at most a burst. Time is simulated; how
-//! long a burst takes is measured, on the table itself, and so includes reading the clock. Between
-//! two bursts nothing else uses the caches, as it would where packets are rare.
+//! Packets arrive at random with a given mean rate, in the order of names that the options give. They wait in one queue
+//! for one processor, which takes all waiting packets, at most a burst. Arrival times are simulated. The time of a
+//! burst is measured on the real table, and includes reading the clock. Nothing else uses the caches between two
+//! bursts, unlike on a router with few packets.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -15,25 +15,25 @@ use super::reader::Reader;
 use super::table::Asked;
 use crate::workload::Random;
 
-/// Of the packets, those at the start that are not counted: caches are cold.
+/// The first 1/20 of the packets are not recorded, because the caches are still cold.
 const COLD_SHARE: u64 = 20;
-/// No packet waits for a second; what does is counted as this.
+/// Delays are recorded up to this value.
 const DELAY_NS_MAX: u64 = 1_000_000_000;
 
-/// How packets come and are taken.
+/// Arrival and service of packets.
 #[derive(Clone, Copy)]
 pub struct Traffic {
-    /// How many come.
+    /// Number of packets.
     pub packets: u64,
-    /// How many come in a second, on average.
+    /// Mean arrival rate, in packets per second.
     pub per_s: f64,
-    /// How many are taken together at most.
+    /// Maximum number of packets served together.
     pub burst: usize,
-    /// Seed of their times.
+    /// Seed of the arrival times.
     pub seed: u64,
 }
 
-/// Delays in nanoseconds.
+/// Simulates the traffic. Returns the delays in nanoseconds.
 pub fn simulate(reader: &mut Reader<'_>, asked: Asked<'_>, traffic: Traffic) -> Histogram<u64> {
     let mut random = Random::new(traffic.seed);
     let mut gap = || -(1.0 - random.unit()).ln() * 1e9 / traffic.per_s;

@@ -1,4 +1,4 @@
-//! Engines under test: byname's own, and baselines.
+//! Engines under test: byname's own engines and the baselines.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::machine::PageSize;
 /// Both halves of an engine.
 pub type Subject = Box<dyn Halves>;
 
-/// A control half, with its query half.
+/// A control half that also gives access to its query half.
 pub trait Halves: Control<Digest, Query = dyn FlatFib> + Send {
-    /// What tells query halves elsewhere of changes, if it can.
+    /// The feed of changes to query halves in other places, if the engine has one.
     fn feed(&mut self) -> Option<&mut dyn Feed>;
 }
 
@@ -58,22 +58,22 @@ impl Halves for Filtered<LineRetrieval> {
     }
 }
 
-/// What an engine is made from.
+/// The inputs from which an engine is built.
 pub struct Setup<'a> {
-    /// The names that will be there.
+    /// The names to store.
     pub names: &'a Names,
-    /// What they are hashed with.
+    /// The hash function for the names.
     pub hasher: &'a Hasher,
-    /// How many there will ever be.
+    /// Maximum number of names later.
     pub names_max: usize,
-    /// Actions are below two to this power.
+    /// Actions are below 2 to this power.
     pub action_bits: u32,
-    /// Pages for the query half.
+    /// Pages of the query half.
     pub pages: Pages,
 }
 
 impl Setup<'_> {
-    /// All names, from the first.
+    /// All names in order.
     pub fn stream(&self) -> Stream<'_> {
         Stream::new(self.names, self.hasher, self.action_bits, (0, self.names.len()))
     }
@@ -88,52 +88,51 @@ impl Population for Setup<'_> {
         self.names_max
     }
 
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         self.names.size()
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId)) {
-        self.stream().visit(|octets, digest, action| visitor(FlatName { octets, digest }, action));
+        self.stream().visit(|bytes, digest, action| visitor(FlatName { bytes, digest }, action));
     }
 }
 
-/// A bulk load, which is told where to report how many names have come in. What is made so takes no
-/// changes.
+/// A bulk load. Its second argument reports how many names were loaded. The result takes no changes.
 pub type Bulk = fn(&Setup<'_>, &mut dyn FnMut(u64)) -> anyhow::Result<Arc<dyn FlatFib>>;
 
 /// One engine.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, with its paper.
+    /// Description, with the paper.
     pub about: &'static str,
-    /// Memory of both halves for each name while they are built, in bytes, about.
+    /// Approximate peak memory of both halves while they are built, in bytes per name.
     pub bytes_per_name: u64,
-    /// How it comes about.
+    /// How to build the engine.
     pub make: Make,
 }
 
-/// How an engine comes about.
+/// Ways to build an engine.
 #[derive(Clone, Copy)]
 pub enum Make {
-    /// In two halves, of which the control half takes changes.
+    /// An engine in two halves. The control half takes changes.
     Halves {
-        /// Whether its tables lie on the pages asked for; others are on the heap.
+        /// Whether its tables lie on the chosen pages; otherwise they are on the heap.
         chooses_pages: bool,
-        /// An empty table.
+        /// Makes an empty table.
         empty: fn(&Setup<'_>) -> anyhow::Result<Subject>,
-        /// A table of all names at once, where that is faster than changes.
+        /// Builds a table of all names at once, if that is faster than changes.
         construct: Option<fn(&Setup<'_>) -> anyhow::Result<Subject>>,
-        /// A query half alone, in less memory.
+        /// Builds a query half alone, in less memory.
         bulk: Option<Bulk>,
     },
-    /// In one.
+    /// A baseline, which is not split into halves.
     Baseline(Construct),
 }
 
 impl Engine {
-    /// The pages of its table; `None`: the heap's.
+    /// The pages of its table; `None` means the heap.
     pub fn pages(&self, options: &Options) -> Option<PageSize> {
         match self.make {
             Make::Halves { chooses_pages, .. } => chooses_pages.then_some(options.pages),
@@ -142,7 +141,7 @@ impl Engine {
     }
 }
 
-/// Byname's own, and what they are tested against.
+/// byname's own engines, and the oracle that they are tested against.
 const OWN: &[Engine] = &[
     Engine {
         name: "line",
@@ -168,7 +167,7 @@ const OWN: &[Engine] = &[
     },
     Engine {
         name: "othello",
-        about: "two values a name, combined by exclusive-or [Concise §4, §5.1]",
+        about: "two values per name, combined by exclusive-or [Concise §4, §5.1]",
         bytes_per_name: 80,
         make: Make::Halves {
             chooses_pages: true,
@@ -182,7 +181,7 @@ const OWN: &[Engine] = &[
     },
     Engine {
         name: "static",
-        about: "VFunc of the crate sux: a static function; changes show when the next one is built",
+        about: "VFunc of the crate sux: a static function; changes take effect when it is rebuilt",
         bytes_per_name: 200,
         make: Make::Halves {
             chooses_pages: false,
@@ -193,7 +192,7 @@ const OWN: &[Engine] = &[
     },
     Engine {
         name: "checked",
-        about: "line with 8 bits of checksum beside each action: it tells most unknown names [Concise §7.3]",
+        about: "line with 8 bits of checksum beside each action: it detects most unknown names [Concise §7.3]",
         bytes_per_name: 64,
         make: Make::Halves {
             chooses_pages: true,
@@ -204,7 +203,7 @@ const OWN: &[Engine] = &[
     },
     Engine {
         name: "filtered",
-        about: "line behind a Bloom filter, which 1 of 256 unknown names passes [Concise §7.3]",
+        about: "line behind a Bloom filter, which 1 of 256 unknown names pass [Concise §7.3]",
         bytes_per_name: 120,
         make: Make::Halves {
             chooses_pages: true,
@@ -215,7 +214,7 @@ const OWN: &[Engine] = &[
     },
     Engine {
         name: "oracle",
-        about: "a HashMap of digests: what the others are tested against",
+        about: "a HashMap of digests: the oracle that the others are tested against",
         bytes_per_name: 80,
         make: Make::Halves {
             chooses_pages: false,
@@ -226,13 +225,13 @@ const OWN: &[Engine] = &[
     },
 ];
 
-/// What a baseline takes at its peak.
+/// Peak memory of a baseline, in bytes per name.
 const BASELINE_BYTES: u64 = 150;
 
-/// Names that a bulk load holds at a time: 3 GB of them.
+/// Names that a bulk load holds at a time: 3 GB of names.
 const BULK_NAMES_AT_ONCE: usize = 1 << 27;
 
-/// Bits of a checksum, and the odds of a filter: one unknown name in so many passes either.
+/// Bits of a checksum, and the false positive rate of a filter: both accept one unknown name in 256.
 const CHECK_BITS: u32 = 8;
 const FILTER_ODDS: f64 = 1.0 / 256.0;
 
@@ -250,12 +249,13 @@ fn filtered(setup: &Setup<'_>, names: Vec<(Digest, EntryId)>) -> anyhow::Result<
     Ok(Box::new(Filtered::new(engine, names.into_iter().map(|(name, _)| name), FILTER_ODDS)))
 }
 
-/// How line's tables are made: not soon full, for then each name of a batch would be looked up first.
+/// Options of line's tables. Their limit of names is far away: near the limit, the engine would look up each name of a
+/// batch first.
 fn line_options(setup: &Setup<'_>) -> line::Options {
     line::Options { entry_bits: setup.action_bits, pages: setup.pages, ..Default::default() }
 }
 
-/// How Othello's tables are made: not soon full, as line's.
+/// Options of Othello's tables. Their limit of names is far away, as for line.
 pub fn othello_options(setup: &Setup<'_>) -> othello::Options {
     othello::Options { entry_bits: setup.action_bits, pages: setup.pages, ..Default::default() }
 }
@@ -271,7 +271,7 @@ pub fn all() -> impl Iterator<Item = Engine> {
     OWN.iter().copied().chain(baselines)
 }
 
-/// The engine of this name.
+/// Finds an engine by name.
 pub fn find(name: &str) -> anyhow::Result<Engine> {
     all()
         .find(|engine| engine.name == name)

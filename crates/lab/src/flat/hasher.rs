@@ -1,4 +1,4 @@
-//! From names to digests.
+//! Hashes names to digests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +7,20 @@ use byname_wire::{Digest, NameHashKey};
 use clap::ValueEnum as _;
 use serde::Serialize;
 
-use crate::prefix::Hash;
+use crate::options::Hash;
 use crate::workload::Random;
 
-/// What names are hashed with.
+/// Hash functions for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// One of byname's.
+    /// One of byname's keyed functions.
     Keyed(Hash),
-    /// CRC32c, as in [Concise §5.2]: for the reproduction only, since whoever likes can find names
-    /// that it does not tell apart.
+    /// CRC32c, as in [Concise §5.2]. Only for reproducing the paper, since anybody can construct names that collide.
     Crc32c,
 }
 
 impl Function {
-    /// As on the command line.
+    /// Name on the command line.
     pub fn label(self) -> String {
         match self {
             Function::Keyed(hash) => hash.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned()),
@@ -57,8 +56,8 @@ impl FromStr for Function {
     }
 }
 
-/// A function under its key.
-// One for each run, and passed by reference; the larger one is what makes its function fast.
+/// A hash function with its key.
+// There is one per run, passed by reference. The large variant contains what makes its function fast.
 #[allow(clippy::large_enum_variant)]
 pub enum Hasher {
     Keyed(NameHashKey),
@@ -66,7 +65,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// The function under the key of a seed.
+    /// Makes the function, with a key derived from `seed`.
     pub fn new(function: Function, seed: u64) -> Self {
         let mut random = Random::new(seed);
         match function {
@@ -77,40 +76,40 @@ impl Hasher {
         }
     }
 
-    /// Of one name.
+    /// Hashes one name.
     pub fn digest(&self, name: &[u8]) -> Digest {
         match self {
-            Hasher::Keyed(key) => key.digest_octets(name),
+            Hasher::Keyed(key) => key.digest_bytes(name),
             Hasher::Crc32c => crc32c_digest(name),
         }
     }
 
-    /// Of names of any length.
+    /// Hashes names of any length.
     #[inline]
     pub fn digest_burst(&self, names: &[&[u8]], out: &mut [Digest]) {
         match self {
-            Hasher::Keyed(key) => key.digest_octets_burst(names, out),
+            Hasher::Keyed(key) => key.digest_bytes_burst(names, out),
             Hasher::Crc32c => names.iter().zip(out).for_each(|(name, out)| *out = crc32c_digest(name)),
         }
     }
 
-    /// Of names of one size, side by side.
+    /// Hashes names of one size that lie side by side.
     #[inline]
-    pub fn digest_fixed_burst(&self, octets: &[u8], size: usize, out: &mut [Digest]) {
+    pub fn digest_fixed_burst(&self, bytes: &[u8], size: usize, out: &mut [Digest]) {
         match self {
-            Hasher::Keyed(key) => key.digest_fixed_burst(octets, size, out),
+            Hasher::Keyed(key) => key.digest_fixed_burst(bytes, size, out),
             Hasher::Crc32c => {
-                octets.chunks_exact(size).zip(out).for_each(|(name, out)| *out = crc32c_digest(name));
+                bytes.chunks_exact(size).zip(out).for_each(|(name, out)| *out = crc32c_digest(name));
             }
         }
     }
 }
 
-/// Factors that the words of a name are multiplied by.
+/// Factors by which the words of a name are multiplied.
 const FACTORS: [u64; 4] = [1, 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
-/// Four times CRC32c. Another seed alone would give the same sum but for a constant, for all names
-/// of one length; so each time the name's words are multiplied by another factor before.
+/// Computes CRC32c four times. Another seed alone would change the sums of all names of one length by the same
+/// constant. So each time the words are first multiplied by another factor.
 fn crc32c_digest(name: &[u8]) -> Digest {
     let sum = |factor: u64| {
         let (words, rest) = name.as_chunks();
@@ -118,7 +117,7 @@ fn crc32c_digest(name: &[u8]) -> Digest {
         let crc = words.iter().fold(0, |crc, word| add(crc, u64::from_le_bytes(*word)));
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        // A name's length tells it from those with zeros behind it.
+        // Including the length distinguishes a name from the same name followed by zeros.
         let crc = if rest.is_empty() { crc } else { add(crc, u64::from_le_bytes(last)) };
         u64::from(crc32c::crc32c_append(crc, &(name.len() as u32).to_le_bytes()))
     };
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_first_sum_is_crc32c() {
-        // Of "12345678" and its length; the check value of CRC32c is of nine digits.
+        // The sum covers "12345678" and its length, while the check value of CRC32c is for nine digits.
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
         let digest = crc32c_digest(b"12345678");
         assert_eq!(digest.hash >> 32, u64::from(crc32c::crc32c(b"12345678\x08\0\0\0")));

@@ -1,4 +1,4 @@
-//! One run: builds, measures in turn, checks, and takes apart again.
+//! One run: builds the engines, measures them in turn, checks answers and measures memory.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -19,58 +19,46 @@ use super::reader::Reader;
 use super::record::Record;
 use super::table::{Asked, Table};
 use super::updates::{self, CheckedReader, Rates};
-use crate::machine::{self, PageSize, Reads, Reservation, cores, resident};
+use crate::harness::{self, Beside, Memory, beside_writer, lines_per_lookup, warm_in_turn};
+use crate::machine::{PageSize, cores, resident};
 use crate::progress::Progress;
-use crate::timing::{Checked, median, rate_of_all, sample, times};
-use crate::writer;
+use crate::timing::{Checked, Spread, p99_ns, rate_of_all};
 
-/// Of the repetitions' time, what the machine's own rate is measured for.
-const MACHINE_SHARE: f64 = 0.2;
-/// Seconds for rates of changes, in all.
+/// Maximum time for measuring rates of changes, in seconds.
 const CHANGES_S_MAX: f64 = 2.0;
 
 /// An engine under test.
 struct Bench {
     engine: Engine,
     built: Built,
-    /// Memory that building it took.
+    /// Memory that the build used, in bytes.
     both_bytes: u64,
 }
 
-/// What queries found, of one engine.
+/// Results of queries on one engine.
 struct Found {
-    /// Queries a second, of each repetition.
+    /// Queries per second in each repetition.
     rates: Vec<f64>,
     hash_rate: f64,
     p99_ns: u64,
     lines: Option<f64>,
     checked: Checked,
-    /// By the engine's own account.
+    /// Expected share of wrong answers, by the engine's own formula.
     wrong_rate: f64,
     unknown_answered: f64,
 }
 
-/// What changes found, of one engine.
+/// Results of changes on one engine.
 #[derive(Default)]
 struct Changed {
     rates: Option<Rates>,
-    updates_per_s: Option<f64>,
-    queries_per_s: Option<f64>,
-    quiet_per_s: Option<f64>,
+    beside: Option<Beside>,
     /// For additions and alterations.
     messages: Option<[PerChange; 2]>,
     checked: Checked,
 }
 
-/// Memory of one engine, when it is gone.
-struct Memory {
-    query_bytes: u64,
-    both_bytes: u64,
-    counted_bytes: usize,
-    machine: Reads,
-}
-
-/// A run with all it was asked for.
+/// A prepared run.
 struct Run<'a> {
     options: &'a Options,
     progress: Progress,
@@ -79,7 +67,7 @@ struct Run<'a> {
     queries: Queries,
 }
 
-/// Measures some engines in turn: a record of each.
+/// Measures engines in turn. Returns one record of each.
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
     refuse_impossible(options, &engines)?;
@@ -87,13 +75,12 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
     let on_pages = engines.iter().filter(|engine| matches!(engine.make, Make::Halves { chooses_pages: true, .. }));
     let estimate = on_pages.map(|engine| engine.bytes_per_name * run.names.len()).sum();
     let reserved = options.reserve.unwrap_or(estimate);
-    let reservation = Reservation::take(options.pages, reserved, options.reserve.is_none())?;
-    let mut benches = engines.iter().map(|engine| run.build(*engine)).collect::<anyhow::Result<Vec<_>>>()?;
-    if let Some(reservation) = &reservation {
-        // The machine's own rate is measured on a table of the same size.
-        let largest = benches.iter().map(|bench| bench.built.table.asked().memory_bytes()).max().unwrap_or(0);
-        reservation.trim(largest as u64)?;
-    }
+    let (mut benches, _reservation) = harness::reserved(
+        options.pages,
+        (reserved, options.reserve.is_none()),
+        || engines.iter().map(|engine| run.build(*engine)).collect(),
+        |bench: &Bench| bench.built.table.asked().memory_bytes(),
+    )?;
     let found = run.look_up(&benches)?;
     let changed = benches.iter_mut().map(|bench| run.change(bench)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut records = Vec::new();
@@ -103,12 +90,12 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
         records.push(run.record(&engine, built, found, changed, &memory));
     }
     if let Some(record) = records.iter().find(|record| record.wrong > wrong_max(record)) {
-        bail!("{} answers of {} were wrong, of {}", record.wrong, record.checked, record.engine);
+        bail!("{} of {} answers were wrong (engine {})", record.wrong, record.checked, record.engine);
     }
     Ok(records)
 }
 
-/// Answers that may be wrong: none, but of filters, whose own account is an average.
+/// Maximum number of wrong answers: 0, except for filters, whose formula gives a mean.
 fn wrong_max(record: &Record) -> u64 {
     let expected = record.wrong_rate * record.checked as f64;
     (expected + 6.0 * expected.sqrt()).ceil() as u64
@@ -116,15 +103,14 @@ fn wrong_max(record: &Record) -> u64 {
 
 fn refuse_impossible(options: &Options, engines: &[Engine]) -> anyhow::Result<()> {
     options.measuring.ensure_possible()?;
-    if options.updates || options.updates_per_s.is_some() {
-        cores::ensure_enough(2, "a reader beside a writer")?;
-        ensure!(options.load != Load::Bulk, "names loaded in bulk take no updates");
-    }
-    ensure!(!engines.is_empty(), "there must be an engine");
+    crate::options::ensure_names_fit(options.names)?;
+    options.updating.ensure_possible()?;
+    ensure!(!options.updating.is_wanted() || options.load != Load::Bulk, "names loaded in bulk take no updates");
+    ensure!(!engines.is_empty(), "no engine was given");
     Ok(())
 }
 
-/// Delays of packets on one engine, at each of some rates, in nanoseconds.
+/// Measures delays of packets on one engine at several rates, in nanoseconds.
 pub fn delays(
     options: &Options,
     engine: &str,
@@ -135,7 +121,7 @@ pub fn delays(
     refuse_impossible(options, &[engine])?;
     let run = Run::prepare(options, progress)?;
     let bench = run.build(engine)?;
-    let simulating = progress.spinner("packets come and wait");
+    let simulating = progress.spinner("simulating packets");
     let asked = bench.built.table.asked();
     let delays = std::thread::scope(|scope| {
         let simulated = scope.spawn(|| {
@@ -177,7 +163,7 @@ impl<'a> Run<'a> {
         Ok(Setup {
             names: &self.names,
             hasher: &self.hasher,
-            // Changes add some, and delete them again.
+            // Changes add some names and delete them again.
             names_max: usize::try_from(names + updates::fresh(names))?,
             action_bits: self.options.action_bits,
             pages: self.options.pages.into(),
@@ -185,9 +171,9 @@ impl<'a> Run<'a> {
     }
 
     fn build(&self, engine: Engine) -> anyhow::Result<Bench> {
-        let before = resident::bytes()?;
-        let built = build(&engine, &self.setup()?, self.options.load, self.progress)?;
-        Ok(Bench { engine, built, both_bytes: resident::bytes()?.saturating_sub(before) })
+        let setup = self.setup()?;
+        let (built, both_bytes) = harness::growth(|| build(&engine, &setup, self.options.load, self.progress))?;
+        Ok(Bench { engine, built, both_bytes })
     }
 
     /// Measures all engines in turn, round by round.
@@ -195,28 +181,14 @@ impl<'a> Run<'a> {
         let setup = self.setup()?;
         let (options, queries) = (self.options, &self.queries);
         let step = self.options.measuring.repetition();
-        let measuring = self.progress.spinner("asking for names");
+        let measuring = self.progress.spinner("looking up names");
         let start_of = |thread| queries.len() / options.measuring.threads * thread;
         let reader = |thread| Reader::new(queries, &self.hasher, options.burst, start_of(thread));
         let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
-        let mut rates = vec![Vec::new(); benches.len()];
-        let round = |readers: &mut [Reader<'_>], bench: &Bench, duration| {
-            let asked = bench.built.table.asked();
-            rate_of_all(readers, duration, |reader| {
-                let names = reader.look_up(asked).len();
-                black_box(reader.answers());
-                names
-            })
-        };
-        for bench in benches {
-            // The first round finds caches and the processor's clock cold.
-            round(&mut readers, bench, step / 2);
-        }
-        for _ in 0..options.measuring.repetitions {
-            for (bench, rates) in benches.iter().zip(&mut rates) {
-                rates.push(round(&mut readers, bench, step));
-            }
-        }
+        let mut tables: Vec<_> = benches.iter().map(|bench| bench.built.table.asked()).collect();
+        let rates = warm_in_turn(&mut tables, &options.measuring, |asked, duration| {
+            rate_of_all(&mut readers, duration, |reader| look_up(reader, *asked))
+        });
         let hash_rate = rate_of_all(&mut readers, step, Reader::hash);
         let mut found = Vec::new();
         for (bench, rates) in benches.iter().zip(rates) {
@@ -224,7 +196,7 @@ impl<'a> Run<'a> {
             found.push(Found {
                 rates,
                 hash_rate,
-                p99_ns: time_bursts(&mut readers[0], asked, step),
+                p99_ns: p99_ns(step, || _ = look_up(&mut readers[0], asked)),
                 lines: self.count_lines(asked),
                 checked: check(asked, &self.names, options.action_bits, queries, &self.hasher, options.burst),
                 wrong_rate: asked.wrong_rate(),
@@ -238,26 +210,16 @@ impl<'a> Run<'a> {
     fn change(&self, bench: &mut Bench) -> anyhow::Result<Changed> {
         let (options, setup) = (self.options, self.setup()?);
         let spinner = self.progress.spinner(&format!("changing names of {}", bench.engine.name));
-        let batch = options.batch as usize;
+        let batch = options.updating.batch as usize;
         let duration = Duration::from_secs_f64(options.measuring.seconds.min(CHANGES_S_MAX));
         let rates = updates::rates(&mut bench.built.table, &setup, batch, options.measuring.seed, duration)?;
         let mut found = Changed { rates, ..Changed::default() };
         let Table::Halves { subject: Some(subject), fib } = &mut bench.built.table else { return Ok(found) };
-        if options.updates || options.updates_per_s.is_some() {
+        if options.updating.is_wanted() {
             let mut changes = updates::prepare(&setup, batch, options.measuring.seed);
             let mut reader = CheckedReader::new(&setup, &self.queries, options.burst);
-            let (mut per_s, mut beside, mut quiet) = (Vec::new(), Vec::new(), Vec::new());
-            let half = self.options.measuring.repetition() / 2;
-            for _ in 0..options.measuring.repetitions {
-                quiet.push(writer::read_quietly(&*subject.query(), &mut reader, half));
-                let pace = options.updates_per_s;
-                let rates = writer::run(&mut **subject, &mut changes, Some(&mut reader), pace, half)?;
-                per_s.push(rates.updates_per_s);
-                beside.push(rates.lookups_per_s);
-            }
-            found.updates_per_s = Some(median(&per_s));
-            found.queries_per_s = Some(median(&beside));
-            found.quiet_per_s = Some(median(&quiet));
+            let Options { measuring, updating, .. } = options;
+            found.beside = Some(beside_writer(&mut **subject, &mut changes, &mut reader, measuring, updating)?);
             found.checked = Checked { checked: reader.checked, wrong: reader.wrong };
         }
         found.messages = messages::per_change(subject, &setup, batch, options.measuring.seed)?;
@@ -266,35 +228,29 @@ impl<'a> Run<'a> {
         Ok(found)
     }
 
-    /// Takes an engine apart, half by half, to see what each held; then lets the machine read from a
+    /// Drops an engine half by half to measure the memory of each half. Then measures the machine's random reads on a
     /// table of that size.
     fn take_apart(&self, bench: Bench) -> anyhow::Result<Memory> {
         let Bench { engine, built: Built { table, .. }, both_bytes } = bench;
         let counted_bytes = table.asked().memory_bytes();
+        let pages = engine.pages(self.options);
+        let (burst, measuring) = (self.options.burst, &self.options.measuring);
         let query_bytes = match table {
             Table::Halves { subject, fib } => {
-                resident::of_query_half(both_bytes, counted_bytes, || drop(subject), || drop(fib))?
+                return Memory::of_halves(both_bytes, counted_bytes, (subject, fib), pages, burst, measuring);
             }
-            // One half: what of it only changes need is what the kernel does not say.
+            // A baseline is not split into halves, so its control half is known only by its own count.
+            Table::Baseline(_) if resident::is_small(counted_bytes) => counted_bytes as u64,
             Table::Baseline(baseline) => both_bytes.saturating_sub(baseline.control_bytes() as u64),
         };
-        let pages = engine.pages(self.options);
-        let (burst, threads) = (self.options.burst, self.options.measuring.threads);
-        let duration = self.options.measuring.share(MACHINE_SHARE);
-        let machine = machine::random_reads(counted_bytes, pages, burst, threads, duration)?;
-        Ok(Memory { query_bytes, both_bytes, counted_bytes, machine })
+        Memory::known(both_bytes, query_bytes, counted_bytes, pages, burst, measuring)
     }
 
-    /// Cache lines that a query reads, on average over a sample.
+    /// Mean number of cache lines that a query reads, over a sample.
     fn count_lines(&self, asked: Asked<'_>) -> Option<f64> {
-        const BURST: usize = 32;
-        let (mut queries, mut lines) = (0, 0);
-        for start in sample(self.queries.len(), BURST) {
-            let (names, read) = Reader::new(&self.queries, &self.hasher, BURST, start).count_lines(asked)?;
-            queries += names;
-            lines += read;
-        }
-        Some(lines as f64 / queries as f64)
+        lines_per_lookup(self.queries.len(), |start, burst| {
+            Reader::new(&self.queries, &self.hasher, burst, start).count_lines(asked)
+        })
     }
 
     fn record(
@@ -307,7 +263,8 @@ impl<'a> Run<'a> {
     ) -> Record {
         let options = self.options;
         let names = self.names.len() as f64;
-        let queries_per_s = median(&found.rates);
+        let rate = Spread::of(&found.rates);
+        let queries_per_s = rate.median;
         let ns = |rate: f64| options.measuring.threads as f64 * 1e9 / rate;
         Record {
             engine: engine.name.to_owned(),
@@ -324,28 +281,28 @@ impl<'a> Run<'a> {
             hash: options.hash,
             repetitions: found.rates.len(),
             queries_per_s,
-            queries_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
-            queries_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
+            queries_per_s_min: rate.min,
+            queries_per_s_max: rate.max,
             ns_per_query: ns(queries_per_s),
             hash_ns: ns(found.hash_rate),
             p99_ns_per_burst: found.p99_ns,
             cache_lines_per_query: found.lines,
             bits_per_name: 8.0 * memory.query_bytes as f64 / names,
             bits_per_name_counted: 8.0 * memory.counted_bytes as f64 / names,
-            control_bytes_per_name: memory.both_bytes.saturating_sub(memory.query_bytes) as f64 / names,
+            control_bytes_per_name: memory.control_bytes() as f64 / names,
             load,
             construct_s,
             construct_ns_per_name: 1e9 * construct_s / names,
             adds_per_s: changed.rates.as_ref().map(|rates| rates.adds_per_s),
             alters_per_s: changed.rates.as_ref().map(|rates| rates.alters_per_s),
             deletes_per_s: changed.rates.as_ref().map(|rates| rates.deletes_per_s),
-            message_bytes_per_add: changed.messages.as_ref().map(|[adds, _]| adds.octets),
-            message_bytes_per_alter: changed.messages.as_ref().map(|[_, alters]| alters.octets),
+            message_bytes_per_add: changed.messages.as_ref().map(|[adds, _]| adds.bytes),
+            message_bytes_per_alter: changed.messages.as_ref().map(|[_, alters]| alters.bytes),
             message_entropy_bits_per_add: changed.messages.as_ref().map(|[adds, _]| adds.entropy_bits),
             message_entropy_bits_per_alter: changed.messages.as_ref().map(|[_, alters]| alters.entropy_bits),
-            updates_per_s: changed.updates_per_s,
-            queries_per_s_updating: changed.queries_per_s,
-            queries_per_s_quiet: changed.quiet_per_s,
+            updates_per_s: changed.beside.map(|beside| beside.updates_per_s),
+            queries_per_s_updating: changed.beside.map(|beside| beside.lookups_per_s),
+            queries_per_s_quiet: changed.beside.map(|beside| beside.quiet_per_s),
             checked: found.checked.checked + changed.checked.checked,
             wrong: found.checked.wrong + changed.checked.wrong,
             wrong_rate: found.wrong_rate,
@@ -357,11 +314,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The time that 1 burst of 100 exceeds, in nanoseconds.
-fn time_bursts(reader: &mut Reader<'_>, asked: Asked<'_>, duration: Duration) -> u64 {
-    let times = times(duration, || {
-        reader.look_up(asked);
-        black_box(reader.answers());
-    });
-    times.value_at_quantile(0.99)
+/// Queries a burst. Returns its number of names.
+fn look_up(reader: &mut Reader<'_>, asked: Asked<'_>) -> usize {
+    let names = reader.look_up(asked).len();
+    black_box(reader.answers());
+    names
 }

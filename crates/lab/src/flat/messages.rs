@@ -1,5 +1,4 @@
-//! What query halves elsewhere are sent for a change: octets, beside what it tells
-//! [Concise, Table 2].
+//! Size of the messages that carry a change to remote query halves, and the entropy of the change [Concise, Table 2].
 
 use byname_lookup::flat::message::{Sender, Sent};
 use byname_lookup::{BuildError, Change, EntryId};
@@ -8,21 +7,21 @@ use byname_wire::{Digest, NameHashKey};
 use super::engine::{Setup, Subject};
 use super::updates::{Sample, other};
 
-/// Octets of a message that fits any network.
-const MESSAGE_OCTETS: usize = 1400;
-/// Changes of each kind.
+/// Size limit of a message, in bytes: fits any network.
+const MESSAGE_BYTES: usize = 1400;
+/// Number of changes of each kind.
 const CHANGES: usize = 4096;
 
-/// What was sent for changes of one kind.
+/// Mean cost of a change of one kind.
 pub struct PerChange {
-    /// Octets of all messages, with those of parts that were made anew.
-    pub octets: f64,
-    /// What changes that are told by their words tell at least.
+    /// Bytes of all messages per change, including those for rebuilt parts.
+    pub bytes: f64,
+    /// Entropy of a change that is sent as words, in bits.
     pub entropy_bits: f64,
 }
 
-/// What is sent for additions, and for names that get another action, after each batch of so many.
-/// In the end the table is as before. `None`: the engine has nothing to tell.
+/// Applies additions, and then changes of action, and measures the messages after each batch. At the end the table is
+/// as before. Returns `None` if the engine has no feed.
 ///
 /// # Errors
 /// If the engine refuses a change.
@@ -32,7 +31,7 @@ pub fn per_change(
     batch: usize,
     seed: u64,
 ) -> Result<Option<[PerChange; 2]>, BuildError> {
-    let mut sender = Sender::new(NameHashKey::new([seed, !seed]), MESSAGE_OCTETS);
+    let mut sender = Sender::new(NameHashKey::new([seed, !seed]), MESSAGE_BYTES);
     if subject.feed().is_none() {
         return Ok(None);
     }
@@ -44,7 +43,7 @@ pub fn per_change(
     let alters: Vec<_> = stable.iter().map(|&(name, action)| Change::Set(name, other(action))).collect();
     let back = stable.iter().map(|&(name, action)| Change::Set(name, action));
     let back: Vec<_> = back.chain(unseen.iter().map(|&(name, _)| Change::Remove(name))).collect();
-    // A writer that was stopped by the clock has left some names in the table, and others changed.
+    // The clock may have stopped an earlier writer halfway. This undoes its changes.
     let fresh = Sample::fresh(setup).digests(setup.hasher).into_iter().map(Change::Remove);
     let left: Vec<_> = fresh.chain(back.iter().cloned()).collect();
     for some in left.chunks(batch) {
@@ -61,12 +60,12 @@ pub fn per_change(
             subject.reclaim();
             let sent = subject.feed().map_or_else(Sent::default, |feed| feed.feed(&mut sender, &mut |_| ()));
             all.changes += sent.changes;
-            all.change_octets += sent.change_octets;
-            all.block_octets += sent.block_octets;
+            all.change_bytes += sent.change_bytes;
+            all.block_bytes += sent.block_bytes;
             all.entropy_bits += sent.entropy_bits;
         }
-        let octets = (all.change_octets + all.block_octets) as f64 / changes.len() as f64;
-        Ok(PerChange { octets, entropy_bits: all.entropy_bits / all.changes.max(1) as f64 })
+        let bytes = (all.change_bytes + all.block_bytes) as f64 / changes.len() as f64;
+        Ok(PerChange { bytes, entropy_bits: all.entropy_bits / all.changes.max(1) as f64 })
     };
     let per_change = [told(&adds)?, told(&alters)?];
     told(&back)?;

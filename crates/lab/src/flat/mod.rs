@@ -1,14 +1,13 @@
-//! Exact match of opaque names: engines on one population, measured. [Concise §6.2]'s metrics.
+//! Exact match of opaque names: measures engines on one population with the metrics of [Concise §6.2].
 //!
-//! What is timed is what a forwarder does with a burst of packets: take each name's octets, hash
-//! them, and ask the query half, with everything inside the loop. Names are prepared before, in such
-//! number that what they touch in a large table is not in the caches, or made on the way by a shift
-//! register as in [Concise §6.2.3]. Each rate is the median of several repetitions; where several
-//! engines are compared, their repetitions alternate. In the same run answers are checked against
-//! what the names were made from, and the machine's rate of independent random reads is measured on
-//! a table of the same size and pages.
+//! The timed loop does what a forwarder does with a burst of packets: it reads each name's bytes, hashes them and
+//! queries the table. Names are prepared before. They are so many that the lines they touch in a large table are not in
+//! the caches. A shift register may instead generate the names in the loop, as in [Concise §6.2.3]. Each rate is the
+//! median of several repetitions. If several engines are compared, their repetitions alternate. The same run checks
+//! answers against the actions of the names. It also measures the machine's rate of independent random reads, on a
+//! table of the same size and pages.
 //!
-//! Memory is what the kernel says is resident, half by half, as in the prefix lab.
+//! Memory is the resident memory that the kernel reports for each half, as in the prefix lab.
 
 pub mod baselines;
 mod build;
@@ -40,23 +39,23 @@ pub use options::Options;
 pub use record::Record;
 pub use sharing::Sharing;
 
+use crate::harness::{self, Measurement};
 use crate::progress::Progress;
-use crate::record::Recorder;
 
-/// Measures engines in turn, several rounds over the same names, on tables that are all there at
-/// once; a record of each.
+/// Measures engines in turn, in several rounds over the same names, with all tables in memory at once. Returns one
+/// record of each.
 ///
 /// # Errors
-/// If the machine cannot do it (cores, memory, pages, files), if an engine refuses the names, or if
-/// an answer was wrong.
+/// If the machine cannot do it (cores, memory, pages, files), if an engine refuses the names, or if an answer was
+/// wrong.
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     measure::measure(options, engines, progress)
 }
 
-/// The delays of packets that come at random to one engine, at each of some rates, in nanoseconds.
+/// Measures the delays of packets that come at random to one engine, at several rates. Returns nanoseconds.
 ///
 /// # Errors
-/// As [`measure()`].
+/// As for [`measure()`].
 pub fn delays(
     options: &Options,
     engine: &str,
@@ -66,20 +65,37 @@ pub fn delays(
     measure::delays(options, engine, rates, progress)
 }
 
-/// Times of the tables of two switches that share one graph [Concise §5.1].
+/// Measures the construction of the tables of two switches that share one graph [Concise §5.1].
 ///
 /// # Errors
-/// If there are no such names, or no memory for them.
+/// If such names do not exist, or do not fit in memory.
 pub fn share(options: &Options) -> anyhow::Result<Sharing> {
     sharing::share(options)
 }
 
-/// Memory of both halves of an engine for each name while they are built, in bytes, about.
+/// Approximate peak memory of both halves of an engine while they are built, in bytes per name.
 ///
 /// # Errors
 /// If there is no such engine.
 pub fn bytes_per_name(engine: &str) -> anyhow::Result<u64> {
     Ok(engine::find(engine)?.bytes_per_name)
+}
+
+impl Measurement for Options {
+    const NAME: &'static str = "flat";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
+    }
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        measure(self, &crate::options::engines(&self.engine, &self.compare), progress)
+    }
+
+    fn print(&self, records: &[Record]) {
+        report::print(records);
+    }
 }
 
 /// Runs the subcommand.
@@ -88,15 +104,5 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         report::list();
         return Ok(());
     }
-    let progress = options.measuring.progress();
-    let engines = crate::options::engines(&options.engine, &options.compare);
-    let mut recorder = Recorder::new("flat", options.measuring.json)?;
-    let records = measure(options, &engines, progress)?;
-    for record in &records {
-        recorder.add(record)?;
-    }
-    if !options.measuring.json {
-        report::print(&records);
-    }
-    Ok(())
+    harness::run(options)
 }

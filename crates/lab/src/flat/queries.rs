@@ -1,8 +1,7 @@
-//! The names that are asked for, prepared before anything is timed.
+//! The names to look up, prepared before the measurement.
 //!
-//! They lie in one buffer in the order in which they are asked for, larger than a processor's
-//! caches; names of a register are made on the way, as [Concise §6.2.3] does, so that no memory is
-//! read for them.
+//! They lie in one buffer in the order of the queries. The buffer is larger than a processor's caches. A register
+//! instead generates its names in the measured loop, as in [Concise §6.2.3], so that names cost no memory reads.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,42 +13,41 @@ use smallvec::SmallVec;
 use super::names::{Lfsr, Names, write_state};
 use crate::workload::{Permutation, requests};
 
-/// The buffer's bound: long names are fewer.
-const OCTETS_MAX: usize = 1 << 30;
-/// Names of a table smaller than this are asked for several times, so that enough answers can be
-/// checked.
+/// Maximum size of the buffer, so fewer long names are prepared.
+const BYTES_MAX: usize = 1 << 30;
+/// Names of a smaller table are looked up several times, so that enough answers can be checked.
 const DRAWS_MIN: u64 = 1 << 17;
 
 /// Names of a burst.
 pub type Burst<'a> = SmallVec<[&'a [u8]; BURST_MAX]>;
 
-/// Names to ask for, each of which is in the table.
+/// Names to look up. All of them are in the table.
 pub struct Queries {
     order: Order,
-    /// Octets of every name; `None` where they differ.
+    /// Length of every name in bytes; `None` if lengths differ.
     size: Option<usize>,
     source: Source,
     len: usize,
 }
 
 enum Order {
-    /// Each once before any comes twice, at random.
+    /// At random: every name once before any repeats.
     Random(Permutation),
-    /// As a trace has it.
+    /// In the order of a trace.
     Trace(Vec<u32>),
-    /// As they were made.
+    /// In ascending order of their numbers.
     Ascending,
 }
 
 enum Source {
-    /// Side by side; without a size, where each ends.
-    Buffer { octets: Vec<u8>, ends: Vec<usize> },
-    /// Made when they are asked for.
+    /// Names side by side. If lengths differ, `ends` holds the end of each.
+    Buffer { bytes: Vec<u8>, ends: Vec<usize> },
+    /// Names generated when they are needed.
     Register(Lfsr),
 }
 
 impl Queries {
-    /// Draws at most `draws` names; `progress` is told of each thousand.
+    /// Draws at most `draws` names. Calls `progress` after each thousand.
     ///
     /// # Errors
     /// If a trace cannot be read.
@@ -73,57 +71,57 @@ impl Queries {
             }
             None => (Order::Random(Permutation::new(names.len(), seed)), draws.min(names.len().max(DRAWS_MIN))),
         };
-        let (mut octets, mut ends) = (Vec::new(), Vec::new());
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         let mut len = 0;
-        while len < draws as usize && octets.len() < OCTETS_MAX {
-            names.write(number(&order, len, names.len()), &mut octets);
+        while len < draws as usize && bytes.len() < BYTES_MAX {
+            names.write(number(&order, len, names.len()), &mut bytes);
             len += 1;
             if size.is_none() {
-                ends.push(octets.len());
+                ends.push(bytes.len());
             }
             if len % 1000 == 0 {
                 progress(1000);
             }
         }
-        Ok(Queries { order, size, source: Source::Buffer { octets, ends }, len })
+        Ok(Queries { order, size, source: Source::Buffer { bytes, ends }, len })
     }
 
-    /// How many.
+    /// Number of queries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The number among `names` of the name that query `i` asks for.
+    /// The number among `names` of the name of query `i`.
     pub fn number(&self, i: usize, names: &Names) -> u64 {
         number(&self.order, i, names.len())
     }
 
-    /// Octets of every name; `None` where they differ.
+    /// Length of every name in bytes; `None` if lengths differ.
     pub fn size(&self) -> Option<usize> {
         self.size
     }
 
-    /// Octets of a name, on average.
+    /// Mean length of a name, in bytes.
     pub fn mean_bytes(&self) -> f64 {
         match (&self.source, self.size) {
             (_, Some(size)) => size as f64,
-            (Source::Buffer { octets, .. }, None) => octets.len() as f64 / self.len as f64,
+            (Source::Buffer { bytes, .. }, None) => bytes.len() as f64 / self.len as f64,
             (Source::Register(_), None) => unreachable!("a register's names are of one size"),
         }
     }
 
-    /// Asks the memory for the octets of some queries, as a network card has put packets into the
-    /// cache before a worker looks at them.
+    /// Prefetches the bytes of some queries. On a router, the network card has put packets into the cache before a
+    /// worker reads them.
     #[inline]
     pub fn prefetch(&self, range: Range<usize>) {
-        if let (Source::Buffer { octets, .. }, Some(size)) = (&self.source, self.size) {
+        if let (Source::Buffer { bytes, .. }, Some(size)) = (&self.source, self.size) {
             let end = range.end.min(self.len);
-            octets[size * range.start.min(end)..size * end].chunks(64).for_each(|line| prefetch::read(&line[0]));
+            bytes[size * range.start.min(end)..size * end].chunks(64).for_each(|line| prefetch::read(&line[0]));
         }
     }
 
-    /// Makes the names of some queries in `made` if a register makes them, `state` being that of the
-    /// first. Returns that of the first behind them.
+    /// If a register generates the names, writes those of some queries to `made`; `state` belongs to the first query.
+    /// Returns the state after the last query.
     #[inline]
     pub fn advance(&self, range: Range<usize>, size: usize, mut state: u64, made: &mut Vec<u8>) -> u64 {
         if let Source::Register(lfsr) = &self.source {
@@ -136,30 +134,29 @@ impl Queries {
         state
     }
 
-    /// The octets of some queries of one size, side by side; `made` are those that [`Queries::advance`]
-    /// has made for them.
+    /// The bytes of some queries of one size, side by side. `made` holds the names from [`Queries::advance`].
     #[inline]
     pub fn side_by_side<'a>(&'a self, range: Range<usize>, size: usize, made: &'a [u8]) -> &'a [u8] {
         match &self.source {
-            Source::Buffer { octets, .. } => &octets[size * range.start..size * range.end],
+            Source::Buffer { bytes, .. } => &bytes[size * range.start..size * range.end],
             Source::Register(_) => made,
         }
     }
 
-    /// The octets of some queries, name by name; `made` as before.
+    /// The bytes of some queries, name by name. `made` holds the names from [`Queries::advance`].
     #[inline]
     pub fn names<'a>(&'a self, range: Range<usize>, made: &'a [u8]) -> Burst<'a> {
         match (&self.source, self.size) {
             (_, Some(size)) => self.side_by_side(range, size, made).chunks_exact(size).collect(),
-            (Source::Buffer { octets, ends }, None) => {
+            (Source::Buffer { bytes, ends }, None) => {
                 let start = |i| if i == 0 { 0 } else { ends[i - 1] };
-                range.map(|i| &octets[start(i)..ends[i]]).collect()
+                range.map(|i| &bytes[start(i)..ends[i]]).collect()
             }
             (Source::Register(_), None) => unreachable!("a register's names are of one size"),
         }
     }
 
-    /// The state of a register at query `i`; whatever, where there is none.
+    /// The state of the register at query `i`; 0 without a register.
     pub fn state(&self, i: usize) -> u64 {
         match &self.source {
             Source::Register(lfsr) => lfsr.at(i as u64),

@@ -1,4 +1,4 @@
-//! The work that is timed: names out of a buffer, hashed and asked for in bursts.
+//! The measured loop: reads names from a buffer, hashes them and queries the table in bursts.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::hasher::Hasher;
 use super::queries::{Burst, Queries};
 use super::table::Asked;
 
-/// Walks over the queries, burst by burst, again and again.
+/// Walks over the queries again and again, burst by burst.
 pub struct Reader<'a> {
     queries: &'a Queries,
     hasher: &'a Hasher,
     burst: usize,
     at: usize,
-    /// Of a register that makes the names.
+    /// State of a register that generates the names.
     state: u64,
     made: Vec<u8>,
     digests: [Digest; BURST_MAX],
@@ -42,13 +42,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Asks for a burst. Returns which queries it was; [`Reader::answers`] are theirs.
+    /// Queries a burst. Returns the range of queries; [`Reader::answers`] holds their answers.
     #[inline]
     pub fn look_up(&mut self, asked: Asked<'_>) -> Range<usize> {
         self.look_up_some(asked, self.burst)
     }
 
-    /// The same with a burst of at most `some` names.
+    /// Queries a burst of at most `some` names.
     #[inline]
     pub fn look_up_some(&mut self, asked: Asked<'_>, some: usize) -> Range<usize> {
         let range = self.hash_next(some);
@@ -56,8 +56,8 @@ impl<'a> Reader<'a> {
         match asked {
             Asked::Fib(fib) => fib.entry_burst(digests, out),
             Asked::Baseline(baseline) => {
-                let octets = self.queries.names(range.clone(), &self.made);
-                let names = flat_names(&octets, digests);
+                let bytes = self.queries.names(range.clone(), &self.made);
+                let names = flat_names(&bytes, digests);
                 let bursts = names.chunks(baselines::BURST_MAX).zip(out.chunks_mut(baselines::BURST_MAX));
                 bursts.for_each(|(names, out)| baseline.query_burst(names, out));
             }
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         range
     }
 
-    /// Hashes a burst, no more. Returns how many names it has.
+    /// Only hashes a burst. Returns its number of names.
     #[inline]
     pub fn hash(&mut self) -> usize {
         let range = self.hash_next(self.burst);
@@ -73,21 +73,21 @@ impl<'a> Reader<'a> {
         range.len()
     }
 
-    /// What the last burst was answered with.
+    /// The answers of the last burst.
     #[inline]
     pub fn answers(&self) -> &[Option<EntryId>] {
         &self.out
     }
 
-    /// Counts the cache lines that each name of a burst needs; `None` where the engine cannot.
+    /// Counts the names of a burst and the cache lines that they need; `None` if the engine cannot count.
     pub fn count_lines(&mut self, asked: Asked<'_>) -> Option<(usize, usize)> {
         let range = self.hash_next(self.burst);
         let digests = &self.digests[..range.len()];
         let lines: Option<usize> = match asked {
             Asked::Fib(fib) => digests.iter().map(|name| fib.lines_read(*name)).sum(),
             Asked::Baseline(baseline) => {
-                let octets = self.queries.names(range.clone(), &self.made);
-                Some(flat_names(&octets, digests).iter().map(|name| baseline.lines_read(name)).sum())
+                let bytes = self.queries.names(range.clone(), &self.made);
+                Some(flat_names(&bytes, digests).iter().map(|name| baseline.lines_read(name)).sum())
             }
         };
         Some((range.len(), lines?))
@@ -119,6 +119,6 @@ impl<'a> Reader<'a> {
 }
 
 #[inline]
-fn flat_names<'a>(octets: &Burst<'a>, digests: &[Digest]) -> SmallVec<[FlatName<'a>; BURST_MAX]> {
-    octets.iter().zip(digests).map(|(octets, digest)| FlatName { octets, digest: *digest }).collect()
+fn flat_names<'a>(bytes: &Burst<'a>, digests: &[Digest]) -> SmallVec<[FlatName<'a>; BURST_MAX]> {
+    bytes.iter().zip(digests).map(|(bytes, digest)| FlatName { bytes, digest: *digest }).collect()
 }

@@ -1,9 +1,8 @@
-//! VFunc, the static function of the crate `sux`: three values a name, combined by exclusive-or, on a
-//! hypergraph that is peeled once. It takes no changes: they are gathered, and the next function is
-//! built in a thread of its own.
+//! VFunc, the static function of the crate `sux`: it combines three values per name by exclusive-or, on a hypergraph
+//! that is peeled once. A function takes no changes. So changes are gathered, and a thread builds the next function.
 //!
-//! Until it is there, readers get the answers of before: what `apply` calls done shows later. A new
-//! reader waits for a function of all that was applied.
+//! Meanwhile readers get the answers of the previous function: changes take effect some time after `apply`. A new
+//! reader waits for a function of all changes that were applied.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ use sux::utils::ToSig;
 
 use super::engine::Halves;
 
-/// A name as the crate sees it: hashed already, so that a further hash is a product.
+/// A name for the crate: it is hashed already, so another hash is one multiplication.
 #[derive(Debug, Clone, Copy)]
 struct Key(Digest);
 
@@ -40,7 +39,7 @@ fn folded(left: u64, right: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Values of as many bits as the largest has.
+/// Values with as many bits as the largest needs.
 type Packed = VFunc<Key, BitFieldVec<Box<[u64]>>>;
 
 /// The query half.
@@ -53,7 +52,7 @@ impl Function {
         }
         let (keys, values): (Vec<_>, Vec<_>) =
             names.iter().map(|(name, entry)| (Key(*name), u64::from(entry.0))).unzip();
-        // While it is shared, the next change copies it.
+        // Otherwise the next change would have to copy the map, because it is shared.
         drop(names);
         Ok(Function(Packed::try_par_new(&keys, &values, no_logging![])?))
     }
@@ -74,21 +73,21 @@ impl FlatFib for Function {
 pub struct Rebuilt {
     action_bits: u32,
     names_max: usize,
-    // Locked by new readers alone, and for a moment by the writer.
+    // Only new readers lock this, and the writer for a moment.
     state: Mutex<State>,
 }
 
 struct State {
     names: Arc<HashMap<Digest, EntryId>>,
     query: Arc<Function>,
-    /// The function of some names, in the making.
+    /// The next function, while a thread builds it.
     building: Option<JoinHandle<anyhow::Result<Function>>>,
-    /// No function of all names is there, or in the making.
+    /// Whether names have changed since the last build was started.
     is_behind: bool,
 }
 
 impl Rebuilt {
-    /// A table of these names.
+    /// Builds a table of these names.
     ///
     /// # Errors
     /// If no function is found.
@@ -105,8 +104,8 @@ impl Rebuilt {
 }
 
 impl State {
-    /// Takes a function that is built, and lets the next be built if there is need; whether readers
-    /// need another one. `wait`: until all names are in it.
+    /// Adopts a finished function and starts the next build if names have changed. Returns whether readers need the new
+    /// function. With `wait`, continues until the function contains all names.
     fn go_on(&mut self, wait: bool) -> anyhow::Result<bool> {
         let mut is_new = false;
         loop {
@@ -131,7 +130,7 @@ impl Control<Digest> for Rebuilt {
 
     fn query(&self) -> Arc<Self::Query> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without a function of all names there is still the one before.
+        // After an error, the previous function is still usable.
         let _ = state.go_on(true);
         state.query.clone()
     }
@@ -167,7 +166,7 @@ impl Control<Digest> for Rebuilt {
             };
         }
         state.is_behind = true;
-        // If it finishes already, the next call says so.
+        // A build that finishes at once is adopted by the next call.
         if state.building.is_none() {
             state.go_on(false).map_err(failed)?;
         }
@@ -194,7 +193,7 @@ mod tests {
         Digest { hash, check }
     }
 
-    /// Answers are those of some moment, and those of all changes in the end.
+    /// Answers may lag, but in the end they include all changes.
     #[test]
     fn changes_show_when_the_next_function_is_there() {
         let mut rebuilt = Rebuilt::new(8, 5000, (0..4000).map(|i| (name(i), EntryId(0)))).expect("a function");

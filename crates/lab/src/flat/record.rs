@@ -1,103 +1,118 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use serde::Serialize;
 
 use super::hasher::Function;
 use super::names::Keys;
 use super::options::Load;
+use crate::harness::Measured;
+use crate::timing::Spread;
 
-/// One engine on one population of names. Rates are of all threads together; times are a thread's
-/// own.
+/// One engine on one population of names. Rates are sums over all threads; times are per thread.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The engine.
     pub engine: String,
-    /// Names in the table.
+    /// Number of names in the table.
     pub names: u64,
-    /// What they are.
+    /// Kind of the names.
     pub keys: Keys,
-    /// Octets of a name, on average.
+    /// Mean length of a name, in bytes.
     pub key_bytes: f64,
     /// Bits of an action.
     pub action_bits: u32,
-    /// Names prepared; of a register's, those that it makes before it starts again.
+    /// Number of names prepared; with a register, the number generated before it starts again.
     pub queries_prepared: usize,
-    /// Whether they are asked for in the order of a trace.
+    /// Whether names are looked up in the order of a trace.
     pub trace: bool,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Readers.
+    /// Number of readers.
     pub threads: usize,
-    /// Pages of the table: those asked for, or `heap` for an engine that has no choice.
+    /// Pages of the table: the chosen ones, or `heap` for an engine without a choice.
     pub pages: &'static str,
-    /// Names asked for together.
+    /// Names per burst.
     pub burst: usize,
-    /// What names are hashed with.
+    /// Hash function of names.
     pub hash: Function,
-    /// Repetitions, of which the rate below is the median.
+    /// Number of repetitions; the rate below is their median.
     pub repetitions: usize,
-    /// Queries a second, hashing included.
+    /// Queries per second, hashing included.
     pub queries_per_s: f64,
     /// The slowest repetition.
     pub queries_per_s_min: f64,
     /// The fastest repetition.
     pub queries_per_s_max: f64,
-    /// Nanoseconds of one thread for a query.
+    /// Nanoseconds per query on one thread.
     pub ns_per_query: f64,
-    /// Of these, taking the name and hashing it, measured alone.
+    /// Part of `ns_per_query` for reading and hashing the name, measured alone.
     pub hash_ns: f64,
-    /// The time that 1 burst of 100 exceeds, timed burst by burst.
+    /// The p99 time of a burst. Bursts are timed one by one.
     pub p99_ns_per_burst: u64,
-    /// Cache lines of the table that a query reads, where the engine can count them.
+    /// Mean number of the table's cache lines that a query reads, if the engine can count them.
     pub cache_lines_per_query: Option<f64>,
-    /// Resident memory of the query half, measured.
+    /// Resident memory of the query half, measured; a half below 256 MiB is counted.
     pub bits_per_name: f64,
-    /// What the engine says that its query half takes.
+    /// Memory of the query half, as the engine counts it.
     pub bits_per_name_counted: f64,
     /// Resident memory of the control half, in bytes, measured.
     pub control_bytes_per_name: f64,
-    /// How the names came in.
+    /// How the names were loaded.
     pub load: Load,
-    /// Time from the first name to the last, making and hashing them included.
+    /// Time from the first name to the last, including generating and hashing the names.
     pub construct_s: f64,
-    /// The same for one name.
+    /// Construction time per name.
     pub construct_ns_per_name: f64,
-    /// New names added a second by one writer without readers, hashing included; none where the engine
-    /// takes no changes after this build.
+    /// New names added per second by one writer without readers, hashing included; `None` if the engine takes no
+    /// changes after this build.
     pub adds_per_s: Option<f64>,
-    /// Names given another action.
+    /// Names per second that get another action.
     pub alters_per_s: Option<f64>,
-    /// Names deleted.
+    /// Names deleted per second.
     pub deletes_per_s: Option<f64>,
-    /// Octets of messages for a name added, batch by batch, where the engine has messages.
+    /// Message bytes per added name, for the given batches; `None` if the engine has no messages.
     pub message_bytes_per_add: Option<f64>,
-    /// Octets of messages for a name given another action.
+    /// Message bytes per changed action.
     pub message_bytes_per_alter: Option<f64>,
-    /// What an addition tells at least, as in [Concise, Table 2].
+    /// Entropy of an addition, as in [Concise, Table 2].
     pub message_entropy_bits_per_add: Option<f64>,
-    /// What a name with another action tells at least.
+    /// Entropy of a change of action.
     pub message_entropy_bits_per_alter: Option<f64>,
-    /// Changes a second of a writer beside a reader (`--updates`).
+    /// Changes per second by a writer beside a reader (`--updates`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updates_per_s: Option<f64>,
-    /// That reader's rate.
+    /// Queries per second by that reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries_per_s_updating: Option<f64>,
-    /// The same reader's rate in between, without changes.
+    /// Queries per second by the same reader without changes, measured in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries_per_s_quiet: Option<f64>,
-    /// Answers compared with the generator's.
+    /// Number of answers compared with the expected ones.
     pub checked: u64,
-    /// Wrong ones among them.
+    /// Number of wrong answers.
     pub wrong: u64,
-    /// The share that a filter answers wrong by its own formula; 0 where every answer must be right.
+    /// Expected share of wrong answers, by a filter's own formula; 0 if every answer must be right.
     pub wrong_rate: f64,
-    /// The share of names which are not in the table that get an action all the same [Concise §7.3].
+    /// Share of unknown names that get an action nevertheless [Concise §7.3].
     pub unknown_answered: f64,
-    /// Independent random cache lines a second that the machine reads from a table of that size.
+    /// The machine's limit: independent random cache lines that it reads per second from a table of the same size.
     pub machine_lines_per_s: f64,
-    /// Size of the table they were read from, in bytes.
+    /// Size of that table, in bytes.
     pub machine_bytes: usize,
-    /// Share of that rate that the queries use.
+    /// Share of the machine's limit that the queries use.
     pub of_limit: Option<f64>,
+}
+
+impl Measured for Record {
+    fn rate(&self) -> Spread {
+        Spread { median: self.queries_per_s, min: self.queries_per_s_min, max: self.queries_per_s_max }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        Some(self.machine_lines_per_s)
+    }
 }

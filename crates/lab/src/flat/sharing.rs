@@ -13,28 +13,28 @@ use super::names::Names;
 use super::options::Options;
 use crate::timing::median;
 
-/// What two switches with the same names cost.
+/// Cost of the tables of two switches with the same names.
 #[derive(Serialize, Clone, Debug)]
 pub struct Sharing {
-    /// Names of either.
+    /// Number of names, the same for both.
     pub names: u64,
     /// Bits of an action.
     pub action_bits: u32,
-    /// Times that both were built.
+    /// Number of times that both tables were built.
     pub repetitions: u32,
-    /// The first table with its graph, from digests: the median.
+    /// Median time for the first table with its graph, from digests.
     pub first_s: f64,
-    /// The second table alone, with other actions: the median.
+    /// Median time for the second table alone, with other actions.
     pub second_s: f64,
-    /// The second in the time of the first.
+    /// Median of `second_s / first_s`.
     pub share: f64,
-    /// Answers of the second table that were compared.
+    /// Number of answers of the second table that were compared.
     pub checked: u64,
-    /// Those that were not its actions.
+    /// Number of wrong answers.
     pub wrong: u64,
 }
 
-/// Builds the tables of two switches on one core, again and again.
+/// Builds the tables of two switches on one core, several times.
 pub fn share(options: &Options) -> anyhow::Result<Sharing> {
     let seed = options.measuring.seed;
     let names = Names::open(options.keys, options.list.as_deref(), options.key_bytes, options.names, seed)?;

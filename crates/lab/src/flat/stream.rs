@@ -1,5 +1,5 @@
-//! All names of a table with their digests and actions, one after the other: what engines are
-//! built from. To make the names and to hash them is part of building.
+//! Streams all names of a table with their digests and actions. Engines are built from it, so generating and hashing
+//! the names is part of the construction.
 
 use byname_lookup::EntryId;
 use byname_lookup::flat::BURST_MAX;
@@ -9,23 +9,23 @@ use smallvec::SmallVec;
 use super::hasher::Hasher;
 use super::names::Names;
 
-/// Names by their numbers, hashed burst by burst.
+/// Names in the order of their numbers, hashed in bursts.
 pub struct Stream<'a> {
     names: &'a Names,
     hasher: &'a Hasher,
     action_bits: u32,
-    /// The number of the burst's first name, and that behind the last name of all.
+    /// Number of the burst's first name, and the number after the last name of the stream.
     first: u64,
     end: u64,
-    /// Names of the burst that were taken already.
+    /// Names of the burst that were already returned.
     taken: usize,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: SmallVec<[usize; BURST_MAX]>,
     digests: [Digest; BURST_MAX],
 }
 
 impl<'a> Stream<'a> {
-    /// The names with numbers from `first` up to `end`.
+    /// Streams the names with numbers from `first` up to, but not including, `end`.
     pub fn new(names: &'a Names, hasher: &'a Hasher, action_bits: u32, (first, end): (u64, u64)) -> Self {
         let mut stream = Stream {
             names,
@@ -34,7 +34,7 @@ impl<'a> Stream<'a> {
             first,
             end,
             taken: 0,
-            octets: Vec::new(),
+            bytes: Vec::new(),
             ends: SmallVec::new(),
             digests: [Digest::default(); BURST_MAX],
         };
@@ -42,13 +42,13 @@ impl<'a> Stream<'a> {
         stream
     }
 
-    /// Goes through all names with their octets.
+    /// Visits all names with their bytes.
     pub fn visit(mut self, mut visitor: impl FnMut(&[u8], Digest, EntryId)) {
         while !self.ends.is_empty() {
             let mut start = 0;
             for (i, (&end, digest)) in self.ends.iter().zip(&self.digests).enumerate() {
                 let action = self.names.action(self.first + i as u64, self.action_bits);
-                visitor(&self.octets[start..end], *digest, action);
+                visitor(&self.bytes[start..end], *digest, action);
                 start = end;
             }
             self.first += self.ends.len() as u64;
@@ -57,20 +57,19 @@ impl<'a> Stream<'a> {
     }
 
     fn fill(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.ends.clear();
         for i in self.first..self.end.min(self.first + BURST_MAX as u64) {
-            self.names.write(i, &mut self.octets);
-            self.ends.push(self.octets.len());
+            self.names.write(i, &mut self.bytes);
+            self.ends.push(self.bytes.len());
         }
         let digests = &mut self.digests[..self.ends.len()];
         match self.names.size() {
-            Some(size) => self.hasher.digest_fixed_burst(&self.octets, size, digests),
+            Some(size) => self.hasher.digest_fixed_burst(&self.bytes, size, digests),
             None => {
                 let starts = std::iter::once(0).chain(self.ends.iter().copied());
                 let places = starts.zip(&self.ends);
-                let names: SmallVec<[&[u8]; BURST_MAX]> =
-                    places.map(|(start, &end)| &self.octets[start..end]).collect();
+                let names: SmallVec<[&[u8]; BURST_MAX]> = places.map(|(start, &end)| &self.bytes[start..end]).collect();
                 self.hasher.digest_burst(&names, digests);
             }
         }
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
     use crate::flat::hasher::Function;
     use crate::flat::names::Keys;
-    use crate::prefix::Hash;
+    use crate::options::Hash;
 
     #[test]
     fn each_name_comes_once_with_its_digest() {
@@ -118,8 +117,8 @@ mod tests {
             let expected: Vec<_> = expected.collect();
             assert!(Stream::new(&names, &hasher, 8, range).eq(expected.iter().copied()), "{range:?}");
             let mut visited = Vec::new();
-            Stream::new(&names, &hasher, 8, range).visit(|octets, digest, action| {
-                assert_eq!(hasher.digest(octets), digest);
+            Stream::new(&names, &hasher, 8, range).visit(|bytes, digest, action| {
+                assert_eq!(hasher.digest(bytes), digest);
                 visited.push((digest, action));
             });
             assert_eq!(visited, expected);

@@ -1,4 +1,4 @@
-//! A built engine, of whichever kind.
+//! A built engine of either kind.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use byname_lookup::FlatFib;
 use super::baselines::Baseline;
 use super::engine::Subject;
 
-/// What was built.
+/// A built engine.
 pub enum Table {
-    /// In two halves.
+    /// An engine in two halves.
     Halves {
-        /// Takes changes; none if there is a query half alone.
+        /// The control half; `None` if only the query half was built.
         subject: Option<Subject>,
-        /// What readers look up in.
+        /// The query half.
         fib: Arc<dyn FlatFib>,
     },
-    /// In one.
+    /// A baseline, which is not split into halves.
     Baseline(Box<dyn Baseline>),
 }
 
 impl Table {
-    /// What readers look up in.
+    /// The part that readers query.
     pub fn asked(&self) -> Asked<'_> {
         match self {
             Table::Halves { fib, .. } => Asked::Fib(&**fib),
@@ -30,17 +30,17 @@ impl Table {
     }
 }
 
-/// What readers look up in.
+/// The part of an engine that readers query.
 #[derive(Clone, Copy)]
 pub enum Asked<'a> {
-    /// Asked by digests.
+    /// Queried by digests.
     Fib(&'a dyn FlatFib),
-    /// Asked by names and their digests.
+    /// Queried by names and their digests.
     Baseline(&'a dyn Baseline),
 }
 
 impl Asked<'_> {
-    /// Memory that a query may read, in bytes, as the engine counts.
+    /// Memory that queries may read, in bytes, as the engine counts it.
     pub fn memory_bytes(self) -> usize {
         match self {
             Asked::Fib(fib) => fib.memory_bytes(),
@@ -48,7 +48,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The share of answers that are wrong by the engine's own account.
+    /// Expected share of wrong answers, by the engine's own formula.
     pub fn wrong_rate(self) -> f64 {
         match self {
             Asked::Fib(_) => 0.0,

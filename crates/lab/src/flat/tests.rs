@@ -1,4 +1,4 @@
-//! Every engine on every kind of names, tiny: that the lab measures, and that all answers are right.
+//! Tiny runs of every engine on every kind of names: the lab must measure, and all answers must be right.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,9 +7,9 @@ use super::engine::{self, Make};
 use super::names::Keys;
 use super::options::Load;
 use super::*;
-use crate::options::Measuring;
+use crate::options::{Measuring, Updating};
 
-/// Lists and traces that lie beside a checkout, not in it.
+/// Folder with lists and traces: beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(keys: Keys) -> Options {
@@ -30,7 +30,7 @@ fn measure_all_engines(options: &Options) -> Vec<Record> {
     measure_engines(options, &all_engines())
 }
 
-/// Measures engines; errors on wrong answers.
+/// Measures engines. Fails on wrong answers.
 fn measure_engines(options: &Options, engines: &[&str]) -> Vec<Record> {
     let records = measure(options, engines, Progress::HIDDEN).expect("tiny tables fit");
     assert_eq!(records.len(), engines.len());
@@ -64,8 +64,7 @@ fn every_engine_is_right_for_names_of_every_size() {
 fn every_engine_is_right_for_actions_of_many_bits() {
     for action_bits in [1, 5, 8, 16, 32] {
         let options = Options { action_bits, ..tiny(Keys::Random) };
-        // A filter for each of so many actions is more than one wants to wait for, and a checksum is too
-        // much beside so many bits.
+        // Building a filter for each of so many actions takes too long, and wide actions leave no room for a checksum.
         let fits = |engine: &&str| match *engine {
             "buffalo" => action_bits <= 8,
             "checked" => action_bits <= 24,
@@ -107,7 +106,8 @@ fn a_reader_beside_a_writer_is_right() {
         println!("skipped: this machine has one core");
         return;
     }
-    let mut options = Options { updates: true, batch: 16, ..tiny(Keys::Random) };
+    let mut options =
+        Options { updating: Updating { updates: true, batch: 16, ..Updating::default() }, ..tiny(Keys::Random) };
     options.measuring.seconds = 0.1;
     for engine in engine::all().filter(|engine| matches!(engine.make, Make::Halves { .. })) {
         let records = measure_engines(&options, &[engine.name]);
@@ -120,7 +120,7 @@ fn a_reader_beside_a_writer_is_right() {
         let messages = [record.message_bytes_per_add, record.message_bytes_per_alter];
         let has_messages = ["line", "othello"].contains(&engine.name);
         assert!(
-            messages.iter().all(|octets| octets.is_some_and(|octets| octets > 1.0) == has_messages),
+            messages.iter().all(|bytes| bytes.is_some_and(|bytes| bytes > 1.0) == has_messages),
             "{} {messages:?}",
             record.engine
         );
@@ -139,7 +139,7 @@ fn checksums_and_filters_tell_most_unknown_names() {
     let options = Options { names: 200_000, ..tiny(Keys::Random) };
     let answered =
         ["line", "checked", "filtered"].map(|engine| measure_engines(&options, &[engine])[0].unknown_answered);
-    // 3125 names are asked for, of which 12 pass on average.
+    // 3125 unknown names are looked up, and 12 of them pass on average.
     assert!(answered[0] > 0.9 && answered[1..].iter().all(|share| *share < 0.02), "{answered:?}");
 }
 
@@ -179,7 +179,7 @@ fn what_cannot_be_done_is_refused() {
     };
     assert!(refused(|o| o.engine = "abacus".to_owned()).contains("no engine 'abacus'"));
     assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
-    assert!(refused(|o| o.names = 0).contains("a name"));
+    assert!(refused(|o| o.names = 0).contains("one name"));
     assert!(refused(|o| o.keys = Keys::Macs).contains("--list"));
     assert!(refused(|o| o.trace = Some("none.xz".into())).contains("none.xz"));
 }
@@ -221,5 +221,20 @@ mod command_line {
             let Err(error) = parse(words) else { panic!("{words} was taken") };
             assert!(error.to_string().contains(hint), "{words}: {error}");
         }
+    }
+}
+
+/// [Concise §6] Table 1: Othello reads two lines, and others take at least 2.5 times its memory. `line` is not in the
+/// paper.
+#[test]
+fn memory_and_reads_compare_as_in_the_paper() {
+    let options = Options { names: 50_000, ..tiny(Keys::Random) };
+    let records = measure_engines(&options, &["othello", "line", "cuckoo", "buffalo", "orthogonal"]);
+    let counted = |record: &Record| (record.bits_per_name_counted, record.cache_lines_per_query.expect("counted"));
+    let [othello, line, others @ ..] = &records.iter().map(counted).collect::<Vec<_>>()[..] else { panic!("five") };
+    assert!(othello.0 < 20.0 && othello.1 == 2.0, "{othello:?}");
+    assert!(line.0 < 0.65 * othello.0 && line.1 < 1.1, "{line:?}");
+    for other in others {
+        assert!(other.0 > 2.5 * othello.0 && other.1 > othello.1, "{other:?} bits and lines");
     }
 }

@@ -1,8 +1,8 @@
-//! Changes of names: how many a second, alone and beside a reader.
+//! Rates of changes, alone and beside a reader.
 //!
-//! Names are added that are not in the table, and deleted again; the next round adds others. Names
-//! that stay get another action and their own again. Alone, their octets are hashed in the measured loop; beside a reader
-//! a writer has their digests from before.
+//! The writer adds names that are not in the table and deletes them again; the next round adds other names. Names that
+//! stay in the table get another action, and then their own again. Alone, the measured loop includes hashing the names.
+//! Beside a reader, the writer has the digests prepared.
 
 use std::time::{Duration, Instant};
 
@@ -20,34 +20,34 @@ use crate::timing::median;
 use crate::workload::Permutation;
 use crate::writer::{self, Changes};
 
-/// How many names are added to a table of `names`, and deleted again: few, so that it is about as
-/// full as it was.
+/// Number of names that are added to a table of `names` and deleted again. It is small, so that the table stays about
+/// equally full.
 pub fn fresh(names: u64) -> u64 {
     (names / 64).clamp(64, 1 << 18)
 }
 
-/// Samples of other names that are added in turn, but the first.
+/// Maximum number of further samples that are added in turn.
 const SAMPLES_MAX: usize = 15;
 
-/// The action that a name is given in exchange.
+/// The action that replaces `action`.
 pub fn other(action: EntryId) -> EntryId {
     EntryId(action.0 ^ 1)
 }
 
-/// Some names, with their actions.
+/// Some names with their actions.
 pub struct Sample {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// By name.
+    /// One action per name.
     pub actions: Vec<EntryId>,
 }
 
 impl Sample {
     fn of(setup: &Setup<'_>, numbers: impl Iterator<Item = u64>) -> Self {
-        let mut sample = Sample { octets: Vec::new(), ends: Vec::new(), actions: Vec::new() };
+        let mut sample = Sample { bytes: Vec::new(), ends: Vec::new(), actions: Vec::new() };
         for number in numbers {
-            setup.names.write(number, &mut sample.octets);
-            sample.ends.push(sample.octets.len());
+            setup.names.write(number, &mut sample.bytes);
+            sample.ends.push(sample.bytes.len());
             sample.actions.push(setup.names.action(number, setup.action_bits));
         }
         sample
@@ -59,32 +59,32 @@ impl Sample {
         Sample::of(setup, len..len + fresh(len))
     }
 
-    /// Names that are not in the table, and in none of [`Sample::in_turn`]: a table that knew a name once
-    /// may hold its action still.
+    /// Names that are neither in the table nor in [`Sample::in_turn`]. A table that once held a name may still return
+    /// its action.
     pub fn unseen(setup: &Setup<'_>) -> Self {
         let (len, fresh) = (setup.names.len(), fresh(setup.names.len()));
         Sample::of(setup, len + fresh..len + 2 * fresh)
     }
 
-    /// [`Sample::fresh`], and more of the kind with other names: what is new for longer.
+    /// [`Sample::fresh`] and further samples of other names, so that names stay new for more rounds.
     fn in_turn(setup: &Setup<'_>) -> Vec<Self> {
         let (len, fresh) = (setup.names.len(), fresh(setup.names.len()));
-        // Of short names there may be no more others than there are in the table.
+        // There may be fewer short names outside the table than inside.
         let others = (2..len / fresh).take(SAMPLES_MAX).map(|at| len + at * fresh);
         std::iter::once(len).chain(others).map(|first| Sample::of(setup, first..first + fresh)).collect()
     }
 
-    /// Names that are in the table, from all over it.
+    /// Names from all over the table.
     pub fn stable(setup: &Setup<'_>, seed: u64) -> Self {
         let len = setup.names.len();
         let all = Permutation::new(len, !seed);
         Sample::of(setup, (0..fresh(len).min(len)).map(move |i| all.at(i)))
     }
 
-    /// The octets of all names.
+    /// The bytes of all names.
     pub fn names(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.octets[start..end]).collect()
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect()
     }
 
     /// The digests of all names.
@@ -93,22 +93,21 @@ impl Sample {
     }
 }
 
-/// Changes a second, by what they do.
+/// Changes per second, by kind.
 pub struct Rates {
-    /// Names that were not there.
+    /// Additions of new names.
     pub adds_per_s: f64,
-    /// Names with another action.
+    /// Changes of a name's action.
     pub alters_per_s: f64,
-    /// Names that were there.
+    /// Deletions of names.
     pub deletes_per_s: f64,
 }
 
-/// An action before a change and behind it; `None`: no such name.
+/// The action before and after a change; `None` if the name is absent.
 type BeforeAndAfter = (Option<EntryId>, Option<EntryId>);
 
-/// Changes the table in rounds of each kind, for some time. Names that are added were not in the table
-/// in the rounds before, some dozen rounds aside. In the end it is as before. `None`: it takes no
-/// changes.
+/// Changes the table for some time, in rounds of each kind. An added name was in none of the dozen or so rounds before,
+/// if there are enough names. At the end the table is as before. Returns `None` if the table takes no changes.
 ///
 /// # Errors
 /// If the engine refuses a change.
@@ -153,7 +152,7 @@ pub fn rates(
     Ok(Some(Rates { adds_per_s, alters_per_s, deletes_per_s }))
 }
 
-/// What takes changes.
+/// The part of an engine that takes changes.
 enum Changing<'a> {
     Subject(&'a mut Subject),
     Baseline(&'a mut dyn baselines::Changes),
@@ -167,7 +166,7 @@ impl<'a> Changing<'a> {
         })
     }
 
-    /// Hashes names and changes them, batch by batch. Returns changes a second.
+    /// Hashes and changes names, batch by batch. Returns changes per second.
     fn rate(
         &mut self,
         hasher: &Hasher,
@@ -193,7 +192,7 @@ impl<'a> Changing<'a> {
                 }
                 Changing::Baseline(baseline) => {
                     for (i, digest, (before, after)) in changed {
-                        baseline.change(FlatName { octets: names[i], digest }, before, after)?;
+                        baseline.change(FlatName { bytes: names[i], digest }, before, after)?;
                     }
                 }
             }
@@ -202,8 +201,8 @@ impl<'a> Changing<'a> {
     }
 }
 
-/// Changes for a writer beside a reader: a third add names, a third delete them again, and a third
-/// alter names that stay.
+/// Prepares changes for a writer beside a reader: one third adds names, one third deletes them again, and one third
+/// changes actions of names that stay.
 pub fn prepare(setup: &Setup<'_>, batch: usize, seed: u64) -> Changes<Digest> {
     let (fresh, stable) = (Sample::fresh(setup), Sample::stable(setup, seed));
     let (mut forth, mut back) = (Vec::new(), Vec::new());
@@ -211,7 +210,7 @@ pub fn prepare(setup: &Setup<'_>, batch: usize, seed: u64) -> Changes<Digest> {
     for (i, (name, action)) in fresh.digests(setup.hasher).into_iter().zip(&fresh.actions).enumerate() {
         forth.push(Change::Set(name, *action));
         back.push(Change::Remove(name));
-        // As many of them as additions and deletions, half of them on the way back.
+        // Alterations are a third of all changes; half of them are on the way back.
         if i % 2 == 0
             && let Some((name, action)) = alters.next()
         {
@@ -226,14 +225,14 @@ pub fn prepare(setup: &Setup<'_>, batch: usize, seed: u64) -> Changes<Digest> {
 pub struct CheckedReader<'a> {
     reader: Reader<'a>,
     expected: Vec<EntryId>,
-    /// Answers so far.
+    /// Number of answers so far.
     pub checked: u64,
-    /// Those that were right neither before nor after any change.
+    /// Number of answers that were right neither before nor after any change.
     pub wrong: u64,
 }
 
 impl<'a> CheckedReader<'a> {
-    /// Of names that are not deleted.
+    /// Reads names that are never deleted.
     pub fn new(setup: &Setup<'a>, queries: &'a Queries, burst: usize) -> Self {
         let action = |i| setup.names.action(queries.number(i, setup.names), setup.action_bits);
         let expected = (0..queries.len()).map(action).collect();

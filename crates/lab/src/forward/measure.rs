@@ -16,56 +16,58 @@ use super::record::Record;
 use super::traffic::{LIFETIME_MS, PRODUCERS, TURN, Traffic};
 use super::updates::{self, Updates, Written};
 use super::variant::Variant;
+use crate::harness::warm_in_turn;
 use crate::machine::{self, Reads, Reservation, cores};
 use crate::prefix::{self, Built, Engine, Load, Setup, Tuning};
 use crate::progress::Progress;
-use crate::timing::{median, on_cores};
+use crate::timing::{Spread, median, on_cores};
 use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
 
-/// Of the repetitions' time, what the machine's own rate, and the stages, are measured for.
+/// Share of the measuring time for the machine's own rate, and the same share for the stages.
 const SHARE: f64 = 0.2;
-/// Random reads that the machine's own rate has under way: what a burst of packets could.
+/// Random reads under way while the machine's own rate is measured: as many as a burst of packets could have.
 const LINES_UNDER_WAY: usize = 64;
 
-/// No turn takes a minute; what does is counted as this.
+/// Turns are recorded up to this time.
 const TURN_NS_MAX: u64 = 60_000_000_000;
 
-/// A FIB that some data planes have in common.
+/// A FIB shared by some data planes.
 pub struct Fib {
     engine: &'static Engine,
     tuning: Tuning,
     built: Built,
-    /// What workers read.
+    /// The tables that workers read.
     pub tables: Arc<Tables>,
     lines: Option<f64>,
     machine: Reads,
 }
 
-/// What one data plane did.
+/// Results of one data plane.
 struct Found {
     rates: Vec<f64>,
-    /// The same beside updates, and how these did.
+    /// Rates beside updates, and the results of these updates.
     beside: Vec<f64>,
     written: Option<Written>,
-    /// Nanoseconds of each turn.
+    /// Times of turns, in nanoseconds.
     turns: Histogram<u64>,
     stages: StageTimes,
-    /// Packets that were timed for these.
+    /// Number of packets that `stages` covers.
     staged: u64,
     checked: u64,
     drops: u64,
     wrong: u64,
 }
 
-/// Measures the data planes in turn; a record of each.
+/// Measures the data planes in turn. Returns one record of each.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
     options.measuring.ensure_possible()?;
+    crate::options::ensure_rules_fit(options.fib, "--fib")?;
     if let Some(per_s) = options.fib_updates_per_s {
         ensure!(per_s > 0, "--fib-updates-per-s must be more than 0");
         let threads = options.measuring.threads + 1;
         cores::ensure_enough(threads, "a writer of routes beside the workers (--fib-updates-per-s)")?;
     }
-    ensure!(options.fib > 0 && options.pit > 0, "there must be a rule, and a pending Interest");
+    ensure!(options.fib > 0 && options.pit > 0, "there must be at least one rule and one pending Interest");
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let mut fibs = run.fibs()?;
@@ -79,7 +81,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         .collect();
     let wrong = |record: &Record| record.wrong + record.drops > 0;
     if let Some(record) = records.iter().find(|record| wrong(record)) {
-        bail!("of {} packets {} were dropped and {} went astray", record.checked, record.drops, record.wrong);
+        bail!("of {} packets, {} were dropped and {} went to a wrong face", record.checked, record.drops, record.wrong);
     }
     Ok(records)
 }
@@ -93,7 +95,7 @@ fn number_of(options: &Options, fibs: &[Fib], variant: &Variant) -> usize {
     fibs.iter().position(is_its).expect("each variant's FIB was built")
 }
 
-/// A key of the hash function that is wanted.
+/// Makes a key of the chosen hash function.
 pub fn key_of(options: &Options, secret: [u64; 2]) -> NameHashKey {
     NameHashKey::with_function(options.hash.into(), secret)
 }
@@ -103,7 +105,7 @@ fn tuning(options: &Options, engine: &Engine, variant: &Variant) -> Tuning {
     Tuning { prefetch, ..options.tuning.clone() }.only(engine.takes)
 }
 
-/// What the data planes of a run have in common.
+/// The parts that all data planes of a run share.
 pub struct Run<'a> {
     options: &'a Options,
     progress: Progress,
@@ -113,7 +115,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Makes the rules and draws names.
+    /// Generates the rules and draws names.
     pub fn open(options: &'a Options, progress: Progress) -> anyhow::Result<Self> {
         let spinner = progress.spinner("making the rules");
         let components = usize::from(options.components);
@@ -128,24 +130,24 @@ impl<'a> Run<'a> {
         Ok(Run { options, progress, key, workload, names })
     }
 
-    /// The secret that names are hashed with.
+    /// The secret key with which names are hashed.
     pub fn key(&self) -> &NameHashKey {
         &self.key
     }
 
-    /// Packets for other names below the rules, or beside them.
+    /// Encodes packets for other names, below the rules or outside them.
     pub fn other_packets(&self, choice: &NameChoice, draws: u64, lifetime_ms: u64) -> anyhow::Result<Packets> {
         let drawing = Drawing { choice, suffix: 0, draws, seed: !self.options.measuring.seed };
         let names = NameSet::draw(&*self.workload, &drawing, |_| ())?;
         Packets::encode(&names, lifetime_ms, usize::try_from(self.options.content)?)
     }
 
-    /// Components of the deepest rules.
+    /// Number of components of the deepest rules.
     pub fn components(&self) -> usize {
         self.workload.components_max()
     }
 
-    /// The ordinary packets.
+    /// Encodes the ordinary packets.
     pub fn packets(&self) -> anyhow::Result<Packets> {
         let spinner = self.progress.spinner("encoding packets");
         let packets = Packets::encode(&self.names, LIFETIME_MS, usize::try_from(self.options.content)?);
@@ -194,7 +196,7 @@ impl<'a> Run<'a> {
         Ok(Fib { engine, tuning, built, tables, lines, machine })
     }
 
-    /// What writes routes into it, if there are to be updates: it takes the FIB's control half.
+    /// The writer of routes, if updates are wanted. It takes the control half out of the FIB.
     fn updates(&self, fib: &mut Fib) -> Option<Updates> {
         self.options.fib_updates_per_s?;
         let engine = fib.built.subject.take()?;
@@ -220,35 +222,28 @@ impl<'a> Run<'a> {
             })
             .collect();
         spinner.set_message("forwarding");
-        let step = options.measuring.repetition();
-        let mut measured = vec![(Vec::new(), Vec::new(), no_turns()); planes.len()];
         let sum = |found: &[(f64, Histogram<u64>)]| found.iter().map(|(rate, _)| rate).sum::<f64>();
-        // The first round finds caches, pools and the processor's clock cold.
-        for round in 0..=options.measuring.repetitions {
-            for ((plane, (rates, beside, turns)), variant) in planes.iter_mut().zip(&mut measured).zip(&options.compare)
-            {
-                let mut forward = || on_cores(plane, |traffic| rate(traffic, options.mix, step));
-                let found = forward();
-                let writer = updates[number_of(options, fibs, variant)].as_mut().zip(options.fib_updates_per_s);
-                let found_beside =
-                    writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
-                if round == 0 {
-                    continue;
-                }
-                rates.push(sum(&found));
-                beside.extend(found_beside.as_deref().map(sum));
-                for (_, more) in found {
-                    turns.add(more)?;
-                }
-            }
-        }
+        let mut subjects: Vec<_> = planes.iter_mut().zip(&options.compare).collect();
+        let passed = warm_in_turn(&mut subjects, &options.measuring, |(plane, variant), duration| {
+            let mut forward = || on_cores(plane, |traffic| rate(traffic, options.mix, duration));
+            let found = forward();
+            let writer = updates[number_of(options, fibs, variant)].as_mut().zip(options.fib_updates_per_s);
+            let beside = writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
+            (found, beside.as_deref().map(sum))
+        });
         for updates in updates.iter().flatten() {
             ensure!(updates.refused() == 0, "the FIB refused {} updates", updates.refused());
         }
-        let found = planes.iter_mut().zip(measured).zip(&options.compare).map(|((plane, measured), variant)| {
-            let (rates, beside, turns) = measured;
+        let step = options.measuring.repetition().mul_f64(SHARE);
+        let found = planes.iter_mut().zip(passed).zip(&options.compare).map(|((plane, passed), variant)| {
+            let (mut rates, mut beside, mut turns) = (Vec::new(), Vec::new(), no_turns());
+            for (found, found_beside) in passed {
+                rates.push(sum(&found));
+                beside.extend(found_beside);
+                found.into_iter().for_each(|(_, more)| turns.add(more).expect("equal bounds"));
+            }
             let written = updates[number_of(options, fibs, variant)].as_ref().map(Updates::written);
-            let (staged, stages) = stages(&mut plane[0], options.mix, step.mul_f64(SHARE));
+            let (staged, stages) = stages(&mut plane[0], options.mix, step);
             let mut found = Found { rates, beside, written, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
             for traffic in plane {
                 let (drops, wrong) = traffic.astray();
@@ -265,7 +260,8 @@ impl<'a> Run<'a> {
 
     fn record(&self, variant: &Variant, fib: &Fib, packets: &Packets, found: &Found) -> Record {
         let options = self.options;
-        let packets_per_s = median(&found.rates);
+        let rate = Spread::of(&found.rates);
+        let packets_per_s = rate.median;
         let left: Vec<_> = found.beside.iter().zip(&found.rates).map(|(beside, alone)| beside / alone).collect();
         let beside = |rates: &[f64]| found.written.map(|_| median(rates));
         let (interest_bytes, data_bytes) = packets.mean_bytes();
@@ -298,8 +294,8 @@ impl<'a> Run<'a> {
             fib_bytes: fib.built.fib.memory_bytes(),
             repetitions: found.rates.len(),
             packets_per_s,
-            packets_per_s_min: found.rates.iter().copied().fold(f64::INFINITY, f64::min),
-            packets_per_s_max: found.rates.iter().copied().fold(0.0, f64::max),
+            packets_per_s_min: rate.min,
+            packets_per_s_max: rate.max,
             ns_per_packet: options.measuring.threads as f64 * 1e9 / packets_per_s,
             turn_ns_per_packet: found.turns.value_at_quantile(0.5) as f64 / TURN as f64,
             turn_ns_per_packet_p99: found.turns.value_at_quantile(0.99) as f64 / TURN as f64,
@@ -328,7 +324,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Packets a second, of those that are timed, and the times of turns.
+/// Measures the timed packets. Returns their rate per second, and the times of turns.
 fn rate(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (f64, Histogram<u64>) {
     let mut turns = no_turns();
     let start = Instant::now();

@@ -1,19 +1,17 @@
 //! Whole packets through the data plane, in memory [So §4.4].
 //!
-//! What is timed is all that a packet costs between two ports: it is copied out of the port's memory
-//! into a buffer of the pool, handled by a real worker (parsed, its prefixes hashed, PIT, content
-//! store, FIB, strategy), and dropped where it would be sent. As many Interests as are asked for are
-//! pending all the while: each Data answers the oldest. No name comes twice, so that nothing is
-//! answered from the content store, which all Data enters and old Data leaves.
+//! The measured time is all that a packet costs between two ports. It is copied from the port's memory into a buffer of
+//! the pool, handled by a real worker (parsing, hashing of prefixes, PIT, content store, FIB, strategy), and dropped
+//! where it would be sent. The wanted number of Interests is pending all the time, because each Data answers the oldest
+//! one. No name repeats, so the content store never answers, but every Data enters it and replaces an old one.
 //!
-//! With `--fib-updates-per-s`, each repetition is followed by one beside a writer of routes on the next
-//! core (`updates`).
+//! With `--fib-updates-per-s`, each repetition is followed by one beside a writer of routes on the next core
+//! (`updates`).
 //!
-//! Interests and Data come in turn in each burst, or in bursts of their own, of which one kind is
-//! timed (`--mix`). The worker's time runs by packets, not by the clock: a pending Interest waits 0.4
-//! of its 4 seconds. Each rate is the median of several repetitions; where several data planes are
-//! compared, their repetitions alternate. Afterwards the worker's own counts must tell that each
-//! packet went where it should and none was dropped.
+//! Interests and Data either alternate in each burst, or come in separate bursts, of which one kind is timed (`--mix`).
+//! The worker's time advances with packets, not with the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is
+//! the median of several repetitions. If several data planes are compared, their repetitions alternate. At the end the
+//! worker's own counters must show that each packet went to the right face and none was dropped.
 
 mod measure;
 mod options;
@@ -25,74 +23,70 @@ mod traffic;
 mod updates;
 mod variant;
 
-pub use measure::{Run, key_of, measure};
+pub use measure::{Fib, Run, key_of, measure};
 pub use options::{Mix, Options};
 pub use packets::{Frames, Packets};
 pub use record::Record;
 pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
 pub use variant::Variant;
 
-use crate::experiments::Table;
-use crate::record::Recorder;
+use crate::harness::{Columns, Measurement};
+use crate::progress::Progress;
 
-/// Runs the subcommand.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = options.measuring.progress();
-    let mut recorder = Recorder::new("forward", options.measuring.json)?;
-    let records = measure(options, progress)?;
-    for record in &records {
-        recorder.add(record)?;
+impl Measurement for Options {
+    const NAME: &'static str = "forward";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
     }
-    if !options.measuring.json {
-        print(options, &records);
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        measure(self, progress)
     }
-    Ok(())
+
+    fn print(&self, records: &[Record]) {
+        print(records);
+    }
 }
 
-fn print(options: &Options, records: &[Record]) {
+fn print(records: &[Record]) {
     let Some(first) = records.first() else { return };
     println!(
         "{} rules ({}), {} pending Interests, {} cached Data; {} threads",
         first.fib, first.workload, first.pit, first.cs, first.threads
     );
-    println!("Interests of {:.0} octets, Data of {:.0}", first.interest_bytes, first.data_bytes);
-    let variants = options.compare.iter().map(ToString::to_string);
-    let heads: Vec<_> = std::iter::once(String::new()).chain(variants).collect();
-    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut row = |head: &str, cell: &dyn Fn(&Record) -> String| {
-        table.add(std::iter::once(head.to_owned()).chain(records.iter().map(cell)).collect());
+    println!("Interests of {:.0} bytes, Data of {:.0}", first.interest_bytes, first.data_bytes);
+    let head = |record: &Record| {
+        Variant { engine: record.engine.clone(), prefetch: record.prefetch, burst: record.burst }.to_string()
     };
+    let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);
     let percent = |share: f64| format!("{:.1}", share * 100.0);
-    row("packets, M/s", &|r| millions(r.packets_per_s));
-    row("  slowest repetition", &|r| millions(r.packets_per_s_min));
-    row("  fastest repetition", &|r| millions(r.packets_per_s_max));
-    row("  times the first", &|r| format!("{:.2}", r.packets_per_s / first.packets_per_s));
-    row("time a packet, ns", &|r| format!("{:.0}", r.ns_per_packet));
-    row("  of the median turn", &|r| format!("{:.0}", r.turn_ns_per_packet));
-    row("  that 1 turn of 100 exceeds", &|r| format!("{:.0}", r.turn_ns_per_packet_p99));
-    row("  to receive it", &|r| format!("{:.0}", r.receive_ns_per_packet));
-    row("  to forward it", &|r| format!("{:.0}", r.forward_ns_per_packet));
-    row("    timers", &|r| format!("{:.0}", r.timers_ns_per_packet));
-    row("    parse it, and hash its name", &|r| format!("{:.0}", r.parse_ns_per_packet));
-    row("    PIT and content store", &|r| format!("{:.0}", r.pit_cs_ns_per_packet));
-    row("    FIB", &|r| format!("{:.0}", r.fib_ns_per_packet));
-    row("    strategy", &|r| format!("{:.0}", r.strategy_ns_per_packet));
-    row("  to give its buffer back", &|r| format!("{:.0}", r.send_ns_per_packet));
-    row("cache lines of the FIB, an Interest", &|r| {
-        r.fib_lines_per_interest.map_or("-".to_owned(), |lines| format!("{lines:.2}"))
-    });
-    row("  of what the machine can read, %", &|r| r.of_limit.map_or("-".to_owned(), percent));
-    row("machine, random lines, M/s", &|r| millions(r.machine_lines_per_s));
-    row("packets beside updates, M/s", &|r| r.packets_per_s_beside_updates.map_or("-".to_owned(), millions));
-    row("  of those without, %", &|r| r.rate_left_beside_updates.map_or("-".to_owned(), percent));
-    row("updates, k/s", &|r| r.updates_per_s.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e3)));
-    let us = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.0}"));
-    row("  time to be seen, us", &|r| us(r.update_us));
-    row("  that 1 of 100 exceeds", &|r| us(r.update_us_p99));
-    row("  the longest", &|r| us(r.update_us_max));
-    row("packets checked", &|r| r.checked.to_string());
-    row("  dropped", &|r| r.drops.to_string());
-    row("  astray", &|r| r.wrong.to_string());
+    table.rates("packets, M/s", millions);
+    table.row("time a packet, ns", |r| format!("{:.0}", r.ns_per_packet));
+    table.row("  median turn", |r| format!("{:.0}", r.turn_ns_per_packet));
+    table.row("  p99 turn", |r| format!("{:.0}", r.turn_ns_per_packet_p99));
+    table.row("  receive", |r| format!("{:.0}", r.receive_ns_per_packet));
+    table.row("  forward", |r| format!("{:.0}", r.forward_ns_per_packet));
+    table.row("    timers", |r| format!("{:.0}", r.timers_ns_per_packet));
+    table.row("    parse and hash", |r| format!("{:.0}", r.parse_ns_per_packet));
+    table.row("    PIT and content store", |r| format!("{:.0}", r.pit_cs_ns_per_packet));
+    table.row("    FIB", |r| format!("{:.0}", r.fib_ns_per_packet));
+    table.row("    strategy", |r| format!("{:.0}", r.strategy_ns_per_packet));
+    table.row("  release its buffer", |r| format!("{:.0}", r.send_ns_per_packet));
+    table.known("FIB cache lines an Interest", |r| r.fib_lines_per_interest.map(|lines| format!("{lines:.2}")));
+    table.known("  share of the machine's limit, %", |r| r.of_limit.map(percent));
+    table.row("machine's limit, random lines, M/s", |r| millions(r.machine_lines_per_s));
+    table.known("packets during updates, M/s", |r| r.packets_per_s_beside_updates.map(millions));
+    table.known("  share of the rate without, %", |r| r.rate_left_beside_updates.map(percent));
+    table.known("updates, k/s", |r| r.updates_per_s.map(|rate| format!("{:.1}", rate / 1e3)));
+    let us = |us: Option<f64>| us.map(|us| format!("{us:.0}"));
+    table.known("  median latency, us", |r| us(r.update_us));
+    table.known("  p99 latency, us", |r| us(r.update_us_p99));
+    table.known("  longest latency, us", |r| us(r.update_us_max));
+    table.row("packets checked", |r| r.checked.to_string());
+    table.row("  dropped", |r| r.drops.to_string());
+    table.row("  to a wrong face", |r| r.wrong.to_string());
     print!("{table}");
 }

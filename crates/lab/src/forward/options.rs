@@ -5,75 +5,75 @@ use serde::Serialize;
 
 use super::variant::Variant;
 use crate::machine::PageSize;
-use crate::options::{self, Measuring};
-use crate::prefix::{Hash, Tuning};
+use crate::options::{self, Hash, Measuring};
+use crate::prefix::Tuning;
 use crate::size;
 use crate::workload::Kind;
 
 /// Measures whole packets through the data plane, in memory.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Serialize)]
 pub struct Options {
     /// Rules in the FIB: 16M is 16,000,000 and 16Mi is 16,777,216.
     #[arg(long, default_value = "16M", value_parser = size::count)]
     pub fib: u64,
-    /// Interests that are pending all the while, of each worker.
+    /// Number of Interests that are pending all the time, per worker.
     #[arg(long, default_value = "1M", value_parser = size::count)]
     pub pit: u64,
-    /// Data that the content store may hold, of each worker.
+    /// Capacity of the content store in Data packets, per worker.
     #[arg(long, default_value = "64Ki", value_parser = size::count)]
     pub cs: u64,
-    /// Which packets are timed.
+    /// Packets that are timed.
     #[arg(long, value_enum, default_value = "both")]
     pub mix: Mix,
-    /// Engine of the FIB, what is asked for ahead (naive, none, cascade or all), and packets in a
-    /// burst; several are measured in turn.
+    /// Data planes to measure in turn, each an engine of the FIB, a prefetch schedule (naive, none, cascade or all) and
+    /// the number of packets in a burst.
     #[arg(long, value_name = "ENGINE/PREFETCH/BURST,...", value_delimiter = ',', default_value = "compact/all/64")]
     pub compare: Vec<Variant>,
-    /// Updates of the FIB a second, by a writer on a core of its own; each data plane is measured with
-    /// and without in turn. Rules come in one by one then, not in bulk.
+    /// Updates of the FIB per second, by a writer on its own core; each data plane is measured with and without updates
+    /// in turn. The rules are then inserted one by one, not in bulk.
     #[arg(long, value_parser = size::count, value_name = "N")]
     pub fib_updates_per_s: Option<u64>,
-    /// Octets of content in each Data.
+    /// Bytes of content in each Data.
     #[arg(long, default_value = "100", value_parser = size::count)]
     pub content: u64,
-    /// Components of the deepest rules that are made up.
+    /// Number of components of the deepest generated rules.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=30))]
     pub components: u16,
     /// The rules.
     #[command(flatten)]
     pub workload: Kind,
-    /// The engines' own options, for experiments; a schedule decides what is not said here.
+    /// Options of the engines, set by experiments. The schedule decides options that are not set here.
     #[arg(skip)]
     pub tuning: Tuning,
-    /// Names prepared, in random order: each a rule's, and a component with the packet's number.
+    /// Number of names prepared, in random order: each is a rule's name and one component with the packet's number.
     #[arg(long, default_value = "4M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Pages that the FIB lies on; 2m and 1g are reserved first, as root, and given back.
+    /// Page size of the FIB; 2m and 1g pages are reserved first, which needs root, and released at the end.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
-    /// The keyed hash of names.
+    /// Keyed hash function of names.
     #[arg(long, value_enum, default_value = "siphash13")]
     pub hash: Hash,
-    /// How it is measured.
+    /// Duration, repetitions and cores.
     #[command(flatten)]
     pub measuring: Measuring,
 }
 
 impl Default for Options {
-    /// What the command line has when it says nothing.
+    /// The defaults of the command line.
     fn default() -> Self {
         options::defaults()
     }
 }
 
-/// Which packets are timed; both kinds pass in any case, one to one.
+/// Packets that are timed. Interests and Data pass in equal numbers in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mix {
-    /// Interests, in bursts of their own.
+    /// Interests, in separate bursts.
     Interest,
-    /// Data, in bursts of their own.
+    /// Data, in separate bursts.
     Data,
-    /// Both, Interests and Data in turn in each burst.
+    /// Interests and Data, alternating in each burst.
     Both,
 }

@@ -1,7 +1,7 @@
-//! Packets as they lie in a port's memory: encoded once, told apart by a number.
+//! Packets in a port's memory: encoded once, and distinguished by a number.
 //!
-//! Before a turn is timed its packets are written where a network card would write them ([`Frames`]): what
-//! is timed begins with the forwarder's first look at them.
+//! Before a turn is timed, its packets are written to memory as a network card would write them ([`Frames`]). The
+//! measured time begins when the forwarder first reads them.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use byname_wire::{Component, Data, Interest, Name, NameRef};
 
 use crate::workload::NameSet;
 
-/// Octets of the component that holds a packet's number: the last of each name.
+/// Bytes of the component with the packet's number: the last component of each name.
 const NUMBER: usize = 8;
-/// Octets from the end of the name to the nonce: its TLV-TYPE and TLV-LENGTH.
+/// Bytes between the end of the name and the nonce: the nonce's TLV-TYPE and TLV-LENGTH.
 const BEFORE_NONCE: usize = 2;
 
 /// An encoded Interest.
 struct Template {
     start: usize,
-    /// Octets of the packet.
+    /// Bytes of the packet.
     len: u16,
-    /// Its Name element, in the packet.
+    /// Start and end of the Name element in the packet.
     name_start: u16,
     name_end: u16,
 }
@@ -40,79 +40,79 @@ impl Template {
 
 /// The Interests of many names, and the Data that answers them.
 pub struct Packets {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     templates: Vec<Template>,
-    /// Of Data, all that follows its name.
+    /// The part of a Data packet after its name.
     tail: Vec<u8>,
 }
 
 impl Packets {
-    /// Encodes an Interest for each name, that lives for `lifetime_ms`; Data has `content` octets.
+    /// Encodes an Interest with `lifetime_ms` for each name. Data has `content` bytes.
     ///
     /// # Errors
-    /// If such Data is larger than a packet may be.
+    /// If such Data exceeds the maximum packet size.
     pub fn encode(names: &NameSet, lifetime_ms: u64, content: usize) -> anyhow::Result<Self> {
         let data = DataBuilder::new(Name::default()).content(vec![b'x'; content]).encode();
         let decoded = Data::decode(&data)?;
         let tail = data[decoded.name_offset + decoded.name.value().len()..].to_vec();
-        let mut packets = Packets { octets: Vec::new(), templates: Vec::new(), tail };
+        let mut packets = Packets { bytes: Vec::new(), templates: Vec::new(), tail };
         for i in 0..names.len() {
             let name = names.parse(i)?.to_name().join(Component::generic(&[0; NUMBER]));
             let interest = InterestBuilder::new(name, 0).lifetime_ms(lifetime_ms).encode();
             let decoded = Interest::decode(&interest)?;
             let value = decoded.name.value().len();
             let name_end = decoded.name_offset + value;
-            let start = packets.octets.len();
+            let start = packets.bytes.len();
             packets.templates.push(Template {
                 start,
                 len: u16::try_from(interest.len())?,
                 name_start: u16::try_from(name_end - tlv::element_size(types::NAME, value))?,
                 name_end: u16::try_from(name_end)?,
             });
-            packets.octets.extend_from_slice(&interest);
+            packets.bytes.extend_from_slice(&interest);
         }
-        ensure!(packets.len() > 0, "there must be a name (--draws)");
+        ensure!(packets.len() > 0, "there must be at least one name (--draws)");
         let largest = packets.templates.iter().map(|t| t.name().len()).max().unwrap_or_default() + packets.tail.len();
-        ensure!(tlv::element_size(types::DATA, largest) <= 8800, "Data of more than 8,800 octets (--content)");
+        ensure!(tlv::element_size(types::DATA, largest) <= 8800, "Data of more than 8,800 bytes (--content)");
         Ok(packets)
     }
 
-    /// How many names.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.templates.len()
     }
 
-    /// Octets of an Interest, and of Data, on average.
+    /// Mean size of an Interest and of a Data packet, in bytes.
     pub fn mean_bytes(&self) -> (f64, f64) {
         let data: usize =
             self.templates.iter().map(|t| tlv::element_size(types::DATA, t.name().len() + self.tail.len())).sum();
         let count = self.len() as f64;
-        (self.octets.len() as f64 / count, data as f64 / count)
+        (self.bytes.len() as f64 / count, data as f64 / count)
     }
 
-    /// Writes the `number`-th Interest that there is: names come again and again, each time with its number.
+    /// Writes Interest `number`. Names repeat, but each time with another number.
     #[inline]
     pub fn write_interest(&self, number: u64, frames: &mut Frames) {
         self.write_interest_with_nonce(number, number as u32, frames);
     }
 
-    /// The same with this nonce, for one that is asked for again.
+    /// Writes Interest `number` with a given nonce, so that the same name can be sent again.
     #[inline]
     pub fn write_interest_with_nonce(&self, number: u64, nonce: u32, frames: &mut Frames) {
-        let (template, octets) = self.template(number);
+        let (template, bytes) = self.template(number);
         frames.write(|out| {
             let end = out.len() + template.name().end;
-            out.extend_from_slice(octets);
+            out.extend_from_slice(bytes);
             out[end - NUMBER..end].copy_from_slice(&number.to_be_bytes());
             out[end + BEFORE_NONCE..][..4].copy_from_slice(&nonce.to_be_bytes());
         });
     }
 
-    /// Writes the Data that answers it.
+    /// Writes the Data that answers Interest `number`.
     #[inline]
     pub fn write_data(&self, number: u64, frames: &mut Frames) {
-        let (template, octets) = self.template(number);
-        let name = &octets[template.name()];
+        let (template, bytes) = self.template(number);
+        let name = &bytes[template.name()];
         frames.write(|out| {
             tlv::push_number(out, types::DATA);
             tlv::push_number(out, (name.len() + self.tail.len()) as u64);
@@ -123,11 +123,11 @@ impl Packets {
         });
     }
 
-    /// Its name, put together in `scratch`.
+    /// The name of packet `number`, assembled in `scratch`.
     pub fn name<'s>(&self, number: u64, scratch: &'s mut Vec<u8>) -> NameRef<'s> {
-        let (template, octets) = self.template(number);
+        let (template, bytes) = self.template(number);
         scratch.clear();
-        scratch.extend_from_slice(&octets[template.name()]);
+        scratch.extend_from_slice(&bytes[template.name()]);
         let end = scratch.len();
         scratch[end - NUMBER..].copy_from_slice(&number.to_be_bytes());
         let element = tlv::Reader::new(scratch).next_tlv().ok().flatten().expect("it was encoded as an element");
@@ -136,43 +136,43 @@ impl Packets {
 
     fn template(&self, number: u64) -> (&Template, &[u8]) {
         let template = &self.templates[(number % self.templates.len() as u64) as usize];
-        (template, &self.octets[template.packet()])
+        (template, &self.bytes[template.packet()])
     }
 }
 
-/// Frames in a port's memory, the next to be received first.
+/// Frames in a port's memory, in the order of arrival.
 #[derive(Default)]
 pub struct Frames {
-    octets: Vec<u8>,
-    /// Of each.
+    bytes: Vec<u8>,
+    /// End of each frame.
     ends: Vec<usize>,
     received: usize,
 }
 
 impl Frames {
-    /// Makes room for other frames, in the same memory.
+    /// Removes all frames and keeps the memory.
     pub fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.ends.clear();
         self.received = 0;
     }
 
-    /// Writes a frame behind those there are: `write` appends it.
+    /// Adds a frame behind the others: `write` appends it.
     #[inline]
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.octets);
-        self.ends.push(self.octets.len());
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     ///
     /// # Panics
-    /// If all were received.
+    /// If all frames were received.
     #[inline]
     pub fn receive(&mut self) -> &[u8] {
         let start = self.received.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.received += 1;
-        &self.octets[start..self.ends[self.received - 1]]
+        &self.bytes[start..self.ends[self.received - 1]]
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         let workload = open(&Kind::Nested, 100, 5, 1).expect("a made-up workload");
         let drawing = Drawing { choice: &NameChoice::Hit, suffix: 0, draws: 100, seed: 1 };
         let names = NameSet::draw(&*workload, &drawing, |_| ()).expect("names of a made-up workload");
-        // Lengths of names and contents that take one octet, and three.
+        // Name and content lengths that are encoded in one byte and in three.
         for content in [0, 100, 1000] {
             let packets = Packets::encode(&names, 4000, content).expect("small packets");
             let (mut seen, mut frames) = (std::collections::HashSet::new(), Frames::default());

@@ -1,105 +1,123 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use serde::Serialize;
 
 use super::options::Mix;
 use super::variant::Schedule;
-use crate::prefix::{Hash, Load};
+use crate::harness::Measured;
+use crate::options::Hash;
+use crate::prefix::Load;
+use crate::timing::Spread;
 
-/// One data plane. Rates are of all workers together; times are a worker's own.
+/// One data plane. Rates are sums over all workers; times are per worker.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The FIB's engine.
     pub engine: String,
-    /// What is asked for ahead.
+    /// The prefetch schedule.
     pub prefetch: Schedule,
-    /// Packets in a burst.
+    /// Packets per burst.
     pub burst: usize,
     /// Which packets were timed.
     pub mix: Mix,
-    /// Rules in the FIB.
+    /// Number of rules in the FIB.
     pub fib: u64,
     /// Components of the deepest rule.
     pub components: usize,
     /// The rules, as on the command line.
     pub workload: String,
-    /// Interests pending of each worker.
+    /// Pending Interests per worker.
     pub pit: u64,
-    /// Data that the content store of each worker may hold.
+    /// Capacity of the content store in Data packets, per worker.
     pub cs: u64,
-    /// Names prepared, of which each packet has one and a number.
+    /// Number of names prepared. Each packet has one of them and a number.
     pub names_prepared: usize,
-    /// Octets of an Interest, on average.
+    /// Mean size of an Interest, in bytes.
     pub interest_bytes: f64,
-    /// Octets of Data, on average.
+    /// Mean size of a Data packet, in bytes.
     pub data_bytes: f64,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Workers.
+    /// Number of workers.
     pub threads: usize,
-    /// Pages of the FIB: those asked for, or `heap` for an engine that has no choice.
+    /// Pages of the FIB: the chosen ones, or `heap` for an engine without a choice.
     pub pages: &'static str,
-    /// The keyed hash.
+    /// The keyed hash function.
     pub hash: Hash,
-    /// How the rules came in.
+    /// How the rules were loaded.
     pub load: Load,
-    /// Resident memory of the FIB's query half, in bytes, as the engine counts it.
+    /// Memory of the FIB's query half, in bytes, as the engine counts it.
     pub fib_bytes: usize,
-    /// Repetitions, of which the rate below is the median.
+    /// Number of repetitions; the rate below is their median.
     pub repetitions: usize,
-    /// Packets a second.
+    /// Packets per second.
     pub packets_per_s: f64,
     /// The slowest repetition.
     pub packets_per_s_min: f64,
     /// The fastest repetition.
     pub packets_per_s_max: f64,
-    /// Nanoseconds of one worker for a packet.
+    /// Nanoseconds per packet on one worker.
     pub ns_per_packet: f64,
-    /// The same of the median turn of 1,024 packets: where others use the machine, nearer to what a
-    /// packet costs by itself.
+    /// Nanoseconds per packet in the median turn of 1,024 packets. If other programs use the machine, this is closer to
+    /// the real cost of a packet.
     pub turn_ns_per_packet: f64,
-    /// Of the turn that 1 of 100 exceeds.
+    /// Nanoseconds per packet in the p99 turn.
     pub turn_ns_per_packet_p99: f64,
-    /// Of these, out of the port's memory into buffers; timed burst by burst, as those below.
+    /// Part for copying a packet from the port's memory into a buffer. This and the parts below are timed burst by
+    /// burst.
     pub receive_ns_per_packet: f64,
-    /// In the worker: the sum of the five that follow.
+    /// Part for the worker: the sum of the five parts below.
     pub forward_ns_per_packet: f64,
-    /// Removing Interests whose time is over.
+    /// Removing expired Interests.
     pub timers_ns_per_packet: f64,
     /// Parsing, and hashing the prefixes of names.
     pub parse_ns_per_packet: f64,
-    /// PIT and content store, with the wait for their memory.
+    /// PIT and content store, including the wait for memory.
     pub pit_cs_ns_per_packet: f64,
-    /// The FIB; of all packets that are timed, as the others are, not of Interests alone.
+    /// FIB lookups, divided among all timed packets, not among Interests alone.
     pub fib_ns_per_packet: f64,
-    /// Strategies, and what Interests leave behind in the PIT.
+    /// Strategies, and the updates that Interests make to the PIT.
     pub strategy_ns_per_packet: f64,
-    /// Giving buffers back.
+    /// Releasing buffers.
     pub send_ns_per_packet: f64,
-    /// Updates of the FIB a second that a writer on another core did, if one was asked for.
+    /// FIB updates per second by a writer on another core, if updates were asked for.
     pub updates_per_s: Option<f64>,
-    /// Packets a second beside them.
+    /// Packets per second during these updates.
     pub packets_per_s_beside_updates: Option<f64>,
-    /// Of the rate without, the median over pairs of repetitions.
+    /// Share of the rate without updates: the median over pairs of repetitions.
     pub rate_left_beside_updates: Option<f64>,
-    /// Microseconds from when an update was due until workers saw it: the median.
+    /// Median time in microseconds from when an update was due until workers saw it.
     pub update_us: Option<f64>,
-    /// That 1 of 100 exceeds.
+    /// The p99 of that time.
     pub update_us_p99: Option<f64>,
-    /// The longest.
+    /// The maximum of that time.
     pub update_us_max: Option<f64>,
-    /// Cache lines of the FIB that an Interest reads, where the engine can count them.
+    /// Mean number of the FIB's cache lines that an Interest reads, if the engine can count them.
     pub fib_lines_per_interest: Option<f64>,
-    /// Packets that passed, and were counted.
+    /// Number of packets that passed and were counted.
     pub checked: u64,
-    /// Of these, dropped.
+    /// Number of packets that were dropped.
     pub drops: u64,
-    /// Packets that went elsewhere than they should.
+    /// Number of packets that went to a wrong face.
     pub wrong: u64,
-    /// Independent random cache lines a second that the machine reads from a table of the FIB's size.
+    /// The machine's limit: independent random cache lines that it reads per second from a table of the FIB's size.
     pub machine_lines_per_s: f64,
-    /// Size of the table they were read from, in bytes.
+    /// Size of that table, in bytes.
     pub machine_bytes: usize,
-    /// Share of that rate that the FIB's lines use, for Interests as many as there were.
+    /// Share of the machine's limit that the Interests' FIB lookups use.
     pub of_limit: Option<f64>,
+}
+
+impl Measured for Record {
+    fn rate(&self) -> Spread {
+        Spread { median: self.packets_per_s, min: self.packets_per_s_min, max: self.packets_per_s_max }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        Some(self.machine_lines_per_s)
+    }
 }

@@ -1,9 +1,20 @@
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::tables::{Nexthop, NexthopGroup};
+use byname_forward::worker::{Worker, WorkerConfig};
+use byname_forward::{FaceId, Packet, Received, Ticks};
+use byname_lookup::EntryId;
 use clap::Parser;
 
 use super::options::Mix;
 use super::variant::{Schedule, Variant};
 use super::*;
+use crate::prefix::{Prefetch, Strategy, Tuning};
 use crate::progress::Progress;
+use crate::workload;
+
+const CONSUMER: FaceId = FaceId(256);
+/// Number of faces to which rules lead.
+const PRODUCERS: u32 = 16;
 
 #[derive(Parser)]
 struct Alone {
@@ -23,9 +34,9 @@ fn tiny(words: &str) -> anyhow::Result<Vec<Record>> {
 #[test]
 fn every_data_plane_forwards_all_packets_of_every_mix() {
     for mix in ["interest", "data", "both"] {
-        let all = "compact/all/64,compact/cascade/7,two_stage/none/32,longest_first/naive";
+        let all = "compact/all/64,compact/cascade/7,two_stage/none/32,longest_first/naive,binary_search/all/64";
         let records = tiny(&format!("--mix {mix} --compare {all}")).expect("tiny tables fit");
-        assert_eq!(records.len(), 4);
+        assert_eq!(records.len(), 5);
         for record in &records {
             assert!(record.packets_per_s > 0.0 && record.packets_per_s.is_finite(), "{record:?}");
             assert!(record.packets_per_s_min <= record.packets_per_s, "{record:?}");
@@ -37,7 +48,77 @@ fn every_data_plane_forwards_all_packets_of_every_mix() {
             assert!((record.forward_ns_per_packet - by_stage).abs() < 1e-6, "{record:?}");
             assert_eq!(record.of_limit.is_some(), record.fib_lines_per_interest.is_some());
         }
-        assert_eq!(records.iter().map(|r| r.burst).collect::<Vec<_>>(), [64, 7, 32, 1]);
+        assert_eq!(records.iter().map(|r| r.burst).collect::<Vec<_>>(), [64, 7, 32, 1, 64]);
+    }
+}
+
+/// The face to which Interests with this FIB entry go in the test below.
+fn producer_of(entry: EntryId) -> FaceId {
+    FaceId(300 + u64::from(entry.0 % PRODUCERS))
+}
+
+/// Sends packets through a worker in bursts. Each Interest must leave to the face of the deepest rule that covers it,
+/// and each Data to the consumer.
+fn check_each_packet(options: &Options) {
+    let variant = &options.compare[0];
+    let run = Run::open(options, Progress::HIDDEN).expect("a made-up workload");
+    let (packets, fib) = (run.packets().expect("small packets"), run.fibs().expect("small tables").remove(0));
+    let seed = options.measuring.seed;
+    let oracle = workload::open(&options.workload, options.fib, options.components.into(), seed).expect("as the run's");
+    let mut worker = Worker::new(WorkerConfig::default(), *run.key(), fib.tables.clone(), seed);
+    worker.set_prefetch(variant.prefetch.of_worker());
+    worker.face_up(CONSUMER, Scope::NonLocal, LinkType::PointToPoint);
+    for face in 0..PRODUCERS {
+        worker.face_up(producer_of(EntryId(face)), Scope::NonLocal, LinkType::PointToPoint);
+    }
+    for group in (0..workload::GROUPS).map(EntryId) {
+        let nexthops = [Nexthop { face: producer_of(group), cost: 0 }].into();
+        fib.tables.set_group(group, Some(NexthopGroup { nexthops }));
+    }
+    let mut pass = |received: &[(FaceId, Vec<u8>)]| -> Vec<(FaceId, Vec<u8>)> {
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        for (face, bytes) in received {
+            let packet = Received::append(&mut input);
+            packet.face = *face;
+            packet.packet.fill(Packet::copy_from(bytes));
+        }
+        worker.poll(Ticks::from_ms(1), &mut input, &mut output);
+        output.iter().map(|sent| (sent.face, sent.packet.to_vec())).collect()
+    };
+    let frame = |write: &dyn Fn(&mut Frames)| {
+        let mut frames = Frames::default();
+        write(&mut frames);
+        frames.receive().to_vec()
+    };
+    let numbers: Vec<u64> = (0..500).collect();
+    for burst in numbers.chunks(variant.burst) {
+        let producer = |number| {
+            let rule = oracle.covering(packets.name(number, &mut Vec::new())).expect("each name is covered");
+            producer_of(oracle.entry(rule))
+        };
+        let interest = |number| frame(&|frames| packets.write_interest(number, frames));
+        let data = |number| frame(&|frames| packets.write_data(number, frames));
+        let asked: Vec<_> = burst.iter().map(|&number| (CONSUMER, interest(number))).collect();
+        let right: Vec<_> = burst.iter().map(|&number| (producer(number), interest(number))).collect();
+        assert!(pass(&asked) == right, "{variant}, {:?}: Interests from {} on", options.tuning, burst[0]);
+        let answers: Vec<_> = burst.iter().map(|&number| (producer(number), data(number))).collect();
+        let right: Vec<_> = burst.iter().map(|&number| (CONSUMER, data(number))).collect();
+        assert!(pass(&answers) == right, "{variant}, {:?}: Data from {} on", options.tuning, burst[0]);
+    }
+}
+
+#[test]
+fn every_data_plane_sends_each_packet_to_the_right_face() {
+    for plane in ["compact/all/64", "compact/cascade/7", "two_stage/none/32", "longest_first/naive"] {
+        check_each_packet(&parse(&format!("--fib 2000 --draws 500 --compare {plane}")).expect("a data plane"));
+    }
+    // The FIBs of [Yuan §3.5] Table 2, and prefetch across the burst.
+    let by_names = parse("--fib 2000 --draws 500 --compare binary_search/all/64").expect("a data plane");
+    for strategy in [Strategy::Always, Strategy::AtEnd] {
+        for prefetch in [Prefetch::None, Prefetch::First, Prefetch::All, Prefetch::Burst] {
+            let tuning = Tuning { strategy: Some(strategy), prefetch: Some(prefetch), ..Tuning::default() };
+            check_each_packet(&Options { tuning, ..by_names.clone() });
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A worker between consumers and producers: what a port would do, and the worker, in one thread.
+//! A worker between consumers and producers. One thread runs the worker and does the port's work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use super::options::{Mix, Options};
 use super::packets::{Frames, Packets};
 use super::variant::Variant;
 
-/// Where Interests come from.
+/// The face from which Interests come.
 const CONSUMERS: FaceId = FaceId(256);
-/// Where they go, and Data comes from.
+/// The face to which Interests go, and from which Data comes.
 pub const PRODUCERS: FaceId = FaceId(257);
-/// Packets that are timed together; as many Interests are pending at times beyond those asked for.
+/// Number of packets that are timed together. During a turn, up to this many more Interests are pending.
 pub const TURN: u64 = 1024;
-/// How long an Interest is pending, in the worker's time.
+/// Time for which an Interest is pending, in the worker's time.
 const WAIT: Duration = Duration::from_millis(400);
-/// How long it could be.
+/// Lifetime of an Interest.
 pub const LIFETIME_MS: u64 = 4000;
 
 /// Traffic through one worker.
@@ -30,23 +30,23 @@ pub struct Traffic<'a> {
     packets: &'a Packets,
     worker: Worker,
     burst: u64,
-    /// The first name of this worker.
+    /// The first packet number of this worker.
     first: u64,
     asked: u64,
     answered: u64,
     now: Ticks,
-    /// Worker's time between two packets.
+    /// The worker's time between two packets.
     step: Duration,
-    /// What is to be received.
+    /// Packets that the port will receive.
     frames: Frames,
     input: Vec<Received>,
     output: Vec<Outgoing>,
-    /// For what is not the worker's own.
+    /// Times the stages outside the worker.
     stopwatch: Stopwatch,
 }
 
 impl<'a> Traffic<'a> {
-    /// A worker over `tables` with as many pending Interests as are asked for, and room for `room` more.
+    /// Makes a worker over `tables` with the wanted number of pending Interests, and room for `room` more.
     pub fn new(
         options: &Options,
         variant: &Variant,
@@ -60,10 +60,10 @@ impl<'a> Traffic<'a> {
             pit_entries_max: (options.pit + room) as usize,
             cs_packets_max: options.cs as usize,
             cs_bytes_max: usize::MAX,
-            prefetch: variant.prefetch.of_worker(),
             ..WorkerConfig::default()
         };
         let mut worker = Worker::new(config, key, tables, options.measuring.seed);
+        worker.set_prefetch(variant.prefetch.of_worker());
         worker.face_up(CONSUMERS, Scope::NonLocal, LinkType::PointToPoint);
         worker.face_up(PRODUCERS, Scope::NonLocal, LinkType::PointToPoint);
         let mut traffic = Traffic {
@@ -86,7 +86,8 @@ impl<'a> Traffic<'a> {
         traffic
     }
 
-    /// Lets [`TURN`] packets pass that are timed, and those that must pass beside them. Returns their time.
+    /// Passes [`TURN`] timed packets, and the untimed packets that must pass with them. Returns the time of the timed
+    /// ones.
     pub fn turn(&mut self, mix: Mix) -> Duration {
         match mix {
             Mix::Both => self.pass(TURN, is_interest_in_turn),
@@ -102,7 +103,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// As [`Traffic::turn`], and adds what each stage took of the packets that are timed.
+    /// Like [`Traffic::turn`], and adds the time of each stage for the timed packets to `times`.
     pub fn turn_by_stages(&mut self, mix: Mix, times: &mut StageTimes) {
         if mix == Mix::Data {
             self.pass(TURN, |_| true);
@@ -119,7 +120,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Times the stages of all bursts from now on, which makes them slower by the looks at the clock.
+    /// Times the stages of all bursts from now on. Reading the clock makes bursts slower.
     pub fn time_stages(&mut self) {
         let epoch = Instant::now();
         let stopwatch = || Stopwatch::new(1, move || Ticks(epoch.elapsed().as_nanos() as u64));
@@ -133,8 +134,8 @@ impl<'a> Traffic<'a> {
         times
     }
 
-    /// Lets [`TURN`] packets pass, Interests and Data in turn, where of each burst the last `others` come
-    /// from another face, which `receive` appends. Returns their time.
+    /// Passes [`TURN`] packets, Interests and Data alternating. The last `others` packets of each burst come from
+    /// another face, and `receive` appends them. Returns the time.
     pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
         let bursts = self.bursts();
         self.frames.clear();
@@ -151,12 +152,12 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    /// Bursts in a turn of [`Traffic::turn_beside`].
+    /// Number of bursts in a turn of [`Traffic::turn_beside`].
     pub fn bursts(&self) -> u64 {
         TURN / self.burst
     }
 
-    /// Interests that were answered, and those whose Data did not reach who asked.
+    /// Number of Interests that were answered, and of Interests whose Data did not reach the consumer.
     pub fn answered(&self) -> (u64, u64) {
         let arrived = self.worker.face_counters(CONSUMERS).map_or(0, |counters| counters.out_data);
         (arrived, self.answered - arrived)
@@ -167,31 +168,34 @@ impl<'a> Traffic<'a> {
         &self.worker
     }
 
-    /// The worker, to make other faces known to it.
+    /// The worker, mutable, for adding faces.
     pub fn worker_mut(&mut self) -> &mut Worker {
         &mut self.worker
     }
 
-    /// Packets that were dropped, and those that did not go where they should.
+    /// Number of dropped packets, and of packets that went to a wrong face.
     pub fn astray(&self) -> (u64, u64) {
         let counters = self.worker.counters();
         let drops = counters.drops.iter().map(|(_, count)| count).sum();
+        let of_face = |face| self.worker.face_counters(face).unwrap_or_default();
+        let (consumers, producers) = (of_face(CONSUMERS), of_face(PRODUCERS));
         let expected = [
-            (counters.faces.in_interests, self.asked),
-            (counters.faces.out_interests, self.asked),
-            (counters.faces.out_data, self.answered),
+            (consumers.in_interests, self.asked),
+            (producers.out_interests, self.asked),
+            (producers.in_data, self.answered),
+            (consumers.out_data, self.answered),
             (counters.satisfied_interests, self.answered),
             (counters.pit_entries, self.asked - self.answered),
         ];
         (drops, expected.iter().map(|(found, expected)| found.abs_diff(*expected)).sum())
     }
 
-    /// Packets that have passed.
+    /// Number of packets that have passed.
     pub fn passed(&self) -> u64 {
         self.asked + self.answered
     }
 
-    /// Lets so many packets pass, and returns their time from the port's memory on.
+    /// Passes `packets` packets. Returns their time, from the port's memory on.
     fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool) -> Duration {
         self.frames.clear();
         self.write(packets, is_interest);
@@ -214,7 +218,7 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    /// Puts so many packets into the port's memory, as a network card would.
+    /// Writes packets to the port's memory, as a network card would.
     fn write(&mut self, packets: u64, is_interest: fn(u64) -> bool) {
         for i in 0..packets {
             if is_interest(i) {
@@ -227,13 +231,13 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Hands over what was received, when so many packets' time has passed.
+    /// Advances the worker's time by `packets` packets, and hands it the received ones.
     fn forward(&mut self, packets: u64) {
         self.now = self.now + self.step * packets as u32;
         self.worker.poll(self.now, &mut self.input, &mut self.output);
     }
 
-    /// What a port receives next.
+    /// Receives the port's next packet.
     #[inline]
     fn receive(&mut self, is_interest: bool) {
         let received = Received::append(&mut self.input);
@@ -242,7 +246,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// Worker's time between two packets: in [`WAIT`], as many Interests come as are pending.
+/// The worker's time between two packets: as many Interests come within [`WAIT`] as are pending.
 pub fn step(options: &Options) -> Duration {
     WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,7 @@
-//! A writer of routes beside workers: what the router's control thread does to the FIB.
+//! A writer of routes beside workers: the FIB work of the router's control thread.
 //!
-//! A third of the updates add rules, a third remove them again, and a third change where rules lead to
-//! that packets go by. Updates are due one after the other, evenly; whenever some are, the writer
-//! makes them visible together.
+//! One third of the updates add rules, one third remove them again, and one third change the nexthops of rules that
+//! packets match. Updates are due at even intervals. When several are due, the writer publishes them together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,66 +18,66 @@ use super::traffic::PRODUCERS;
 use crate::machine::cores;
 use crate::workload::{Random, Workload};
 
-/// Rules that come and go, and as many that stay and are changed.
+/// Number of rules that come and go, and of rules that stay and are changed.
 const RULES: u64 = 1 << 16;
-/// Updates that become visible together at most.
+/// Maximum number of updates that are published together.
 const BATCH_MAX: u64 = 4096;
-/// How long to sleep where nothing is due.
+/// Time to sleep when no update is due.
 const NAP: Duration = Duration::from_micros(50);
-/// No update takes ten seconds; what does is counted as this.
+/// Latencies are recorded up to this value.
 const LATENCY_NS_MAX: u64 = 10_000_000_000;
 
-/// A rule, and where it leads to if it is there.
+/// A rule, and its group of nexthops while it is in the FIB.
 struct Rule {
     name: Name,
     group: Option<EntryId>,
 }
 
-/// The one writer of a FIB, with what it is going to write.
+/// The only writer of a FIB, with the updates that it will write.
 pub struct Updates {
     writer: FibWriter,
-    /// Those that come and go: half of them are there.
+    /// Rules that come and go. Half of them are in the FIB at any time.
     passing: Vec<Rule>,
-    /// Those that stay.
+    /// Rules that stay.
     staying: Vec<Rule>,
-    /// Ways to the same face that differ, so that each is a group of nexthops.
+    /// Two nexthops with the same face but different costs, so that they are two groups.
     ways: [[Nexthop; 1]; 2],
     done: u64,
-    /// Time that measurements took, and updates in them.
+    /// Time of all measurements, and the number of updates in them.
     elapsed: Duration,
     measured: u64,
     latency: Histogram<u64>,
 }
 
-/// How updates did.
+/// Results of the updates.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
-    /// Updates a second.
+    /// Updates per second.
     pub per_s: f64,
-    /// Time from when an update was due until workers saw it, in microseconds: the median.
+    /// Median time from when an update was due until workers saw it, in microseconds.
     pub us: f64,
-    /// That 1 of 100 exceeds.
+    /// The p99 of that time.
     pub us_p99: f64,
-    /// The longest.
+    /// The maximum of that time.
     pub us_max: f64,
 }
 
-/// How many rules are added at most.
+/// Maximum number of rules added to a FIB of `rules`.
 pub fn added(rules: u64) -> u64 {
     RULES.min(rules) + 1
 }
 
 impl Updates {
-    /// A writer of the engine that holds the workload's rules.
+    /// Makes a writer for the engine that holds the workload's rules.
     pub fn new(engine: FibEngine, tables: &Arc<Tables>, workload: &dyn Workload, seed: u64) -> Self {
         let mut random = Random::new(!seed);
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let (mut passing, mut staying) = (Vec::new(), Vec::new());
         for _ in 0..RULES.min(workload.rules()) {
-            workload.write_miss(&mut random, &mut octets);
-            passing.push(Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None });
-            workload.write_rule(random.below(workload.rules()), &mut octets);
-            staying.push(Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None });
+            workload.write_miss(&mut random, &mut bytes);
+            passing.push(Rule { name: NameRef::new_checked_before(&bytes).to_name(), group: None });
+            workload.write_rule(random.below(workload.rules()), &mut bytes);
+            staying.push(Rule { name: NameRef::new_checked_before(&bytes).to_name(), group: None });
         }
         let mut updates = Updates {
             writer: FibWriter::new(engine, Arc::clone(tables)),
@@ -90,9 +89,10 @@ impl Updates {
             measured: 0,
             latency: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("these bounds are allowed"),
         };
-        // The second group of nexthops has a rule at all times: others of the workload have its id, too.
-        workload.write_miss(&mut random, &mut octets);
-        let mut anchor = Rule { name: NameRef::new_checked_before(&octets).to_name(), group: None };
+        // This rule keeps the second group of nexthops in use at all times, because rules of the workload use its id,
+        // too.
+        workload.write_miss(&mut random, &mut bytes);
+        let mut anchor = Rule { name: NameRef::new_checked_before(&bytes).to_name(), group: None };
         set(&mut updates.writer, &mut anchor, &updates.ways[1]);
         let half = updates.passing.len() / 2;
         updates.passing[half..].iter_mut().for_each(|rule| set(&mut updates.writer, rule, &updates.ways[0]));
@@ -101,7 +101,7 @@ impl Updates {
         updates
     }
 
-    /// Does `work` while updates come, so many a second.
+    /// Runs `work` while updates come at `per_s` per second.
     pub fn beside<T>(&mut self, per_s: u64, core: usize, work: impl FnOnce() -> T) -> T {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -116,7 +116,7 @@ impl Updates {
         })
     }
 
-    /// How all did so far.
+    /// Results of all updates so far.
     pub fn written(&self) -> Written {
         let us = |ns: u64| ns as f64 / 1e3;
         Written {
@@ -127,7 +127,7 @@ impl Updates {
         }
     }
 
-    /// Updates that the FIB refused.
+    /// Number of updates that the FIB refused.
     pub fn refused(&self) -> u64 {
         self.writer.failures()
     }

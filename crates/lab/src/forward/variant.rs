@@ -1,4 +1,4 @@
-//! Data planes that are compared: an engine, a schedule, and packets in a burst.
+//! Data planes to compare: an engine, a prefetch schedule, and the number of packets in a burst.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 use byname_forward::worker::Prefetch;
 use byname_lookup::prefix::BURST_MAX;
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::prefix;
 
-/// What the worker asks the memory for ahead of its use.
+/// Prefetch schedules of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {
-    /// Nothing, and packets come one by one: the "Naïve Packet Processing" of Hasegawa's slides.
+    /// No prefetch, and packets come one by one: the "Naïve Packet Processing" of Hasegawa's slides.
     Naive,
-    /// Nothing.
+    /// No prefetch.
     None,
-    /// For each step of a packet, what that of the next packet reads.
+    /// In each step of a packet, prefetch the memory that the same step of the next packet reads.
     Cascade,
-    /// What the packets of a burst read, all at once, step by step.
+    /// In each step, prefetch the memory that all packets of the burst read.
     All,
 }
 
@@ -34,7 +34,7 @@ impl Schedule {
         }
     }
 
-    /// The setting of FIB engines that have one; `None`: their own.
+    /// The setting of FIB engines that have one; `None` keeps the engine's default.
     pub fn of_engine(self) -> Option<prefix::Prefetch> {
         match self {
             Schedule::Naive | Schedule::None => Some(prefix::Prefetch::None),
@@ -51,7 +51,7 @@ pub struct Variant {
     pub engine: String,
     /// The schedule.
     pub prefetch: Schedule,
-    /// Packets in a burst; of the naive schedule, one.
+    /// Packets per burst; one in the naive schedule.
     pub burst: usize,
 }
 
@@ -75,6 +75,12 @@ impl fmt::Display for Variant {
         let schedule = self.prefetch.to_possible_value();
         let schedule = schedule.as_ref().map_or("", |value| value.get_name());
         write!(f, "{}/{schedule}/{}", self.engine, self.burst)
+    }
+}
+
+impl Serialize for Variant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

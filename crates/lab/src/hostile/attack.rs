@@ -1,4 +1,4 @@
-//! Packets that are made to cost much.
+//! Hostile packets: each is made to cost much.
 
 use byname_face::link::{LinkConfig, LinkService, ReassemblyBudget};
 use byname_forward::{FaceId, Packet, Received, Ticks};
@@ -10,44 +10,44 @@ use serde::Serialize;
 use crate::forward::{self, Frames, LIFETIME_MS, Packets, Run, key_of, step};
 use crate::workload::NameChoice;
 
-/// Where the attack comes from.
+/// The face from which the attack comes.
 pub const ATTACKER: FaceId = FaceId(258);
-/// Names of packets that an attacker prepares, each with a number besides.
+/// Number of names that an attacker prepares. Each packet also gets a number.
 const DRAWS: u64 = 1 << 18;
-/// Numbers of the attacker's packets begin here: ordinary ones end before.
+/// First number of the attacker's packets. Ordinary packets have lower numbers.
 const FIRST: u64 = 1 << 40;
-/// What an attacker takes for the key, who does not know it.
+/// The key that an attacker assumes without knowing the real one.
 const PUBLIC: [u64; 2] = [0, 0];
-/// Low bits of the hash that forged names have in common: some of those that choose a bucket. All of them
-/// would take the attacker, and us, minutes.
+/// Low hash bits that forged names share: some of those that choose a bucket. Matching all of them would take the
+/// attacker, and us, minutes.
 const FORGED_BITS: u32 = 12;
-/// Forged names. They come again and again, each time when the Interest before is over.
+/// Number of forged names. They are sent again and again, each time after the previous Interest has expired.
 const FORGED: usize = 8192;
-/// Octets of a fragment: the first of two.
+/// Bytes of a fragment: the first of two.
 const FRAGMENT: usize = 1000;
 
-/// What is sent.
+/// Kinds of attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
-    /// Interests for ever new names below rules, which nobody answers.
+    /// Interests for new names below rules, which nobody answers.
     Unanswerable,
-    /// Interests for ever new names that no rule covers.
+    /// Interests for new names that no rule covers.
     Unroutable,
-    /// Interests whose names go on below the deepest rules, up to 32 components of garbage.
+    /// Interests whose names continue below the deepest rules with garbage, up to 32 components.
     Garbage,
-    /// Interests whose names collide in the index for who does not know its key.
+    /// Interests whose names would collide in the index under a guessed key.
     Forged,
-    /// The same for who knows it: what the key is for.
+    /// Interests whose names collide under the real key: shows the attack that the key prevents.
     ForgedWithKey,
     /// Data that nobody asked for.
     Unsolicited,
-    /// First fragments of packets that never become whole.
+    /// First fragments of packets whose second fragment never comes.
     Fragments,
 }
 
 impl Attack {
-    /// All there are.
+    /// All attacks.
     pub const ALL: [Attack; 7] = [
         Attack::Unanswerable,
         Attack::Unroutable,
@@ -59,20 +59,20 @@ impl Attack {
     ];
 }
 
-/// The attacker's face.
+/// The attacker and its face.
 pub struct Attacker {
     attack: Attack,
     packets: Packets,
-    /// Numbers whose names collide, if that is the attack.
+    /// Numbers of packets with colliding names, for the forging attacks.
     forged: Vec<u64>,
     sent: u64,
     link: LinkService,
-    /// What is to be received.
+    /// Packets that the port will receive.
     frames: Frames,
 }
 
 impl Attacker {
-    /// An attacker on the worker of `run`.
+    /// Makes an attacker against the worker of `run`.
     pub fn new(attack: Attack, run: &Run<'_>, options: &forward::Options) -> anyhow::Result<Self> {
         let choice = match attack {
             Attack::Unroutable => NameChoice::Miss,
@@ -92,12 +92,12 @@ impl Attacker {
         Ok(Attacker { attack, packets, forged, sent: 0, link, frames: Frames::default() })
     }
 
-    /// Packets sent.
+    /// Number of packets sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Puts so many packets into the port's memory.
+    /// Writes packets to the port's memory.
     pub fn write(&mut self, packets: u64) {
         self.frames.clear();
         for _ in 0..packets {
@@ -123,7 +123,7 @@ impl Attacker {
         }
     }
 
-    /// Receives the next of them.
+    /// Receives the next packets of the attack.
     pub fn receive(&mut self, now: Ticks, packets: u64, input: &mut Vec<Received>) {
         for _ in 0..packets {
             let frame = self.frames.receive();
@@ -137,13 +137,13 @@ impl Attacker {
         }
     }
 
-    /// Frames that the link service dropped, alone or with those that had come before.
+    /// Number of frames that the link service dropped, alone or with earlier fragments.
     pub fn link_drops(&self) -> u64 {
         self.link.counters.in_malformed + self.link.counters.in_reassembly_timeouts
     }
 }
 
-/// Numbers whose names have hashes with the same low bits under this key.
+/// Finds numbers whose names share the low hash bits under this key.
 fn forge(packets: &Packets, key: &NameHashKey) -> Vec<u64> {
     let mut scratch = Vec::new();
     let collides = |number: &u64| hash_name(key, packets.name(*number, &mut scratch)).trailing_zeros() >= FORGED_BITS;

@@ -1,4 +1,4 @@
-//! Turns of ordinary packets, of an attack, and of both.
+//! Turns of ordinary packets, of an attack, and of both together.
 
 use std::time::{Duration, Instant};
 
@@ -9,41 +9,39 @@ use hdrhistogram::Histogram;
 use super::Options;
 use super::attack::{ATTACKER, Attack, Attacker};
 use super::record::Record;
-use crate::forward::{self, Run, TURN, Traffic};
+use crate::forward::{self, Fib, Packets, Run, TURN, Traffic};
 use crate::progress::Progress;
 use crate::timing::on_cores;
 
-/// In as many packets as so many times those that are pending, the worker's time passes by more than an
-/// Interest's lifetime.
+/// After this many times `pit` packets, the worker's time has advanced by more than an Interest's lifetime.
 const LIFETIME_PITS: u64 = 22;
-/// No turn takes a minute; what does is counted as this.
+/// Turns are recorded up to this time.
 const TURN_NS_MAX: u64 = 60_000_000_000;
 
-/// Measures the attacks on the default data plane; a record of each.
+/// Measures the attacks on the default data plane. Returns one record of each.
 ///
 /// # Errors
 /// If the tables cannot be built, or an ordinary Interest was not answered.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
     let Options { attacks, of_burst, .. } = options;
     let options = &options.ordinary()?;
+    crate::options::ensure_rules_fit(options.fib, "--fib")?;
     let plane = options.compare.first().context("there is a default data plane")?;
-    ensure!(plane.burst as u64 > *of_burst, "a burst of {} has no room for {of_burst} beside others", plane.burst);
+    ensure!(
+        plane.burst as u64 > *of_burst,
+        "a burst of {} packets has no room for {of_burst} attack packets and others",
+        plane.burst
+    );
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let fibs = run.fibs()?;
-    let room = options.pit + 2 * TURN;
-    let victim = || Traffic::new(options, plane, *run.key(), fibs[0].tables.clone(), &packets, 0, room);
     let mut records = Vec::new();
     for &attack in attacks {
         let spinner = progress.spinner(&format!("{attack:?}"));
-        let attacked = |of_burst| -> anyhow::Result<Attacked<'_>> {
-            let attacker = Attacker::new(attack, &run, options)?;
-            Ok(Attacked { traffic: victim(), attacker, of_burst })
-        };
+        let attacked = |of_burst| Attacked::new(attack, &run, options, &fibs[0], &packets, of_burst);
         let (alone, beside, after) = (attacked(plane.burst as u64)?, attacked(*of_burst)?, attacked(*of_burst)?);
         let mut sides = Sides { alone, beside, after, burst: plane.burst as u64 };
-        let duration = Duration::from_secs_f64(options.measuring.seconds);
-        let found = on_cores(std::slice::from_mut(&mut sides), |sides| sides.measure(options.pit, duration)).remove(0);
+        let found = on_cores(std::slice::from_mut(&mut sides), |sides| sides.measure(options)).remove(0);
         let record = record(options, attack, &sides, &found);
         spinner.finish_and_clear();
         ensure!(record.lost == 0, "{} ordinary Interests were not answered beside {attack:?}", record.lost);
@@ -52,27 +50,29 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
     Ok(records)
 }
 
-/// Workers that only the attacker asks, that others ask beside him, and that he has left alone.
+/// Three workers: one with only the attack, one with ordinary packets beside the attack, and one after an attack that
+/// has ended.
 ///
-/// What the last costs is the same worker's normal: a PIT that has been in use for a while has its entries
-/// here and there, where one that was filled in order and is answered in order, as in a worker that nobody
-/// ever attacked, finds each next to the one before.
+/// The worker after an attack gives the cost of ordinary packets. Its PIT has been in use for a while, so its entries
+/// are scattered. In a worker that was never attacked, the PIT was filled in order and is answered in order, so
+/// neighbouring entries are adjacent, which is faster than normal.
 struct Sides<'a> {
     alone: Attacked<'a>,
     beside: Attacked<'a>,
     after: Attacked<'a>,
-    /// Packets in a burst.
+    /// Packets per burst.
     burst: u64,
 }
 
-struct Attacked<'a> {
-    traffic: Traffic<'a>,
-    attacker: Attacker,
-    /// Packets of the attack in a burst.
+/// A worker with an attacker on one of its faces.
+pub(super) struct Attacked<'a> {
+    pub(super) traffic: Traffic<'a>,
+    pub(super) attacker: Attacker,
+    /// Packets of the attack per burst.
     of_burst: u64,
 }
 
-/// Nanoseconds of turns.
+/// Times of turns, in nanoseconds.
 struct Found {
     ordinary: Histogram<u64>,
     attack: Histogram<u64>,
@@ -80,19 +80,19 @@ struct Found {
 }
 
 impl Sides<'_> {
-    /// Fills the PIT, and the caches, with the attack; then measures.
-    fn measure(&mut self, pit: u64, duration: Duration) -> Found {
+    /// Fills the PIT and the caches with the attack, then measures.
+    fn measure(&mut self, options: &forward::Options) -> Found {
+        let duration = Duration::from_secs_f64(options.measuring.seconds);
         for attacked in [&mut self.alone, &mut self.beside, &mut self.after] {
-            attacked.traffic.worker_mut().face_up(ATTACKER, Scope::NonLocal, LinkType::PointToPoint);
-            for _ in 0..(pit + 2 * TURN).div_ceil(TURN) {
+            for _ in 0..attacker_room(options).div_ceil(TURN) {
                 attacked.turn(self.burst);
             }
         }
-        let lifetime = LIFETIME_PITS * pit.div_ceil(TURN);
+        let lifetime = LIFETIME_PITS * options.pit.div_ceil(TURN);
         for attacked in [&mut self.beside, &mut self.after] {
             (0..lifetime).for_each(|_| _ = attacked.turn(attacked.of_burst));
         }
-        // The last of the attack runs out.
+        // The attacker's last Interests expire.
         (0..lifetime).for_each(|_| _ = self.after.turn(0));
         let turns = || Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed");
         let mut found = Found { ordinary: turns(), attack: turns(), beside: turns() };
@@ -108,19 +108,39 @@ impl Sides<'_> {
     }
 }
 
-impl Attacked<'_> {
-    /// Packets that came to nothing.
+impl<'a> Attacked<'a> {
+    /// Makes the worker, with its ordinary pending Interests, and the attacker.
+    pub(super) fn new(
+        attack: Attack,
+        run: &Run<'_>,
+        options: &forward::Options,
+        fib: &Fib,
+        packets: &'a Packets,
+        of_burst: u64,
+    ) -> anyhow::Result<Self> {
+        let room = attacker_room(options);
+        let mut traffic = Traffic::new(options, &options.compare[0], *run.key(), fib.tables.clone(), packets, 0, room);
+        traffic.worker_mut().face_up(ATTACKER, Scope::NonLocal, LinkType::PointToPoint);
+        Ok(Attacked { traffic, attacker: Attacker::new(attack, run, options)?, of_burst })
+    }
+
+    /// Number of packets that were dropped.
     fn drops(&self) -> u64 {
         let drops = self.traffic.worker().counters().drops;
         drops.iter().map(|(_, count)| count).sum::<u64>() + self.attacker.link_drops()
     }
 
-    /// A turn with so many packets of the attack in each burst.
-    fn turn(&mut self, of_burst: u64) -> Duration {
+    /// Runs a turn with `of_burst` packets of the attack in each burst.
+    pub(super) fn turn(&mut self, of_burst: u64) -> Duration {
         let attacker = &mut self.attacker;
         attacker.write(self.traffic.bursts() * of_burst);
         self.traffic.turn_beside(of_burst, |now, packets, input| attacker.receive(now, packets, input))
     }
+}
+
+/// Room for PIT entries beyond those of the ordinary Interests. The attacker's Interests fill it.
+pub(super) fn attacker_room(options: &forward::Options) -> u64 {
+    options.pit + 2 * TURN
 }
 
 fn record(options: &forward::Options, attack: Attack, sides: &Sides<'_>, found: &Found) -> Record {

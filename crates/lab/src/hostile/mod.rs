@@ -1,14 +1,14 @@
-//! What strangers can make the data plane do, beside what it does for everybody [So §2.1, §2.3].
+//! Hostile packets: the work that they cause in the data plane, compared with ordinary packets [So §2.1, §2.3].
 //!
-//! An attacker's face sends what is made to cost much ([`Attack`]) to the worker, and among the
-//! packets, of `byname-lab forward`. Three kinds of turns are timed in turn, each through a worker of its
-//! own, so that what else the machine does hits all of them: ordinary packets that nobody disturbs; the
-//! attack alone; and ordinary packets with one of the attack among so many. The first and the second give
-//! an attack's cost, the first and the third what is left of the others' rate.
+//! An attacker's face sends hostile packets ([`Attack`]) to the worker of `byname-lab forward`, beside its ordinary
+//! packets. Three kinds of turns alternate, so that other load on the machine affects all of them. Each kind has a
+//! worker of its own: ordinary packets without an attack, the attack alone, and ordinary packets with a share of attack
+//! packets. The first and the second kind give the cost of an attack packet. The first and the third give the share of
+//! the ordinary rate that is left.
 //!
-//! Each worker's PIT has room for what is pending in ordinary traffic and for as much of the attacker's.
-//! Where there is one, that is taken before anything is timed: from then on each Interest of the attacker
-//! drives out an older one of his. Afterwards every ordinary Interest must have been answered.
+//! Each worker's PIT has room for the pending Interests of ordinary traffic and for equally many of the attacker. The
+//! attacker's room is filled before anything is timed. From then on each of the attacker's Interests evicts an older
+//! one of the same face. At the end every ordinary Interest must have been answered.
 
 mod attack;
 mod measure;
@@ -22,33 +22,38 @@ pub use measure::measure;
 pub use options::Options;
 pub use record::Record;
 
-use crate::experiments::{Table, table::word};
+use crate::harness::Measurement;
 use crate::progress::Progress;
-use crate::record::Recorder;
+use crate::table::{Table, word};
 
-/// Runs the subcommand.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = if options.json { Progress::HIDDEN } else { Progress::SHOWN };
-    let mut recorder = Recorder::new("hostile", options.json)?;
-    let records = measure(options, progress)?;
-    records.iter().try_for_each(|record| recorder.add(record))?;
-    if !options.json {
-        print!("{}", table(&records));
+impl Measurement for Options {
+    const NAME: &'static str = "hostile";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.json
     }
-    Ok(())
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        measure(self, progress)
+    }
+
+    fn print(&self, records: &[Record]) {
+        print!("{}", table(records));
+    }
 }
 
-/// What records say, for a terminal.
+/// Formats records as a table for a terminal.
 pub fn table(records: &[Record]) -> Table {
     let mut table = Table::new(&[
         "attack",
-        "ns a packet",
-        "an ordinary one",
-        "times",
-        "others' rate, %",
-        "their losses",
+        "ns an attack packet",
+        "ns an ordinary packet",
+        "ratio",
+        "ordinary rate left, %",
+        "ordinary losses",
         "longest chain",
-        "without attack",
+        "chain without attack",
     ]);
     for r in records {
         table.row([

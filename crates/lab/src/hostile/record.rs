@@ -1,51 +1,51 @@
-//! What one attack did.
+//! The result of one attack.
 
 use serde::Serialize;
 
 use super::Attack;
-use crate::prefix::Hash;
+use crate::options::Hash;
 
-/// One attack on one worker. Times are medians of turns.
+/// One attack on one worker. Times are medians over turns.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
-    /// What was sent.
+    /// The kind of attack.
     pub attack: Attack,
     /// The FIB's engine.
     pub engine: String,
-    /// Rules in the FIB.
+    /// Number of rules in the FIB.
     pub fib: u64,
-    /// Ordinary Interests pending; the attacker may have as many.
+    /// Number of pending ordinary Interests; the attacker may have as many.
     pub pit: u64,
-    /// Data that the content store may hold.
+    /// Capacity of the content store, in Data packets.
     pub cs: u64,
-    /// The keyed hash.
+    /// The keyed hash function.
     pub hash: Hash,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Turns of each kind.
+    /// Number of turns of each kind.
     pub turns: u64,
-    /// Nanoseconds of an ordinary packet, Interests and Data one to one, where nobody attacks.
+    /// Nanoseconds per ordinary packet without an attack, with equal numbers of Interests and Data.
     pub ns_per_packet: f64,
-    /// Nanoseconds of a packet of the attack.
+    /// Nanoseconds per attack packet.
     pub attack_ns_per_packet: f64,
-    /// How many ordinary ones it costs.
+    /// Cost of an attack packet, in ordinary packets.
     pub times: f64,
-    /// Of the packets that come, the attacker's part in what follows.
+    /// Share of attack packets among all packets, for the fields below.
     pub attacker_share: f64,
-    /// Nanoseconds for each ordinary packet, the attack's time included.
+    /// Nanoseconds per ordinary packet during the attack, the attack's time included.
     pub beside_ns_per_packet: f64,
-    /// Of the ordinary packets' rate, what is left beside the attack.
+    /// Share of the ordinary rate that is left during the attack.
     pub rate_left: f64,
-    /// Ordinary Interests that were answered.
+    /// Number of ordinary Interests that were answered.
     pub answered: u64,
-    /// Those whose Data did not arrive.
+    /// Number of ordinary Interests whose Data did not arrive.
     pub lost: u64,
-    /// Packets of the attack where it is alone.
+    /// Number of attack packets in the turns of the attack alone.
     pub attack_packets: u64,
-    /// Of these, dropped, or driven out of the PIT.
+    /// Number of these packets that were dropped or evicted from the PIT.
     pub drops: u64,
-    /// Buckets of the longest chain in the index of PIT and content store, where nobody attacks.
+    /// Longest chain in the index of PIT and content store, in buckets, without an attack.
     pub longest_chain: usize,
-    /// The same under attack.
+    /// Longest chain under attack, in buckets.
     pub attacked_longest_chain: usize,
 }

@@ -1,4 +1,4 @@
-//! Ways followed hop by hop, by each node's own table, and compared with the trees'.
+//! Follows paths hop by hop through each node's own table, and compares them with the trees' paths.
 
 use byname_lookup::locator::{Labelling, Port};
 
@@ -6,16 +6,16 @@ use super::forest::Forest;
 use crate::timing::Checked;
 use crate::workload::Random;
 
-/// Ways to check; all, if there are fewer.
+/// Maximum number of paths to check.
 const SAMPLE: usize = 1 << 16;
 
-/// What following ways found out.
+/// Result of following paths.
 pub struct Ways {
     pub checked: Checked,
     pub hops: u64,
 }
 
-/// Follows the ways between all nodes, or of a sample where those are too many, on every tree.
+/// Follows the paths between all pairs of nodes on every tree, or a sample if there are too many.
 pub fn check(forest: &Forest, seed: u64) -> Ways {
     let mut ways = Ways { checked: Checked::default(), hops: 0 };
     let nodes = &forest.nodes;
@@ -43,7 +43,7 @@ impl Ways {
     }
 }
 
-/// The nodes that a packet sees; `None` if it is dropped, or comes through more than there are.
+/// The nodes that a packet visits; `None` if it is dropped or visits more nodes than there are.
 fn way(labelling: &Labelling, from: usize, to: usize) -> Option<Vec<usize>> {
     let label = labelling.label(to)?;
     let mut way = vec![from];

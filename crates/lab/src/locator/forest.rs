@@ -8,16 +8,16 @@ use super::record::LabelBits;
 
 /// Several trees over the same nodes.
 pub struct Forest {
-    /// Nodes on every tree: those that the best connected one reaches.
+    /// Nodes on every tree: those reachable from the node with the most edges.
     pub nodes: Vec<u32>,
     pub labellings: Vec<Labelling>,
 }
 
 impl Forest {
-    /// Trees of shortest paths from the best connected nodes, all in one part of the graph.
+    /// Grows trees of shortest paths from the nodes with the most edges, all in one component of the graph.
     ///
     /// # Errors
-    /// If that part has fewer nodes than there are to be trees.
+    /// If that component has fewer nodes than the number of trees.
     pub fn grow(graph: &Graph, trees: u32) -> anyhow::Result<Self> {
         ensure!(graph.nodes() > 0, "the graph has no nodes");
         let degree = |node: u32| graph.neighbors(node as usize).len();
@@ -38,7 +38,7 @@ impl Forest {
         self.labellings[tree].label(node).expect("every tree has these nodes")
     }
 
-    /// The tables of all nodes of the graph, tree by tree; of one that no tree has, any.
+    /// The tables of all nodes of the graph, tree by tree. A node that is on no tree gets an arbitrary table.
     pub fn tables(&self) -> Vec<Table> {
         let any = self.labellings[0].table(self.nodes[0] as usize).expect("the root is on its tree");
         let of_tree = |labelling: &Labelling| {
@@ -47,18 +47,18 @@ impl Forest {
         self.labellings.iter().flat_map(of_tree).collect()
     }
 
-    /// Hops from a root to the node that is farthest from it.
+    /// Maximum distance of a node from the root, in hops.
     pub fn depth_max(&self) -> usize {
         let depth = |labelling: &Labelling| {
             let tree = labelling.tree();
-            // The last one reached is as far away as any.
+            // Breadth-first search reaches the farthest nodes last.
             let last = *tree.nodes().last().expect("a tree has a root") as usize;
             tree.path(tree.root(), last).map_or(0, |path| path.len() - 1)
         };
         self.labellings.iter().map(depth).max().unwrap_or_default()
     }
 
-    /// What labels take.
+    /// Sizes of the labels.
     pub fn label_bits(&self) -> LabelBits {
         let labels = || {
             let trees = 0..self.labellings.len();

@@ -1,7 +1,7 @@
 //! One run: grows the trees, measures, and follows packets.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::ensure;
 use byname_lookup::locator::{Graph, Table};
@@ -11,11 +11,13 @@ use super::forest::Forest;
 use super::options::Options;
 use super::packets::{self, Encoded, Packet, Reader};
 use super::record::Record;
+use crate::harness::warm_in_turn;
+use crate::options::Measuring;
 use crate::progress::Progress;
-use crate::timing::{median, rate_of_all};
+use crate::timing::{Spread, median, rate_of_all};
 use crate::workload::graph;
 
-/// What the repetitions found: decisions a second, of labels and of their octets.
+/// Decisions per second in each repetition, from decoded labels and from encoded ones.
 struct Rates {
     forwards: Vec<f64>,
     decoded: Vec<f64>,
@@ -23,14 +25,14 @@ struct Rates {
 
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> {
     options.measuring.ensure_possible()?;
-    ensure!(options.draws > 0, "there must be a packet (--draws)");
+    ensure!(options.draws > 0, "there must be at least one packet (--draws)");
     let (name, graph) = open(options)?;
     let spinner = progress.spinner("growing trees");
     let start = Instant::now();
     let forest = Forest::grow(&graph, options.trees)?;
     let tables = forest.tables();
     let build_s = start.elapsed().as_secs_f64();
-    ensure!(u32::try_from(tables.len()).is_ok(), "so many tables are not counted here");
+    ensure!(u32::try_from(tables.len()).is_ok(), "there are too many tables for 32-bit numbers");
     spinner.set_message("drawing packets");
     let packets = packets::draw(&forest, usize::try_from(options.draws)?, options.burst, options.measuring.seed);
     spinner.set_message("forwarding");
@@ -38,7 +40,8 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     spinner.set_message("following packets");
     let ways = check(&forest, options.measuring.seed);
     spinner.finish_and_clear();
-    let forwards_per_s = median(&rates.forwards);
+    let rate = Spread::of(&rates.forwards);
+    let forwards_per_s = rate.median;
     let record = Record {
         graph: name,
         nodes: forest.nodes.len(),
@@ -55,15 +58,15 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
         burst: options.burst,
         repetitions: rates.forwards.len(),
         forwards_per_s,
-        forwards_per_s_min: rates.forwards.iter().copied().fold(f64::INFINITY, f64::min),
-        forwards_per_s_max: rates.forwards.iter().copied().fold(0.0, f64::max),
+        forwards_per_s_min: rate.min,
+        forwards_per_s_max: rate.max,
         ns_per_forward: options.measuring.threads as f64 * 1e9 / forwards_per_s,
         decoded_forwards_per_s: median(&rates.decoded),
         checked: ways.checked.checked,
         wrong: ways.checked.wrong,
         hops_mean: ways.hops as f64 / ways.checked.checked as f64,
     };
-    ensure!(record.wrong == 0, "{} ways of {} were not the tree's", record.wrong, record.checked);
+    ensure!(record.wrong == 0, "{} of {} paths differ from the tree's", record.wrong, record.checked);
     Ok(record)
 }
 
@@ -79,16 +82,11 @@ fn forward(options: &Options, tables: &[Table], packets: &[Packet]) -> Rates {
     let start_of = |thread| packets.len() / options.measuring.threads * thread;
     let reader = |thread| Reader::new(tables, packets, &encoded, options.burst, start_of(thread));
     let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
-    // Two figures, half of the time each.
-    let step = Duration::from_secs_f64(options.measuring.seconds / f64::from(options.measuring.repetitions) / 2.0);
-    let forward = |reader: &mut Reader<'_>| black_box(reader.forward()).len();
-    let decode = |reader: &mut Reader<'_>| black_box(reader.decode_and_forward()).len();
-    // The first round finds caches and the processor's clock cold.
-    rate_of_all(&mut readers, step, forward);
-    let mut rates = Rates { forwards: Vec::new(), decoded: Vec::new() };
-    for _ in 0..options.measuring.repetitions {
-        rates.forwards.push(rate_of_all(&mut readers, step, forward));
-        rates.decoded.push(rate_of_all(&mut readers, step, decode));
-    }
-    rates
+    // Two rates are measured, each in half of the time.
+    let half = Measuring { seconds: options.measuring.seconds / 2.0, ..options.measuring.clone() };
+    let mut ways: [fn(&mut Reader<'_>) -> usize; 2] =
+        [|reader| black_box(reader.forward()).len(), |reader| black_box(reader.decode_and_forward()).len()];
+    let rates = warm_in_turn(&mut ways, &half, |way, duration| rate_of_all(&mut readers, duration, *way));
+    let [forwards, decoded] = <[_; 2]>::try_from(rates).expect("two ways");
+    Rates { forwards, decoded }
 }

@@ -1,4 +1,4 @@
-//! Packets under way, prepared before anything is timed.
+//! Packets under way, prepared before the measurement.
 
 use byname_lookup::locator::{Port, Table};
 use byname_lookup::prefetch;
@@ -9,22 +9,22 @@ use super::forest::Forest;
 use super::options::BURST_MAX;
 use crate::workload::Random;
 
-/// A packet that has come to a node.
+/// A packet that has arrived at a node.
 pub struct Packet {
     pub label: Label,
-    /// The table of the node that it is at, for the tree that it is on.
+    /// The table of the packet's node for the packet's tree.
     pub table: u32,
 }
 
-/// The same, before its label is decoded.
+/// A packet whose label is still encoded.
 pub struct Encoded {
-    octets: [u8; LABEL_BYTES_MAX],
+    bytes: [u8; LABEL_BYTES_MAX],
     len: u8,
     table: u32,
 }
 
-/// Packets, burst by burst: those of a burst are at one node, a random one of the way between two
-/// random nodes, and go to random nodes, each on a random tree.
+/// Draws packets in bursts. All packets of a burst are at one node, a random one on the path between two random nodes.
+/// Each goes to a random node on a random tree.
 pub fn draw(forest: &Forest, draws: usize, burst: usize, seed: u64) -> Vec<Packet> {
     let mut random = Random::new(seed);
     let mut below = |count: usize| random.below(count as u64) as usize;
@@ -45,30 +45,30 @@ pub fn draw(forest: &Forest, draws: usize, burst: usize, seed: u64) -> Vec<Packe
 }
 
 impl Packet {
-    /// With the label as it travels.
+    /// The packet with its label encoded as on the wire.
     pub fn encode(&self) -> Encoded {
         let mut label = Vec::new();
         self.label.push(&mut label);
-        let mut octets = [0; LABEL_BYTES_MAX];
-        octets[..label.len()].copy_from_slice(&label);
-        Encoded { octets, len: label.len() as u8, table: self.table }
+        let mut bytes = [0; LABEL_BYTES_MAX];
+        bytes[..label.len()].copy_from_slice(&label);
+        Encoded { bytes, len: label.len() as u8, table: self.table }
     }
 }
 
 impl Encoded {
     #[inline]
     fn label(&self) -> Option<Label> {
-        /// No packet has this element: labels stand in one of their own.
+        /// A type that no packet uses: labels have an element of their own.
         const TYPE: u64 = 0;
-        Label::decode(TYPE, &self.octets[..usize::from(self.len)]).ok()
+        Label::decode(TYPE, &self.bytes[..usize::from(self.len)]).ok()
     }
 }
 
-/// Bursts that are asked for ahead: one is decided in about the time that memory takes.
+/// Number of bursts to prefetch ahead: the decisions for one burst take about as long as a memory access.
 const BURSTS_AHEAD: usize = 4;
 
-/// Asks the memory for packets some bursts after one that begins at `at`, as a network card has put
-/// them into the cache before a worker looks at them.
+/// Prefetches packets some bursts after the one that begins at `at`. On a router, the network card has put packets into
+/// the cache before a worker reads them.
 #[inline]
 fn prefetch_later<T>(packets: &[T], at: usize, burst: usize) {
     let start = (at + BURSTS_AHEAD * burst).min(packets.len());
@@ -76,8 +76,8 @@ fn prefetch_later<T>(packets: &[T], at: usize, burst: usize) {
     later.iter().step_by(64 / size_of::<T>()).for_each(prefetch::read);
 }
 
-/// Asks for the table of a node that a burst comes to soon, as a router has its own at hand. The burst
-/// was asked for before.
+/// Prefetches the table for a burst that comes soon: a router has its own table in the cache. The burst itself was
+/// prefetched before.
 #[inline]
 fn prefetch_table<T>(tables: &[Table], packets: &[T], at: usize, burst: usize, table_of: impl Fn(&T) -> u32) {
     if let Some(packet) = packets.get(at + BURSTS_AHEAD / 2 * burst) {
@@ -85,7 +85,7 @@ fn prefetch_table<T>(tables: &[Table], packets: &[T], at: usize, burst: usize, t
     }
 }
 
-/// Takes decisions burst by burst, again and again.
+/// Makes decisions again and again, burst by burst.
 pub struct Reader<'a> {
     tables: &'a [Table],
     packets: &'a [Packet],
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         Reader { tables, packets, encoded, burst, at: start, out: [Port::NOWHERE; BURST_MAX] }
     }
 
-    /// Decides on a burst of labels.
+    /// Decides on a burst of decoded labels.
     #[inline]
     pub fn forward(&mut self) -> &[Port] {
         let range = self.next();

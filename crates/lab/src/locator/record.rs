@@ -1,65 +1,82 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use serde::Serialize;
 
-/// Forwarding by locator on one graph. Rates are of all threads together; times are a thread's own.
+use crate::harness::Measured;
+use crate::timing::Spread;
+
+/// Forwarding by locator on one graph. Rates are sums over all threads; times are per thread.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The file of the graph, or `power law`.
     pub graph: String,
-    /// Nodes that the trees reach.
+    /// Number of nodes that the trees reach.
     pub nodes: usize,
-    /// Edges of the graph.
+    /// Number of edges of the graph.
     pub edges: usize,
-    /// Most neighbours of a node.
+    /// Maximum number of neighbours of a node.
     pub degree_max: usize,
-    /// Trees.
+    /// Number of trees.
     pub trees: u32,
-    /// Hops from a root to the node that is farthest from it.
+    /// Maximum distance of a node from a root, in hops.
     pub depth_max: usize,
-    /// What labels take.
+    /// Sizes of the labels.
     #[serde(flatten)]
     pub bits: LabelBits,
-    /// Memory of one node's table of one tree.
+    /// Memory of one node's table for one tree, in bytes.
     pub table_bytes: usize,
-    /// Seconds for all trees, labels and tables.
+    /// Time to build all trees, labels and tables, in seconds.
     pub build_s: f64,
-    /// Packets prepared.
+    /// Number of packets prepared.
     pub packets_prepared: usize,
     /// Seed of the graph and the packets.
     pub seed: u64,
-    /// Readers.
+    /// Number of readers.
     pub threads: usize,
-    /// Packets decided together.
+    /// Packets per burst.
     pub burst: usize,
-    /// Repetitions, of which the rates below are medians.
+    /// Number of repetitions; the rates below are medians.
     pub repetitions: usize,
-    /// Decisions a second, from labels that are decoded already.
+    /// Decisions per second with decoded labels.
     pub forwards_per_s: f64,
     /// The slowest repetition.
     pub forwards_per_s_min: f64,
     /// The fastest repetition.
     pub forwards_per_s_max: f64,
-    /// Nanoseconds of one thread for a decision.
+    /// Nanoseconds per decision on one thread.
     pub ns_per_forward: f64,
-    /// Decisions a second, from the octets of labels: decoding and forwarding.
+    /// Decisions per second with encoded labels, decoding included.
     pub decoded_forwards_per_s: f64,
-    /// Ways between two nodes that were followed hop by hop.
+    /// Number of paths between two nodes that were followed hop by hop.
     pub checked: u64,
-    /// Those that were not the tree's.
+    /// Number of paths that differ from the tree's.
     pub wrong: u64,
-    /// Hops of a way, on average.
+    /// Mean number of hops of a path.
     pub hops_mean: f64,
+}
+
+impl Measured for Record {
+    fn rate(&self) -> Spread {
+        Spread { median: self.forwards_per_s, min: self.forwards_per_s_min, max: self.forwards_per_s_max }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Bits of the labels of all nodes on all trees.
 #[derive(Serialize, Clone, Copy, Debug)]
 pub struct LabelBits {
-    /// Of the longest label, as it is encoded.
+    /// Bits of the longest encoded label.
     pub label_bits_max: u32,
-    /// On average.
+    /// Mean bits of a label.
     pub label_bits_mean: f64,
-    /// Of the longest, as the paper counts: a number of as many bits as the largest has, the port list
-    /// and the mask.
+    /// Bits of the longest label, as the paper counts: a node number with as many bits as the largest needs, the port
+    /// list and the mask.
     pub label_bits_max_paper: u32,
 }

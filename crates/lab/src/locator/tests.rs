@@ -1,4 +1,4 @@
-//! Tiny runs: that the lab measures, and that packets go as the trees say.
+//! Tiny runs: the lab must measure, and packets must follow the trees.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::*;
 use crate::options::Measuring;
 use crate::workload::graph;
 
-/// Graphs that lie beside a checkout, not in it.
+/// File with graphs: beside a checkout, not in it.
 const ZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/topology_zoo_gml.tar.gz");
 
 fn tiny() -> Options {
@@ -48,7 +48,7 @@ fn every_way_of_the_topology_zoo_is_the_trees() {
     let graphs = graph::read_archive(zoo).expect("graphs in GML");
     assert_eq!(graphs.len(), 276);
     for (name, graph) in graphs {
-        // In another part of the graph there may be as few as one node.
+        // Other components of the graph may have only one node.
         let forest = Forest::grow(&graph, 1).expect("a node");
         let trees = (forest.nodes.len() as u32).min(3);
         let forest = Forest::grow(&graph, trees).expect("as many nodes");
@@ -63,7 +63,7 @@ fn every_way_of_the_topology_zoo_is_the_trees() {
 #[test]
 fn graphs_come_from_files() {
     let mut file = tempfile::Builder::new().suffix(".edges").tempfile().expect("a temporary folder");
-    // Two parts; the trees are in the one with the hub.
+    // Two components. The trees are in the one with the hub.
     writeln!(file, "hub a\nhub b\nhub c\nc d\nx y").expect("room for a small file");
     let options = Options { graph: Some(file.path().to_owned()), trees: 2, ..tiny() };
     let record = measure(&options, Progress::HIDDEN).expect("a small graph");
@@ -80,7 +80,7 @@ fn what_cannot_be_done_is_refused() {
     assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
     assert!(refused(|o| o.edges = 10).contains("499 to"));
     assert!(refused(|o| (o.nodes, o.edges, o.trees) = (2, 1, 3)).contains("3 trees"));
-    assert!(refused(|o| o.draws = 0).contains("a packet"));
+    assert!(refused(|o| o.draws = 0).contains("one packet"));
     assert!(refused(|o| o.graph = Some("none.gml".into())).contains("none.gml"));
 }
 

@@ -1,4 +1,4 @@
-//! What the lab asks of the machine: cores, pages, and its own speed.
+//! The lab's machine: cores, pages, memory, and its own speed.
 
 pub mod cores;
 mod pages;
@@ -8,4 +8,4 @@ pub mod resident;
 
 pub use pages::PageSize;
 pub use reads::{Reads, random_reads};
-pub use reservation::{Reservation, memory_free};
+pub use reservation::{Reservation, ensure_fits, memory_free};

@@ -1,15 +1,16 @@
-//! `--pages`.
+//! Values of `--pages`.
 
 use byname_lookup::Pages;
 use clap::ValueEnum;
+use serde::{Serialize, Serializer};
 
-/// The pages of a table.
+/// Page sizes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PageSize {
     /// 4 KiB.
     #[value(name = "4k")]
     Small,
-    /// 2 MiB where the kernel has them to give.
+    /// 2 MiB if the kernel has such pages, otherwise 4 KiB.
     #[value(name = "auto")]
     Large,
     /// 2 MiB, reserved.
@@ -21,7 +22,7 @@ pub enum PageSize {
 }
 
 impl PageSize {
-    /// As on the command line.
+    /// Name on the command line.
     pub fn label(self) -> &'static str {
         match self {
             PageSize::Small => "4k",
@@ -29,6 +30,12 @@ impl PageSize {
             PageSize::Reserved2M => "2m",
             PageSize::Reserved1G => "1g",
         }
+    }
+}
+
+impl Serialize for PageSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.label())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the machine itself can do: the limit of any table.
+//! The machine's rate of random reads, which limits any table.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -11,24 +11,23 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 use super::{PageSize, cores, memory_free};
 use crate::workload::Random;
 
-/// Octets of a cache line.
+/// Bytes of a cache line.
 const LINE: usize = 64;
-/// Of the memory that is free, what the table may fill.
+/// Share of the free memory that the table may fill.
 const MEMORY_SHARE: f64 = 0.9;
-/// Reads between two looks at the clock.
+/// Number of reads between two readings of the clock.
 const READS: usize = 4096;
 
-/// Random reads from a table.
+/// Result of random reads from a table.
 pub struct Reads {
-    /// Cache lines a second, of all threads together.
+    /// Cache lines read per second, by all threads together.
     pub lines_per_s: f64,
-    /// Size of the table: less than asked for if the machine has no more.
+    /// Size of the table in bytes. It is smaller than asked for if the machine has less memory.
     pub bytes: usize,
 }
 
-/// Reads random cache lines, each independent of all others, from a table of `bytes` octets on such
-/// pages (`None`: those that the heap has): each thread has `burst` of them prefetched and under
-/// way.
+/// Reads random cache lines from a table of `bytes` bytes on such pages (`None`: the heap's pages). Reads are
+/// independent of each other: each thread keeps `burst` prefetches under way.
 pub fn random_reads(
     bytes: usize,
     pages: Option<PageSize>,
@@ -88,18 +87,18 @@ fn table(bytes: usize, pages: Option<PageSize>) -> anyhow::Result<MmapMut> {
         Some(bits) => options.len(bytes.next_multiple_of(1 << bits)).huge(Some(bits)).populate().map_anon(),
         None => options.len(bytes.min((memory_free() as f64 * MEMORY_SHARE) as usize).max(LINE)).map_anon(),
     };
-    let mut map = map.context("no memory for the table of random reads")?;
+    let mut map = map.context("not enough memory for the table of random reads")?;
     let advice = match pages {
         Some(PageSize::Small) => Some(Advice::NoHugePage),
         Some(PageSize::Large) => Some(Advice::HugePage),
         _ => None,
     };
     if let Some(advice) = advice {
-        // Refused where the kernel has no huge pages: then all are small.
+        // Fails if the kernel has no huge pages; then all pages are small.
         let _ = map.advise(advice);
     }
-    // Pages that were never written to are all the same zeros, and in the cache.
-    map.iter_mut().step_by(LINE).for_each(|octet| *octet = 1);
+    // Pages that were never written are all mapped to one page of zeros, which would stay in the cache.
+    map.iter_mut().step_by(LINE).for_each(|byte| *byte = 1);
     Ok(map)
 }
 

@@ -1,34 +1,34 @@
-//! Huge pages, reserved for one run and given back.
+//! Reserves huge pages for one run and releases them afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use procfs::Current as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use super::PageSize;
 
-/// Of the memory that is free, what an estimate may take: names and control halves need some, too.
+/// Share of the free memory that an estimate may take: names and control halves need memory, too.
 const MEMORY_SHARE: f64 = 0.75;
 
-/// Reserved pages. Given back when dropped, and when the program is interrupted.
+/// Reserved pages. They are released when this is dropped and when the program is interrupted.
 pub struct Reservation {
     folder: PathBuf,
     page_bytes: u64,
-    /// Pages reserved when we came.
+    /// Number of pages that were reserved before.
     before: u64,
     signals: Handle,
 }
 
 impl Reservation {
-    /// Sees that at least `bytes` of free reserved pages are there; nothing is to be done for pages
-    /// that need no reservation. An estimate is cut to what the machine has.
+    /// Reserves pages until at least `bytes` are free. Does nothing for pages that need no reservation. An estimate is
+    /// reduced to what the machine has.
     ///
     /// # Errors
-    /// If the kernel does not give them, with what to do about it.
+    /// If the kernel does not give the pages. The message says what to do about it.
     pub fn take(pages: PageSize, bytes: u64, is_estimate: bool) -> anyhow::Result<Option<Self>> {
         let Some((folder, page_bytes)) = pool(pages) else { return Ok(None) };
         let bound = if is_estimate { (memory_free() as f64 * MEMORY_SHARE) as u64 } else { u64::MAX };
@@ -39,7 +39,7 @@ impl Reservation {
         let reservation = Reservation { folder: folder.clone(), page_bytes, before, signals: signals.handle() };
         thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
-                // Pages in use go back when the process ends.
+                // Pages in use are released when the process ends.
                 let _ = write(&folder, before);
                 std::process::exit(128 + signal);
             }
@@ -49,7 +49,7 @@ impl Reservation {
             let given = read(&reservation.folder, "nr_hugepages")?.saturating_sub(before);
             if given < missing {
                 bail!(
-                    "the kernel gave {given} of {missing} pages of {} MiB: its memory is full or in pieces. Try again \
+                    "the kernel gave {given} of {missing} pages of {} MiB: its memory is full or fragmented. Try again \
                      after `echo 3 > /proc/sys/vm/drop_caches; echo 1 > /proc/sys/vm/compact_memory`, reserve them at \
                      boot (hugepages=), ask for less (--reserve), or use --pages auto",
                     page_bytes >> 20
@@ -59,8 +59,7 @@ impl Reservation {
         Ok(Some(reservation))
     }
 
-    /// Gives back pages that nobody uses, and that a table of `bytes` will not need when what uses
-    /// pages now is gone.
+    /// Releases unused pages, but keeps enough for a later table of `bytes`.
     pub fn trim(&self, bytes: u64) -> anyhow::Result<()> {
         let all = read(&self.folder, "nr_hugepages")?;
         let used = all.saturating_sub(read(&self.folder, "free_hugepages")?);
@@ -92,8 +91,8 @@ fn pool(pages: PageSize) -> Option<(PathBuf, u64)> {
 fn read(folder: &Path, file: &str) -> anyhow::Result<u64> {
     let path = folder.join(file);
     let text = fs::read_to_string(&path)
-        .with_context(|| format!("this machine has no pages of that size ({})", path.display()))?;
-    text.trim().parse().with_context(|| format!("{} holds no number", path.display()))
+        .with_context(|| format!("this machine has no pages of this size ({})", path.display()))?;
+    text.trim().parse().with_context(|| format!("{} does not contain a number", path.display()))
 }
 
 fn write(folder: &Path, pages: u64) -> anyhow::Result<()> {
@@ -101,7 +100,32 @@ fn write(folder: &Path, pages: u64) -> anyhow::Result<()> {
         .with_context(|| "cannot reserve pages: run as root, or use --pages auto".to_owned())
 }
 
-/// Memory that can be had without swapping, in bytes; unknown counts as plenty.
+/// Memory available without swapping, in bytes; the maximum if unknown.
 pub fn memory_free() -> u64 {
     procfs::Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX)
+}
+
+/// Refuses a table of `count` items that cannot fit the free memory, even if each takes only `bytes_min`.
+pub fn ensure_fits(count: u64, bytes_min: u64, what: &str) -> anyhow::Result<()> {
+    let (needed, free) = (count.saturating_mul(bytes_min), memory_free());
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    ensure!(
+        needed <= free,
+        "{count} {what} need {:.1} GB of memory at least, but only {:.1} GB are free",
+        gigabytes(needed),
+        gigabytes(free)
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_machine_holds_is_refused() {
+        ensure_fits(1_000_000, 11, "rules").expect("a small table");
+        let refusal = ensure_fits(u64::MAX, 11, "rules (--rules)").expect_err("too many").to_string();
+        assert!(refusal.contains("rules (--rules) need") && refusal.contains("GB are free"), "{refusal}");
+    }
 }

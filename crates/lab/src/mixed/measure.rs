@@ -1,4 +1,4 @@
-//! One run: builds the tables, and for each mix draws packets, measures and checks.
+//! One run: builds the tables; then draws packets, measures and checks for each mix.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use byname_lookup::locator::{Next, Port, Trees};
-use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::tagset::{BURST_MAX, Effort, TagQuery};
 use byname_lookup::{EntryId, TagsetFib};
 use byname_wire::tagnet::{LocatorPacket, TagPacket, TagSet, types};
 use byname_wire::tagset::TAGS_MAX;
@@ -17,29 +17,30 @@ use super::Mix;
 use super::options::Options;
 use super::packets::{Kind, Packets, TREE};
 use super::record::Record;
+use crate::harness::warm_in_turn;
 use crate::locator::Forest;
 use crate::progress::Progress;
 use crate::tags::{self, Population};
-use crate::timing::{Checked, median, rate_of_all};
+use crate::timing::{Checked, Spread, rate_of_all};
 use crate::workload::graph;
 
-/// What a packet was found to be for.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By tags: to so many entries, or to the best.
+    /// Forwarded by tags to this many entries, or to the best one.
     Entries(u32),
-    /// By tags, to so many entries before the engine's limit of steps was reached.
+    /// Forwarded by tags to this many entries before the search reached the engine's limit of steps.
     CutOff(u32),
-    /// By locator.
+    /// Forwarded by locator.
     Hop(Next),
-    /// It could not be parsed.
+    /// Not parsed.
     Malformed,
 }
 
-/// Packets whose ways are checked, at most: what one is to the trie is 10,000 steps.
+/// Maximum number of packets that are checked: one packet may take 10,000 steps in the trie.
 const CHECKED_MAX: usize = 1 << 14;
 
-/// One router's tables.
+/// The tables of one router.
 struct Router {
     fib: Arc<dyn TagsetFib>,
     trees: Trees,
@@ -48,7 +49,8 @@ struct Router {
 /// Builds the tables once, and measures each mix.
 pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::Result<Vec<Record>> {
     options.measuring.ensure_possible()?;
-    ensure!(options.draws > 0 && options.descriptors > 0, "there must be a packet and a descriptor");
+    crate::options::ensure_descriptors_fit(options.descriptors)?;
+    ensure!(options.draws > 0 && options.descriptors > 0, "there must be at least one packet and one descriptor");
     for mix in mixes {
         ensure!((0.0..=1.0).contains(&mix.pull), "--pull is a share, from 0 to 1");
     }
@@ -74,7 +76,7 @@ pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::
     mixes.iter().map(|mix| measure_one(options, *mix, &population, &forest, &router, progress)).collect()
 }
 
-/// The best connected node's trees, with a face of its own for each port.
+/// The table of the node with the most edges, with a separate face for each port.
 fn hub(forest: &Forest) -> Trees {
     let hub = forest.labellings[0].tree().root();
     let table = forest.labellings[0].table(hub).expect("the root is on its tree");
@@ -102,19 +104,18 @@ fn measure_one(
     let start_of = |thread| packets.len() / options.measuring.threads * thread;
     let reader = |thread| Reader { packets: &packets, burst: options.burst, at: start_of(thread) };
     let mut readers: Vec<_> = (0..options.measuring.threads).map(reader).collect();
-    let step = options.measuring.repetition();
     let handle = |reader: &mut Reader<'_>| black_box(reader.handle(router)).len();
-    // The first round finds caches and the processor's clock cold.
-    rate_of_all(&mut readers, step / 2, handle);
-    let rates: Vec<_> = (0..options.measuring.repetitions).map(|_| rate_of_all(&mut readers, step, handle)).collect();
+    let forward = |readers: &mut Vec<Reader<'_>>, duration| rate_of_all(readers, duration, handle);
+    let rates = warm_in_turn(std::slice::from_mut(&mut readers), &options.measuring, forward).remove(0);
     drawing.set_message("checking");
     let Ways { pushed, matches, cut_off, checked, first_wrong } = check(&packets, forest, router, options.burst);
     drawing.finish_and_clear();
     if let Some(error) = first_wrong {
-        return Err(error.context(format!("{} packets of {} went astray", checked.wrong, checked.checked)));
+        return Err(error.context(format!("{} of {} packets went astray", checked.wrong, checked.checked)));
     }
-    let packets_per_s = median(&rates);
-    let bytes_per_packet = packets.bytes() as f64 / packets.len() as f64;
+    let rate = Spread::of(&rates);
+    let packets_per_s = rate.median;
+    let bytes_per_packet = packets.total_bytes() as f64 / packets.len() as f64;
     let by_locator = packets.kinds.iter().filter(|kind| matches!(kind, Kind::Node(_))).count();
     Ok(Record {
         engine: options.engine.clone(),
@@ -130,8 +131,8 @@ fn measure_one(
         burst: options.burst,
         repetitions: rates.len(),
         packets_per_s,
-        packets_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        packets_per_s_max: rates.iter().copied().fold(0.0, f64::max),
+        packets_per_s_min: rate.min,
+        packets_per_s_max: rate.max,
         bytes_per_packet,
         gbit_per_s: packets_per_s * bytes_per_packet * 8.0 / 1e9,
         by_locator: by_locator as f64 / packets.len() as f64,
@@ -142,14 +143,14 @@ fn measure_one(
     })
 }
 
-/// Walks over the packets, burst by burst, again and again.
+/// Walks over the packets again and again, burst by burst.
 struct Reader<'a> {
     packets: &'a Packets,
     burst: usize,
     at: usize,
 }
 
-/// Packets of a burst that one algorithm is asked for.
+/// Packets of a burst for one of the two algorithms.
 #[derive(Default)]
 struct Asked {
     /// Their places in the burst, and their tags.
@@ -158,7 +159,7 @@ struct Asked {
 }
 
 impl Reader<'_> {
-    /// Parses a burst and finds where each packet goes.
+    /// Parses a burst and finds the way of each packet.
     #[inline]
     fn handle(&mut self, router: &Router) -> SmallVec<[Way; BURST_MAX]> {
         if self.at >= self.packets.len() {
@@ -166,12 +167,12 @@ impl Reader<'_> {
         }
         let range = self.at..(self.at + self.burst).min(self.packets.len());
         self.at = range.end;
-        router.handle(range.map(|packet| self.packets.octets(packet)))
+        router.handle(range.map(|packet| self.packets.packet(packet)))
     }
 }
 
 impl Router {
-    /// Where the packets of one burst go to.
+    /// Finds the ways of the packets of one burst.
     #[inline]
     fn handle<'a>(&self, packets: impl Iterator<Item = &'a [u8]>) -> SmallVec<[Way; BURST_MAX]> {
         let mut ways = SmallVec::new();
@@ -200,19 +201,19 @@ impl Router {
 
     fn find_all(&self, asked: &Asked, ways: &mut [Way]) {
         let mut matches = [0; BURST_MAX];
-        let mut walks = [Walk::default(); BURST_MAX];
+        let mut efforts = [Effort::default(); BURST_MAX];
         let mut visit = |packet: usize, _: EntryId| {
             matches[packet] += 1;
             ControlFlow::Continue(())
         };
-        self.fib.all_subsets_burst(&asked.queries(), &mut visit, &mut walks[..asked.places.len()]);
-        for ((place, matches), walk) in asked.places.iter().zip(matches).zip(walks) {
+        self.fib.all_subsets_burst(&asked.queries(), &mut visit, &mut efforts[..asked.places.len()]);
+        for ((place, matches), walk) in asked.places.iter().zip(matches).zip(efforts) {
             ways[*place] = way(matches, walk);
         }
     }
 
     fn find_largest(&self, asked: &Asked, ways: &mut [Way]) {
-        let mut out = [(None, Walk::default()); BURST_MAX];
+        let mut out = [(None, Effort::default()); BURST_MAX];
         self.fib.largest_subset_burst(&asked.queries(), &mut |_, _| true, &mut out[..asked.places.len()]);
         for (place, (entry, walk)) in asked.places.iter().zip(out) {
             ways[*place] = way(entry.is_some().into(), walk);
@@ -220,7 +221,7 @@ impl Router {
     }
 }
 
-fn way(matches: u32, walk: Walk) -> Way {
+fn way(matches: u32, walk: Effort) -> Way {
     if walk.cut_off { Way::CutOff(matches) } else { Way::Entries(matches) }
 }
 
@@ -230,25 +231,25 @@ impl Asked {
     }
 }
 
-/// What checking counted.
+/// Counts of the check.
 #[derive(Default)]
 struct Ways {
     pushed: u64,
     matches: u64,
     cut_off: u64,
     checked: Checked,
-    /// What the first packet that went astray did.
+    /// Description of the first wrong packet.
     first_wrong: Option<anyhow::Error>,
 }
 
-/// Compares packets' ways with what they were made for: of all bursts, or as many from end to end.
+/// Checks the ways of packets against the way they were made: all bursts, or an evenly spread sample.
 fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> Ways {
     let mut reader = Reader { packets, burst, at: 0 };
     let mut ways = Ways::default();
     for at in (0..packets.len()).step_by(burst * packets.len().div_ceil(CHECKED_MAX)) {
         reader.at = at;
         for (i, way) in (at..).zip(reader.handle(router)) {
-            let (alone, kind) = (router.handle(std::iter::once(packets.octets(i)))[0], packets.kinds[i]);
+            let (alone, kind) = (router.handle(std::iter::once(packets.packet(i)))[0], packets.kinds[i]);
             ways.checked.checked += 1;
             if let Err(error) = check_one(forest, kind, way, alone) {
                 ways.checked.wrong += 1;
@@ -264,7 +265,7 @@ fn check(packets: &Packets, forest: &Forest, router: &Router, burst: usize) -> W
     ways
 }
 
-/// Compares a packet's way in a burst with that of the packet alone, and with what it was made for.
+/// Compares a packet's way in a burst with its way alone, and with the way it was made.
 fn check_one(forest: &Forest, kind: Kind, way: Way, alone: Way) -> anyhow::Result<()> {
     let tree = forest.labellings[0].tree();
     ensure!(way == alone, "it went {way:?} in a burst and {alone:?} alone");
@@ -275,10 +276,10 @@ fn check_one(forest: &Forest, kind: Kind, way: Way, alone: Way) -> anyhow::Resul
         (Kind::Node(node), Way::Hop(Next::Forward(face))) => {
             let path = tree.path(tree.root(), node as usize).context("every node is on the tree")?;
             let next = forest.labellings[0].neighbors(tree.root()).find(|(port, _)| face_of(*port) == face);
-            let next = next.context("the face is no neighbour's")?.1;
+            let next = next.context("the face does not belong to a neighbour")?.1;
             ensure!(path.get(1) == Some(&next), "it is for node {node} and went to node {next}");
         }
-        (kind, way) => bail!("{kind:?}, it went {way:?}"),
+        (kind, way) => bail!("a packet of kind {kind:?} went {way:?}"),
     }
     Ok(())
 }

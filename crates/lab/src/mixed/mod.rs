@@ -1,15 +1,14 @@
-//! Push and pull flows together [TagNet §4.5], measured.
+//! Push and pull flows together [TagNet §4.5].
 //!
-//! A *push* flow is one packet by tags to all who want it. A *pull* flow begins with a packet by tags
-//! to the best match, and goes on by locator: Data that answers it, then so many follow-up Interests,
-//! each with Data. What is timed is what a forwarder does with a burst of such packets, octets as
-//! they come from a network: it parses each, tells by its type how it is addressed, and finds all
-//! subsets, the largest subset, or the next hop of a locator. All packets are those of one router, a
-//! tree's best connected node. They have the paper's sizes: 1,280 octets with a payload, 800 for the
-//! first Interest, 100 for those that follow.
+//! A *push* flow is one packet, addressed by tags to all nodes that want it. A *pull* flow begins with a packet
+//! addressed by tags to the best match, and continues by locator: Data answers it, then come follow-up Interests, each
+//! answered with Data. The measured time is a forwarder's work for a burst of such packets, given as bytes from the
+//! network. It parses each packet, and its type gives the kind of address. It then finds all subsets, the largest
+//! subset, or the next hop of a locator. All packets are those of one router: the tree's node with the most edges. They
+//! have the paper's sizes: 1,280 bytes with a payload, 800 for the first Interest, 100 for the follow-up Interests.
 //!
-//! In the same run the ways are checked: locators' against the tree, tags' against what a search for
-//! one packet alone finds.
+//! The same run checks the result of each packet: locators against the tree, tags against a search for the packet
+//! alone.
 
 mod measure;
 mod options;
@@ -21,11 +20,10 @@ mod tests;
 pub use options::Options;
 pub use record::Record;
 
-use crate::experiments::Table;
+use crate::harness::{Columns, Measurement};
 use crate::progress::Progress;
-use crate::record::Recorder;
 
-/// Measures some mixes of push and pull on one table; a record of each.
+/// Measures mixes of push and pull flows on one table. Returns one record of each.
 ///
 /// # Errors
 /// If the machine cannot do it (cores, memory, files), or if a packet went astray.
@@ -33,44 +31,45 @@ pub fn measure(options: &Options, mixes: &[Mix], progress: Progress) -> anyhow::
     measure::measure(options, mixes, progress)
 }
 
-/// What flows there are.
+/// A mix of flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// The share of flows that are pull flows.
+    /// Share of pull flows.
     pub pull: f64,
-    /// Most follow-up Interests of a pull flow: each flow's number is drawn from zero to this.
+    /// Maximum number of follow-up Interests of a pull flow: each flow draws a number from 0 to this.
     pub follow_ups: u32,
 }
 
-/// Runs the subcommand.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = options.measuring.progress();
-    let mut recorder = Recorder::new("mixed", options.measuring.json)?;
-    let mix = Mix { pull: options.pull, follow_ups: options.follow_ups };
-    for record in measure(options, &[mix], progress)? {
-        recorder.add(&record)?;
-        if !options.measuring.json {
-            print(&record);
-        }
+impl Measurement for Options {
+    const NAME: &'static str = "mixed";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
     }
-    Ok(())
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        measure(self, &[Mix { pull: self.pull, follow_ups: self.follow_ups }], progress)
+    }
+
+    fn print(&self, records: &[Record]) {
+        print(records);
+    }
 }
 
-fn print(record: &Record) {
+fn print(records: &[Record]) {
+    let [record] = records else { return };
     let Record { engine, descriptors, nodes, pull, follow_ups, threads, burst, .. } = record;
     println!("{engine} with {descriptors} descriptors, a tree of {nodes} nodes; {threads} threads, burst {burst}");
     println!("{:.0} % of flows pull, with up to {follow_ups} follow-up Interests", 100.0 * pull);
-    let mut table = Table::new(&["", ""]);
-    let mut row = |head: &str, cell: String| table.row([head.to_owned(), cell]);
-    row("packets, M/s", format!("{:.3}", record.packets_per_s / 1e6));
-    row("  slowest repetition", format!("{:.3}", record.packets_per_s_min / 1e6));
-    row("  fastest repetition", format!("{:.3}", record.packets_per_s_max / 1e6));
-    row("octets a packet", format!("{:.0}", record.bytes_per_packet));
-    row("Gbit/s", format!("{:.2}", record.gbit_per_s));
-    row("packets by locator, %", format!("{:.1}", 100.0 * record.by_locator));
-    row("matches of a pushed packet", format!("{:.2}", record.matches_per_push));
-    row("packets cut off, %", format!("{:.2}", 100.0 * record.cut_off));
-    row("packets checked", record.checked.to_string());
-    row("  wrong", record.wrong.to_string());
+    let mut table = Columns::new(records, |_| String::new());
+    table.rates("packets, M/s", |rate| format!("{:.3}", rate / 1e6));
+    table.row("bytes a packet", |record| format!("{:.0}", record.bytes_per_packet));
+    table.row("Gbit/s", |record| format!("{:.2}", record.gbit_per_s));
+    table.row("packets by locator, %", |record| format!("{:.1}", 100.0 * record.by_locator));
+    table.row("matches of a pushed packet", |record| format!("{:.2}", record.matches_per_push));
+    table.row("packets cut off, %", |record| format!("{:.2}", 100.0 * record.cut_off));
+    table.row("packets checked", |record| record.checked.to_string());
+    table.row("  wrong", |record| record.wrong.to_string());
     print!("{table}");
 }

@@ -1,4 +1,4 @@
-//! The packets of many flows, prepared before anything is timed.
+//! The packets of many flows, prepared before the measurement.
 
 use std::num::NonZeroU16;
 use std::ops::Range;
@@ -14,37 +14,37 @@ use crate::workload::{Permutation, Random};
 
 /// The network's only tree.
 pub const TREE: TreeId = TreeId(0);
-/// Octets of packets, as in [TagNet §4.5].
+/// Sizes of packets in bytes, as in [TagNet §4.5].
 const WITH_DATA: usize = 1280;
 const FIRST_INTEREST: usize = 800;
 const FOLLOW_UP: usize = 100;
-/// Most tags that packets have beside those of a descriptor [TagNet §4.1].
+/// Maximum number of tags of a packet beyond those of a descriptor [TagNet §4.1].
 const EXTRA_TAGS_MAX: u64 = 2;
 
-/// How a packet was addressed when it was made.
+/// The way in which a packet is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// To all who want it.
+    /// By tags, to all matches.
     Push,
-    /// To the best match.
+    /// By tags, to the best match.
     Pull,
-    /// To this node.
+    /// By locator, to this node.
     Node(u32),
 }
 
 /// Packets in the order in which they are handled.
 pub struct Packets {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
     pub kinds: Vec<Kind>,
 }
 
 impl Packets {
-    /// The packets of as many flows as it takes for `draws`, in random order.
+    /// Draws enough flows for `draws` packets, and puts their packets in random order.
     pub fn draw(mix: Mix, draws: u64, population: &Population, forest: &Forest, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut kinds = Vec::new();
-        // Of each packet, how many octets it is to have.
+        // Size of each packet, in bytes.
         let mut sizes = Vec::new();
         while (kinds.len() as u64) < draws {
             let mut node = || Kind::Node(forest.nodes[random.below(forest.nodes.len() as u64) as usize]);
@@ -63,30 +63,30 @@ impl Packets {
         }
         let order = Permutation::new(kinds.len() as u64, seed);
         let order = (0..kinds.len() as u64).map(|i| order.at(i) as usize);
-        let mut packets = Packets { octets: Vec::new(), ends: Vec::new(), kinds: Vec::new() };
+        let mut packets = Packets { bytes: Vec::new(), ends: Vec::new(), kinds: Vec::new() };
         for place in order {
-            let octets = encode(kinds[place], sizes[place], population, forest, &mut random);
-            packets.octets.extend_from_slice(&octets);
-            packets.ends.push(packets.octets.len());
+            let bytes = encode(kinds[place], sizes[place], population, forest, &mut random);
+            packets.bytes.extend_from_slice(&bytes);
+            packets.ends.push(packets.bytes.len());
             packets.kinds.push(kinds[place]);
         }
         packets
     }
 
-    /// How many.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Octets of all of them.
-    pub fn bytes(&self) -> usize {
-        self.octets.len()
+    /// Bytes of all packets.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
-    /// Packet `i` as it came.
+    /// The bytes of packet `i`.
     #[inline]
-    pub fn octets(&self, i: usize) -> &[u8] {
-        &self.octets[self.place(i)]
+    pub fn packet(&self, i: usize) -> &[u8] {
+        &self.bytes[self.place(i)]
     }
 
     fn place(&self, i: usize) -> Range<usize> {
@@ -95,7 +95,7 @@ impl Packets {
     }
 }
 
-/// A packet of about `size` octets.
+/// Encodes a packet of about `size` bytes.
 fn encode(kind: Kind, size: usize, population: &Population, forest: &Forest, random: &mut Random) -> Vec<u8> {
     let address = |node: u32| Address {
         locator: Locator { tree: TREE, label: forest.label(0, node as usize) },
@@ -117,13 +117,13 @@ fn encode(kind: Kind, size: usize, population: &Population, forest: &Forest, ran
     with_payload(&vec![0; size.saturating_sub(headers)])
 }
 
-/// A descriptor of the table, with a few tags more.
+/// A descriptor of the table with up to [`EXTRA_TAGS_MAX`] more tags.
 fn wanted(population: &Population, random: &mut Random) -> Descriptor {
     let (descriptor, _) = population.any(random);
     let mut tags = descriptor.tags().to_vec();
     for _ in 0..random.below(EXTRA_TAGS_MAX + 1) {
         tags.push(population.sets.extra(&descriptor, random));
     }
-    // One that has as many as there may be already gets no more.
+    // A descriptor that already has the maximum number of tags gets no more.
     Descriptor::from_digests(tags).unwrap_or(descriptor)
 }

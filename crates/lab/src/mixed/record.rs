@@ -1,50 +1,66 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use serde::Serialize;
 
+use crate::harness::Measured;
+use crate::timing::Spread;
 use crate::workload::TagKind;
 
-/// One mix of flows at one router. Rates are of all threads together.
+/// One mix of flows at one router. Rates are sums over all threads.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The engine for tags.
     pub engine: String,
-    /// Descriptors in its table.
+    /// Number of descriptors in its table.
     pub descriptors: u64,
-    /// What they are.
+    /// Kind of the descriptors.
     pub workload: TagKind,
-    /// Nodes of the network, and edges.
+    /// Number of nodes and edges of the network.
     pub nodes: usize,
     pub edges: usize,
-    /// Share of flows that were pull flows.
+    /// Share of pull flows.
     pub pull: f64,
-    /// Most follow-up Interests of a pull flow.
+    /// Maximum number of follow-up Interests of a pull flow.
     pub follow_ups: u32,
-    /// Packets prepared.
+    /// Number of packets prepared.
     pub packets_prepared: usize,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Readers.
+    /// Number of readers.
     pub threads: usize,
-    /// Packets handled together.
+    /// Packets per burst.
     pub burst: usize,
-    /// Repetitions that rates are medians of.
+    /// Number of repetitions; the rates are their medians.
     pub repetitions: usize,
-    /// Packets a second: median, least and most.
+    /// Packets per second: median, minimum and maximum.
     pub packets_per_s: f64,
     pub packets_per_s_min: f64,
     pub packets_per_s_max: f64,
-    /// Octets of a packet, on average.
+    /// Mean size of a packet, in bytes.
     pub bytes_per_packet: f64,
-    /// The rate times the size.
+    /// `packets_per_s` times the mean size.
     pub gbit_per_s: f64,
-    /// Share of packets that went by locator.
+    /// Share of packets that are addressed by locator.
     pub by_locator: f64,
-    /// Descriptors that a pushed packet matched, on average; zero if none was pushed.
+    /// Mean number of descriptors that a pushed packet matches; 0 if none was pushed.
     pub matches_per_push: f64,
-    /// Share of packets for which the engine's limit of steps was reached.
+    /// Share of packets for which the search reached the engine's limit of steps.
     pub cut_off: f64,
-    /// Packets whose ways were checked, and those that went wrong.
+    /// Number of packets that were checked, and of wrong ones.
     pub checked: u64,
     pub wrong: u64,
+}
+
+impl Measured for Record {
+    fn rate(&self) -> Spread {
+        Spread { median: self.packets_per_s, min: self.packets_per_s_min, max: self.packets_per_s_max }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        None
+    }
 }

@@ -12,18 +12,18 @@ use super::options::Load;
 use crate::progress::Progress;
 use crate::workload::Workload;
 
-/// Changes in a batch: as many as management sends at most.
+/// Changes per batch: the maximum that management sends.
 const BATCH: u64 = 4096;
 
 /// A built engine.
 pub struct Built {
-    /// Both halves; none if the rules were loaded in bulk and the engine takes no changes then.
+    /// Both halves; `None` if the rules were loaded in bulk, after which the engine takes no changes.
     pub subject: Option<Subject>,
-    /// What readers look up in.
+    /// The query half.
     pub fib: Arc<dyn PrefixFib>,
-    /// Time it took.
+    /// Build time, in seconds.
     pub build_s: f64,
-    /// How the rules came in.
+    /// The way in which rules were loaded.
     pub load: Load,
 }
 
@@ -45,7 +45,7 @@ pub fn build(engine: &Engine, setup: &Setup<'_>, load: Load, progress: Progress)
             Ok((Some(subject), fib))
         }),
     };
-    let (subject, fib) = built.with_context(|| format!("{} was not built", engine.name))?;
+    let (subject, fib) = built.with_context(|| format!("cannot build {}", engine.name))?;
     let load = if bulk.is_some() { Load::Bulk } else { Load::Changes };
     bar.finish_and_clear();
     Ok(Built { subject, fib, build_s: start.elapsed().as_secs_f64(), load })

@@ -1,4 +1,4 @@
-//! Answers compared with the oracle's.
+//! Compares answers with the oracle's.
 
 use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef};
@@ -7,13 +7,13 @@ use super::reader::Reader;
 use crate::timing::{Checked, sample};
 use crate::workload::{NameSet, Workload};
 
-/// What name `i` must be answered with.
+/// The right answer for name `i`.
 pub fn expected(workload: &dyn Workload, names: &NameSet, i: usize) -> Option<PrefixMatch> {
     let name = names.parse(i).expect("generated names are well-formed");
     let rule = workload.covering(name)?;
-    let mut octets = Vec::new();
-    workload.write_rule(rule, &mut octets);
-    let depth = NameRef::new_checked_before(&octets).len();
+    let mut bytes = Vec::new();
+    workload.write_rule(rule, &mut bytes);
+    let depth = NameRef::new_checked_before(&bytes).len();
     Some(PrefixMatch { entry: workload.entry(rule), depth })
 }
 

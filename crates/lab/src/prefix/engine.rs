@@ -1,4 +1,4 @@
-//! Engines under test: byname's own, and the lab's baselines.
+//! Engines under test: byname's own engines and the lab's baselines.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use super::engines::ENGINES;
 use super::options::Tuning;
 use crate::workload::Workload;
 
-/// Both halves of an engine. What baselines implement is the control half; its query half need not
-/// be updated in place (`Update::Replace` is fine).
+/// Both halves of an engine. A baseline implements the control half. It may answer every change with `Update::Replace`
+/// instead of updating its query half in place.
 pub type Subject = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
 
-/// What an engine is made from.
+/// The inputs from which an engine is built.
 pub struct Setup<'a> {
     /// The key of the names' hashes.
     pub key: NameHashKey,
-    /// Rules that will be there, at most.
+    /// Maximum number of rules.
     pub rules_max: usize,
-    /// The rules, for engines that look at them before they are built.
+    /// The rules, for engines that inspect them before they are built.
     pub workload: &'a dyn Workload,
-    /// Pages for the query half.
+    /// Pages of the query half.
     pub pages: Pages,
-    /// The engine's own options.
+    /// Options specific to the engine.
     pub tuning: &'a Tuning,
 }
 
-/// A bulk load: of [`Setup::workload`]'s rules, which ascend; the function is told of rules loaded.
-/// What is made so takes no changes.
+/// A bulk load of [`Setup::workload`]'s rules in ascending order. Its second argument reports how many rules were
+/// loaded. The result takes no changes.
 pub type Bulk = fn(&Setup<'_>, &mut dyn FnMut(u64)) -> anyhow::Result<Arc<dyn PrefixFib>>;
 
 /// One engine.
 pub struct Engine {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, with its paper.
+    /// Description, with the paper.
     pub about: &'static str,
-    /// Memory of both halves for each rule while they are built, in bytes, about: what reserved
-    /// pages are estimated from.
+    /// Approximate memory of both halves while they are built, in bytes per rule. It determines how many pages are
+    /// reserved.
     pub bytes_per_rule: u64,
-    /// Its own options, by their names on the command line.
+    /// Options specific to the engine, by their names on the command line.
     pub takes: &'static [&'static str],
-    /// Whether its tables lie on the pages asked for; others are on the heap.
+    /// Whether its tables lie on the chosen pages; otherwise they are on the heap.
     pub chooses_pages: bool,
-    /// An empty table.
+    /// Makes an empty table.
     pub empty: fn(&Setup<'_>) -> anyhow::Result<Subject>,
-    /// Loads all rules of a workload that ascend, faster than changes would.
+    /// Loads all rules of a workload in ascending order, faster than changes would.
     pub bulk: Option<Bulk>,
 }
 
-/// The engine of this name.
+/// Finds an engine by name.
 pub fn find(name: &str) -> anyhow::Result<&'static Engine> {
     match ENGINES.iter().find(|engine| engine.name == name) {
         Some(engine) => Ok(engine),

@@ -1,4 +1,4 @@
-//! The engines there are, and how each is made from what the command line says.
+//! All engines, and how each is made from the options of the command line.
 
 use anyhow::bail;
 use byname_lookup::prefix::binary_search::{self, BinarySearch, Expected};
@@ -13,7 +13,7 @@ use super::engine::{Engine, Setup};
 use super::options::{Prefetch, Strategy};
 use crate::baselines::{ComponentTrie, Locked, LongestFirstMap, Patricia};
 
-/// Rules that a bulk load tells its progress after.
+/// A bulk load reports its progress after this many rules.
 const BULK_STEP: u64 = 1 << 16;
 
 /// Every engine.
@@ -27,7 +27,7 @@ pub const ENGINES: &[Engine] = &[
         empty: |setup| Ok(Box::new(Compact::new(setup.key, &compact_options(setup))?)),
         bulk: Some(|setup, progress| {
             if setup.tuning.exact {
-                bail!("a bulk load keeps no names, which --exact compares: use --load changes");
+                bail!("--exact compares names, but a bulk load keeps none: use --load changes");
             }
             let workload = setup.workload;
             let nodes = usize::try_from(workload.bulk_nodes().unwrap_or_default())?;
@@ -54,7 +54,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "two_stage",
-        about: "from a start depth M down, or on from the deepest below it [So §2.3]",
+        about: "in two stages, starting at a depth M that most rules do not exceed [So §2.3]",
         bytes_per_rule: 192,
         takes: &["prefetch", "load-factor", "probe-empty-depths", "start-depth"],
         chooses_pages: true,
@@ -117,7 +117,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "patricia",
-        about: "baseline: a Patricia trie of octets",
+        about: "baseline: a Patricia trie of bytes",
         bytes_per_rule: 256,
         takes: &[],
         chooses_pages: false,
@@ -145,7 +145,7 @@ fn so_options(setup: &Setup<'_>) -> anyhow::Result<longest_first::Options> {
         Some(Prefetch::All) => longest_first::Prefetch::AllAtOnce,
         Some(Prefetch::Burst) => longest_first::Prefetch::AcrossBurst,
         Some(Prefetch::Cascade) => longest_first::Prefetch::Cascade,
-        Some(Prefetch::First) => bail!("this engine knows no --prefetch first"),
+        Some(Prefetch::First) => bail!("this engine does not offer --prefetch first"),
     };
     Ok(longest_first::Options {
         rules_max: setup.rules_max,
@@ -165,10 +165,10 @@ fn yuan_options(setup: &Setup<'_>) -> anyhow::Result<binary_search::Options> {
         Some(Prefetch::First) => binary_search::Prefetch::First,
         Some(Prefetch::All) => binary_search::Prefetch::All,
         Some(Prefetch::Burst) => binary_search::Prefetch::Burst,
-        Some(Prefetch::Cascade) => bail!("this engine knows no --prefetch cascade"),
+        Some(Prefetch::Cascade) => bail!("this engine does not offer --prefetch cascade"),
     };
     let by_depth = setup.workload.rules_by_depth();
-    // Updates may add some of any depth; tables that must grow would be measured for that.
+    // Updates may add rules of any depth. A table that had to grow would distort the measurement.
     let spare = setup.rules_max.saturating_sub(usize::try_from(setup.workload.rules())?);
     let expected = by_depth.iter().enumerate().filter(|(_, rules)| **rules > 0);
     Ok(binary_search::Options {

@@ -1,17 +1,16 @@
-//! Longest name prefix match: engines on one workload, measured. The direct form of the lab.
+//! Longest name prefix match: measures engines on one workload.
 //!
-//! What is timed is what a forwarder does with a burst of Interests: take each name out of its
-//! packet (TLV decoding and its checks), hash all its prefixes, and find the deepest rule, with
-//! everything inside the loop. Names are prepared before ([`NameSet`](crate::workload::NameSet)), in
-//! such number that what they touch in a large table is not in the caches. Each rate is the median
-//! of several repetitions; where several engines are compared, their repetitions alternate. In the
-//! same run the answers are checked against the workload's own oracle, and the machine's rate of
-//! independent random reads is measured on a table of the same size and pages: no engine that reads
-//! so many cache lines can be faster.
+//! The timed loop does what a forwarder does with a burst of Interests: it takes each name out of its packet (TLV
+//! decoding and its checks), hashes all prefixes, and finds the deepest rule. Names are prepared before
+//! ([`NameSet`](crate::workload::NameSet)). They are so many that the lines they touch in a large table are not in the
+//! caches. Each rate is the median of several repetitions. If several engines are compared, their repetitions
+//! alternate. The same run checks the answers against the workload's own oracle. It also measures the machine's rate of
+//! independent random reads, on a table of the same size and pages. No engine that reads that many cache lines can be
+//! faster.
 //!
-//! Memory is what the kernel says is resident. A query half is what the process shrinks by when that
-//! is dropped; where the allocator keeps it, it is what is left without the control half, which is
-//! more than it has.
+//! Memory is the resident memory that the kernel reports. The size of a query half is the memory that the process frees
+//! when it drops that half. If the allocator keeps that memory, the size is the remainder after dropping the control
+//! half, which overestimates it.
 
 mod build;
 mod check;
@@ -30,29 +29,29 @@ pub use build::{Built, build};
 pub use engine::{Engine, Setup, find};
 pub use engines::ENGINES;
 pub use measure::{Turn, measure_in_turn};
-pub use options::{Hash, Load, Options, Prefetch, Strategy, Tuning};
+pub use options::{Load, Options, Prefetch, Strategy, Tuning};
 pub use reader::count_lines;
 pub use record::Record;
 
+use crate::harness::{self, Measurement};
 use crate::progress::Progress;
-use crate::record::Recorder;
 use crate::workload::NameChoice;
 
 /// Measures `options.engine`.
 ///
 /// # Errors
-/// If the machine cannot do it (cores, memory, pages, files), if the engine refuses the rules, or
-/// if an answer was wrong.
+/// If the machine cannot do it (cores, memory, pages, files), if the engine refuses the rules, or if an answer was
+/// wrong.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> {
     let mut records = measure_all(options, &[&options.engine], std::slice::from_ref(&options.names), progress)?;
     Ok(records.remove(0))
 }
 
-/// Measures engines in turn, several rounds over the same names, on tables that are all there at
-/// once; for each choice of names, a record of each engine, in their order.
+/// Measures engines in turn, in several rounds over the same names, with all tables in memory at once. Returns for each
+/// choice of names a record of each engine, in their order.
 ///
 /// # Errors
-/// As [`measure()`].
+/// As for [`measure()`].
 pub fn measure_all(
     options: &Options,
     engines: &[&str],
@@ -62,22 +61,30 @@ pub fn measure_all(
     measure::measure_all(options, engines, choices, progress)
 }
 
+impl Measurement for Options {
+    const NAME: &'static str = "prefix";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
+    }
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        let choices: Vec<_> = std::iter::once(&self.names).chain(&self.then).cloned().collect();
+        measure_all(self, &crate::options::engines(&self.engine, &self.compare), &choices, progress)
+    }
+
+    fn print(&self, records: &[Record]) {
+        let engines = crate::options::engines(&self.engine, &self.compare).len();
+        records.chunks(engines).for_each(report::print);
+    }
+}
+
 /// Runs the subcommand.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     if options.engine == "list" {
         report::list();
         return Ok(());
     }
-    let progress = options.measuring.progress();
-    let engines = crate::options::engines(&options.engine, &options.compare);
-    let choices: Vec<_> = std::iter::once(&options.names).chain(&options.then).cloned().collect();
-    let mut recorder = Recorder::new("prefix", options.measuring.json)?;
-    let records = measure_all(options, &engines, &choices, progress)?;
-    for record in &records {
-        recorder.add(record)?;
-    }
-    if !options.measuring.json {
-        records.chunks(engines.len()).for_each(report::print);
-    }
-    Ok(())
+    harness::run(options)
 }

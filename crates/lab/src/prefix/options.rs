@@ -1,29 +1,28 @@
-//! Options of `byname-lab prefix`, which are also what experiments fill in.
+//! Options of `byname-lab prefix`. Experiments fill them in as well.
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::HashFunction;
 use byname_wire::name::COMPONENTS_MAX;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::machine::PageSize;
-use crate::options::{self, Measuring};
+use crate::options::{self, Hash, Measuring, Updating};
 use crate::size;
 use crate::workload::{Kind, NameChoice};
 
-/// Measures longest name prefix match on one engine, or on several in turn.
-#[derive(Args, Clone, Debug)]
+/// Measures longest name prefix match, on one engine or several in turn.
+#[derive(Args, Clone, Debug, Serialize)]
 pub struct Options {
     /// Engine to measure (`--engine list` shows them).
     #[arg(long, default_value = "compact")]
     pub engine: String,
-    /// Engines to measure in turn in one process, over the same names, in place of --engine.
+    /// Engines to measure in turn in one process, over the same names; replaces --engine.
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub compare: Vec<String>,
-    /// Rules in the table: 64M is 64,000,000 and 64Mi is 67,108,864. Lists of URLs may hold fewer.
+    /// Number of rules in the table: 64M is 64,000,000 and 64Mi is 67,108,864. Lists of URLs may hold fewer.
     #[arg(long, default_value = "1M", value_parser = size::count)]
     pub rules: u64,
-    /// Components of the deepest rules that are made up.
+    /// Number of components of the deepest generated rules.
     #[arg(long, default_value_t = 7, value_parser = components)]
     pub components: usize,
     /// The rules.
@@ -32,85 +31,82 @@ pub struct Options {
     /// The names.
     #[command(flatten)]
     pub names: NameChoice,
-    /// Other names to measure on the same table afterwards, each with a record of its own: as
-    /// --names, but trace.
+    /// Other names to measure afterwards on the same table, each with its own record; takes the values of --names
+    /// except trace.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     pub then: Vec<NameChoice>,
-    /// Random components appended to each name that is a hit.
+    /// Number of random components appended to each name that is a hit.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub suffix: usize,
-    /// Names prepared, in random order; fewer than the processor's caches hold would flatter.
+    /// Number of names prepared in random order; too few would stay in the processor's caches and give too good
+    /// results.
     #[arg(long, default_value = "8M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
-    /// Pages that the table lies on; 2m and 1g are reserved first, as root, and given back.
+    /// Page size of the table; 2m and 1g pages are reserved first, which needs root, and released at the end.
     #[arg(long, value_enum, default_value = "auto")]
     pub pages: PageSize,
-    /// Bytes of pages to reserve, in place of an estimate (with --pages 2m or 1g).
+    /// Bytes of pages to reserve, instead of an estimate (with --pages 2m or 1g).
     #[arg(long, value_parser = size::count, value_name = "BYTES")]
     pub reserve: Option<u64>,
-    /// How the rules come into the table.
+    /// How rules are loaded into the table.
     #[arg(long, value_enum, default_value = "auto")]
     pub load: Load,
-    /// Names looked up together.
+    /// Number of names looked up together (burst).
     #[arg(long, default_value_t = 32, value_parser = |text: &str| options::burst(text, BURST_MAX, "names"))]
     pub burst: usize,
-    /// The keyed hash of names.
+    /// Keyed hash function of names.
     #[arg(long, value_enum, default_value = "siphash13")]
     pub hash: Hash,
-    /// What is particular to some engines.
+    /// Options specific to some engines.
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Also measure a reader while a writer changes rules as fast as it can.
-    #[arg(long)]
-    pub updates: bool,
-    /// The same, with the writer held to this rate.
-    #[arg(long, value_name = "N", value_parser = size::count)]
-    pub updates_per_s: Option<u64>,
-    /// Changes in each batch that the writer applies.
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub batch: u32,
-    /// How it is measured.
+    /// Changes while the table is read.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub updating: Updating,
+    /// Duration, repetitions and cores.
     #[command(flatten)]
     pub measuring: Measuring,
 }
 
 impl Default for Options {
-    /// What the command line has when it says nothing.
+    /// The defaults of the command line.
     fn default() -> Self {
         options::defaults()
     }
 }
 
-/// Options that only some engines take. Refused where no engine of a run does.
+/// Options that only some engines take. They are rejected if no engine of a run takes them.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tuning {
-    /// compact: compare the octets of names, too.
+    /// compact: also compare the bytes of names.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// compact: percent of its places that a bulk load fills; fuller is smaller and slower to build.
+    /// compact: percentage of its slots that a bulk load fills; a higher one makes the table smaller and slower to
+    /// build.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(50..=98))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<u32>,
-    /// binary_search, level_pulling: compare names wherever a fingerprint matches, or at the end.
+    /// binary_search, level_pulling: compare names at every fingerprint match, or only at the end.
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Which cache lines are asked for ahead (longest_first and two_stage know none, all, burst and
-    /// cascade; binary_search and level_pulling none, first, all and burst).
+    /// Cache lines to prefetch (longest_first and two_stage offer none, all, burst and cascade; binary_search and
+    /// level_pulling offer none, first, all and burst).
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
-    /// two_stage: the depth M that a lookup starts at, in place of the least that three quarters of
-    /// all rules do not exceed.
+    /// two_stage: depth M at which a lookup starts, instead of the smallest depth that three quarters of all rules do
+    /// not exceed.
     #[arg(long, value_name = "M", value_parser = start_depth)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_depth: Option<usize>,
-    /// longest_first, two_stage: rules in each bucket, on average, in a table made for all at once.
+    /// longest_first, two_stage: mean number of rules per bucket, in a table sized for all rules from the start.
     #[arg(long, value_name = "N", value_parser = load_factor)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_factor: Option<usize>,
-    /// longest_first, two_stage: probe depths that have no rules, too, as the paper does.
+    /// longest_first, two_stage: also probe depths that have no rules, as the paper does.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub probe_empty_depths: bool,
@@ -121,7 +117,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Only those that an engine takes.
+    /// The options that an engine takes.
     pub fn only(&self, takes: &[&str]) -> Tuning {
         let takes = |option: &str| takes.contains(&option);
         Tuning {
@@ -136,7 +132,7 @@ impl Tuning {
         }
     }
 
-    /// The options that were given, as on the command line.
+    /// The options that were given, by their names on the command line.
     pub fn given(&self) -> impl Iterator<Item = &'static str> {
         let Tuning { exact, fill, strategy, prefetch, start_depth, load_factor, probe_empty_depths, threshold } = self;
         [
@@ -154,29 +150,29 @@ impl Tuning {
     }
 }
 
-/// How rules come into the table.
+/// Ways to load rules into a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
-    /// In bulk where the engine and the rules allow it and no updates are measured.
+    /// In bulk if the engine and the rules allow it and no updates are measured; otherwise as changes.
     Auto,
-    /// As changes, in batches of 4096; the control half keeps their names.
+    /// As changes, in batches of 4096; the control half keeps the names of the rules.
     Changes,
     /// In bulk, in canonical order; the engine may then keep no names and take no changes.
     Bulk,
 }
 
-/// When names are compared [Yuan §3.2.2].
+/// When to compare names [Yuan §3.2.2].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Wherever a fingerprint matches.
+    /// At every fingerprint match.
     Always,
-    /// Once the length is found, again from the start if that was wrong.
+    /// Once the length is found; the search restarts if the names differ.
     AtEnd,
 }
 
-/// What is prefetched [Yuan §3.3.3], [So §2.2].
+/// Buckets to prefetch [Yuan §3.3.3], [So §2.2].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefetch {
@@ -188,32 +184,8 @@ pub enum Prefetch {
     All,
     /// The next bucket of each name of a burst.
     Burst,
-    /// The bucket of the next probe, at each probe.
+    /// At each probe, the bucket of the next probe.
     Cascade,
-}
-
-/// The keyed hash of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Hash {
-    /// SipHash with one and three rounds.
-    #[value(name = "siphash13")]
-    SipHash13,
-    /// SipHash with two and four rounds.
-    #[value(name = "siphash24")]
-    SipHash24,
-    /// A chain of AES rounds.
-    Aes,
-}
-
-impl From<Hash> for HashFunction {
-    fn from(hash: Hash) -> HashFunction {
-        match hash {
-            Hash::SipHash13 => HashFunction::SipHash13,
-            Hash::SipHash24 => HashFunction::SipHash24,
-            Hash::Aes => HashFunction::Aes,
-        }
-    }
 }
 
 fn start_depth(text: &str) -> Result<usize, String> {

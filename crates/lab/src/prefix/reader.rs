@@ -1,4 +1,4 @@
-//! The work that is timed: names out of a buffer, parsed, hashed and looked up in bursts.
+//! The measured loop: reads names from a buffer, parses, hashes and looks them up in bursts.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use byname_lookup::{PrefixFib, PrefixMatch};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
-use crate::timing::sample;
+use crate::harness::lines_per_lookup;
 use crate::workload::NameSet;
 
 type Names<'a> = SmallVec<[NameRef<'a>; BURST_MAX]>;
 
-/// Walks over the names, burst by burst, again and again.
+/// Walks over the names again and again, burst by burst.
 pub struct Reader<'a> {
     names: &'a NameSet,
     key: &'a NameHashKey,
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks up a burst. Returns which names it was; [`Reader::answers`] are theirs.
+    /// Looks up a burst. Returns the range of names; [`Reader::answers`] holds their answers.
     #[inline]
     pub fn look_up(&mut self, fib: &dyn PrefixFib) -> Range<usize> {
         let (range, names) = self.next();
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         range
     }
 
-    /// Parses and hashes a burst as deep as `fib` asks, no more. Returns how many names it has.
+    /// Only parses and hashes a burst, to the depth that `fib` needs. Returns its number of names.
     #[inline]
     pub fn hash(&mut self, fib: &dyn PrefixFib) -> usize {
         let (range, _) = self.hash_next(fib.depth_max());
@@ -54,13 +54,13 @@ impl<'a> Reader<'a> {
         range.len()
     }
 
-    /// What the last burst was answered with.
+    /// The answers of the last burst.
     #[inline]
     pub fn answers(&self) -> &[Option<PrefixMatch>] {
         &self.out
     }
 
-    /// Counts the cache lines that each name of a burst needs; `None` where the engine cannot.
+    /// Counts the names of a burst and the cache lines that they need; `None` if the engine cannot count.
     pub fn count_lines(&mut self, fib: &dyn PrefixFib) -> Option<(usize, usize)> {
         let (range, names) = self.hash_next(fib.depth_max());
         let hashed = names.iter().zip(&self.hashes);
@@ -90,14 +90,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Cache lines that a lookup reads, on average over a sample.
+/// Mean number of cache lines that a lookup reads, over a sample.
 pub fn count_lines(names: &NameSet, key: &NameHashKey, fib: &dyn PrefixFib) -> Option<f64> {
-    const BURST: usize = 32;
-    let (mut looked_up, mut lines) = (0, 0);
-    for start in sample(names.len(), BURST) {
-        let (names, read) = Reader::new(names, key, BURST, start).count_lines(fib)?;
-        looked_up += names;
-        lines += read;
-    }
-    Some(lines as f64 / looked_up as f64)
+    lines_per_lookup(names.len(), |start, burst| Reader::new(names, key, burst, start).count_lines(fib))
 }

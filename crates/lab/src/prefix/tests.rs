@@ -1,4 +1,4 @@
-//! Every engine on every workload, tiny: that the lab measures, and that all answers are right.
+//! Tiny runs of every engine on every workload: the lab must measure, and all answers must be right.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use super::options::Load;
 use super::*;
 use crate::machine::PageSize;
-use crate::options::Measuring;
+use crate::options::{Measuring, Updating};
 use crate::workload::{Kind, Scheme, text};
 
-/// Lists and traces that lie beside a checkout, not in it.
+/// Folder with lists and traces: beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(workload: Kind) -> Options {
@@ -26,7 +26,7 @@ fn all_engines() -> Vec<&'static str> {
     ENGINES.iter().map(|engine| engine.name).collect()
 }
 
-/// Measures all engines; errors on wrong answers.
+/// Measures all engines. Fails on wrong answers.
 fn measure_all_engines(options: &Options, choices: &[NameChoice]) -> Vec<Record> {
     let records = measure_all(options, &all_engines(), choices, Progress::HIDDEN).expect("tiny tables fit");
     assert_eq!(records.len(), choices.len() * ENGINES.len());
@@ -74,11 +74,11 @@ fn every_engine_is_right_on_lists_and_traces() {
     measure_all_engines(&tiny(Kind::So { file: paths.path().to_owned() }), &choices);
 }
 
-/// Some thousand lines of a list: unpacking and sorting all of them takes seconds.
+/// A few thousand lines of a list: unpacking and sorting the whole list takes seconds.
 fn excerpt(list: &Path) -> tempfile::NamedTempFile {
-    let octets = text::read(list).expect("a list that is there");
+    let bytes = text::read(list).expect("a list that is there");
     let mut file = tempfile::NamedTempFile::new().expect("a temporary folder");
-    for line in text::lines(&octets).step_by(97) {
+    for line in text::lines(&bytes).step_by(97) {
         writeln!(file, "{line}").expect("room for a small file");
     }
     file
@@ -91,7 +91,8 @@ fn a_reader_beside_a_writer_is_right() {
         return;
     }
     for workload in [Kind::WorstCase, Kind::Nested] {
-        let mut options = Options { updates: true, batch: 16, ..tiny(workload) };
+        let mut options =
+            Options { updating: Updating { updates: true, batch: 16, ..Updating::default() }, ..tiny(workload) };
         options.measuring.seconds = 0.1;
         for record in measure_all_engines(&options, &[NameChoice::Hit]) {
             for rate in [record.updates_per_s, record.lookups_per_s_updating, record.lookups_per_s_quiet] {
@@ -104,11 +105,12 @@ fn a_reader_beside_a_writer_is_right() {
 #[test]
 fn a_writer_keeps_to_its_rate() {
     let pace = Some(2000);
-    let mut options = Options { updates_per_s: pace, batch: 8, ..tiny(Kind::WorstCase) };
+    let mut options =
+        Options { updating: Updating { updates_per_s: pace, batch: 8, updates: false }, ..tiny(Kind::WorstCase) };
     options.measuring.seconds = 0.6;
     if core_affinity::get_core_ids().is_some_and(|cores| cores.len() >= 2) {
         let record = measure(&options, Progress::HIDDEN).expect("tiny tables fit");
-        // It waits after each batch: never faster, but slower where the machine is busy.
+        // The writer waits after each batch, so it is never too fast. It may be slower on a busy machine.
         assert!(record.updates_per_s.is_some_and(|rate| rate > 0.0 && rate <= 2200.0), "{record:?}");
     }
 }
@@ -132,7 +134,7 @@ fn what_cannot_be_done_is_refused() {
     assert!(refused(|o| o.engine = "abacus".to_owned()).contains("no engine 'abacus'"));
     assert!(refused(|o| o.measuring.threads = 10_000).contains("10000 cores"));
     assert!(refused(|o| o.tuning.threshold = Some(3)).contains("--threshold"));
-    assert!(refused(|o| o.rules = 0).contains("a rule"));
+    assert!(refused(|o| o.rules = 0).contains("one rule"));
     assert!(refused(|o| o.workload = Kind::So { file: "none.xz".into() }).contains("none.xz"));
 }
 

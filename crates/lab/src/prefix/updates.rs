@@ -1,8 +1,7 @@
 //! Changes of rules, alone and beside a reader.
 //!
-//! A third of the changes add rules, a third remove them again, and a third replace the entries of
-//! rules that stay. The reader compares every answer with what it must be: the rules it asks for
-//! stay, with one of two entries.
+//! One third of the changes add rules, one third remove them again, and one third replace the entries of rules that
+//! stay. The reader checks every answer: the rules that it looks up stay, and each has one of two entries.
 
 use byname_lookup::{Change, EntryId, PrefixFib, PrefixMatch};
 use byname_wire::{Name, NameHashKey, NameRef};
@@ -12,27 +11,27 @@ use super::reader::Reader;
 use crate::workload::{NameSet, Random, Workload};
 use crate::writer::{self, Changes};
 
-/// How many rules are added to a table of `rules`, and removed again: few, so that it is about as
-/// full as it was.
+/// Number of rules that are added to a table of `rules` and removed again. It is small, so that the table stays about
+/// equally full.
 pub fn fresh(rules: u64) -> u64 {
     (rules / 64).clamp(64, 1 << 18)
 }
 
-/// Changes for a table that holds the workload's rules.
+/// Prepares changes for a table that holds the workload's rules.
 pub fn prepare(workload: &dyn Workload, batch: usize, seed: u64) -> Changes<Name> {
     let mut random = Random::new(!seed);
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let (mut forth, mut back) = (Vec::new(), Vec::new());
     for i in 0..fresh(workload.rules()) {
-        workload.write_miss(&mut random, &mut octets);
-        let name = NameRef::new_checked_before(&octets).to_name();
+        workload.write_miss(&mut random, &mut bytes);
+        let name = NameRef::new_checked_before(&bytes).to_name();
         forth.push(Change::Set(name.clone(), EntryId(0)));
         back.push(Change::Remove(name));
-        // As many replacements as additions and removals, half of them on the way back.
+        // Replacements are a third of all changes; half of them are on the way back.
         if i % 2 == 0 {
             let rule = random.below(workload.rules());
-            workload.write_rule(rule, &mut octets);
-            let (name, entry) = (NameRef::new_checked_before(&octets).to_name(), workload.entry(rule));
+            workload.write_rule(rule, &mut bytes);
+            let (name, entry) = (NameRef::new_checked_before(&bytes).to_name(), workload.entry(rule));
             forth.push(Change::Set(name.clone(), other(entry)));
             back.push(Change::Set(name, entry));
         }
@@ -40,7 +39,7 @@ pub fn prepare(workload: &dyn Workload, batch: usize, seed: u64) -> Changes<Name
     Changes::there_and_back(&forth, &back, batch)
 }
 
-/// The entry that a rule is given in exchange.
+/// The entry that replaces `entry`.
 fn other(entry: EntryId) -> EntryId {
     EntryId(entry.0 ^ 1)
 }
@@ -49,14 +48,14 @@ fn other(entry: EntryId) -> EntryId {
 pub struct CheckedReader<'a> {
     reader: Reader<'a>,
     expected: Vec<Option<PrefixMatch>>,
-    /// Answers so far.
+    /// Number of answers so far.
     pub checked: u64,
-    /// Those that were right neither before nor after any change.
+    /// Number of answers that were right neither before nor after any change.
     pub wrong: u64,
 }
 
 impl<'a> CheckedReader<'a> {
-    /// Of names whose rules are not removed.
+    /// Reads names whose rules are never removed.
     pub fn new(workload: &dyn Workload, names: &'a NameSet, key: &'a NameHashKey, burst: usize) -> Self {
         let expected = (0..names.len()).map(|i| expected(workload, names, i)).collect();
         CheckedReader { reader: Reader::new(names, key, burst, 0), expected, checked: 0, wrong: 0 }

@@ -4,9 +4,10 @@ use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use byname_face::ethernet::ring::PacketSocket;
-use byname_face::ethernet::socket::{FrameSocket, Pushed};
-use byname_forward::switch::frame::{Arrived, Frame, TAG_BYTES, TAG_ETHER_TYPE};
+use byname_face::frames::ring::PacketSocket;
+use byname_face::frames::socket::FrameSocket;
+use byname_face::port::Pushed;
+use byname_switch::frame::{Arrived, Frame, TAG_BYTES, TAG_ETHER_TYPE};
 use hdrhistogram::Histogram;
 
 use super::options::From;
@@ -15,23 +16,23 @@ use super::wire::{OUR_RING_BYTES, socket};
 use crate::cables::OURS;
 use crate::workload::Random;
 
-/// The EtherType of the frames: the second that IEEE 802 leaves to experiments.
+/// The EtherType of the frames: the second one that IEEE 802 reserves for experiments.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb6];
 const ADDRESSES_BYTES: usize = 12;
-/// Behind the EtherType: a frame's number, and when it left, in nanoseconds.
+/// Bytes behind the EtherType: the frame's number, and the time at which it left in nanoseconds.
 const STAMP_BYTES: usize = 16;
-/// Frames sent, or received, between two looks at the other side.
+/// Number of frames sent before receiving, and received before sending.
 const BURST: usize = 64;
-/// When frames that have not arrived are lost.
+/// Frames that have not arrived after this time are lost.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// No frame is on its way for longer.
+/// Maximum delay that is recorded.
 pub const DELAY_NS_MAX: u64 = 10_000_000_000;
 
-/// What became of frames.
+/// Counts of frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Passed {
     pub arrived: u64,
-    /// Of these, not as they had left.
+    /// Frames that arrived but differ from those that left.
     pub wrong: u64,
     pub lost: u64,
 }
@@ -50,7 +51,7 @@ pub struct Ends<'a> {
     back: PacketSocket,
     draws: &'a [Addresses],
     from: From,
-    /// What follows the addresses, and a tag if there is one.
+    /// The frame behind the addresses and the tag, if there is one.
     rest: Vec<u8>,
     sent: u64,
     passed: Passed,
@@ -58,21 +59,21 @@ pub struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// For frames of so many octets.
-    pub fn open(draws: &'a [Addresses], octets: usize, from: From) -> anyhow::Result<Self> {
+    /// Opens both ends for frames of `bytes` bytes.
+    pub fn open(draws: &'a [Addresses], bytes: usize, from: From) -> anyhow::Result<Self> {
         let tag_bytes = if from == From::Switch { TAG_BYTES } else { 0 };
-        let mut rest = vec![0x45; octets - ADDRESSES_BYTES - tag_bytes];
+        let mut rest = vec![0x45; bytes - ADDRESSES_BYTES - tag_bytes];
         rest[..ETHER_TYPE.len()].copy_from_slice(&ETHER_TYPE);
         let [out, back] = [socket(OURS[0], OUR_RING_BYTES)?, socket(OURS[1], OUR_RING_BYTES)?];
         Ok(Ends { out, back, draws, from, rest, sent: 0, passed: Passed::default(), epoch: Instant::now() })
     }
 
-    /// What became of all frames so far.
+    /// Counts of all frames so far.
     pub fn passed(&self) -> Passed {
         self.passed
     }
 
-    /// Keeps at most `window` frames on their way for so long; returns how many arrived in a second.
+    /// Keeps at most `window` frames under way for `duration`. Returns the number that arrived per second.
     pub fn stream(&mut self, window: u64, duration: Duration) -> anyhow::Result<f64> {
         let (start, before) = (Instant::now(), self.passed.arrived);
         let mut heard = start;
@@ -99,7 +100,7 @@ impl<'a> Ends<'a> {
         Ok(rate)
     }
 
-    /// Sends frames at random times, so many a second on average, and takes their delays in nanoseconds.
+    /// Sends frames at random times, at a mean rate of `per_s`, and records their delays in nanoseconds.
     pub fn pace(
         &mut self,
         per_s: f64,
@@ -131,7 +132,7 @@ impl<'a> Ends<'a> {
         self.sent.saturating_sub(self.passed.arrived + self.passed.lost)
     }
 
-    /// Waits for all that are on their way.
+    /// Waits for all frames that are under way.
     fn wait(&mut self, mut each: impl FnMut(u64)) -> anyhow::Result<()> {
         let mut heard = Instant::now();
         while self.on_their_way() > 0 && heard.elapsed() < PATIENCE {
@@ -148,7 +149,7 @@ impl<'a> Ends<'a> {
         self.passed.lost += self.on_their_way();
     }
 
-    /// Puts the next frame into the ring; false where it is full.
+    /// Puts the next frame into the ring. Returns false if the ring is full.
     fn push(&mut self, stamp: u64) -> anyhow::Result<bool> {
         let Addresses { destination, source, .. } = self.draws[(self.sent % self.draws.len() as u64) as usize];
         let mut header = [0; ADDRESSES_BYTES + TAG_BYTES];
@@ -161,19 +162,19 @@ impl<'a> Ends<'a> {
         stamps[..8].copy_from_slice(&self.sent.to_le_bytes());
         stamps[8..].copy_from_slice(&stamp.to_le_bytes());
         let pushed = self.out.push(header, (&self.rest, &[]));
-        ensure!(pushed != Pushed::TooLong, "the cables take no frames of {} octets", header.len() + self.rest.len());
+        ensure!(pushed != Pushed::TooLong, "the cables take no frames of {} bytes", header.len() + self.rest.len());
         self.sent += u64::from(pushed == Pushed::Done);
         Ok(pushed == Pushed::Done)
     }
 
-    /// Takes what has arrived, at most a burst, and tells of each frame's delay; returns how many it were.
+    /// Receives at most a burst of frames and reports the delay of each. Returns the number of frames.
     fn receive(&mut self, mut each: impl FnMut(u64)) -> u64 {
         let now = self.now();
         let (draws, sent, len) = (self.draws, self.sent, self.rest.len());
         let mut passed = Passed::default();
         self.back.receive(BURST, |arrivals| {
             for arrival in arrivals {
-                let frame = Frame::parse(Arrived { octets: arrival.octets, vlan: arrival.vlan });
+                let frame = Frame::parse(Arrived { bytes: arrival.bytes, vlan: arrival.vlan });
                 let Some(frame) = frame.filter(|frame| frame.rest.starts_with(&ETHER_TYPE)) else { continue };
                 passed.arrived += 1;
                 let stamps = frame.rest[ETHER_TYPE.len()..].first_chunk::<STAMP_BYTES>();

@@ -1,17 +1,17 @@
-//! A table that costs nothing: it is told which frames will come, and so knows all answers.
+//! A table without cost: it knows in advance which frames come, and so all answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use byname_forward::switch::check;
 use byname_lookup::{EntryId, FlatFib};
+use byname_switch::switch::check;
 use byname_wire::Digest;
 
 use super::options::From;
 use super::stations::Addresses;
 
-/// Answers for frames that come in a known order, again and again from the first, in bursts each of
-/// which is asked for at once.
+/// Answers for frames that come in a known order, again and again from the first. Each burst must be queried with one
+/// call.
 pub struct Foretold {
     draws: Arc<[Addresses]>,
     from: From,
@@ -19,14 +19,14 @@ pub struct Foretold {
 }
 
 impl Foretold {
-    /// For these frames.
+    /// Makes a table for these frames.
     pub fn new(draws: Arc<[Addresses]>, from: From, first: usize) -> Self {
         Foretold { draws, from, next: AtomicUsize::new(first) }
     }
 }
 
 impl FlatFib for Foretold {
-    /// Asked for one name only where a frame waits, which none does here.
+    /// The switch queries a single name only for a waiting frame, and no frame waits here.
     fn entry(&self, _: Digest) -> Option<EntryId> {
         None
     }

@@ -1,20 +1,19 @@
-//! Frames in memory [Concise §6.4.1]: a generator, the switch, and counters where frames leave, on one
-//! core.
+//! Frames in memory [Concise §6.4.1]: a generator, the switch, and counters at its output, on one core.
 //!
-//! The generator writes the addresses into the next of many frames, which lie one behind the other in
-//! memory beyond the caches, and hands over a burst. What leaves is counted, not copied. Each frame has
-//! the port that it must leave by in its payload, so that all frames are checked, those that are timed.
+//! The generator writes addresses into the next of many frames, which lie one after the other in memory larger than the
+//! caches, and hands over a burst. Frames that leave are counted, not copied. The payload of each frame contains the
+//! port by which it must leave, so all frames are checked, including the timed ones.
 //!
-//! Tables take turns, and with them one that knows all answers: the share of its rate that a table
-//! reaches is what looking up costs of all that is done to a frame.
+//! Tables take turns with a table that knows all answers. The rate relative to that table's shows the share of lookups
+//! in the cost of a frame.
 
 use std::sync::Arc;
 
 use anyhow::ensure;
 use byname_forward::Ticks;
-use byname_forward::switch::frame::{Arrived, TAG_BYTES, TAG_ETHER_TYPE};
-use byname_forward::switch::{PORTS_MAX, Plan, Role, Switch};
 use byname_lookup::{FlatFib, prefetch};
+use byname_switch::frame::{Arrived, TAG_BYTES, TAG_ETHER_TYPE};
+use byname_switch::switch::{PORTS_MAX, Plan, Role, Switch};
 use byname_wire::NameHashKey;
 use smallvec::SmallVec;
 
@@ -23,32 +22,35 @@ use super::options::{From, Options};
 use super::record::{MemoryRecord, Passage, Tried};
 use super::stations::{Addresses, Stations};
 use super::tables::{self, Named};
+use crate::harness::warm_in_turn;
 use crate::progress::Progress;
 use crate::timing::{median, rate_of_all};
 
-/// Frames that are forwarded together, as the switch's thread takes them.
+/// Frames per burst, as in the switch's thread.
 const BURST: usize = 64;
-/// Places in a frame: behind the addresses, and behind an EtherType.
+/// Offsets in a frame: behind the addresses, and behind an EtherType.
 const TAG_AT: usize = 12;
 const MARK: usize = 2;
-/// Frames begin where cache lines do.
+/// Frames begin at cache lines.
 const LINE: usize = 64;
-/// Of tables that may be wrong, how many times as often as they say they are: what was drawn is no
+/// A table may be wrong this many times as often as its own formula says, because the drawn names may be worse than the
 /// average.
 const WRONG_TIMES: f64 = 10.0;
-/// What the table that knows all answers is called.
+/// Name of the table that knows all answers.
 const FORETOLD: &str = "foretold";
 
-/// Measures all tables at each size, in turn; a record of each.
+/// Measures all tables at each size, in turn. Returns one record of each.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<MemoryRecord>> {
     options.measuring.ensure_possible()?;
-    ensure!(options.draws >= BURST as u64, "there must be frames (--draws)");
-    ensure!(!options.compare.is_empty(), "there must be a table (--compare)");
+    let names_max = options.names.iter().max().copied().unwrap_or_default();
+    crate::options::ensure_addresses_fit(names_max)?;
+    ensure!(options.draws >= BURST as u64, "there must be at least {BURST} frames (--draws)");
+    ensure!(!options.compare.is_empty(), "there must be at least one table (--compare)");
     let mut records = Vec::new();
     for &names in &options.names {
         let bench = Bench::build(options, names, progress)?;
-        for &octets in &options.octets {
-            records.extend(bench.measure(octets.into(), progress)?);
+        for &bytes in &options.bytes {
+            records.extend(bench.measure(bytes.into(), progress)?);
         }
     }
     let far = |record: &&MemoryRecord| {
@@ -56,12 +58,12 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Memo
         (wrong + lost) as f64 > WRONG_TIMES * record.wrong_rate * checked as f64
     };
     if let Some(Passage { engine, checked, wrong, lost, .. }) = records.iter().find(far).map(|r| &r.passage) {
-        anyhow::bail!("of {checked} frames {wrong} left by the wrong port and {lost} not at all, by {engine}");
+        anyhow::bail!("{engine}: of {checked} frames, {wrong} left by a wrong port and {lost} did not leave");
     }
     Ok(records)
 }
 
-/// All tables of so many names.
+/// All tables of `names` names.
 struct Bench<'a> {
     options: &'a Options,
     key: NameHashKey,
@@ -70,7 +72,7 @@ struct Bench<'a> {
     tables: Vec<(&'a str, tables::Table)>,
 }
 
-/// One thread's part of one table's measurement.
+/// One thread's part of the measurement of one table.
 struct Lane<'a> {
     switch: Switch,
     draws: &'a [Addresses],
@@ -80,17 +82,17 @@ struct Lane<'a> {
     wrong: u64,
 }
 
-/// Frames of one thread, all of which are the same but for what the generator writes.
+/// The frames of one thread. They differ only in what the generator writes.
 struct Frames {
-    octets: Vec<u8>,
-    /// Where the first begins.
+    bytes: Vec<u8>,
+    /// Offset of the first frame.
     start: usize,
-    /// From one to the next.
+    /// Distance from one frame to the next.
     stride: usize,
     len: usize,
     count: usize,
     next: usize,
-    /// Where the mark is in each.
+    /// Offset of the port number in each frame.
     mark_at: usize,
 }
 
@@ -101,7 +103,7 @@ impl<'a> Bench<'a> {
         let key = super::key(options);
         let spinner = progress.spinner("drawing frames");
         let mut draws = stations.draw(options.trace.as_deref(), options.draws, seed)?;
-        // Whole bursts, so that all threads begin with one.
+        // Only whole bursts, so that every thread begins at the start of a burst.
         draws.truncate(draws.len() / BURST * BURST);
         ensure!(!draws.is_empty(), "the trace is too short");
         let mut tables = Vec::new();
@@ -113,11 +115,11 @@ impl<'a> Bench<'a> {
         Ok(Bench { options, key, draws: draws.into(), names, tables })
     }
 
-    fn measure(&self, octets: usize, progress: Progress) -> anyhow::Result<Vec<MemoryRecord>> {
+    fn measure(&self, bytes: usize, progress: Progress) -> anyhow::Result<Vec<MemoryRecord>> {
         let options = self.options;
         let threads = options.measuring.threads;
-        let spinner = progress.spinner(&format!("forwarding frames of {octets} octets by {} names", self.names));
-        let mut frames: Vec<_> = (0..threads).map(|_| Frames::new(options, octets)).collect();
+        let spinner = progress.spinner(&format!("forwarding frames of {bytes} bytes by {} names", self.names));
+        let mut frames: Vec<_> = (0..threads).map(|_| Frames::new(options, bytes)).collect();
         let first = |thread| self.draws.len() / BURST * thread / threads * BURST;
         let lanes = |fib: &dyn Fn(usize) -> Arc<dyn FlatFib>| -> Vec<_> {
             (0..threads).map(|thread| Lane::new(self, fib(thread), first(thread))).collect()
@@ -125,18 +127,10 @@ impl<'a> Bench<'a> {
         let foretold = |thread| Arc::new(Foretold::new(self.draws.clone(), options.from, first(thread))) as _;
         let mut all = vec![lanes(&foretold)];
         all.extend(self.tables.iter().map(|(_, table)| lanes(&|_| table.fib.clone())));
-        let mut rates = vec![Vec::new(); all.len()];
-        let step = options.measuring.repetition();
-        // The first round finds caches and the processor's clock cold.
-        for round in 0..=options.measuring.repetitions {
-            for (lanes, rates) in all.iter_mut().zip(&mut rates) {
-                let mut pairs: Vec<_> = lanes.iter_mut().zip(&mut frames).collect();
-                let rate = rate_of_all(&mut pairs, step, |(lane, frames)| lane.forward(frames));
-                if round > 0 {
-                    rates.push(rate);
-                }
-            }
-        }
+        let rates = warm_in_turn(&mut all, &options.measuring, |lanes, duration| {
+            let mut pairs: Vec<_> = lanes.iter_mut().zip(&mut frames).collect();
+            rate_of_all(&mut pairs, duration, |(lane, frames)| lane.forward(frames))
+        });
         spinner.finish_and_clear();
         let limit = median(&rates[0]);
         let nothing = (FORETOLD, 0, 0.0);
@@ -144,13 +138,13 @@ impl<'a> Bench<'a> {
         let engines = std::iter::once(nothing).chain(engines);
         Ok(engines
             .zip(all.iter().zip(&rates))
-            .map(|(e, (lanes, rates))| self.record(octets, e, lanes, rates, limit))
+            .map(|(e, (lanes, rates))| self.record(bytes, e, lanes, rates, limit))
             .collect())
     }
 
     fn record(
         &self,
-        octets: usize,
+        bytes: usize,
         (engine, table_bytes, wrong_rate): (&str, usize, f64),
         lanes: &[Lane<'_>],
         rates: &[f64],
@@ -160,7 +154,7 @@ impl<'a> Bench<'a> {
         let sum = |of: fn(&Lane<'_>) -> u64| lanes.iter().map(of).sum();
         let counts = [sum(|lane| lane.passed), sum(|lane| lane.wrong), sum(|lane| lane.passed - lane.left)];
         let table = Tried { engine, names: self.names, bytes: table_bytes };
-        let passage = Passage::new(options, octets, self.draws.len(), &table, rates, limit, counts);
+        let passage = Passage::new(options, bytes, self.draws.len(), &table, rates, limit, counts);
         MemoryRecord {
             frame_memory: options.frame_memory,
             threads: options.measuring.threads,
@@ -183,13 +177,13 @@ impl<'a> Lane<'a> {
         Lane { switch, draws: &bench.draws, next: first, passed: 0, left: 0, wrong: 0 }
     }
 
-    /// Makes a burst and forwards it; returns how many frames it has.
+    /// Makes a burst and forwards it. Returns its number of frames.
     fn forward(&mut self, frames: &mut Frames) -> usize {
         let burst = &self.draws[self.next..self.next + BURST];
         self.next = if self.next + BURST == self.draws.len() { 0 } else { self.next + BURST };
         let arrived = frames.make(burst);
         let (left, wrong) = (&mut self.left, &mut self.wrong);
-        // Nothing here depends on the time: no frame waits, and no source is news.
+        // Time does not matter here: no frame waits, and no source is news.
         self.switch.forward(Ticks(0), 0, &arrived, &mut |port, _, rest| {
             *left += 1;
             *wrong += u64::from(rest[MARK] as usize != port);
@@ -203,12 +197,12 @@ impl<'a> Lane<'a> {
 impl Frames {
     fn new(options: &Options, len: usize) -> Self {
         let stride = len.next_multiple_of(LINE);
-        // Two bursts at least: one is made while the memory is asked for the next.
+        // At least two bursts: one is made while the other is prefetched.
         let count = (options.frame_memory as usize / stride / BURST).max(2) * BURST;
-        let mut octets = vec![0; count * stride + LINE];
-        let start = octets.as_ptr().align_offset(LINE);
+        let mut bytes = vec![0; count * stride + LINE];
+        let start = bytes.as_ptr().align_offset(LINE);
         let tagged = options.from == From::Switch;
-        for frame in octets[start..].chunks_exact_mut(stride) {
+        for frame in bytes[start..].chunks_exact_mut(stride) {
             frame[TAG_AT..].fill(0x45);
             if tagged {
                 frame[TAG_AT..TAG_AT + 2].copy_from_slice(&TAG_ETHER_TYPE.to_be_bytes());
@@ -216,24 +210,24 @@ impl Frames {
             }
         }
         let mark_at = TAG_AT + MARK + if tagged { TAG_BYTES } else { 0 };
-        Frames { octets, start, stride, len, count, next: 0, mark_at }
+        Frames { bytes, start, stride, len, count, next: 0, mark_at }
     }
 
-    /// Writes the addresses into the next burst of frames. The one behind it is on its way into the caches
-    /// meanwhile, as a network card would put it there.
+    /// Writes the addresses into the next burst of frames. Meanwhile it prefetches the burst after it, as a network
+    /// card would put it into the caches.
     fn make(&mut self, burst: &[Addresses]) -> SmallVec<[Arrived<'_>; BURST]> {
         let (start, stride) = (self.start + self.next * self.stride, self.stride);
         self.next = if self.next + BURST >= self.count { 0 } else { self.next + BURST };
         let next = self.start + self.next * stride;
         for i in 0..BURST {
-            prefetch::read(&self.octets[next + i * stride]);
+            prefetch::read(&self.bytes[next + i * stride]);
         }
-        let frames = self.octets[start..][..burst.len() * stride].chunks_exact_mut(stride);
+        let frames = self.bytes[start..][..burst.len() * stride].chunks_exact_mut(stride);
         let made = frames.zip(burst).map(|(frame, Addresses { destination, source, port })| {
             frame[..6].copy_from_slice(&destination.0);
             frame[6..12].copy_from_slice(&source.0);
             frame[self.mark_at] = *port;
-            Arrived { octets: &frame[..self.len], vlan: None }
+            Arrived { bytes: &frame[..self.len], vlan: None }
         });
         made.collect()
     }

@@ -1,8 +1,8 @@
-//! The flat switch [Concise §6.4]: Ethernet frames through `byname_forward::switch::Switch`, by tables of
-//! our engines and of those that the paper compares, and on virtual cables.
+//! The flat switch [Concise §6.4]: Ethernet frames through `byname_switch::switch::Switch`, in memory with our tables
+//! and those that the paper compares, and on virtual cables.
 //!
-//! Names are made-up addresses of stations behind the switch's ports. Every frame that is measured is
-//! checked: it must leave by the port of its destination.
+//! Names are generated addresses of stations behind the switch's ports. Every measured frame is checked: it must leave
+//! by the port of its destination.
 
 mod ends;
 mod foretold;
@@ -16,72 +16,93 @@ mod tests;
 mod wire;
 
 use byname_wire::NameHashKey;
+use serde::Serialize;
 
 pub use options::{From, Options, Place};
 pub use record::{MemoryRecord, WireRecord};
 pub use wire::allowed as wire_allowed;
 
-use crate::experiments::table::{self, Table};
+use crate::harness::Measurement;
 use crate::progress::Progress;
-use crate::record::Recorder;
+use crate::table::{self, Table};
 use crate::workload::Random;
 
-/// Frames in memory: for each number of names and each size a record of each table, and before them of
-/// one that knows all answers.
+/// Measures frames in memory. Returns for each number of names and each size a record of each table, after one of a
+/// table that knows all answers.
 ///
 /// # Errors
-/// If the machine cannot do it (cores, memory), if there is no such table, or if a frame went astray.
+/// If the machine cannot do it (cores, memory), if a table does not exist, or if a frame went astray.
 pub fn in_memory(options: &Options, progress: Progress) -> anyhow::Result<Vec<MemoryRecord>> {
     memory::measure(options, progress)
 }
 
-/// Frames on the wire: for each size a record of a reflector, and of each table of each number of names.
+/// Measures frames on the wire. Returns for each size a record of a reflector, and one of each table with each number
+/// of names.
 ///
 /// # Errors
-/// If the machine cannot do it, or does not let us lay cables.
+/// If the machine cannot do it, or does not allow virtual cables.
 pub fn on_wire(options: &Options, progress: Progress) -> anyhow::Result<Vec<WireRecord>> {
     wire::measure(options, progress)
 }
 
-/// Runs the subcommand.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let progress = options.measuring.progress();
-    let mut recorder = Recorder::new("switch", options.measuring.json)?;
-    let table = match options.on {
-        Place::Memory => {
-            let records = in_memory(options, progress)?;
-            records.iter().try_for_each(|record| recorder.add(record))?;
-            table_of_memory(&records)
-        }
-        Place::Wire => {
-            let records = on_wire(options, progress)?;
-            records.iter().try_for_each(|record| recorder.add(record))?;
-            table_of_wire(&records)
-        }
-    };
-    if !options.measuring.json {
-        print!("{table}");
-    }
-    Ok(())
+/// The result of one table, in memory or on the wire.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Record {
+    /// In memory.
+    Memory(MemoryRecord),
+    /// On the wire.
+    Wire(WireRecord),
 }
 
-/// What addresses are hashed with.
+impl Measurement for Options {
+    const NAME: &'static str = "switch";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
+    }
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        Ok(match self.on {
+            Place::Memory => in_memory(self, progress)?.into_iter().map(Record::Memory).collect(),
+            Place::Wire => on_wire(self, progress)?.into_iter().map(Record::Wire).collect(),
+        })
+    }
+
+    fn print(&self, records: &[Record]) {
+        let in_memory = records.iter().filter_map(|record| match record {
+            Record::Memory(record) => Some(record),
+            Record::Wire(_) => None,
+        });
+        let on_wire = records.iter().filter_map(|record| match record {
+            Record::Wire(record) => Some(record),
+            Record::Memory(_) => None,
+        });
+        match self.on {
+            Place::Memory => print!("{}", table_of_memory(in_memory)),
+            Place::Wire => print!("{}", table_of_wire(on_wire)),
+        }
+    }
+}
+
+/// The key with which addresses are hashed.
 fn key(options: &Options) -> NameHashKey {
     let mut random = Random::new(options.measuring.seed);
     NameHashKey::with_function(options.hash.into(), [random.bits(), random.bits()])
 }
 
-/// What people are shown of frames in memory.
-pub fn table_of_memory(records: &[MemoryRecord]) -> Table {
+/// Formats records of frames in memory for a terminal.
+pub fn table_of_memory<'a>(records: impl IntoIterator<Item = &'a MemoryRecord>) -> Table {
     let heads = [
         "table",
         "names",
-        "octets",
+        "bytes",
         "M frames/s",
-        "least",
-        "most",
+        "minimum",
+        "maximum",
         "ns a frame",
-        "of the limit, %",
+        "share of limit, %",
         "MB",
         "wrong",
         "lost",
@@ -91,7 +112,7 @@ pub fn table_of_memory(records: &[MemoryRecord]) -> Table {
         table.row([
             record.passage.engine.clone(),
             table::count(record.passage.names),
-            record.passage.octets.to_string(),
+            record.passage.bytes.to_string(),
             format!("{:.2}", record.passage.frames_per_s / 1e6),
             format!("{:.2}", record.passage.frames_per_s_min / 1e6),
             format!("{:.2}", record.passage.frames_per_s_max / 1e6),
@@ -105,18 +126,18 @@ pub fn table_of_memory(records: &[MemoryRecord]) -> Table {
     table
 }
 
-/// The same of frames on the wire.
-pub fn table_of_wire(records: &[WireRecord]) -> Table {
+/// Formats records of frames on the wire for a terminal.
+pub fn table_of_wire<'a>(records: impl IntoIterator<Item = &'a WireRecord>) -> Table {
     let heads = [
         "table",
         "names",
-        "octets",
+        "bytes",
         "k frames/s",
-        "least",
-        "most",
+        "minimum",
+        "maximum",
         "Gbit/s",
-        "of the limit, %",
-        "at k/s",
+        "share of limit, %",
+        "delays at k/s",
         "p50 us",
         "p99 us",
         "p99.9 us",
@@ -128,7 +149,7 @@ pub fn table_of_wire(records: &[WireRecord]) -> Table {
         table.row([
             record.passage.engine.clone(),
             table::count(record.passage.names),
-            record.passage.octets.to_string(),
+            record.passage.bytes.to_string(),
             format!("{:.0}", record.passage.frames_per_s / 1e3),
             format!("{:.0}", record.passage.frames_per_s_min / 1e3),
             format!("{:.0}", record.passage.frames_per_s_max / 1e3),

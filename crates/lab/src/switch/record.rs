@@ -1,81 +1,89 @@
-//! What one measurement found.
+//! The result of one measurement.
 
 use serde::Serialize;
 
 use super::options::{From, Options, Place};
-use crate::prefix::Hash;
-use crate::timing::median;
+use crate::harness::Measured;
+use crate::options::Hash;
+use crate::timing::Spread;
 
-/// What is to be said of frames wherever they were.
+/// Fields common to frames in memory and on the wire.
 #[derive(Serialize, Clone, Debug)]
 pub struct Passage {
-    /// Where the frames were.
+    /// Where the frames passed.
     pub on: Place,
-    /// The table; `foretold`: one that knows all answers; `reflector`: no switch.
+    /// The table; `foretold` is one that knows all answers; `reflector` means no switch.
     pub engine: String,
-    /// Addresses in it.
+    /// Number of addresses in the table.
     pub names: u64,
-    /// Octets of a frame.
-    pub octets: usize,
-    /// Who is where frames come in.
+    /// Size of a frame, in bytes.
+    pub bytes: usize,
+    /// The kind of device at the input port.
     pub from: From,
-    /// Whether they come in the order of a trace.
+    /// Whether frames come in the order of a trace.
     pub trace: bool,
-    /// Frames whose addresses were prepared.
+    /// Number of frames whose addresses were prepared.
     pub frames_prepared: usize,
-    /// The keyed hash.
+    /// The keyed hash function.
     pub hash: Hash,
-    /// Seed of all of it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Repetitions, of which the rate below is the median.
+    /// Number of repetitions; the rate below is their median.
     pub repetitions: usize,
-    /// Frames a second.
+    /// Frames per second.
     pub frames_per_s: f64,
     /// The slowest repetition.
     pub frames_per_s_min: f64,
     /// The fastest repetition.
     pub frames_per_s_max: f64,
-    /// The rate times the size.
+    /// `frames_per_s` times the size of a frame.
     pub gbit_per_s: f64,
-    /// Share of the rate of the table that knows all answers, or of the reflector.
+    /// Rate relative to that of the table that knows all answers, or to that of the reflector.
     pub of_limit: f64,
     /// Memory of the table's query half, in bytes, as the engine counts it.
     pub table_bytes: usize,
-    /// Frames that came, each of which was checked.
+    /// Number of frames sent. Each was checked.
     pub checked: u64,
-    /// Those that left by another port than they should, or not as they had come.
+    /// Number of frames that left by a wrong port, or were changed.
     pub wrong: u64,
-    /// Those that did not leave, or not arrive.
+    /// Number of frames that did not leave or did not arrive.
     pub lost: u64,
 }
 
-/// A table among frames.
+/// A table under test.
 pub(super) struct Tried<'a> {
-    /// Its name, or what stands in its place.
+    /// Its name, or `foretold` or `reflector`.
     pub engine: &'a str,
-    /// Addresses in it.
+    /// Number of addresses in the table.
     pub names: u64,
-    /// Its memory, in bytes.
+    /// Memory of the table, in bytes.
     pub bytes: usize,
 }
 
 impl Passage {
-    /// What was found of frames of so many octets, at these rates; the limit is another's rate.
+    /// Frames per second over the repetitions.
+    fn rate(&self) -> Spread {
+        Spread { median: self.frames_per_s, min: self.frames_per_s_min, max: self.frames_per_s_max }
+    }
+
+    /// Makes the common fields from the rates of the repetitions. `limit` is the rate of `foretold` or of the
+    /// reflector.
     pub(super) fn new(
         options: &Options,
-        octets: usize,
+        bytes: usize,
         frames_prepared: usize,
         table: &Tried<'_>,
         rates: &[f64],
         limit: f64,
         [checked, wrong, lost]: [u64; 3],
     ) -> Passage {
-        let frames_per_s = median(rates);
+        let rate = Spread::of(rates);
+        let frames_per_s = rate.median;
         Passage {
             on: options.on,
             engine: table.engine.to_owned(),
             names: table.names,
-            octets,
+            bytes,
             from: options.from,
             trace: options.trace.is_some(),
             frames_prepared,
@@ -83,9 +91,9 @@ impl Passage {
             seed: options.measuring.seed,
             repetitions: rates.len(),
             frames_per_s,
-            frames_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            frames_per_s_max: rates.iter().copied().fold(0.0, f64::max),
-            gbit_per_s: frames_per_s * octets as f64 * 8e-9,
+            frames_per_s_min: rate.min,
+            frames_per_s_max: rate.max,
+            gbit_per_s: frames_per_s * bytes as f64 * 8e-9,
             of_limit: frames_per_s / limit,
             table_bytes: table.bytes,
             checked,
@@ -95,40 +103,68 @@ impl Passage {
     }
 }
 
-/// Frames in memory, by one table. Rates are of all threads together.
+/// Frames in memory, with one table. Rates are sums over all threads.
 #[derive(Serialize, Clone, Debug)]
 pub struct MemoryRecord {
-    /// How they passed.
+    /// The common fields.
     #[serde(flatten)]
     pub passage: Passage,
-    /// Octets of memory that frames lie in, of each thread.
+    /// Memory of the frames of each thread, in bytes.
     pub frame_memory: u64,
-    /// Switches, each with a core of its own.
+    /// Number of switches, each on its own core.
     pub threads: usize,
-    /// Nanoseconds of one switch for a frame, generator and counters included.
+    /// Nanoseconds per frame on one switch, including generator and counters.
     pub ns_per_frame: f64,
-    /// The share of answers that are wrong by the engine's own account.
+    /// Expected share of wrong answers, by the engine's own formula.
     pub wrong_rate: f64,
 }
 
-/// Frames on the wire, through one switch, or through a reflector in its place.
+impl Measured for MemoryRecord {
+    fn rate(&self) -> Spread {
+        self.passage.rate()
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// Frames on the wire, through a switch or through a reflector instead.
 #[derive(Serialize, Clone, Debug)]
 pub struct WireRecord {
-    /// How they passed.
+    /// The common fields.
     #[serde(flatten)]
     pub passage: Passage,
-    /// Most frames on their way.
+    /// Maximum number of frames under way.
     pub window: u16,
-    /// Frames a second, on average, while delays were taken.
+    /// Mean number of frames per second while delays were measured.
     pub rate: u64,
-    /// The delay that half of the frames exceeded, from generator to sink.
+    /// Median delay from generator to sink.
     pub p50_us: f64,
-    /// That 1 frame of 10 exceeded.
+    /// 90th percentile (p90) of the delay.
     pub p90_us: f64,
-    /// That 1 frame of 100 exceeded.
+    /// 99th percentile (p99) of the delay.
     pub p99_us: f64,
-    /// That 1 frame of 1,000 exceeded.
+    /// 99.9th percentile (p99.9) of the delay.
     pub p999_us: f64,
-    /// The longest.
+    /// Maximum delay.
     pub max_us: f64,
+}
+
+impl Measured for WireRecord {
+    fn rate(&self) -> Spread {
+        self.passage.rate()
+    }
+
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn machine_lines_per_s(&self) -> Option<f64> {
+        None
+    }
 }

@@ -8,18 +8,18 @@ use byname_wire::{Digest, MacAddress, NameHashKey};
 
 use crate::workload::{Permutation, Random, requests};
 
-/// Of an address's 48 bits two are the same for all: it is a single station's, and its vendor has not
-/// bought it.
+/// Two of an address's 48 bits are the same for all: each address belongs to a single station, and is locally
+/// administered.
 const FREE_BITS: u32 = 46;
 
-/// Stations behind the ports of a switch: each port has as many. Frames come in at port 0.
+/// Stations behind the ports of a switch, equally many behind each port. Frames come in at port 0.
 pub struct Stations {
     len: u64,
     ports: u64,
     order: Permutation,
 }
 
-/// Whom a frame is from and for, and the port that it must leave by.
+/// Destination and source of a frame, and the port by which it must leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     pub destination: MacAddress,
@@ -28,27 +28,27 @@ pub struct Addresses {
 }
 
 impl Stations {
-    /// `len` stations behind `ports` ports.
+    /// Makes `len` stations behind `ports` ports.
     pub fn new(len: u64, ports: u8, seed: u64) -> anyhow::Result<Self> {
         ensure!(len > u64::from(ports), "there must be more stations (--names) than the {ports} ports");
-        ensure!(len >> FREE_BITS == 0, "there are not so many addresses");
+        ensure!(len >> FREE_BITS == 0, "there are not enough addresses");
         Ok(Stations { len, ports: ports.into(), order: Permutation::new(1 << FREE_BITS, seed) })
     }
 
-    /// How many.
+    /// Number of stations.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Visits all of them: their digests under `key`, and their ports.
+    /// Visits the digest under `key` and the port of every station.
     pub fn visit(&self, key: &NameHashKey, mut visit: impl FnMut(Digest, EntryId)) {
         for i in 0..self.len {
-            visit(key.digest_octets(&self.address(i).0), EntryId(self.port(i).into()));
+            visit(key.digest_bytes(&self.address(i).0), EntryId(self.port(i).into()));
         }
     }
 
-    /// Addresses of frames: a random station's behind port 0, and another's, each of which comes once
-    /// before any comes twice, or comes as often as a trace has it.
+    /// Draws addresses of frames. The source is a random station behind port 0. Each destination behind another port
+    /// comes once before any repeats, or as often as in a trace.
     ///
     /// # Errors
     /// If the trace cannot be read.
@@ -64,7 +64,7 @@ impl Stations {
                 Some(requests) => u64::from(requests[i as usize]) % destinations,
                 None => order.at(i % destinations),
             };
-            // Those behind port 0 are left out.
+            // Skips the stations behind port 0.
             let others = self.ports - 1;
             let destination = number / others * self.ports + 1 + number % others;
             let source = random.below(sources) * self.ports;
@@ -83,9 +83,9 @@ impl Stations {
 
     fn address(&self, i: u64) -> MacAddress {
         let [_, _, first, rest @ ..] = self.order.at(i).to_be_bytes();
-        let mut octets = [first << 2 | 2; 6];
-        octets[1..].copy_from_slice(&rest);
-        MacAddress(octets)
+        let mut bytes = [first << 2 | 2; 6];
+        bytes[1..].copy_from_slice(&rest);
+        MacAddress(bytes)
     }
 }
 

@@ -1,31 +1,31 @@
-//! The tables that a switch is given.
+//! The tables of a switch.
 //!
-//! All answer with the number of a port and a checksum of the name, as switches expect. Those that keep
-//! no names store both, 32 bits. Those that keep names tell by them whether a name is known, and need
-//! not store what they can compute: 8 bits. Their names have 64 bits, as in [Concise §6.4.1], those of the
-//! address's keyed digest, because a switch asks its table by digests.
+//! All tables answer with a port number and a checksum of the name, as switches expect. Tables without names store
+//! both, in 32 bits. Tables with names recognize known names by comparing them, so they store only the 8 bits of the
+//! port and compute the checksum. Their names have 64 bits, as in [Concise §6.4.1]. These are bits of the address's
+//! keyed digest, because a switch queries its table by digests.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use byname_forward::switch::{ENTRY_BITS, check};
 use byname_lookup::flat::line::{self, LineRetrieval};
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::{BuildError, Control, EntryId, FlatFib};
+use byname_switch::switch::{ENTRY_BITS, check};
 use byname_wire::{Digest, NameHashKey};
 use smallvec::SmallVec;
 
 use super::stations::Stations;
 use crate::flat::baselines::{self, Baseline, FlatName, KINDS, Population};
 
-/// A table that was built.
+/// A built table.
 pub struct Table {
     pub fib: Arc<dyn FlatFib>,
-    /// The share of answers that are wrong by the engine's own account.
+    /// Expected share of wrong answers, by the engine's own formula.
     pub wrong_rate: f64,
 }
 
-/// Names of a table: stations and what they are hashed with.
+/// Names of a table: the stations, and the key with which they are hashed.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
     pub stations: &'a Stations,
@@ -33,7 +33,7 @@ pub struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// What tables store that keep no names.
+    /// The entries of tables without names.
     fn stored(self) -> Result<Vec<(Digest, EntryId)>, BuildError> {
         let mut stored = Vec::with_capacity(self.stations.len() as usize);
         let mut result = Ok(());
@@ -45,7 +45,7 @@ impl Named<'_> {
     }
 }
 
-/// Builds the table of this engine, with its query half alone.
+/// Builds the query half of this engine's table.
 pub fn build(engine: &str, names: Named<'_>) -> anyhow::Result<Table> {
     let exact = |fib| Table { fib, wrong_rate: 0.0 };
     Ok(match engine {
@@ -60,18 +60,18 @@ pub fn build(engine: &str, names: Named<'_>) -> anyhow::Result<Table> {
         }
         "cuckoo" | "binary_search" => of_baseline(engine, names, Keeps::Names)?,
         "orthogonal" => of_baseline(engine, names, Keeps::Checksums)?,
-        _ => bail!("a switch has no table '{engine}': line, othello, cuckoo, binary_search and orthogonal are there"),
+        _ => bail!("there is no table '{engine}': use line, othello, cuckoo, binary_search or orthogonal"),
     })
 }
 
-/// What a baseline tells known names by.
+/// How a baseline recognizes known names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Names,
     Checksums,
 }
 
-/// Stations by 64 bits of their digests, as a baseline is constructed from them.
+/// Stations, identified by 64 bits of their digests, as input for constructing a baseline.
 struct OfDigests<'a> {
     names: Named<'a>,
     keeps: Keeps,
@@ -82,7 +82,7 @@ impl Population for OfDigests<'_> {
         self.names.stations.len() as usize
     }
 
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         Some(size_of::<u64>())
     }
 
@@ -92,7 +92,7 @@ impl Population for OfDigests<'_> {
                 Keeps::Names => port,
                 Keeps::Checksums => check().stored(digest, port).expect("a port has eight bits"),
             };
-            visitor(FlatName { octets: &digest.hash.to_le_bytes(), digest }, entry);
+            visitor(FlatName { bytes: &digest.hash.to_le_bytes(), digest }, entry);
         });
     }
 }
@@ -105,7 +105,7 @@ fn of_baseline(engine: &str, names: Named<'_>, keeps: Keeps) -> anyhow::Result<T
     Ok(Table { fib: Arc::new(OfBaseline { baseline, keeps }), wrong_rate })
 }
 
-/// A baseline as a switch asks it.
+/// A baseline with the interface of a switch's table.
 struct OfBaseline {
     baseline: Box<dyn Baseline>,
     keeps: Keeps,
@@ -121,10 +121,9 @@ impl FlatFib for OfBaseline {
     fn entry_burst(&self, names: &[Digest], out: &mut [Option<EntryId>]) {
         assert_eq!(names.len(), out.len());
         for (names, out) in names.chunks(baselines::BURST_MAX).zip(out.chunks_mut(baselines::BURST_MAX)) {
-            let octets: SmallVec<[_; baselines::BURST_MAX]> =
-                names.iter().map(|name| name.hash.to_le_bytes()).collect();
+            let bytes: SmallVec<[_; baselines::BURST_MAX]> = names.iter().map(|name| name.hash.to_le_bytes()).collect();
             let asked: SmallVec<[_; baselines::BURST_MAX]> =
-                octets.iter().zip(names).map(|(octets, digest)| FlatName { octets, digest: *digest }).collect();
+                bytes.iter().zip(names).map(|(bytes, digest)| FlatName { bytes, digest: *digest }).collect();
             self.baseline.query_burst(&asked, out);
             if self.keeps == Keeps::Names {
                 for (name, found) in names.iter().zip(out) {

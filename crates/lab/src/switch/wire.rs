@@ -1,13 +1,12 @@
-//! Frames on two virtual cables [Concise §6.4.2]: a generator and a sink at one end of each, the thread of
-//! `byname switch` at the others, a core each.
+//! Frames on two virtual cables [Concise §6.4.2]: a generator and a sink at one end of each, the thread of `byname
+//! switch` at the other ends. Each thread has its own core.
 //!
-//! The rate is taken with a window of frames on their way, which the rings hold, so that none is lost for
-//! want of room. Delays are taken with frames at random times of a given rate, whether or not those before
-//! have arrived, from when each should have left. A plain reflector with the same rings, in the switch's
-//! place, is what the cables themselves allow; switches and reflector take turns.
+//! The rate is measured with a window of frames under way. The rings can hold this window, so no frame is lost for lack
+//! of room. Delays are measured with frames at random times with a given mean rate, whether or not earlier frames have
+//! arrived. A delay counts from the time at which the frame should have left. A plain reflector with the same rings
+//! shows the limit of the cables themselves; switches and reflector take turns.
 //!
-//! Differs: the paper has a virtual machine with four network cards, on DPDK, and counts with the
-//! system's counters.
+//! Differs: the paper uses a virtual machine with four network cards, on DPDK, and reads the system's counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +16,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use byname_face::ethernet::frame::HEADER_BYTES;
-use byname_face::ethernet::ring::{Frames, PacketSocket, RingConfig};
-use byname_face::ethernet::socket::{FrameSocket, Pushed};
-use byname_face::switch::{SwitchEvent, SwitchHandle, SwitchPort, SwitchPortConfig, start};
-use byname_forward::switch::{Plan, Role};
+use byname_face::frames::frame::HEADER_BYTES;
+use byname_face::frames::ring::{Frames, PacketSocket, RingConfig};
+use byname_face::frames::socket::FrameSocket;
+use byname_face::port::Pushed;
+use byname_face::system::enter_new_network;
+use byname_switch::ports::{SwitchEvent, SwitchHandle, SwitchPort, SwitchPortConfig, start};
+use byname_switch::switch::{Plan, Role};
 use byname_wire::NameHashKey;
 use hdrhistogram::Histogram;
-use nix::sched::{CloneFlags, unshare};
 
 use super::ends::{DELAY_NS_MAX, Ends, Passed};
 use super::options::{From, Options};
@@ -32,68 +32,71 @@ use super::record::{Passage, Tried, WireRecord};
 use super::stations::{Addresses, Stations};
 use super::tables::{self, Named, Table};
 use crate::cables::{Cables, OURS, THEIRS, interface};
+use crate::harness::in_turn;
 use crate::machine::cores;
 use crate::progress::Progress;
 use crate::timing::median;
 
-/// Cores of what is measured, and of generator and sink.
+/// Core of the device under test, and core of generator and sink.
 const THEIR_CORE: usize = 0;
 const OUR_CORE: usize = 1;
-/// Memory of each ring, as `byname switch` has it: 1,024 frames.
+/// Memory of each ring, as in `byname switch`: 1,024 frames.
 const RING_BYTES: usize = 2 << 20;
 /// Memory of the rings of generator and sink.
 pub const OUR_RING_BYTES: usize = 8 << 20;
 /// Frames that the reflector takes at once.
 const BURST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Frames before those that count.
+/// Time before frames are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// What there is in a switch's place.
+/// Name of the reflector that replaces the switch.
 const REFLECTOR: &str = "reflector";
 
-/// Measures all tables at each size, in turn; a record of each, and of a reflector.
+/// Measures all tables at each size, in turn. Returns one record of each, and one of a reflector.
 ///
 /// # Errors
-/// If cables cannot be laid, which needs root.
+/// If virtual cables cannot be made, which needs root.
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<WireRecord>> {
     options.measuring.ensure_possible()?;
+    let names_max = options.names.iter().max().copied().unwrap_or_default();
+    crate::options::ensure_addresses_fit(names_max)?;
     allowed()?;
-    ensure!(options.measuring.threads == 1, "there is one switch on the wire (--threads)");
-    ensure!(options.draws > 0 && options.rate > 0, "there must be frames (--draws, --rate)");
+    ensure!(options.measuring.threads == 1, "on the wire there is only one switch (--threads)");
+    ensure!(options.draws > 0 && options.rate > 0, "there must be at least one frame (--draws, --rate)");
     let benches = options.names.iter().map(|&names| Bench::build(options, names, progress));
     let benches = benches.collect::<anyhow::Result<Vec<_>>>()?;
     in_namespace(|| {
         let _cables = Cables::lay()?;
         let mut records = Vec::new();
-        for &octets in &options.octets {
-            records.extend(pass(options, &benches, octets.into(), progress)?);
+        for &bytes in &options.bytes {
+            records.extend(pass(options, &benches, bytes.into(), progress)?);
         }
         Ok(records)
     })
 }
 
-/// Whether cables can be laid here; why not, if so.
+/// Checks whether virtual cables can be made here.
 ///
 /// # Errors
-/// If they cannot.
+/// The reason if they cannot.
 pub fn allowed() -> anyhow::Result<()> {
     cores::ensure_enough(2, "a switch beside a generator (--on wire)")?;
     in_namespace(|| Cables::lay().map(drop))
 }
 
-/// Does something in a network namespace of a thread's own: nobody else speaks there, and it ends with the
+/// Runs `work` in a network namespace of its own. Nothing else sends frames there, and the namespace ends with the
 /// thread.
 fn in_namespace<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace (it needs root)")?;
+            enter_new_network().context("cannot make a network namespace (it needs root)")?;
             work()
         });
-        done.join().map_err(|_| anyhow::anyhow!("what measures has failed"))?
+        done.join().map_err(|_| anyhow::anyhow!("the measuring thread has failed"))?
     })
 }
 
-/// All tables of so many names.
+/// All tables of `names` names.
 struct Bench<'a> {
     key: NameHashKey,
     draws: Vec<Addresses>,
@@ -101,17 +104,16 @@ struct Bench<'a> {
     tables: Vec<(&'a str, Table)>,
 }
 
-/// What stands between the cables.
+/// The device between the cables.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     bench: &'a Bench<'a>,
-    /// `None`: a reflector.
+    /// `None` for a reflector.
     table: Option<&'a (&'a str, Table)>,
 }
 
-/// What it did.
+/// Results of one device.
 struct Found {
-    rates: Vec<f64>,
     delays: Histogram<u64>,
     passed: Passed,
 }
@@ -133,41 +135,32 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Frames of one size through all of them.
-fn pass(
-    options: &Options,
-    benches: &[Bench<'_>],
-    octets: usize,
-    progress: Progress,
-) -> anyhow::Result<Vec<WireRecord>> {
+/// Measures frames of one size with all devices.
+fn pass(options: &Options, benches: &[Bench<'_>], bytes: usize, progress: Progress) -> anyhow::Result<Vec<WireRecord>> {
     let reflector = benches.iter().take(1).map(|bench| Subject { bench, table: None });
     let switches =
         benches.iter().flat_map(|bench| bench.tables.iter().map(move |table| Subject { bench, table: Some(table) }));
     let subjects: Vec<_> = reflector.chain(switches).collect();
     let nothing = || Histogram::new_with_bounds(1, DELAY_NS_MAX, 3).expect("these bounds are allowed");
-    let found = || Found { rates: Vec::new(), delays: nothing(), passed: Passed::default() };
+    let found = || Found { delays: nothing(), passed: Passed::default() };
     let mut found: Vec<_> = subjects.iter().map(|_| found()).collect();
-    let spinner = progress.spinner(&format!("frames of {octets} octets"));
-    let step = options.measuring.repetition();
-    for _ in 0..options.measuring.repetitions {
-        for (subject, found) in subjects.iter().zip(&mut found) {
-            spinner.set_message(format!(
-                "frames of {octets} octets: {}, {} names",
-                subject.name(),
-                subject.bench.names
-            ));
-            let _between = subject.start(options)?;
-            let mut ends = Ends::open(&subject.bench.draws, octets, options.from)?;
-            let window = options.window.into();
-            ends.stream(window, WARM_UP)?;
-            found.rates.push(ends.stream(window, step)?);
-            ends.pace(options.rate as f64, options.measuring.seed, step, &mut found.delays)?;
-            found.passed += ends.passed();
-        }
-    }
+    let spinner = progress.spinner(&format!("frames of {bytes} bytes"));
+    let mut tried: Vec<_> = subjects.iter().zip(&mut found).collect();
+    let rates = in_turn(&mut tried, &options.measuring, |(subject, found), duration| {
+        spinner.set_message(format!("frames of {bytes} bytes: {}, {} names", subject.name(), subject.bench.names));
+        let _between = subject.start(options)?;
+        let mut ends = Ends::open(&subject.bench.draws, bytes, options.from)?;
+        let window = options.window.into();
+        ends.stream(window, WARM_UP)?;
+        let rate = ends.stream(window, duration)?;
+        ends.pace(options.rate as f64, options.measuring.seed, duration, &mut found.delays)?;
+        found.passed += ends.passed();
+        Ok(rate)
+    })?;
     spinner.finish_and_clear();
-    let limit = median(&found[0].rates);
-    Ok(subjects.iter().zip(&found).map(|(subject, found)| record(options, octets, subject, found, limit)).collect())
+    let limit = median(&rates[0]);
+    let results = subjects.iter().zip(&found).zip(&rates);
+    Ok(results.map(|((subject, found), rates)| record(options, bytes, subject, found, rates, limit)).collect())
 }
 
 impl Subject<'_> {
@@ -175,10 +168,10 @@ impl Subject<'_> {
         self.table.map_or(REFLECTOR, |(name, _)| name)
     }
 
-    /// Starts it on its core, and leaves this thread on the generator's.
+    /// Starts the device on its core, and leaves this thread on the generator's core.
     fn start(&self, options: &Options) -> anyhow::Result<Between> {
         pin(THEIR_CORE);
-        // Threads begin on the core of those that start them.
+        // A new thread starts on the core of the thread that creates it.
         let started = match self.table {
             Some((_, table)) => Between::switch(options, &self.bench.key, table),
             None => Between::reflector(),
@@ -192,7 +185,7 @@ fn pin(core: usize) {
     core_affinity::set_for_current(core_affinity::CoreId { id: core });
 }
 
-/// What runs between the cables, until it is dropped.
+/// The running device between the cables. Dropping this stops it.
 enum Between {
     Switch(SwitchHandle, Option<JoinHandle<()>>),
     Reflector(Arc<AtomicBool>, Option<JoinHandle<()>>),
@@ -213,7 +206,7 @@ impl Between {
         let switch = Between::Switch(handle.clone(), Some(thread));
         let mut up = HashMap::new();
         while !THEIRS.iter().enumerate().all(|(port, _)| up.get(&port) == Some(&true)) {
-            let event = events.recv_timeout(PATIENCE).context("the switch's ports do not come up")?;
+            let event = events.recv_timeout(PATIENCE).context("the switch's ports did not come up")?;
             if let SwitchEvent::Link { port, up: is_up } = event {
                 up.insert(port, is_up);
             }
@@ -224,7 +217,7 @@ impl Between {
             From::Switch => Role::Trunk { floods: false },
         };
         handle.set_plan(Plan { epoch: 1, hop_limit: 16, roles: vec![first, Role::Host] });
-        // Commands are carried out in order.
+        // Commands run in order, so the table and the plan are set when this returns.
         handle.status().context("the switch has ended")?;
         Ok(switch)
     }
@@ -257,12 +250,12 @@ impl Drop for Between {
             }
         };
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            eprintln!("what stood between the cables has failed");
+            eprintln!("the device between the cables has failed");
         }
     }
 }
 
-/// A socket for all frames at this end of a cable.
+/// Opens a socket for all frames at this end of a cable.
 pub fn socket(name: &str, ring_bytes: usize) -> anyhow::Result<PacketSocket> {
     let config = RingConfig {
         frames: Frames::All,
@@ -275,21 +268,28 @@ pub fn socket(name: &str, ring_bytes: usize) -> anyhow::Result<PacketSocket> {
     PacketSocket::open(&interface(name)?, &config).context("cannot open a packet socket")
 }
 
-/// As a switch does it: what finds no room is lost.
+/// Forwards frames like a switch: a frame without room is lost.
 fn reflect(from: &mut PacketSocket, to: &mut PacketSocket) {
     from.receive(BURST, |arrivals| {
-        for (header, rest) in arrivals.iter().filter_map(|arrival| arrival.octets.split_at_checked(HEADER_BYTES)) {
+        for (header, rest) in arrivals.iter().filter_map(|arrival| arrival.bytes.split_at_checked(HEADER_BYTES)) {
             if to.push(header, (rest, &[])) == Pushed::Full {
                 let _ = to.send();
                 let _ = to.push(header, (rest, &[]));
             }
         }
     });
-    // What could not be sent is tried again in the next round; a cable does not end meanwhile.
+    // The next round tries again to send what could not be sent. The cable stays up meanwhile.
     let _ = to.send();
 }
 
-fn record(options: &Options, octets: usize, subject: &Subject<'_>, found: &Found, limit: f64) -> WireRecord {
+fn record(
+    options: &Options,
+    bytes: usize,
+    subject: &Subject<'_>,
+    found: &Found,
+    rates: &[f64],
+    limit: f64,
+) -> WireRecord {
     let us = |quantile: f64| found.delays.value_at_quantile(quantile) as f64 / 1000.0;
     let table = Tried {
         engine: subject.name(),
@@ -299,7 +299,7 @@ fn record(options: &Options, octets: usize, subject: &Subject<'_>, found: &Found
     let counts = [found.passed.arrived, found.passed.wrong, found.passed.lost];
     let prepared = subject.bench.draws.len();
     WireRecord {
-        passage: Passage::new(options, octets, prepared, &table, &found.rates, limit, counts),
+        passage: Passage::new(options, bytes, prepared, &table, rates, limit, counts),
         window: options.window,
         rate: options.rate,
         p50_us: us(0.5),

@@ -1,26 +1,26 @@
-//! What packets of a table are like, and what they ask for.
+//! Kinds of packets, and what is asked of a table for each packet.
 
 use std::ops::RangeInclusive;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-/// One kind of packets, and what is asked of each.
-#[derive(Args, Clone, Debug)]
+/// A kind of packets, and the query for each packet.
+#[derive(Args, Clone, Debug, Serialize)]
 pub struct Asking {
-    /// Tags that packets have beside those of a descriptor: a number, or a range A..B, both included.
+    /// Number of tags of a packet beyond those of a descriptor: a number, or a range A..B (both included).
     #[arg(long, default_value = "0..2", value_name = "A..B", value_parser = range)]
     pub extra_tags: RangeInclusive<u64>,
-    /// How packets come about.
+    /// How packets are made.
     #[arg(long, value_enum, default_value = "drawn")]
     pub traffic: Traffic,
     /// Share of packets made from a descriptor of the table; the others have unknown tags.
     #[arg(long, default_value_t = 1.0, value_name = "P")]
     pub match_rate: f64,
-    /// Find all subsets, or the largest.
+    /// Find all subsets, or only the largest.
     #[arg(long, value_enum, default_value = "all")]
     pub algorithm: Algorithm,
-    /// Entries after which the search for all ends.
+    /// Number of entries after which the search for all subsets ends.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub fanout: Option<u32>,
     /// What packets carry.
@@ -28,22 +28,21 @@ pub struct Asking {
     pub packets: Carried,
 }
 
-/// How packets come about: as a workload has them, or as somebody makes them who wants a router to be
-/// busy.
+/// How packets are made: as in a workload, or by an attacker who wants to keep a router busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Traffic {
-    /// From a descriptor of the table, and some tags more.
+    /// From a descriptor of the table, with some more tags.
     Drawn,
-    /// As many tags as a packet takes, of descriptors of the table.
+    /// The maximum number of tags, all from descriptors of the table.
     Dense,
-    /// As many tags as a packet takes, of the most popular ones.
+    /// The maximum number of tags, all from the most popular ones.
     Popular,
-    /// A filter alone, with all bits.
+    /// Only a filter, with all bits set.
     Full,
 }
 
-/// What to look for.
+/// Searches for subsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
@@ -53,14 +52,13 @@ pub enum Algorithm {
     Largest,
 }
 
-/// What packets carry. An engine that keeps filters only makes no difference between them but in
-/// time.
+/// Content of packets. To an engine that keeps only filters, the kinds differ only in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Carried {
-    /// Their tags' digests.
+    /// The digests of their tags.
     Tags,
-    /// A filter alone.
+    /// Only a filter.
     Filter,
 }
 
@@ -68,6 +66,6 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     match (low.parse(), high.parse()) {
         (Ok(low), Ok(high)) if low <= high && high <= 16 => Ok(low..=high),
-        _ => Err("so many tags, or a range A..B, of at most 16".to_owned()),
+        _ => Err("a number of tags, or a range A..B, up to 16".to_owned()),
     }
 }

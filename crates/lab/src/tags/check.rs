@@ -1,8 +1,8 @@
-//! A sample of the answers, compared with all descriptors.
+//! Compares a sample of the answers with all descriptors.
 //!
-//! The packets of a sample lie on their side: for each bit of a filter, which of them have it. So a
-//! descriptor is compared with all of them at once, and thousands cost a scan little; what costs is
-//! making the descriptors, and so all samples of a run are compared in one scan.
+//! The packets of a sample are stored transposed: for each filter bit, the set of packets that have it. So one
+//! operation compares a descriptor with all packets, and thousands of packets cost a scan little. Generating the
+//! descriptors is expensive, so one scan compares all samples of a run.
 
 use std::ops::ControlFlow;
 
@@ -15,40 +15,39 @@ use super::packets::Packets;
 use super::population::Population;
 use crate::timing::Checked;
 
-/// Packets of a sample.
+/// Maximum number of packets in a sample.
 const SAMPLE: usize = 2048;
-/// Entries that these find, after which no more packets are asked for.
+/// The sample ends after its packets have found this many entries.
 const ENTRIES_MAX: usize = 1 << 22;
-/// Steps that these take, after which no more packets are asked for: of hostile ones each may take the
-/// engine's limit.
+/// The sample ends after its packets have taken this many steps: each hostile packet may take the engine's limit.
 const STEPS_MAX: u64 = 1 << 27;
 
-/// A bit for each packet.
+/// A set of packets, with a bit for each.
 type Set = [u64; SAMPLE / 64];
 
-/// One engine, as far as it decides what is right.
+/// One engine, with the properties that decide which answers are right.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The query half.
     pub fib: &'a dyn TagsetFib,
-    /// It matches by filters alone.
+    /// Whether it matches by filters alone.
     pub by_filters: bool,
-    /// Of several largest subsets any one is right.
+    /// Whether any of several largest subsets is right.
     pub is_any_right: bool,
 }
 
-/// Packets spread over all of them, and what engines found for each.
+/// Packets spread over all prepared ones, and the engines' answers.
 pub struct Sample {
-    /// Those that are compared.
+    /// The packets that are compared.
     packets: Set,
     by_bit: Vec<Set>,
-    /// Where packets carry them.
+    /// Tags of each packet, if it carries tags.
     tags: Vec<Option<Vec<TagDigest>>>,
-    /// Of each engine.
+    /// Answers of each engine.
     answers: Vec<Answers>,
 }
 
-/// What one engine found, and what it should have.
+/// The answers of one engine, and the right answers.
 struct Answers {
     by_filters: bool,
     is_any_right: bool,
@@ -56,24 +55,24 @@ struct Answers {
     right: Vec<Right>,
 }
 
-/// What an engine found for one packet, where its search was not cut off.
+/// The answers of one engine for one packet; `None` if a search was cut off.
 struct Found {
     all: Option<Vec<EntryId>>,
     largest: Option<Option<EntryId>>,
-    /// Of both searches.
+    /// Steps of both searches.
     steps: u64,
 }
 
-/// What is right for one packet.
+/// The right answers for one packet.
 struct Right {
-    /// Where it can be compared.
+    /// All right entries; `None` if the search was cut off.
     all: Option<Vec<EntryId>>,
-    /// Of the heaviest, the smallest filter first.
+    /// Candidates for the largest subset: all with the maximum weight.
     largest: Vec<(Filter, EntryId)>,
 }
 
 impl Sample {
-    /// Asks engines for both algorithms.
+    /// Asks the engines for both algorithms.
     pub fn ask(packets: &Packets, engines: &[Asked<'_>]) -> Self {
         let stride = packets.len().div_ceil(SAMPLE);
         let answers = engines.iter().map(|engine| Answers::none(engine)).collect();
@@ -98,7 +97,7 @@ impl Sample {
         sample
     }
 
-    /// Adds a packet, which is compared with descriptors only if there is something to be told.
+    /// Adds a packet. It is compared with descriptors only if there is an answer to check.
     fn push(&mut self, query: &TagQuery<'_>, can_be_told: bool) {
         let (word, bit) = (self.tags.len() / 64, 1 << (self.tags.len() % 64));
         self.packets[word] |= if can_be_told { bit } else { 0 };
@@ -106,7 +105,7 @@ impl Sample {
         self.tags.push(query.tags.map(<[_]>::to_vec));
     }
 
-    /// Packets whose filters a filter is a subset of.
+    /// The packets whose filters contain `filter`.
     fn with_all(&self, filter: Filter) -> Set {
         let mut packets = self.packets;
         for one in filter.ones() {
@@ -119,7 +118,7 @@ impl Sample {
         packets
     }
 
-    /// Tells which packets a descriptor is right for.
+    /// Adds a descriptor to the right answers of all packets that it matches.
     fn compare(&mut self, descriptor: &Descriptor, filter: Filter, entry: EntryId) {
         for packet in members(&self.with_all(filter)) {
             let tags = self.tags[packet].as_deref();
@@ -131,7 +130,7 @@ impl Sample {
     }
 }
 
-/// Compares samples with all descriptors: of each, what was found out of each engine.
+/// Compares samples with all descriptors. Returns for each sample the result of each engine.
 pub fn check(mut samples: Vec<Sample>, population: &Population) -> Vec<Vec<Checked>> {
     let has_any = samples.iter().any(|sample| sample.packets.iter().any(|word| *word != 0));
     for (descriptor, entry) in population.iter().take_while(|_| has_any) {
@@ -141,7 +140,7 @@ pub fn check(mut samples: Vec<Sample>, population: &Population) -> Vec<Vec<Check
     samples.into_iter().map(|sample| sample.answers.into_iter().map(Answers::check).collect()).collect()
 }
 
-/// Packets of a set.
+/// The packets of a set.
 fn members(packets: &Set) -> impl Iterator<Item = usize> {
     let words = packets.iter().enumerate().filter(|(_, word)| **word != 0);
     words.flat_map(|(at, &word)| (64 * at..).take(64).filter(move |packet| word >> (packet % 64) & 1 == 1))
@@ -153,7 +152,7 @@ impl Answers {
         Answers { by_filters, is_any_right, found: Vec::new(), right: Vec::new() }
     }
 
-    /// Adds what was found for the next packet. Returns how many entries that are.
+    /// Adds the answers for the next packet. Returns their number of entries.
     fn add(&mut self, found: Found) -> usize {
         let entries = found.all.as_ref().map_or(0, Vec::len);
         self.right.push(Right { all: found.all.as_ref().map(|_| Vec::new()), largest: Vec::new() });
@@ -178,7 +177,7 @@ impl Answers {
 }
 
 impl Found {
-    /// What an engine finds; what is cut off cannot be told to be wrong.
+    /// Asks an engine. The answer of a search that was cut off cannot be checked.
     fn by(fib: &dyn TagsetFib, query: &TagQuery<'_>) -> Self {
         let mut all = Vec::new();
         let walk = fib.all_subsets(query, &mut |entry| {
@@ -193,7 +192,7 @@ impl Found {
         }
     }
 
-    /// Whether it can be told to be right or wrong: a search came to its end.
+    /// Whether an answer can be checked: at least one search was complete.
     fn can_be_told(&self) -> bool {
         self.all.is_some() || self.largest.is_some()
     }
@@ -211,7 +210,7 @@ impl Right {
         }
     }
 
-    /// Whether this is the largest one's entry, or any of several largest ones'.
+    /// Whether `entry` belongs to the largest subset; with `is_any_right`, to any of several largest ones.
     fn is_largest(&self, entry: Option<EntryId>, is_any_right: bool) -> bool {
         match self.largest.iter().min() {
             Some(&(_, _)) if is_any_right => self.largest.iter().any(|&(_, right)| Some(right) == entry),

@@ -17,13 +17,13 @@ pub type Subject = Box<dyn Control<Descriptor, Query = dyn TagsetFib> + Send>;
 /// One engine.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, with its paper.
+    /// Description, with the paper.
     pub about: &'static str,
-    /// It keeps filters only: packets are matched by theirs, false positives included.
+    /// Whether it keeps only filters: it then matches packets by their filters, false positives included.
     pub by_filters: bool,
-    /// Memory for each descriptor while it is built, in bytes, about.
+    /// Approximate memory while it is built, in bytes per descriptor.
     pub bytes_per_descriptor: u64,
     /// Builds it with all descriptors.
     pub build: fn(&Options, &Population) -> anyhow::Result<Subject>,
@@ -54,7 +54,7 @@ pub const ALL: &[Engine] = &[
     },
     Engine {
         name: "oracle",
-        about: "a linear scan: what the others are tested against",
+        about: "a linear scan: the oracle that the others are tested against",
         by_filters: false,
         bytes_per_descriptor: 120,
         build: |_, population| {
@@ -66,7 +66,7 @@ pub const ALL: &[Engine] = &[
     },
 ];
 
-/// The engine of this name.
+/// Finds an engine by name.
 pub fn find(name: &str) -> anyhow::Result<&'static Engine> {
     ALL.iter()
         .find(|engine| engine.name == name)

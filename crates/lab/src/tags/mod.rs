@@ -1,11 +1,11 @@
-//! Subset match of tag sets: engines on one population of descriptors, measured [TagNet §4].
+//! Subset match of tag sets: measures engines on one population of descriptors [TagNet §4].
 //!
-//! What is timed is what a forwarder does with a burst of packets: the filter is made from the tags
-//! that the packet carries, or taken as it comes, and the query half is asked. Packets are prepared
-//! before: descriptors of the table with some tags more, of which a share is to match. In the same run
-//! a sample of the answers is compared with all descriptors.
+//! The measured loop does what a forwarder does with a burst of packets: it makes the filter from the packet's tags, or
+//! takes the filter that the packet carries, and asks the query half. Packets are prepared before, from descriptors of
+//! the table with some more tags; a given share of them matches. The same run compares a sample of the answers with all
+//! descriptors.
 //!
-//! Where several engines are compared, their repetitions alternate.
+//! If several engines are compared, their repetitions alternate.
 
 mod asking;
 mod check;
@@ -27,23 +27,22 @@ pub use options::{ChainChoice, LayoutChoice, Options, Tuning};
 pub use population::Population;
 pub use record::Record;
 
+use crate::harness::{self, Measurement};
 use crate::progress::Progress;
-use crate::record::Recorder;
 
-/// Measures engines in turn, on tables that are all there at once: a record of each.
+/// Measures engines in turn, with all tables in memory at once. Returns a record of each.
 ///
 /// # Errors
-/// As [`measure_all`].
+/// As for [`measure_all`].
 pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyhow::Result<Vec<Record>> {
     measure_all(options, engines, std::slice::from_ref(&options.asking), progress)
 }
 
-/// The same with several kinds of packets on the same tables, in place of the options': for each kind, a
-/// record of each engine.
+/// Like [`measure()`], but with several kinds of packets on the same tables instead of that in the options. Returns a
+/// record of each engine for each kind.
 ///
 /// # Errors
-/// If the machine cannot do it (cores, memory, files), if an engine refuses the descriptors, or if an
-/// answer was wrong.
+/// If the machine cannot do it (cores, memory, files), if an engine refuses the descriptors, or if an answer was wrong.
 pub fn measure_all(
     options: &Options,
     engines: &[&str],
@@ -53,12 +52,29 @@ pub fn measure_all(
     measure::measure_all(options, engines, askings, progress)
 }
 
-/// Builds the options' engine with all of `population`.
+/// Builds the engine in the options with all of `population`.
 ///
 /// # Errors
 /// If there is no such engine, or it refuses the descriptors.
 pub fn build(options: &Options, population: &Population) -> anyhow::Result<Subject> {
     (engine::find(&options.engine)?.build)(options, population)
+}
+
+impl Measurement for Options {
+    const NAME: &'static str = "tags";
+    type Record = Record;
+
+    fn json(&self) -> bool {
+        self.measuring.json
+    }
+
+    fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
+        measure(self, &crate::options::engines(&self.engine, &self.compare), progress)
+    }
+
+    fn print(&self, records: &[Record]) {
+        report::print(records);
+    }
 }
 
 /// Runs the subcommand.
@@ -67,15 +83,5 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         report::list();
         return Ok(());
     }
-    let progress = options.measuring.progress();
-    let engines = crate::options::engines(&options.engine, &options.compare);
-    let mut recorder = Recorder::new("tags", options.measuring.json)?;
-    let records = measure(options, &engines, progress)?;
-    for record in &records {
-        recorder.add(record)?;
-    }
-    if !options.measuring.json {
-        report::print(&records);
-    }
-    Ok(())
+    harness::run(options)
 }

@@ -1,4 +1,4 @@
-//! The packets, prepared before anything is timed.
+//! The packets, prepared before the measurement.
 
 use byname_lookup::tagset::TagQuery;
 use byname_wire::tagset::{FILTER_BITS, FUNCTIONS, PART_BITS, TAGS_MAX};
@@ -9,21 +9,21 @@ use super::options::Options;
 use super::population::Population;
 use crate::workload::{Random, unknown};
 
-/// Tags that packets of popular ones are made of.
+/// Number of tags from which packets of popular tags are made.
 const POPULAR: usize = 2 * TAGS_MAX;
-/// Draws for a crowded packet, after which it has fewer tags than it could.
+/// Maximum number of draws for a crowded packet. After that it has fewer than the maximum number of tags.
 const DRAWN_MAX: usize = 64 * TAGS_MAX;
 
-/// Packets in the order in which they are asked for.
+/// Packets in the order in which they are looked up.
 pub struct Packets {
     tags: Vec<TagDigest>,
     ends: Vec<u32>,
-    /// Of packets that carry nothing else.
+    /// Filters of packets that carry no tags.
     filters: Vec<Filter>,
 }
 
 impl Packets {
-    /// Draws as many as the options say.
+    /// Draws the number of packets in the options.
     pub fn draw(options: &Options, asking: &Asking, population: &Population) -> Self {
         let mut random = Random::new(!options.measuring.seed);
         let mut packets = Packets { tags: Vec::new(), ends: Vec::new(), filters: Vec::new() };
@@ -54,12 +54,12 @@ impl Packets {
         packets
     }
 
-    /// How many.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.ends.len().max(self.filters.len())
     }
 
-    /// What packet `i` asks for. The filter of one that carries tags is made here.
+    /// The query of packet `i`. If the packet carries tags, the filter is made here.
     #[inline]
     pub fn query(&self, i: usize) -> TagQuery<'_> {
         match self.filters.get(i) {
@@ -87,7 +87,7 @@ fn drawn(asking: &Asking, population: &Population, random: &mut Random) -> Descr
     Descriptor::from_digests(tags).expect("as many tags as a packet takes")
 }
 
-/// As many tags as a packet takes, of those that `some` gives, unless it gives none but the same.
+/// A set with the maximum number of tags from `some`. It has fewer if `some` keeps returning the same tags.
 fn crowded(random: &mut Random, mut some: impl FnMut(&mut Random) -> Vec<TagDigest>) -> Descriptor {
     let mut tags = Vec::new();
     for _ in 0..DRAWN_MAX {
@@ -103,7 +103,7 @@ fn crowded(random: &mut Random, mut some: impl FnMut(&mut Random) -> Vec<TagDige
     Descriptor::from_digests(tags).expect("as many tags as a packet takes")
 }
 
-/// The filter with all bits that a filter may have.
+/// The filter with all valid bits set.
 fn full() -> Filter {
     Filter::from_words([u64::MAX, u64::MAX, u64::MAX >> (FILTER_BITS - FUNCTIONS * PART_BITS)])
         .expect("spare bits are not set")

@@ -1,4 +1,4 @@
-//! Descriptors that are all different, and so are their filters.
+//! Descriptors that all differ, and whose filters all differ.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,28 +9,28 @@ use byname_wire::{Descriptor, Filter, TagDigest};
 use super::options::Options;
 use crate::workload::{Random, TagSets, mix};
 
-/// Nexthop groups that descriptors lead to; those that changes add have as many others.
+/// Number of nexthop groups of the descriptors. Descriptors that changes add use as many other groups.
 const GROUPS: u64 = 1 << 15;
-/// Most descriptors that are kept out of a table, for changes.
+/// Maximum number of descriptors that are kept out of a table, for changes.
 const FRESH_MAX: u64 = 1 << 14;
-/// Descriptors whose tags are counted.
+/// Number of descriptors whose tags are counted.
 const SAMPLE: usize = 100_000;
-/// Of a workload's descriptors in a row, how many may be there already before it is called exhausted.
+/// A workload counts as exhausted after this many successive descriptors that are not new.
 const REPEATED_MAX: u64 = 1 << 20;
 
-/// The descriptors of a table: an engine that keeps filters only takes all of them, too.
+/// The descriptors of a table. Their filters differ, so even an engine that keeps only filters takes all of them.
 pub struct Population {
-    /// Where they come from.
+    /// The source of the descriptors.
     pub sets: TagSets,
-    /// By number in the workload: whether it is the first with its filter.
+    /// A bit for each number of the workload: whether its descriptor is in the table.
     is_first: Vec<u64>,
     len: u64,
-    /// Numbers of some that are not in the table, nor equal to one that is.
+    /// Numbers of descriptors that are not in the table and differ from all that are.
     fresh: VecDeque<u64>,
 }
 
 impl Population {
-    /// As many as asked for, or as there are but for those that are kept for changes.
+    /// Draws the wanted number of descriptors, or as many as there are without those kept for changes.
     pub fn draw(options: &Options, mut progress: impl FnMut(u64)) -> anyhow::Result<Self> {
         let sets = TagSets::open(options.workload, &options.data, options.measuring.seed)?;
         let kept = (options.descriptors / 64).clamp(64, FRESH_MAX);
@@ -44,12 +44,12 @@ impl Population {
             if i.is_multiple_of(64) {
                 is_first.push(0);
             }
-            // Two that share 64 mixed bits are taken for the same, and one is left out.
+            // Two filters with the same 64 mixed bits count as equal, and one is left out.
             let is_new = seen.insert(mixed(sets.descriptor(i).filter()));
             is_first[(i / 64) as usize] |= u64::from(is_new) << (i % 64);
             repeated = if is_new { 0 } else { repeated + 1 };
             if is_new {
-                // The last ones.
+                // Keeps only the last ones.
                 fresh.push_back(i);
                 fresh.drain(..fresh.len().saturating_sub(kept as usize));
             }
@@ -60,16 +60,16 @@ impl Population {
         for i in &fresh {
             is_first[(i / 64) as usize] &= !(1 << (i % 64));
         }
-        ensure!(seen.len() > fresh.len(), "there must be a descriptor, and {kept} more for changes");
+        ensure!(seen.len() > fresh.len(), "there must be at least one descriptor, and {kept} more for changes");
         Ok(Population { sets, is_first, len: (seen.len() - fresh.len()) as u64, fresh })
     }
 
-    /// How many.
+    /// Number of descriptors in the table.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Numbers of the workload from which on nothing is in the table, but what equals one that is.
+    /// The first number of the workload beyond all that were drawn.
     fn end(&self) -> u64 {
         64 * self.is_first.len() as u64
     }
@@ -79,7 +79,7 @@ impl Population {
         self.is_first[(i / 64) as usize] >> (i % 64) & 1 == 1
     }
 
-    /// One of them with its entry, each with the same chance.
+    /// A random descriptor of the table with its entry; all are equally likely.
     pub fn any(&self, random: &mut Random) -> (Descriptor, EntryId) {
         loop {
             let number = random.below(self.end());
@@ -89,7 +89,7 @@ impl Population {
         }
     }
 
-    /// The most popular tags of a sample, so many if it has them.
+    /// The most popular tags of a sample, at most `tags`.
     pub fn popular(&self, tags: usize) -> Vec<TagDigest> {
         let mut counts = HashMap::new();
         for tag in self.iter().take(SAMPLE).flat_map(|(descriptor, _)| descriptor.tags().to_vec()) {
@@ -100,7 +100,7 @@ impl Population {
         ranked.into_iter().take(tags).map(|(_, tag)| tag).collect()
     }
 
-    /// All of them, with their entries.
+    /// All descriptors of the table, with their entries.
     pub fn iter(&self) -> impl Iterator<Item = (Descriptor, EntryId)> {
         (0..self.end()).filter(|&i| self.has(i)).map(|i| self.with_entry(i, 0))
     }
@@ -110,7 +110,7 @@ impl Population {
         self.fresh.iter().map(|&i| self.with_entry(i, GROUPS))
     }
 
-    /// Number `i` of the workload, and where it leads to among the groups from `first` on.
+    /// Descriptor `i` of the workload, with an entry among the groups from `first` on.
     fn with_entry(&self, i: u64, first: u64) -> (Descriptor, EntryId) {
         let descriptor = self.sets.descriptor(i);
         let group = first + mixed(descriptor.filter()) % GROUPS;
@@ -118,7 +118,7 @@ impl Population {
     }
 }
 
-/// Whether an entry is that of a descriptor kept for changes.
+/// Whether an entry belongs to a descriptor kept for changes.
 pub fn is_fresh(entry: EntryId) -> bool {
     u64::from(entry.0) >= GROUPS
 }

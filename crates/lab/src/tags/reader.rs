@@ -1,8 +1,8 @@
-//! The work that is timed: packets' filters made, and asked for in bursts.
+//! The measured loop: makes the filters of packets and queries the table in bursts.
 
 use std::ops::{ControlFlow, Range};
 
-use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::tagset::{BURST_MAX, Effort, TagQuery};
 use byname_lookup::{EntryId, TagsetFib};
 use smallvec::SmallVec;
 
@@ -13,13 +13,13 @@ use super::updates::Answer;
 /// Sums over packets.
 #[derive(Clone, Copy, Default)]
 pub struct Sums {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Entries visited, or largest subsets found.
+    /// Number of entries visited, or of largest subsets found.
     pub matches: u64,
-    /// Steps of their walks.
+    /// Number of steps of their searches.
     pub steps: u64,
-    /// Packets whose walks were cut off.
+    /// Number of packets whose searches were cut off.
     pub cut_off: u64,
 }
 
@@ -34,17 +34,17 @@ impl std::iter::Sum for Sums {
     }
 }
 
-/// Walks over the packets, burst by burst, again and again.
+/// Walks over the packets again and again, burst by burst.
 pub struct Reader<'a> {
     packets: &'a Packets,
     algorithm: Algorithm,
     fanout: u32,
     burst: usize,
     at: usize,
-    /// Of the last burst.
+    /// Answers of the last burst.
     answers: [Answer; BURST_MAX],
     answered: usize,
-    /// Of all bursts so far.
+    /// Sums over all bursts so far.
     pub sums: Sums,
 }
 
@@ -56,24 +56,24 @@ impl<'a> Reader<'a> {
         Reader { packets, algorithm, fanout, burst, at: start, answers, answered: 0, sums: Sums::default() }
     }
 
-    /// Begins again at the first packet.
+    /// Starts again at the first packet.
     pub fn rewind(&mut self) {
         self.at = 0;
     }
 
-    /// What the packets of the last burst found.
+    /// The answers of the last burst.
     pub fn answers(&self) -> &[Answer] {
         &self.answers[..self.answered]
     }
 
-    /// Asks for a burst. Returns which packets it had.
+    /// Queries a burst. Returns the range of its packets.
     #[inline]
     pub fn look_up(&mut self, fib: &dyn TagsetFib) -> Range<usize> {
         let range = self.next();
         self.answered = range.len();
         let queries: SmallVec<[TagQuery<'_>; BURST_MAX]> =
             range.clone().map(|packet| self.packets.query(packet)).collect();
-        let mut walks = [Walk::default(); BURST_MAX];
+        let mut efforts = [Effort::default(); BURST_MAX];
         self.answers = [Answer::default(); BURST_MAX];
         match self.algorithm {
             Algorithm::All => {
@@ -85,23 +85,23 @@ impl<'a> Reader<'a> {
                     answers[packet].add(entry);
                     if visits[packet] == fanout { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                fib.all_subsets_burst(&queries, &mut visit, &mut walks[..queries.len()]);
+                fib.all_subsets_burst(&queries, &mut visit, &mut efforts[..queries.len()]);
                 self.sums.matches += visits.iter().map(|&visits| u64::from(visits)).sum::<u64>();
             }
             Algorithm::Largest => {
-                let mut out = [(None, Walk::default()); BURST_MAX];
+                let mut out = [(None, Effort::default()); BURST_MAX];
                 fib.largest_subset_burst(&queries, &mut |_, _| true, &mut out[..queries.len()]);
                 self.sums.matches += out.iter().filter(|(entry, _)| entry.is_some()).count() as u64;
                 self.answers = out.map(|(entry, _)| Answer::of_largest(entry));
-                walks = out.map(|(_, walk)| walk);
+                efforts = out.map(|(_, walk)| walk);
             }
         }
-        for (answer, walk) in self.answers.iter_mut().zip(&walks) {
+        for (answer, walk) in self.answers.iter_mut().zip(&efforts) {
             *answer = answer.cut_off(walk.cut_off);
         }
         self.sums.packets += range.len() as u64;
-        self.sums.steps += walks.iter().map(|walk| u64::from(walk.steps)).sum::<u64>();
-        self.sums.cut_off += walks.iter().filter(|walk| walk.cut_off).count() as u64;
+        self.sums.steps += efforts.iter().map(|walk| u64::from(walk.steps)).sum::<u64>();
+        self.sums.cut_off += efforts.iter().filter(|walk| walk.cut_off).count() as u64;
         range
     }
 

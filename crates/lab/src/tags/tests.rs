@@ -1,4 +1,4 @@
-//! Every engine on every workload, tiny: that the lab measures, and that all answers are right.
+//! Tiny runs of every engine on every workload: the lab must measure, and all answers must be right.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use byname_lookup::EntryId;
 use super::asking::{Asking, Carried, Traffic};
 use super::updates::Answer;
 use super::*;
-use crate::options::Measuring;
+use crate::options::{Measuring, Updating};
 use crate::workload::TagKind;
 
-/// Lists that lie beside a checkout, not in it.
+/// Folder with lists: beside a checkout, not in it.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 fn tiny(workload: TagKind) -> Options {
@@ -22,7 +22,7 @@ fn asking(algorithm: Algorithm) -> Asking {
     Asking { algorithm, ..Options::default().asking }
 }
 
-/// Measures all engines; errors on wrong answers.
+/// Measures all engines. Fails on wrong answers.
 fn measure_every(options: &Options) -> Vec<Record> {
     let engines: Vec<_> = engine::ALL.iter().map(|engine| engine.name).collect();
     let records = measure(options, &engines, Progress::HIDDEN).expect("tiny tables fit");
@@ -92,8 +92,12 @@ fn a_reader_beside_a_writer_finds_what_stays() {
         return;
     }
     for algorithm in [Algorithm::All, Algorithm::Largest] {
-        let options = Options { asking: asking(algorithm), updates: true, ..tiny(TagKind::Tagnet) };
-        let quiet = Options { updates: false, ..options.clone() };
+        let options = Options {
+            asking: asking(algorithm),
+            updating: Updating { updates: true, ..Updating::default() },
+            ..tiny(TagKind::Tagnet)
+        };
+        let quiet = Options { updating: Updating::default(), ..options.clone() };
         for (record, quiet) in measure_every(&options).iter().zip(measure_every(&quiet)) {
             assert!(record.packets_per_s_updating > Some(0.0) && record.packets_per_s_quiet > Some(0.0));
             assert!(record.checked > quiet.checked && quiet.packets_per_s_updating.is_none());
@@ -126,7 +130,7 @@ fn what_is_cut_off_is_said() {
 #[test]
 fn hostile_packets_are_right_and_dearer() {
     let mut options = Options { draws: 100, ..tiny(TagKind::Tagnet) };
-    // More than the default: what is cut off is compared with nothing.
+    // Above the default, because answers of searches that were cut off are not checked.
     options.tuning.steps_max = Some(1 << 24);
     let traffics = [Traffic::Drawn, Traffic::Dense, Traffic::Popular, Traffic::Full];
     for algorithm in [Algorithm::All, Algorithm::Largest] {
@@ -140,4 +144,24 @@ fn hostile_packets_are_right_and_dearer() {
             assert!(records.iter().all(|record| record.cut_off == 0.0 && record.checked > 0));
         }
     }
+}
+
+/// [TagNet §4.2]: the permutation and the removal of chains make the trie smaller. Packets have popular bits, too, so
+/// they visit more nodes with the permutation, against the paper.
+#[test]
+fn the_permutation_saves_memory_and_costs_steps() {
+    let trie = |no_permutation, chains| {
+        let tuning =
+            Tuning { no_permutation, chains, layout: LayoutChoice::Sibling, papers_search: true, steps_max: None };
+        let options = Options { descriptors: 20_000, tuning, ..tiny(TagKind::Tagnet) };
+        let record = measure(&options, &["trie"], Progress::HIDDEN).expect("a tiny trie").remove(0);
+        (record.bytes_per_descriptor_counted, record.steps_per_packet)
+    };
+    for (chains, share_max) in [(ChainChoice::Kept, 0.9), (ChainChoice::Removed, 0.97)] {
+        let (plain, permuted) = (trie(true, chains), trie(false, chains));
+        assert!(permuted.0 < share_max * plain.0, "{chains:?}: {permuted:?} and {plain:?} bytes and steps");
+        assert!(permuted.1 > 2.0 * plain.1, "{chains:?}: {permuted:?} and {plain:?} bytes and steps");
+    }
+    let (kept, removed) = (trie(false, ChainChoice::Kept), trie(false, ChainChoice::Removed));
+    assert!(removed.0 < kept.0 / 2.0 && removed.1 < kept.1, "{removed:?} and {kept:?} bytes and steps");
 }

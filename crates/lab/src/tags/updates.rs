@@ -1,9 +1,8 @@
 //! Changes of descriptors, alone and beside a reader.
 //!
-//! A third of the changes add descriptors, a third remove them again, and a third replace the entries
-//! of descriptors that stay. What a packet finds among those that stay is always the same, but for
-//! which of two entries each has: the reader learns it before the first change, and compares every
-//! answer with it.
+//! One third of the changes add descriptors, one third remove them again, and one third replace the entries of
+//! descriptors that stay. Among the descriptors that stay, a packet always finds the same ones, each with one of two
+//! entries. The reader learns these before the first change and compares every answer with them.
 
 use byname_lookup::{Change, EntryId, TagsetFib};
 use byname_wire::Descriptor;
@@ -16,14 +15,14 @@ use crate::timing::Checked;
 use crate::workload::Random;
 use crate::writer::{self, Changes};
 
-/// Changes for a table that holds the population.
+/// Prepares changes for a table that holds the population.
 pub fn prepare(population: &Population, batch: usize, seed: u64) -> Changes<Descriptor> {
     let mut random = Random::new(!seed);
     let (mut forth, mut back) = (Vec::new(), Vec::new());
     for (i, (fresh, entry)) in population.fresh().enumerate() {
         forth.push(Change::Set(fresh.clone(), entry));
         back.push(Change::Remove(fresh));
-        // As many replacements as additions and removals, half of them on the way back.
+        // Replacements are a third of all changes; half of them are on the way back.
         if i % 2 == 0 {
             let (descriptor, entry) = population.any(&mut random);
             forth.push(Change::Set(descriptor.clone(), other(entry)));
@@ -33,24 +32,24 @@ pub fn prepare(population: &Population, batch: usize, seed: u64) -> Changes<Desc
     Changes::there_and_back(&forth, &back, batch)
 }
 
-/// The entry that a descriptor is given in exchange.
+/// The entry that replaces `entry`.
 fn other(entry: EntryId) -> EntryId {
     EntryId(entry.0 ^ 1)
 }
 
-/// What a packet found: alike whatever was changed.
+/// An answer in a form that changes do not affect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// How many descriptors that stay, and the sum of their entries.
+    /// Number of matching descriptors that stay, and the sum of their entries.
     stable: (u32, u64),
-    /// Of the largest subset: it is one that comes and goes.
+    /// Whether the largest subset comes and goes, which hides those that stay.
     is_hidden: bool,
-    /// The search was cut off: it may find something else whenever it is asked.
+    /// Whether the search was cut off: it may then find something else each time.
     is_cut_off: bool,
 }
 
 impl Answer {
-    /// One more of all subsets.
+    /// Adds one of all subsets.
     #[inline]
     pub fn add(&mut self, entry: EntryId) {
         if !is_fresh(entry) {
@@ -59,7 +58,7 @@ impl Answer {
         }
     }
 
-    /// Of the largest subset.
+    /// The answer of a search for the largest subset.
     #[inline]
     pub fn of_largest(entry: Option<EntryId>) -> Self {
         let mut answer = Answer { is_hidden: entry.is_some_and(is_fresh), ..Answer::default() };
@@ -67,13 +66,13 @@ impl Answer {
         answer
     }
 
-    /// The same of a search that was cut off, or not.
+    /// The same answer, marked as cut off or complete.
     #[inline]
     pub fn cut_off(self, is_cut_off: bool) -> Self {
         Answer { is_cut_off, ..self }
     }
 
-    /// Whether it says what is among the descriptors that stay.
+    /// Whether the answer can be compared with others.
     fn is_comparable(&self) -> bool {
         !self.is_hidden && !self.is_cut_off
     }
@@ -82,25 +81,20 @@ impl Answer {
 /// A reader that checks its answers.
 pub struct CheckedReader<'a> {
     reader: Reader<'a>,
-    /// What was found before the first change, as far as it came.
+    /// Answers before the first change; `None` if not learned or not comparable.
     expected: Vec<Option<Answer>>,
-    /// Answers compared so far.
+    /// Number of answers compared so far.
     pub checked: Checked,
 }
 
 impl<'a> CheckedReader<'a> {
-    /// Of all packets, asked as the options say.
+    /// Reads all packets with the query in the options.
     pub fn new(packets: &'a Packets, options: &Options) -> Self {
         let reader = Reader::new(packets, &options.asking, options.burst, 0);
         CheckedReader { reader, expected: vec![None; packets.len()], checked: Checked::default() }
     }
 
-    /// Begins again at the first packet: what was learned is compared first.
-    pub fn rewind(&mut self) {
-        self.reader.rewind();
-    }
-
-    /// Asks for a burst of packets, and takes what is found for right. Returns how many it had.
+    /// Queries a burst and learns its answers as the right ones. Returns the number of packets.
     pub fn learn(&mut self, fib: &dyn TagsetFib) -> usize {
         let range = self.reader.look_up(fib);
         for (expected, answer) in self.expected[range.clone()].iter_mut().zip(self.reader.answers()) {
@@ -124,5 +118,10 @@ impl writer::Reader<dyn TagsetFib> for CheckedReader<'_> {
             }
         }
         packets
+    }
+
+    /// Starts again at the first packet, so that the packets whose answers were learned come first.
+    fn rewind(&mut self) {
+        self.reader.rewind();
     }
 }

@@ -1,23 +1,24 @@
-//! One face of the generator: frames in bursts over UDP, a Unix stream, Ethernet or shared memory.
+//! One face of the generator: sends and receives bursts of frames over UDP, a Unix stream, Ethernet or shared memory.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use byname_face::ethernet::ring::PacketSocket;
-use byname_face::ethernet::xdp::XdpSocket;
+use byname_face::frames::ring::PacketSocket;
+use byname_face::frames::xdp::XdpSocket;
 use byname_wire::tlv::element_len;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
-use socket2::{Domain, SockRef, Socket, Type};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_reuseaddr, set_socket_send_buffer_size};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use super::ethernet::Station;
 use super::memif::MemifEnd;
 
-/// Octets of one send with GSO, and of one receive buffer.
+/// Maximum bytes of one send with GSO: the largest payload of a UDP datagram.
 const SEGMENTS_BYTES_MAX: usize = 65_507;
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// A face.
+/// A face of the generator.
 pub enum Endpoint {
     /// UDP.
     Udp(Box<Udp>),
@@ -31,12 +32,12 @@ pub enum Endpoint {
     Memif(Box<MemifEnd>),
 }
 
-/// Frames one after the other.
+/// Frames that lie one after the other.
 #[derive(Default)]
 pub struct Frames {
-    /// Of all of them.
-    pub octets: Vec<u8>,
-    /// Octets of each.
+    /// Bytes of all frames.
+    pub bytes: Vec<u8>,
+    /// Length of each frame.
     pub lens: Vec<usize>,
 }
 
@@ -46,14 +47,14 @@ pub struct Udp {
     state: UdpSocketState,
     peer: SocketAddr,
     segments_max: usize,
-    /// Frames of one length, and perhaps a shorter last one.
+    /// Frames of equal length; the last one may be shorter.
     out: Vec<u8>,
     segment: usize,
     segments: usize,
     buffers: Vec<Vec<u8>>,
 }
 
-/// A stream with one write a burst.
+/// A stream with one write per burst.
 pub struct Unix {
     stream: UnixStream,
     out: Vec<u8>,
@@ -61,23 +62,22 @@ pub struct Unix {
 }
 
 impl Endpoint {
-    /// A socket on this loopback port, connected to `peer`.
+    /// Opens a socket on this loopback port, connected to `peer`.
     pub fn udp(port: u16, peer: SocketAddr, plain: bool) -> anyhow::Result<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
-        let socket: UdpSocket = socket.into();
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new((&socket).into())?;
-        let sock = SockRef::from(&socket);
-        sock.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
-        sock.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
+        set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
+        set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
         let segments_max = if plain { 1 } else { state.max_gso_segments().max(1) };
         let buffers = vec![vec![0; 65_536]; BATCH_SIZE];
         let out = Vec::with_capacity(SEGMENTS_BYTES_MAX);
         Ok(Endpoint::Udp(Box::new(Udp { socket, state, peer, segments_max, out, segment: 0, segments: 0, buffers })))
     }
 
-    /// A connected stream.
+    /// Uses a connected stream.
     pub fn unix(stream: UnixStream) -> anyhow::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Endpoint::Unix(Box::new(Unix { stream, out: Vec::new(), input: Vec::new() })))
@@ -95,13 +95,13 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends these frames after what is queued.
+    /// Sends these frames, after those that are queued.
     pub fn send(&mut self, frames: &Frames) -> anyhow::Result<()> {
         if let Endpoint::Udp(udp) = self {
             udp.flush()?;
             return Ok(udp.send(frames)?);
         }
-        let mut rest = &frames.octets[..];
+        let mut rest = &frames.bytes[..];
         for len in &frames.lens {
             let (frame, behind) = rest.split_at(*len);
             self.push(frame)?;
@@ -110,7 +110,7 @@ impl Endpoint {
         self.flush()
     }
 
-    /// Sends what is queued.
+    /// Sends the queued frames.
     pub fn flush(&mut self) -> anyhow::Result<()> {
         match self {
             Endpoint::Udp(udp) => udp.flush()?,
@@ -122,7 +122,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Hands over the frames that have arrived; returns how many.
+    /// Calls `each` for every frame that has arrived. Returns the number of frames.
     pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         match self {
             Endpoint::Udp(udp) => Ok(udp.receive(&mut each)?),
@@ -156,14 +156,14 @@ impl Udp {
         sent
     }
 
-    /// Sends frames from where they lie, those of one length that follow each other as a run.
+    /// Sends frames without copying. Successive frames of equal length are sent as one run.
     fn send(&self, frames: &Frames) -> io::Result<()> {
-        let mut rest = &frames.octets[..];
+        let mut rest = &frames.bytes[..];
         for alike in frames.lens.chunk_by(|a, b| a == b) {
             let len = alike[0];
-            let (octets, behind) = rest.split_at(alike.len() * len);
+            let (bytes, behind) = rest.split_at(alike.len() * len);
             let run_max = self.segments_max.min(SEGMENTS_BYTES_MAX / len).max(1);
-            octets.chunks(run_max * len).try_for_each(|run| self.send_run(run, len))?;
+            bytes.chunks(run_max * len).try_for_each(|run| self.send_run(run, len))?;
             rest = behind;
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Udp {
         loop {
             match self.state.try_send((&self.socket).into(), &transmit) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
-                // Of an earlier datagram, when nobody listened yet.
+                // A report about an earlier datagram that was sent before anybody listened.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
                 done => return done,
             }

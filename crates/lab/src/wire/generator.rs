@@ -9,22 +9,22 @@ use hdrhistogram::Histogram;
 use super::endpoint::{Endpoint, Frames};
 use super::packets::{Answers, Names};
 
-/// Interests that can be told apart by slot.
+/// Number of slots for outstanding Interests.
 const SLOTS: usize = 1 << 16;
-/// After this an Interest counts as lost.
+/// An Interest without an answer after this time counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(1000);
 
-/// What came of a run.
+/// Results of a run.
 pub struct Exchanges {
-    /// Interests answered by Data.
+    /// Number of Interests answered by Data.
     pub answered: u64,
-    /// Interests not answered in time.
+    /// Number of Interests not answered in time.
     pub lost: u64,
-    /// Interests refused.
+    /// Number of Interests answered by a Nack.
     pub nacks: u64,
-    /// How long it took.
+    /// Duration of the run, in seconds.
     pub seconds: f64,
-    /// From Interest to Data, in ns.
+    /// Time from Interest to Data, in ns.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -40,16 +40,16 @@ pub struct Generator {
     producer: Endpoint,
     names: Names,
     answers: Answers,
-    /// Answers to what the producer received last.
+    /// Answers to the Interests that the producer received last.
     frames: Frames,
     pending: Vec<Pending>,
-    /// Numbers of names that were never used.
+    /// The highest number of a name so far; higher ones are new.
     fresh: u32,
     random: u32,
 }
 
 impl Generator {
-    /// A generator over two faces.
+    /// Makes a generator with two faces.
     pub fn new(consumer: Endpoint, producer: Endpoint, names: Names, payload: usize) -> Self {
         let pending = vec![Pending { number: 0, sent: None }; SLOTS];
         let random = std::process::id() | 1;
@@ -65,7 +65,7 @@ impl Generator {
         }
     }
 
-    /// Asks for the first `names` names once, so that the content store has them.
+    /// Asks for the first `names` names once, so that the content store holds their Data.
     pub fn fill(&mut self, names: u32) -> anyhow::Result<()> {
         self.pending.iter_mut().for_each(|p| p.sent = None);
         let (mut next, mut outstanding) = (0, 0);
@@ -89,7 +89,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Keeps `window` Interests outstanding for `time`: for new names, or around the first `names`.
+    /// Keeps `window` Interests outstanding for `time`: for new names, or for the first `names` names in turn.
     pub fn run(&mut self, window: usize, time: Duration, names: Option<u32>) -> anyhow::Result<Exchanges> {
         assert!(window <= SLOTS / 4, "windows are far below the number of slots");
         self.pending.iter_mut().for_each(|p| p.sent = None);
@@ -140,7 +140,7 @@ impl Generator {
     }
 
     fn ask(&mut self, number: u32, now: Instant) -> anyhow::Result<()> {
-        // xorshift32
+        // The xorshift32 generator.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
@@ -148,19 +148,19 @@ impl Generator {
         self.consumer.push(self.names.interest(number, self.random))
     }
 
-    /// Answers what has reached the producer.
+    /// Answers the Interests that have reached the producer.
     fn serve(&mut self) -> anyhow::Result<()> {
         let Generator { producer, answers, frames, .. } = self;
-        frames.octets.clear();
+        frames.bytes.clear();
         frames.lens.clear();
         producer.receive(|frame| {
-            let answer = LpPacket::decode(frame).ok().and_then(|lp| answers.answer(&lp, &mut frames.octets));
+            let answer = LpPacket::decode(frame).ok().and_then(|lp| answers.answer(&lp, &mut frames.bytes));
             frames.lens.extend(answer);
         })?;
         producer.send(frames)
     }
 
-    /// Takes in what has come back to the consumer.
+    /// Processes the packets that have reached the consumer.
     fn collect(&mut self, mut latency: impl FnMut(Duration)) -> anyhow::Result<Collected> {
         let mut got = Collected { answered: 0, nacks: 0 };
         let now = Instant::now();

@@ -4,21 +4,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use byname_face::ethernet::GROUP;
-use byname_face::ethernet::frame::{EthernetFrame, header};
+use byname_face::frames::frame::GROUP;
+use byname_face::frames::frame::{EthernetFrame, header};
 use byname_face::mac_address::MacAddress;
 use byname_face::memif::connection::{Connection, Listener};
 use byname_face::memif::rings::{Pushed, Rings};
 use byname_face::memif::{Framing, MemifConfig, Role};
 
-/// Frames taken from a ring at once.
+/// Number of frames taken from a ring at once.
 const BURST: usize = 64;
-/// How long the other end may take to agree.
+/// Maximum time for the other end to agree.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Looks at an empty ring before one at the control socket.
+/// After this many polls of an empty ring, the control socket is polled once.
 const LOOKS_PER_ADVANCE: u32 = 1 << 20;
 
-/// The sockets that the forwarder listens on, consumer's first.
+/// The sockets on which the forwarder listens: the consumer's first.
 pub const SOCKETS: [&str; 2] = ["/tmp/byname-lab-memif0.sock", "/tmp/byname-lab-memif1.sock"];
 
 /// One end of an interface that is up.
@@ -28,7 +28,7 @@ pub struct MemifEnd {
     empty_looks: u32,
 }
 
-/// Who sends Ethernet frames here; they go to all.
+/// Source address of Ethernet frames from here. They are multicast.
 const STATION: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x01]);
 
 impl MemifEnd {
@@ -41,7 +41,7 @@ impl MemifEnd {
                 Ok(connection) => return MemifEnd::agree(connection, framing),
                 Err(error) => ensure!(
                     Instant::now() < deadline,
-                    "no forwarder listens on {socket} ({error}): `byname-lab wire --help` tells what it is to have there"
+                    "no forwarder listens on {socket} ({error}): see `byname-lab wire --help` for its configuration"
                 ),
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -71,7 +71,7 @@ impl MemifEnd {
         loop {
             match self.rings().push([header, frame, &[]])? {
                 Pushed::Done => return Ok(()),
-                Pushed::TooLong => bail!("{} octets are more than a ring takes: lower --payload", frame.len()),
+                Pushed::TooLong => bail!("{} bytes do not fit in the ring's buffers: lower --payload", frame.len()),
                 Pushed::Full => {
                     self.flush();
                     std::hint::spin_loop();
@@ -80,12 +80,12 @@ impl MemifEnd {
         }
     }
 
-    /// Sends what is queued.
+    /// Sends the queued frames.
     pub fn flush(&mut self) {
         self.rings().send();
     }
 
-    /// Hands over the frames that have arrived; returns how many.
+    /// Calls `each` for every frame that has arrived. Returns the number of frames.
     pub fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> anyhow::Result<usize> {
         let (mut frames, framing) = (0, self.framing);
         self.rings().receive(BURST, |frame| {
@@ -107,8 +107,8 @@ impl MemifEnd {
     }
 }
 
-/// Starts a reflector in the forwarder's place, on core 0: what arrives at one of its interfaces
-/// leaves at the other. It runs until the program ends.
+/// Starts a reflector instead of the forwarder, on core 0. It sends frames that arrive on one interface out of the
+/// other, and runs until the program ends.
 pub fn start_reflector() -> anyhow::Result<()> {
     let listeners = SOCKETS.map(|socket| Listener::bind(Path::new(socket)));
     std::thread::Builder::new().name("reflector".into()).spawn(move || -> anyhow::Result<()> {

@@ -1,15 +1,14 @@
-//! Exchanges through a forwarder process, from another core: rate, latency, CPU and memory.
+//! Exchanges through a forwarder process, from another core: rate, latency, CPU time and memory.
 //!
-//! One thread is consumer and producer at once, as in NDN-DPDK's and NFD's own benchmarks: it
-//! keeps a window of Interests for distinct names outstanding, answers those that reach its
-//! producer side, and times each exchange. UDP is sent with GSO and received with GRO, or one
-//! datagram at a time with `--plain`; a Unix stream gets one write a burst. Ethernet frames go over
-//! two virtual cables that the experiment lays, between packet sockets with rings, or between sockets of
-//! AF_XDP. Packets in shared
-//! memory pass two interfaces of memif, whose sockets the forwarder listens on, or DPDK's driver in it.
+//! One thread is both consumer and producer, as in the benchmarks of NDN-DPDK and NFD. It keeps a window of Interests
+//! for distinct names outstanding, answers those that reach its producer side, and times each exchange. UDP is sent
+//! with GSO and received with GRO, or one datagram at a time with `--plain`. A Unix stream gets one write per burst.
+//! Ethernet frames go over two virtual cables that the experiment creates, between packet sockets with rings or between
+//! AF_XDP sockets. Packets in shared memory go through two memif interfaces. The forwarder, or DPDK's driver in it,
+//! listens on their sockets.
 //!
-//! The same generator through a plain reflector (receive, send) on the forwarder's core is the
-//! floor of what the sockets cost.
+//! The same generator with a plain reflector (receive, send) on the forwarder's core shows the cost of the sockets
+//! alone.
 
 mod endpoint;
 mod ethernet;
@@ -22,10 +21,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use byname_face::ethernet::GROUP;
-use byname_face::ethernet::ring::PacketSocket;
-use byname_face::ethernet::socket::FrameSocket;
-use byname_face::ethernet::xdp::XdpSocket;
+use byname_face::frames::frame::GROUP;
+use byname_face::frames::ring::PacketSocket;
+use byname_face::frames::socket::FrameSocket;
+use byname_face::frames::xdp::XdpSocket;
 use byname_face::memif::Framing;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -39,7 +38,7 @@ use ethernet::Station;
 use generator::{Exchanges, Generator};
 use packets::Names;
 
-/// Which socket.
+/// Sockets of the generator.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 enum Port {
@@ -47,72 +46,73 @@ enum Port {
     Udp,
     /// The forwarder's Unix stream socket.
     Unix,
-    /// Ethernet frames to the forwarder's interfaces byname0 (consumer) and byname1 (producer), which
-    /// are made before it starts.
+    /// Ethernet frames to the forwarder's interfaces byname0 (consumer) and byname1 (producer), which are created
+    /// before it starts.
     PacketMmap,
-    /// The same by AF_XDP, where the forwarder's [[faces.ethernet]] have `port = "xdp"`.
+    /// Like packet-mmap, by AF_XDP: the forwarder's [[faces.ethernet]] have `port = "xdp"`.
     Xdp,
-    /// Shared memory: the forwarder is the server of two [[faces.memif]], with the `socket`
-    /// /tmp/byname-lab-memif0.sock for the consumer and /tmp/byname-lab-memif1.sock for the producer.
+    /// Shared memory: the forwarder is the server of two [[faces.memif]], whose `socket` is /tmp/byname-lab-memif0.sock
+    /// for the consumer and /tmp/byname-lab-memif1.sock for the producer.
     Memif,
-    /// The same by DPDK's driver for shared memory: the forwarder has two [[faces.ethernet]], `interface = "byname0"`
-    /// and "byname1", with `port = "dpdk"` and dpdk_device =
-    /// "net_memif0,role=server,socket=/tmp/byname-lab-memif0.sock,socket-abstract=no" and the same with 1 for 0, and
-    /// `eal = ["--no-huge"]` in [faces.dpdk].
+    /// Like memif, by DPDK's driver for shared memory. The forwarder has two [[faces.ethernet]] with `port = "dpdk"`,
+    /// and `eal = ["--no-huge"]` in [faces.dpdk]. The first has `interface = "byname0"` and dpdk_device =
+    /// "net_memif0,role=server,socket=/tmp/byname-lab-memif0.sock,socket-abstract=no". The second has 1 instead of 0 in
+    /// each place.
     Dpdk,
 }
 
-/// Which names.
+/// Kinds of names.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
-    /// A new name for each Interest: the content store never helps.
+    /// A new name for each Interest: the content store never answers.
     Miss,
-    /// Names asked for before: the content store answers all.
+    /// Names that were asked for before: the content store always answers.
     Hit,
 }
 
 /// Options of `byname-lab wire`.
-#[derive(Args)]
+#[derive(Args, Serialize)]
 pub struct Options {
     #[command(flatten)]
     peer: PeerOptions,
-    /// Socket to use.
+    /// Socket of the generator.
     #[arg(long, value_enum, default_value = "udp")]
     port: Port,
-    /// Interests outstanding at once.
+    /// Number of Interests outstanding at once; several are measured one after the other.
     #[arg(long, value_delimiter = ',', default_value = "16,64,256")]
     window: Vec<usize>,
     /// Whether the content store can answer.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "miss,hit")]
     mode: Vec<Mode>,
-    /// Seconds to measure each combination for.
+    /// Measuring time for each combination, in seconds.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Octets of content in each Data.
+    /// Bytes of content in each Data.
     #[arg(long, default_value_t = 1000)]
     payload: usize,
-    /// Names in the hit mode.
+    /// Number of names in the hit mode.
     #[arg(long, default_value_t = 10_000)]
     names: u32,
     /// UDP address of the forwarder.
     #[arg(long, default_value = "127.0.0.1:6363")]
     forwarder: SocketAddr,
-    /// Prefixes to spread the names over: /ndn/siteNNNNNNN/app for NNNNNNN below this
-    /// (registered before, by `byname-lab routes`); 0: one prefix.
+    /// Number of prefixes for the names: /ndn/siteNNNNNNN/app with NNNNNNN below this number, which `byname-lab routes`
+    /// must have registered; 0: a single prefix.
     #[arg(long, default_value_t = 0)]
     prefixes: u32,
-    /// UDP port of the consumer; the producer has the next.
+    /// UDP port of the consumer; the producer uses the next one.
     #[arg(long, default_value_t = 7000)]
     local_port: u16,
-    /// One system call a datagram, as simple applications do.
+    /// Use one system call per datagram, as simple applications do.
     #[arg(long)]
     plain: bool,
-    /// Measure a plain reflector in the forwarder's place too.
+    /// Also measure a plain reflector instead of the forwarder.
     #[arg(long)]
     reflector: bool,
     /// Print each record as JSON.
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
 }
 
@@ -176,7 +176,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Consumer and producer, with a reflector between them; `None` on ports that have none.
+/// Connects consumer and producer to a reflector; `None` for ports without a reflector.
 fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> {
     let (consumer, producer) = match options.port {
         Port::Udp => {
@@ -204,7 +204,7 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
         }
         #[cfg(not(feature = "dpdk"))]
         Port::Dpdk => anyhow::bail!(
-            "a reflector on DPDK's drivers needs a byname-lab that was built with them: \
+            "a reflector on DPDK's drivers needs a byname-lab built with them: \
              `cargo build --release -p byname-lab --features dpdk`"
         ),
     };
@@ -212,18 +212,18 @@ fn connect_to_reflector(options: &Options) -> anyhow::Result<Option<Generator>> 
 }
 
 /// Consumer and producer at their ends of the cables.
-fn stations<S: FrameSocket>() -> anyhow::Result<[Box<Station<S>>; 2]> {
+fn stations<S: FrameSocket<Config: Default>>() -> anyhow::Result<[Box<Station<S>>; 2]> {
     let station = |end: usize| Station::new(OURS[end], THEIRS[end]).map(Box::new);
     Ok([station(0)?, station(1)?])
 }
 
-/// Consumer and producer at their ends of the interfaces.
+/// Connects consumer and producer to their ends of the interfaces.
 fn memif_ends(framing: Framing) -> anyhow::Result<(Endpoint, Endpoint)> {
     let end = |socket| memif::MemifEnd::connect(socket, framing).map(|end| Endpoint::Memif(Box::new(end)));
     Ok((end(memif::SOCKETS[0])?, end(memif::SOCKETS[1])?))
 }
 
-/// Consumer and producer, with a route to the producer.
+/// Connects consumer and producer to the forwarder, and registers a route to the producer.
 fn connect(options: &Options) -> anyhow::Result<Generator> {
     let names = Names::new("/ndn/bench", options.prefixes)?;
     let mut management = Management::connect(&options.peer.socket)?;
@@ -232,11 +232,11 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             let consumer = Endpoint::udp(options.local_port, options.forwarder, options.plain)?;
             let producer = Endpoint::udp(options.local_port + 1, options.forwarder, options.plain)?;
             let face = management.face(&format!("udp4://127.0.0.1:{}", options.local_port + 1), None)?;
-            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            management.route("/ndn", Some(face)).context("cannot register the route from /ndn to the producer")?;
             (consumer, producer)
         }
         Port::Unix => {
-            management.route("/ndn", None).context("cannot direct /ndn to the producer")?;
+            management.route("/ndn", None).context("cannot register the route from /ndn to the producer")?;
             let consumer = Endpoint::unix(Management::connect(&options.peer.socket)?.into_stream())?;
             (consumer, Endpoint::unix(management.into_stream())?)
         }
@@ -248,20 +248,20 @@ fn connect(options: &Options) -> anyhow::Result<Generator> {
             let producer = cables::interface(OURS[1])?.address;
             let local = format!("dev://{}", THEIRS[1]);
             let face = management.face(&format!("ether://[{producer}]"), Some(&local))?;
-            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            management.route("/ndn", Some(face)).context("cannot register the route from /ndn to the producer")?;
             ends
         }
         Port::Memif => {
             let ends = memif_ends(Framing::Packets)?;
             let face = management.face(&format!("memif://{}?id=0", memif::SOCKETS[1]), None)?;
-            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            management.route("/ndn", Some(face)).context("cannot register the route from /ndn to the producer")?;
             ends
         }
         Port::Dpdk => {
-            // Who answers this has started its devices.
+            // An answer shows that the forwarder has started its devices.
             let face = management.face(&format!("ether://[{GROUP}]"), Some(&format!("dev://{}", THEIRS[1])))?;
             let ends = memif_ends(Framing::Ethernet)?;
-            management.route("/ndn", Some(face)).context("cannot direct /ndn to the producer")?;
+            management.route("/ndn", Some(face)).context("cannot register the route from /ndn to the producer")?;
             ends
         }
     };
@@ -311,13 +311,13 @@ fn report(
         record.lost,
         record.rss_mb
     );
-    recorder.add(&record)
+    recorder.add(options, &record)
 }
 
 fn spinner(what: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(what.to_owned());
     bar.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a literal template"));
-    // Ticks now and then only: a busy terminal would disturb what is measured.
+    // Redraws rarely: a busy terminal would disturb the measurement.
     bar.enable_steady_tick(Duration::from_millis(500));
     bar
 }

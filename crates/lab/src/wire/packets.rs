@@ -1,15 +1,15 @@
-//! The generator's packets: written once, then patched.
+//! The generator's packets: encoded once, then patched.
 
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::{self, types};
 use byname_wire::{Data, Interest, LpPacket, Name};
 
-/// Names of six components and 48 octets, told apart by their last eight hexadecimal digits.
+/// Names of six components and 48 bytes. They differ in their last eight hexadecimal digits.
 pub struct Names {
-    /// Of each prefix, an Interest with a number to patch.
+    /// For each prefix, an encoded Interest whose number is patched.
     templates: Vec<Vec<u8>>,
-    /// Digits after which the number follows in Data: those of this run.
+    /// Digits that identify names of this run. In Data, the number follows them.
     salt: [u8; 8],
     name_ends: Vec<usize>,
 }
@@ -17,7 +17,7 @@ pub struct Names {
 const DIGITS: usize = 8;
 
 impl Names {
-    /// Names below `prefix`, or below `prefixes` prefixes /ndn/siteNNNNNNN/app.
+    /// Makes names below `prefix`, or below `prefixes` prefixes /ndn/siteNNNNNNN/app.
     pub fn new(prefix: &str, prefixes: u32) -> anyhow::Result<Self> {
         let salt = format!("{:08x}", std::process::id() ^ std::time::UNIX_EPOCH.elapsed()?.subsec_nanos());
         let templates = (0..prefixes.max(1))
@@ -35,23 +35,23 @@ impl Names {
         Ok(Names { templates, salt: salt.as_bytes().try_into().expect("eight digits"), name_ends })
     }
 
-    /// The Interest for a number; `random` chooses the prefix and is its nonce.
+    /// The Interest for a number. `random` chooses the prefix and is the nonce.
     pub fn interest(&mut self, number: u32, random: u32) -> &[u8] {
         let which = random as usize % self.templates.len();
         let (template, end) = (&mut self.templates[which], self.name_ends[which]);
         for (i, digit) in template[end - DIGITS..end].iter_mut().enumerate() {
             *digit = b"0123456789abcdef"[(number >> (4 * (DIGITS - 1 - i)) & 15) as usize];
         }
-        // Nonce: its element follows the name, type and length in two octets.
+        // The nonce follows the name, behind two bytes of type and length.
         template[end + 2..end + 6].copy_from_slice(&random.to_be_bytes());
         template
     }
 
-    /// The number in the name of Data, if it is of this run.
+    /// The number in the name of Data; `None` if the Data is not of this run.
     pub fn number(&self, data: &Data<'_>) -> Option<u32> {
         let name = data.name.value();
         let (rest, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
-        // Type, length and 's' stand between the salt and the number.
+        // Type, length and 's' are between the salt and the number.
         let (rest, _) = rest.split_at_checked(rest.len().checked_sub(3)?)?;
         if !rest.ends_with(&self.salt) {
             return None;
@@ -60,22 +60,22 @@ impl Names {
     }
 }
 
-/// Data with one content for all names.
+/// Encodes Data with the same content for all names.
 pub struct Answers {
-    /// All that follows the name.
+    /// All bytes after the name.
     tail: Vec<u8>,
 }
 
 impl Answers {
-    /// Answers with `payload` octets of content.
+    /// Makes answers with `payload` bytes of content.
     pub fn new(payload: usize) -> Self {
         let data = DataBuilder::new(Name::default()).freshness_ms(10_000).content(vec![b'x'; payload]).encode();
         let decoded = Data::decode(&data).expect("built above");
         Answers { tail: data[decoded.name_offset..].to_vec() }
     }
 
-    /// Appends the frame that answers `frame`, if that holds an Interest: its PIT token is echoed. The
-    /// signature is that of another name: nobody on the way looks.
+    /// Appends the frame that answers `frame`, if that holds an Interest. The frame echoes the PIT token. The signature
+    /// was made for another name, because nobody verifies it.
     pub fn answer(&self, frame: &LpPacket<'_>, out: &mut Vec<u8>) -> Option<usize> {
         let interest = Interest::decode(frame.fragment?).ok()?;
         let (start, name) = (out.len(), interest.name.value());

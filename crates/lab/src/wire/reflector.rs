@@ -1,19 +1,20 @@
-//! The floor: a process that swaps two UDP ports, one system call a datagram, and parses nothing.
+//! The reference for UDP: a thread that forwards between two UDP ports with one system call per datagram, and parses
+//! nothing.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use anyhow::Context as _;
 
-/// A reflector that runs until the program ends.
+/// A reflector. It runs until the program ends.
 pub struct Reflector {
-    /// Where to send.
+    /// The address to send to.
     pub address: SocketAddr,
 }
 
-/// Starts a reflector between `port` and the port after it, on core 0.
+/// Starts a reflector between `port` and the next port, on core 0.
 pub fn start(port: u16) -> anyhow::Result<Reflector> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind the reflector")?;
-    socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 20)?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 8 << 20)?;
     let address = socket.local_addr()?;
     let (consumer, producer) = ((Ipv4Addr::LOCALHOST, port).into(), (Ipv4Addr::LOCALHOST, port + 1).into());
     std::thread::Builder::new().name("reflector".into()).spawn(move || {

@@ -1,4 +1,4 @@
-//! `--workload` and `--names`: choices of which some take a file.
+//! `--workload` and `--names`: some of their values take a file.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::builder::{NonEmptyStringValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// How URLs become names [Yuan, Table 3].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
@@ -15,7 +15,7 @@ pub enum Scheme {
     /// `/net/named-data/www/project`: the host's labels reversed.
     #[default]
     Tld,
-    /// `/named-data.net/www/project`: the site first, then what is before it.
+    /// `/named-data.net/www/project`: the site first, then the labels before it.
     Site,
     /// `/www.named-data.net/project`: the host as one component.
     Host,
@@ -26,45 +26,45 @@ pub enum Scheme {
 pub enum Kind {
     /// Names of the same depth without a common prefix [Yuan §3.3.1].
     WorstCase,
-    /// The same with depths from 1 up.
+    /// Like `WorstCase`, with depths from 1 up.
     Random,
     /// Chains: every prefix of a name is a rule.
     Nested,
-    /// Nested chains, asked for names with garbage below each of their rules.
+    /// Nested chains. The names to look up follow a rule and continue with garbage.
     Adversarial,
     /// The names of a list of URLs.
     Urls {
-        /// One URL a line, without its scheme; may be compressed by xz.
+        /// One URL per line, without its scheme; may be compressed with xz.
         file: PathBuf,
-        /// How they become names.
+        /// How the URLs become names.
         scheme: Scheme,
     },
-    /// Prefixes of a trace's names, in the distribution of depths of [So §4.1].
+    /// Prefixes of a trace's names, with the distribution of depths in [So §4.1].
     So {
         /// The trace: a list as for `Urls`.
         file: PathBuf,
     },
 }
 
-/// Which names are looked up.
+/// The names to look up.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NameChoice {
     /// Names that rules cover.
     Hit,
     /// Names that no rule covers.
     Miss,
-    /// A share of hits, the rest misses.
+    /// A share of hits; the rest are misses.
     Mixed(f64),
-    /// Hits, the r-th most popular with a probability like r to the power of minus this.
+    /// Hits. The r-th most popular has a probability proportional to r to the power of minus this.
     Zipf(f64),
-    /// The first so many components of a hit, then garbage up to 32 components.
+    /// The first components of a hit (this many), then garbage up to 32 components.
     Garbage(usize),
     /// Hits in the order of a trace: 32-bit object ids, or lines that end with a path.
     Trace(PathBuf),
 }
 
 impl Kind {
-    /// As on the command line, without a folder.
+    /// The kind as on the command line, with only the name of the file.
     pub fn label(&self) -> String {
         match self {
             Kind::WorstCase => "worst-case".to_owned(),
@@ -78,7 +78,7 @@ impl Kind {
 }
 
 impl NameChoice {
-    /// As on the command line, without a folder.
+    /// The choice as on the command line, with only the name of the file.
     pub fn label(&self) -> String {
         match self {
             NameChoice::Hit => "hit".to_owned(),
@@ -91,11 +91,23 @@ impl NameChoice {
     }
 }
 
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.label())
+    }
+}
+
+impl Serialize for NameChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.label())
+    }
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// An option of one word, or of a word and a file.
+/// An option that takes a word, or a word and a file.
 fn word_and_file(id: &'static str, default: &'static str, help: &'static str) -> Arg {
     Arg::new(id)
         .long(id)
@@ -112,7 +124,7 @@ fn words(matches: &ArgMatches, id: &str) -> (String, Option<PathBuf>) {
     (words.next().cloned().unwrap_or_default(), words.next().map(PathBuf::from))
 }
 
-/// Pairs a word with its file, or says what is wrong.
+/// Returns the file that the word needs, or an error if it is missing.
 fn with_file(id: &str, word: &str, file: Option<PathBuf>) -> Result<PathBuf, Error> {
     file.ok_or_else(|| bad(format!("--{id} {word} needs a file: --{id} {word} FILE")))
 }
@@ -134,7 +146,7 @@ impl FromArgMatches for Kind {
             "adversarial" => Kind::Adversarial,
             _ => {
                 return Err(bad(format!(
-                    "there is no workload '{word}': worst-case, random, nested, adversarial, urls FILE or so FILE"
+                    "there is no workload '{word}': use worst-case, random, nested, adversarial, urls FILE or so FILE"
                 )));
             }
         };
@@ -192,11 +204,11 @@ impl FromStr for NameChoice {
     }
 }
 
-/// No choice of names.
+/// The word is not a choice of names.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there are no names '{0}': hit, miss, mixed:P (a share P of hits, 0 to 1), zipf:S (S up to 4), garbage:D (D \
-     components that match, below 32) or trace FILE"
+    "there is no choice of names '{0}': use hit, miss, mixed:P (a share P of hits, 0 to 1), zipf:S (S up to 4), \
+     garbage:D (D components that match, below 32) or trace FILE"
 )]
 pub struct BadNames(String);
 

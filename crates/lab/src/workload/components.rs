@@ -1,33 +1,31 @@
-//! Random components, and first components that ascend.
+//! Random components, and first components in ascending order.
 //!
-//! [Yuan §3.3.1] gives each component six to ten random characters. Rule names must come in
-//! canonical order without being held or sorted, so their first components are a *stratified*
-//! sample: all strings of one length, in order, are cut into as many strata as rules begin with
-//! that length, and each rule takes a random one of its stratum. Lengths are equally frequent;
-//! canonical order puts shorter components first, so the first fifth of the names begins with six
-//! characters, and the last with ten. First components are therefore all different, as random ones
-//! of this length nearly are, and the stratum that a component lies in tells which name begins with
-//! it.
+//! [Yuan §3.3.1] gives each component six to ten random characters. Rule names must come in canonical order, but must
+//! not be held in memory or sorted. So their first components are a *stratified* sample. For each length, all strings
+//! in order are divided into as many strata as rules begin with that length, and each rule takes a random string of its
+//! stratum. All lengths are equally frequent. Canonical order puts shorter components first, so the first fifth of the
+//! names begins with six characters, and the last fifth with ten. First components are therefore all different, as
+//! random ones of these lengths nearly are. The stratum of a component tells which name begins with it.
 
 use super::random::Random;
 
-/// Lengths of components: this, up to four more.
+/// Minimum length of a component.
 const LENGTH_MIN: usize = 6;
-/// How many lengths there are.
+/// Number of lengths: the minimum and the next four.
 const LENGTHS: usize = 5;
-/// The characters, ascending.
+/// The characters in ascending order.
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// A character for each random octet: some are one and a fifth times as frequent as others.
+/// A character for each random byte. Some characters are a quarter more frequent than others.
 const CHARACTERS: [u8; 256] = {
     let mut characters = [0; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        characters[octet] = ALPHABET[octet * ALPHABET.len() / 256];
-        octet += 1;
+    let mut byte = 0;
+    while byte < 256 {
+        characters[byte] = ALPHABET[byte * ALPHABET.len() / 256];
+        byte += 1;
     }
     characters
 };
-/// TLV-TYPE of a GenericNameComponent, in one octet.
+/// TLV-TYPE of a GenericNameComponent, in one byte.
 const GENERIC: u8 = 8;
 
 /// Appends an encoded component of six to ten random characters.
@@ -36,8 +34,8 @@ pub fn push_random(random: &mut Random, out: &mut Vec<u8>) {
     let (first, second) = (random.bits(), random.bits());
     let len = LENGTH_MIN + (((second >> 32) * LENGTHS as u64) >> 32) as usize;
     let mut component = [GENERIC, len as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    for (character, octet) in component[2..].iter_mut().zip(first.to_le_bytes()) {
-        *character = CHARACTERS[usize::from(octet)];
+    for (character, byte) in component[2..].iter_mut().zip(first.to_le_bytes()) {
+        *character = CHARACTERS[usize::from(byte)];
     }
     component[10] = CHARACTERS[usize::from(second as u8)];
     component[11] = CHARACTERS[usize::from((second >> 8) as u8)];
@@ -51,28 +49,27 @@ pub struct FirstComponents {
     classes: [Class; LENGTHS],
 }
 
-/// Those of one length.
+/// The first components of one length.
 #[derive(Debug, Clone, Copy, Default)]
 struct Class {
     /// The first name of this class.
     from: u64,
-    /// Names in it.
+    /// Number of names in the class.
     count: u64,
-    /// 2^64 by `count`, rounded down.
+    /// 2^64 divided by `count`, rounded down.
     step: u64,
-    /// How many strings of this length there are.
+    /// Number of strings of this length.
     strings: u64,
 }
 
 impl Class {
-    /// The first string of stratum `j`, as a number of base 62; that of the class's end for its
-    /// `count`.
+    /// The first string of stratum `j`, as a number to base 62. For `j = count`, the end of the class.
     #[inline]
     fn begin(&self, j: u64) -> u64 {
         if j == self.count { self.strings } else { high(j * self.step, self.strings) }
     }
 
-    /// The stratum that a string lies in.
+    /// The stratum of a string.
     fn stratum(&self, string: u64) -> u64 {
         let guess = u128::from(string) * u128::from(self.count) / u128::from(self.strings);
         let mut j = guess as u64;
@@ -117,7 +114,7 @@ impl FirstComponents {
         push_number(begin + Random::of(self.seed, i).below(end - begin), LENGTH_MIN + c, out);
     }
 
-    /// Appends a component that no name begins with.
+    /// Appends a component with which no name begins.
     pub fn push_other(&self, random: &mut Random, out: &mut Vec<u8>) {
         let from = out.len();
         loop {
@@ -185,7 +182,7 @@ mod tests {
     fn a_billion_first_components_ascend() {
         let firsts = FirstComponents::new(1, 1_000_000_000);
         let (mut last, mut component) = (Vec::new(), Vec::new());
-        // Around the ends of the classes too.
+        // Includes the neighbourhood of the ends of classes.
         for i in (0..1_000_000_000).step_by(1_000_000).flat_map(|i| i..i + 20) {
             component.clear();
             firsts.push(i, &mut component);

@@ -1,4 +1,4 @@
-//! Graphs of routers: made up from a seed, or read from files.
+//! Graphs of routers: generated from a seed, or read from files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,25 +10,24 @@ use flate2::read::GzDecoder;
 
 use super::{Random, text};
 
-/// Most edges for each node of a graph that is made up.
+/// Maximum number of edges per node of a generated graph.
 const EDGES_PER_NODE_MAX: u64 = 64;
-/// What one file of an archive may have.
-const OCTETS_MAX: u64 = 1 << 26;
+/// Maximum size of one file in an archive, in bytes.
+const BYTES_MAX: u64 = 1 << 26;
 
-/// A connected graph with about the degrees of the AS-level Internet, which [TagNet §3.3] labels: each
-/// node joins earlier ones, drawn in proportion to their edges [Barabási and Albert, "Emergence of
-/// scaling in random networks", 1999], as many as bring the edges to their number at the end.
+/// Generates a connected graph with about the degrees of the AS-level Internet, which [TagNet §3.3] labels. Each node
+/// connects to earlier nodes, drawn in proportion to their edges [Barabási and Albert, "Emergence of scaling in random
+/// networks", 1999]. The number of edges per node is chosen so that the total is `edges`.
 ///
 /// # Errors
-/// If a connected graph of so many nodes has fewer edges, or more, or if there are more than 64 for
-/// each node.
+/// If a connected graph of `nodes` nodes cannot have `edges` edges, or if there are more than 64 edges per node.
 pub fn power_law(nodes: u64, edges: u64, seed: u64) -> anyhow::Result<Graph> {
     ensure!(nodes > 0 && nodes <= u64::from(u32::MAX), "a graph has 1 to 2^32 - 1 nodes");
     let pairs = u128::from(nodes) * u128::from(nodes - 1) / 2;
     let edges_max = u64::try_from(pairs).unwrap_or(u64::MAX).min(nodes * EDGES_PER_NODE_MAX);
     ensure!(
         (nodes - 1..=edges_max).contains(&edges),
-        "a connected graph of {nodes} nodes is made with {} to {edges_max} edges",
+        "a connected graph of {nodes} nodes needs {} to {edges_max} edges",
         nodes - 1
     );
     let mut random = Random::of(seed, nodes);
@@ -36,10 +35,10 @@ pub fn power_law(nodes: u64, edges: u64, seed: u64) -> anyhow::Result<Graph> {
     for node in 1..nodes {
         let by_now = (u128::from(edges) * u128::from(node) / u128::from(nodes - 1)) as usize;
         let own = made.len();
-        // The first nodes have too few before them; those that follow make up for it.
+        // The first nodes have too few nodes before them. Later nodes make up for it.
         let count = by_now.saturating_sub(own).clamp(1, node as usize);
         while made.len() < own + count {
-            // Each edge counts once for either end, and node 0 once more, since it begins without.
+            // Each edge counts once for either end. Node 0 counts once more, because it begins without edges.
             let other = match random.below(2 * own as u64 + 1) {
                 0 => 0,
                 end if end % 2 == 0 => made[end as usize / 2 - 1].0,
@@ -53,26 +52,26 @@ pub fn power_law(nodes: u64, edges: u64, seed: u64) -> anyhow::Result<Graph> {
     Ok(Graph::new(nodes as usize, &made)?)
 }
 
-/// Reads a graph: GML if the file ends in `.gml`, else an edge a line; either unpacked from `.xz`.
+/// Reads a graph: GML if the file ends in `.gml`, otherwise one edge per line. Both may be compressed (`.xz`).
 ///
 /// # Errors
-/// If the file cannot be read, or is no graph.
+/// If the file cannot be read or does not contain a graph.
 pub fn read(path: &Path) -> anyhow::Result<Graph> {
-    let octets = text::read(path)?;
-    let text = str::from_utf8(&octets).with_context(|| format!("{} is not UTF-8", path.display()))?;
+    let bytes = text::read(path)?;
+    let text = str::from_utf8(&bytes).with_context(|| format!("{} is not UTF-8", path.display()))?;
     let ends_in = |path: &Path, end| path.extension().is_some_and(|extension| extension == end);
     let is_gml = if ends_in(path, "xz") { ends_in(&path.with_extension(""), "gml") } else { ends_in(path, "gml") };
     let topology = if is_gml { Topology::from_gml(text) } else { Topology::from_edge_list(text) };
-    Ok(topology.with_context(|| format!("{} is no graph", path.display()))?.graph)
+    Ok(topology.with_context(|| format!("{} is not a graph", path.display()))?.graph)
 }
 
-/// Reads every graph of an archive of GML files, `.tar.gz`, as the Topology Zoo comes; with each, the
-/// name of its file.
+/// Reads every graph of a `.tar.gz` archive of GML files, such as the Topology Zoo. Returns each with the name of its
+/// file.
 ///
 /// # Errors
-/// If the archive cannot be read, or a file is no graph.
+/// If the archive cannot be read or a file does not contain a graph.
 pub fn read_archive(path: &Path) -> anyhow::Result<Vec<(String, Graph)>> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = File::open(path).with_context(|| super::cannot_read(path))?;
     let mut archive = tar::Archive::new(GzDecoder::new(file));
     let mut graphs = Vec::new();
     for entry in archive.entries()? {
@@ -82,8 +81,8 @@ pub fn read_archive(path: &Path) -> anyhow::Result<Vec<(String, Graph)>> {
             continue;
         }
         let mut text = String::new();
-        entry.take(OCTETS_MAX).read_to_string(&mut text).with_context(|| format!("cannot read {name}"))?;
-        graphs.push((name.clone(), Topology::from_gml(&text).with_context(|| format!("{name} is no graph"))?.graph));
+        entry.take(BYTES_MAX).read_to_string(&mut text).with_context(|| format!("cannot read {name}"))?;
+        graphs.push((name.clone(), Topology::from_gml(&text).with_context(|| format!("{name} is not a graph"))?.graph));
     }
     Ok(graphs)
 }
@@ -112,7 +111,7 @@ mod tests {
         degrees.sort_unstable_by(|a, b| b.cmp(a));
         assert!(degrees[0] > 400, "{}", degrees[0]);
         let top: usize = degrees[..421].iter().sum();
-        // By the power law of this model, one in a hundred nodes has a tenth of 236,080 ends of edges.
+        // By the power law of this model, one node in a hundred has a tenth of the 236,080 edge ends.
         assert!((23_608..30_000).contains(&top), "{top}");
         // The mean is 5.6.
         assert!(degrees[degrees.len() / 2] <= 4);

@@ -1,4 +1,4 @@
-//! Names held in memory, packed: for workloads that come from files.
+//! Names packed in memory, for workloads from files.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::random::Random;
 /// Names in one buffer.
 #[derive(Default)]
 pub struct NameList {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl NameList {
-    /// Sorts names into canonical order and leaves out all but one of those that are equal.
+    /// Sorts names into canonical order and removes duplicates.
     pub fn sorted(&self) -> NameList {
         let mut names: Vec<_> = self.iter().collect();
         names.sort_unstable();
@@ -22,33 +22,33 @@ impl NameList {
         names.into_iter().collect()
     }
 
-    /// How many.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Name `i`.
     pub fn name(&self, i: usize) -> NameRef<'_> {
-        NameRef::new_checked_before(&self.octets[self.place(i)])
+        NameRef::new_checked_before(&self.bytes[self.place(i)])
     }
 
-    /// All of them.
+    /// All names.
     pub fn iter(&self) -> impl Iterator<Item = NameRef<'_>> {
         (0..self.len()).map(|i| self.name(i))
     }
 
-    /// Adds one.
+    /// Adds a name.
     pub fn push(&mut self, name: NameRef<'_>) {
-        self.octets.extend_from_slice(name.value());
-        self.ends.push(self.octets.len());
+        self.bytes.extend_from_slice(name.value());
+        self.ends.push(self.bytes.len());
     }
 
-    /// The longest prefix of `name` in a list that is sorted.
+    /// The longest prefix of `name` in this list, which must be sorted.
     pub fn covering(&self, name: NameRef<'_>) -> Option<usize> {
         (0..=name.len()).rev().find_map(|depth| self.find(name.prefix(depth)))
     }
 
-    /// `name`'s place in a list that is sorted.
+    /// The position of `name` in this list, which must be sorted.
     pub fn find(&self, name: NameRef<'_>) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -62,9 +62,9 @@ impl NameList {
         None
     }
 
-    /// A list of `count` of these, drawn at random, in their order.
+    /// Draws `count` names at random and keeps their order.
     pub fn sample(&self, count: usize, random: &mut Random) -> NameList {
-        // Algorithm S [Knuth, 3.4.2]: each is taken with the odds that make the number come out.
+        // Algorithm S [Knuth, 3.4.2]: each name is taken with the probability that gives the wanted number in the end.
         let mut wanted = count.min(self.len());
         let mut sample = NameList::default();
         for (i, name) in self.iter().enumerate() {

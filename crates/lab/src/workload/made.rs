@@ -1,21 +1,18 @@
-//! Made-up rules: computed from a seed and their number, in canonical order.
+//! Generated rules: computed from a seed and their number, in canonical order.
 //!
-//! `worst-case` is the population of [Yuan §3.3.1]: names of k components, each of six to ten
-//! random characters, of which n/log2(k+1) are looked up and the rest only fill the tables. No two
-//! share a first component, so that an engine gains nothing from what lookups have in common. The
-//! paper draws names without order and looks up the first of them; ours ascend (see
-//! [`components`](super::components)), and every log2(k+1)-th is looked up.
+//! `worst-case` is the population of [Yuan §3.3.1]: names of k components, each of six to ten random characters. A
+//! share of 1/log2(k+1) of the names is looked up. The others only fill the tables. No two names share a first
+//! component, so an engine gains nothing from common prefixes of lookups. The paper draws names without order and looks
+//! up the first ones. Ours ascend (see [`components`](super::components)), and every log2(k+1)-th is looked up.
 //!
-//! Differs: the paper gives each name that is looked up an entry of its own at each depth that
-//! binary search visits, and the others none; that is no set of rules, but what tables of n rules
-//! look like in the worst case of comparing names at every match. Here each of the n rules is one
-//! name, and `nested` is the population in which the prefixes on a lookup's way are different
-//! rules.
+//! Differs: in the paper, each name that is looked up has an entry of its own at each depth that binary search visits,
+//! and the other names have none. That is not a set of rules. It shows the tables of n rules in the worst case of
+//! comparing names at every match. Here each of the n rules is one name. In `nested`, the prefixes on a lookup's path
+//! are different rules.
 //!
-//! `random` draws the depth of each rule from 1 to k. `nested` makes every prefix of a name a rule.
-//! `adversarial` has the rules of `nested`, and looks up each of them followed by garbage
-//! components up to 32: names for which searches find matches, of shorter and longer prefixes,
-//! until their last step [So §2.3].
+//! `random` draws the depth of each rule from 1 to k. `nested` makes every prefix of a name a rule. `adversarial` has
+//! the rules of `nested`, and looks up each rule followed by garbage components, up to 32 in all. For these names,
+//! searches find matches of shorter and longer prefixes until their last step [So §2.3].
 
 use byname_wire::NameRef;
 
@@ -23,20 +20,20 @@ use super::components::{FirstComponents, push_random};
 use super::random::Random;
 use super::{DEPTH_MAX, Workload, count_depths};
 
-/// How rules are made of names.
+/// How rules are made from names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// A rule is a name.
+    /// Each rule is a whole name.
     WorstCase,
-    /// A rule is a name's prefix of random depth.
+    /// Each rule is a prefix of a name, with a random depth.
     Random,
-    /// Each prefix of a name is a rule.
+    /// Every prefix of a name is a rule.
     Nested,
-    /// The same, looked up with garbage below.
+    /// Like `Nested`, but lookups have garbage below the rule.
     Adversarial,
 }
 
-/// Made-up rules.
+/// Generated rules.
 pub struct Made {
     shape: Shape,
     seed: u64,
@@ -46,7 +43,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// `rules` rules of at most `components` components.
+    /// Makes `rules` rules of at most `components` components.
     pub fn new(shape: Shape, rules: u64, components: usize, seed: u64) -> Self {
         let names = match shape {
             Shape::WorstCase | Shape::Random => rules,
@@ -55,7 +52,7 @@ impl Made {
         Made { shape, seed, rules, components, firsts: FirstComponents::new(seed, names) }
     }
 
-    /// The name that rule `i` is a prefix of, and the rule's depth.
+    /// The name of which rule `i` is a prefix, and the rule's depth.
     #[inline]
     fn place(&self, i: u64) -> (u64, usize) {
         match self.shape {
@@ -73,14 +70,14 @@ impl Made {
     fn write_prefix(&self, name: u64, depth: usize, out: &mut Vec<u8>) {
         out.clear();
         self.firsts.push(name, out);
-        // The seed is another than that of first components: what follows is independent of them.
+        // The seed differs from that of the first components, so that the other components are independent of them.
         let mut random = Random::of(self.seed.wrapping_add(1), name);
         for _ in 1..depth {
             push_random(&mut random, out);
         }
     }
 
-    /// Rules for each one that is looked up: the binary search's steps.
+    /// One in this many rules is looked up: the number of steps of binary search.
     fn looked_up_every(&self) -> u64 {
         u64::from((self.components as u64 + 1).ilog2()).max(1)
     }
@@ -96,7 +93,7 @@ impl Workload for Made {
     }
 
     fn bulk_nodes(&self) -> Option<u64> {
-        // No two names share a first component, and rules of one name are on one path.
+        // No two names share a first component, and all rules of one name are on one path.
         Some(self.rules)
     }
 
@@ -188,13 +185,13 @@ mod tests {
         assert_eq!(made.targets(), 10_000);
         assert_eq!(Made::new(Shape::WorstCase, 32_000, 15, 5).targets(), 8_000);
         let mut name = Vec::new();
-        let octets: usize = (0..10_000)
+        let bytes: usize = (0..10_000)
             .map(|t| {
                 made.write_target(t, &mut name);
                 name.len()
             })
             .sum();
-        // Seven components of eight characters on average, with two octets before each.
-        assert!((octets as f64 / 10_000.0 - 70.0).abs() < 0.5, "{octets}");
+        // Seven components of eight characters on average, with two bytes before each.
+        assert!((bytes as f64 / 10_000.0 - 70.0).abs() < 0.5, "{bytes}");
     }
 }

@@ -1,9 +1,9 @@
-//! Populations of rules and the names that are looked up in them: data plus a seed.
+//! Populations of rules, and the names that are looked up in them: data plus a seed.
 //!
-//! A workload never holds its rules as text if it can help it: rule `i` is computed from the seed
-//! and `i`, in any order, so that a billion rules stream into an engine and a lookup can be drawn
-//! without a list of them. Each workload is its own oracle: [`Workload::covering`] inverts the
-//! generation, so that every answer of an engine can be checked at any size.
+//! A workload holds its rules as text only if they come from a file. Otherwise rule `i` is computed from the seed and
+//! `i`, in any order. So a billion rules can stream into an engine, and a lookup can be drawn without a list of rules.
+//! Each workload is its own oracle: [`Workload::covering`] inverts the generation, so that every answer of an engine
+//! can be checked at any size.
 
 mod choice;
 mod components;
@@ -13,6 +13,7 @@ mod made;
 mod names;
 mod random;
 mod so;
+mod sources;
 mod tag_sets;
 pub mod text;
 mod urls;
@@ -23,56 +24,55 @@ use byname_wire::NameRef;
 pub use choice::{Kind, NameChoice, Scheme};
 pub use names::{Drawing, NameSet, requests};
 pub use random::{Permutation, Random, mix};
+pub use sources::{cannot_read, source_of};
 pub use tag_sets::{TagKind, TagSets, unknown};
 
 use made::{Made, Shape};
 
-/// Nexthop groups that the rules of a workload lead to.
+/// Number of nexthop groups of the rules of a workload.
 pub const GROUPS: u32 = 1 << 15;
-/// Components of names that are made as long as any engine takes.
+/// Maximum number of components of any engine. Some generated names have all of them.
 const DEPTH_MAX: usize = 32;
 
 /// Rules, and the names that match them.
 pub trait Workload: Send + Sync {
-    /// How many rules there are.
+    /// Number of rules.
     fn rules(&self) -> u64;
 
-    /// How many rules have 0 components, 1, 2...
+    /// Number of rules with 0 components, 1, 2...
     fn rules_by_depth(&self) -> Vec<u64>;
 
-    /// Nodes of the rules' compacted trie of components, if rules ascend strictly with their
-    /// number, in NDN's canonical order: what a bulk load needs.
+    /// Number of nodes in the compacted component trie of the rules, as a bulk load needs it. `None` if rules do not
+    /// strictly ascend in canonical order with their numbers.
     fn bulk_nodes(&self) -> Option<u64>;
 
-    /// Replaces `out` by the name of rule `i`, as the TLV-VALUE of a Name. `i < rules()`; all rules
-    /// are different.
+    /// Replaces `out` by the name of rule `i`, as the TLV-VALUE of a Name. `i < rules()`; all rules are different.
     fn write_rule(&self, i: u64, out: &mut Vec<u8>);
 
-    /// How many names hits are drawn from.
+    /// Number of names from which hits are drawn.
     fn targets(&self) -> u64;
 
-    /// Replaces `out` by the name to look up that is `t`-th of [`Workload::targets`]. A rule covers
-    /// it, unless the workload's names are a trace's.
+    /// Replaces `out` by name `t` of [`Workload::targets`]. A rule covers it, unless the names come from a trace.
     fn write_target(&self, t: u64, out: &mut Vec<u8>);
 
-    /// Replaces `out` by a name in the shape of the rules' that no rule covers.
+    /// Replaces `out` by a name that no rule covers and that resembles the rules.
     fn write_miss(&self, random: &mut Random, out: &mut Vec<u8>);
 
     /// The deepest rule that covers `name`: the oracle.
     fn covering(&self, name: NameRef<'_>) -> Option<u64>;
 
-    /// Components of the deepest rule.
+    /// Number of components of the deepest rule.
     fn components_max(&self) -> usize {
         self.rules_by_depth().len() - 1
     }
 
-    /// Where rule `i` leads to.
+    /// The entry of rule `i`.
     fn entry(&self, i: u64) -> EntryId {
         EntryId((random::mix(i) >> 32) as u32 % GROUPS)
     }
 }
 
-/// Counts how often there is each of some depths.
+/// Counts how often each depth occurs.
 fn count_depths(depths: impl Iterator<Item = usize>) -> Vec<u64> {
     let mut counts = vec![0];
     for depth in depths {
@@ -84,7 +84,7 @@ fn count_depths(depths: impl Iterator<Item = usize>) -> Vec<u64> {
     counts
 }
 
-/// The workload of this kind: made-up rules come as many as asked for, a list's at most so many.
+/// Opens a workload. Generated ones have exactly `rules` rules; those from a list have at most that many.
 pub fn open(kind: &Kind, rules: u64, components: usize, seed: u64) -> anyhow::Result<Box<dyn Workload>> {
     let made = |shape| Box::new(Made::new(shape, rules, components, seed));
     Ok(match kind {

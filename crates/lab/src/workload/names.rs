@@ -1,8 +1,7 @@
-//! The names that are looked up, prepared before anything is timed.
+//! The names to look up, prepared before the measurement.
 //!
-//! They lie in one buffer, encoded as packets carry them, in the order in which they are asked for:
-//! readers walk the buffer from front to back, as packets come out of a ring, while the places they
-//! lead to in the table are all over it.
+//! They lie in one buffer, encoded as in packets, in the order of the lookups. Readers walk the buffer from front to
+//! back, as packets come out of a ring. Their entries are spread over the whole table.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,20 +20,19 @@ use super::components::push_random;
 use super::random::{Permutation, Random};
 use super::{DEPTH_MAX, NameChoice, Workload, text};
 
-/// The buffer's bound: long names are fewer.
-const OCTETS_MAX: usize = 1 << 30;
-/// Names of a table smaller than this are asked for several times, so that enough answers can be
-/// checked.
+/// Maximum size of the buffer, so fewer long names are prepared.
+const BYTES_MAX: usize = 1 << 30;
+/// Names of a smaller table are looked up several times, so that enough answers can be checked.
 const DRAWS_MIN: u64 = 1 << 17;
 
-/// How names are drawn.
+/// How to draw names.
 #[derive(Debug, Clone)]
 pub struct Drawing<'a> {
-    /// Which.
+    /// The kind of names.
     pub choice: &'a NameChoice,
-    /// Random components appended to each hit.
+    /// Number of random components appended to each hit.
     pub suffix: usize,
-    /// How many at most.
+    /// Maximum number of names.
     pub draws: u64,
     /// Seed of the choice and the order.
     pub seed: u64,
@@ -43,12 +41,12 @@ pub struct Drawing<'a> {
 /// Names, each encoded as a Name element.
 #[derive(Default)]
 pub struct NameSet {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     starts: Vec<u32>,
 }
 
 impl NameSet {
-    /// Draws names from a workload; `progress` is told of each thousand.
+    /// Draws names from a workload. Calls `progress` after each thousand.
     ///
     /// # Errors
     /// If a trace cannot be read or is empty.
@@ -92,7 +90,7 @@ impl NameSet {
                 }
                 None => workload.write_miss(&mut random, &mut name),
             }
-            if names.octets.len() + name.len() + 4 > OCTETS_MAX {
+            if names.bytes.len() + name.len() + 4 > BYTES_MAX {
                 break;
             }
             names.push(&name);
@@ -104,45 +102,45 @@ impl NameSet {
         Ok(names)
     }
 
-    /// How many.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Octets of a name's value, on average.
+    /// Mean length of a name's value, in bytes.
     pub fn mean_bytes(&self) -> f64 {
         let values: usize = (0..self.len()).filter_map(|i| Some(self.parse(i).ok()?.value().len())).sum();
         values as f64 / self.len() as f64
     }
 
-    /// Takes name `i` out of its Name element. That its components are well-formed was checked when
-    /// it was prepared, as a packet's decoder does; to find them is part of hashing.
+    /// Takes name `i` out of its Name element. Its components were checked when it was prepared, as a packet's decoder
+    /// does. Finding them is part of hashing.
     #[inline]
     pub fn parse(&self, i: usize) -> Result<NameRef<'_>, DecodeError> {
         let start = self.starts[i] as usize;
-        let end = self.starts.get(i + 1).map_or(self.octets.len(), |&end| end as usize);
-        let element = tlv::Reader::new(&self.octets[start..end]).next_tlv()?.ok_or(DecodeError::Truncated)?;
+        let end = self.starts.get(i + 1).map_or(self.bytes.len(), |&end| end as usize);
+        let element = tlv::Reader::new(&self.bytes[start..end]).next_tlv()?.ok_or(DecodeError::Truncated)?;
         Ok(NameRef::new_checked_before(element.value))
     }
 
-    /// Asks the memory for the octets of some names, as a network card has put packets into the
-    /// cache before a worker looks at them.
+    /// Prefetches the bytes of some names. On a router, the network card has put packets into the cache before a worker
+    /// reads them.
     #[inline]
     pub fn prefetch(&self, names: Range<usize>) {
-        let place = |i| self.starts.get(i).map_or(self.octets.len(), |&start| start as usize);
-        for line in self.octets[place(names.start)..place(names.end)].chunks(64) {
+        let place = |i| self.starts.get(i).map_or(self.bytes.len(), |&start| start as usize);
+        for line in self.bytes[place(names.start)..place(names.end)].chunks(64) {
             prefetch::read(&line[0]);
         }
     }
 
     fn push(&mut self, name: &[u8]) {
         assert!(NameRef::new(name).is_ok(), "generated names are well-formed");
-        self.starts.push(self.octets.len() as u32);
-        tlv::push_tlv(&mut self.octets, types::NAME, name);
+        self.starts.push(self.bytes.len() as u32);
+        tlv::push_tlv(&mut self.bytes, types::NAME, name);
     }
 }
 
-/// Cuts a name to its first `depth` components. Returns how many are missing to the longest names.
+/// Cuts a name to its first `depth` components. Returns the number of components missing to the maximum.
 fn cut(name: &mut Vec<u8>, depth: usize) -> usize {
     let prefix = NameRef::new_checked_before(name).prefix(depth);
     let (len, depth) = (prefix.value().len(), prefix.len());
@@ -150,8 +148,8 @@ fn cut(name: &mut Vec<u8>, depth: usize) -> usize {
     DEPTH_MAX - depth.min(DEPTH_MAX)
 }
 
-/// The requests of a trace, numbered by what they ask for in the order of first requests: 32-bit
-/// big-endian ids, or the last field of each line.
+/// Reads the requests of a trace: 32-bit big-endian ids, or the last field of each line. Returns a number for each
+/// request. Objects are numbered in the order of their first requests.
 pub fn requests(file: &Path) -> anyhow::Result<Vec<u32>> {
     fn number<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> Vec<u32> {
         let mut numbers = HashMap::new();
@@ -161,12 +159,12 @@ pub fn requests(file: &Path) -> anyhow::Result<Vec<u32>> {
         })
         .collect()
     }
-    let octets = text::read(file)?;
-    let requests = match str::from_utf8(&octets) {
-        Ok(_) => number(text::lines(&octets).filter_map(|line| line.rsplit('\t').next())),
-        Err(_) => number(octets.chunks_exact(4)),
+    let bytes = text::read(file)?;
+    let requests = match str::from_utf8(&bytes) {
+        Ok(_) => number(text::lines(&bytes).filter_map(|line| line.rsplit('\t').next())),
+        Err(_) => number(bytes.chunks_exact(4)),
     };
-    ensure!(!requests.is_empty(), "{} has no requests", file.display());
+    ensure!(!requests.is_empty(), "{} contains no requests", file.display());
     Ok(requests)
 }
 
@@ -244,9 +242,9 @@ mod tests {
 
     #[test]
     fn traces_are_ids_or_lines() {
-        for octets in [&b"1\t/a\n2\t/b\n3\t/a\n"[..], &[0, 0, 0, 200, 0, 0, 1, 0, 0, 0, 0, 200]] {
+        for bytes in [&b"1\t/a\n2\t/b\n3\t/a\n"[..], &[0, 0, 0, 200, 0, 0, 1, 0, 0, 0, 0, 200]] {
             let mut file = tempfile::NamedTempFile::new().expect("a temporary folder");
-            file.write_all(octets).expect("room for a small file");
+            file.write_all(bytes).expect("room for a small file");
             assert_eq!(requests(file.path()).expect("three requests"), [0, 1, 0]);
         }
     }

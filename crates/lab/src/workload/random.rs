@@ -1,9 +1,9 @@
-//! Seeded random numbers, for names and for the order in which they are asked for.
+//! Seeded random numbers, for names and for the order of lookups.
 
 /// The constant of SplitMix64: the golden ratio's fraction, odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A number that depends on all bits of `x`: the output function of SplitMix64.
+/// Mixes all bits of `x`: the output function of SplitMix64.
 #[inline]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,8 +11,8 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// SplitMix64 [Steele, Lea and Flood, "Fast splittable pseudorandom number generators"]: a
-/// generator that can begin anywhere at once, which is what names computed from their index need.
+/// SplitMix64 [Steele, Lea and Flood, "Fast splittable pseudorandom number generators"]. The generator can start
+/// anywhere without delay, so names can be computed from their index.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -36,23 +36,23 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `n`, as good as uniform for `n` far below 2^64.
+    /// A nearly uniform number below `n`, for `n` far below 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A number from 0 up to 1.
+    /// A number in [0, 1).
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// A random order of the numbers below some number, without a list of them.
+/// A random permutation of the numbers below `count`, without a list.
 ///
-/// Four Feistel rounds permute the numbers of an even count of bits; what falls outside is permuted
-/// again until it falls inside [Black and Rogaway, "Ciphers with arbitrary finite domains"].
+/// Four Feistel rounds permute all numbers with an even count of bits. A result that is too large is permuted again
+/// until it is small enough [Black and Rogaway, "Ciphers with arbitrary finite domains"].
 #[derive(Debug, Clone)]
 pub struct Permutation {
     count: u64,
@@ -61,13 +61,13 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Of the numbers below `count`.
+    /// Makes a permutation of the numbers below `count`.
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         Permutation { count, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
-    /// The number at place `i`, which is below `count`.
+    /// The number at position `i`, which must be below `count`.
     pub fn at(&self, i: u64) -> u64 {
         assert!(i < self.count);
         let mask = (1 << self.half_bits) - 1;

@@ -1,12 +1,11 @@
-//! A FIB made from a trace of names, with the distribution of depths of [So §4.1].
+//! A FIB made from a trace of names, with the distribution of depths in [So §4.1].
 //!
-//! The paper takes its rules from all prefixes of the traces' names, so many of each depth that
-//! their distribution is that of the URLblacklist [So, Table 5, last rows]; its Interests are the
-//! traces' names. Where more rules are wanted than the trace yields, random ones of the same
-//! distribution are interleaved [So §4.2].
+//! The paper takes its rules from all prefixes of the traces' names. It takes as many of each depth as give the
+//! distribution of the URLblacklist [So, Table 5, last rows]. Its Interests are the traces' names. If more rules are
+//! wanted than the trace yields, random ones of the same distribution are interleaved [So §4.2].
 //!
-//! Differs: the traces (IRCache, 2007) are gone, so any list of URLs or paths is the trace. How many
-//! rules it yields is settled by the depth that runs out first.
+//! Differs: the traces (IRCache, 2007) are no longer available, so any list of URLs or paths serves as the trace. The
+//! depth whose prefixes run out first limits the number of rules that the list yields.
 
 use std::path::Path;
 
@@ -19,21 +18,21 @@ use super::random::Random;
 use super::urls::{url_name, write_miss_like};
 use super::{Scheme, Workload, count_depths, text};
 
-/// Rules of each depth, from 1 up, in thousandths: [So, Table 5]. Its cumulative row leaves 1.8 %
-/// for depths below 3, of which the table says no more; here they are of depth 2.
+/// Rules of each depth, from 1 up, in thousandths: [So, Table 5]. Its cumulative row leaves 1.8 % for depths below 3
+/// without details; here these are of depth 2.
 const PER_MILLE: [u64; 8] = [0, 18, 285, 369, 191, 69, 33, 35];
 
 /// A FIB from a trace.
 pub struct So {
     /// The trace's names.
     trace: NameList,
-    /// Prefixes of them: the first rules.
+    /// Prefixes of the trace's names: the first rules.
     real: NameList,
-    /// Random rules: the others.
+    /// Random rules: the rest.
     interleaved: Interleaved,
 }
 
-/// Random rules, of which no two share a first component.
+/// Random rules. No two share a first component.
 struct Interleaved {
     seed: u64,
     count: u64,
@@ -70,9 +69,9 @@ impl Interleaved {
 impl So {
     /// Reads the trace and makes `rules` rules.
     pub fn read(file: &Path, rules: u64, seed: u64) -> anyhow::Result<Self> {
-        let octets = text::read(file)?;
+        let bytes = text::read(file)?;
         let mut trace = NameList::default();
-        for name in text::lines(&octets).filter_map(|line| url_name(line, Scheme::Tld)) {
+        for name in text::lines(&bytes).filter_map(|line| url_name(line, Scheme::Tld)) {
             trace.push(name.as_ref());
         }
         let trace = trace.sorted();
@@ -87,7 +86,7 @@ impl So {
 fn draw(trace: &NameList, rules: u64, random: &mut Random) -> NameList {
     let prefixes: Vec<NameList> = (1..=PER_MILLE.len())
         .map(|depth| {
-            // Equal prefixes are neighbours: the trace is sorted.
+            // The trace is sorted, so equal prefixes are adjacent.
             let mut prefixes = NameList::default();
             let mut last = NameRef::ROOT;
             for name in trace.iter().filter(|name| name.len() >= depth).map(|name| name.prefix(depth)) {

@@ -1,16 +1,15 @@
-//! Populations of descriptors [TagNet §4.1], and the tags that packets have beside theirs.
+//! Populations of descriptors [TagNet §4.1], and further tags for packets.
 //!
-//! Descriptor `i` is computed from the seed and `i`, so that 63 million stream into an engine without
-//! a list of them.
+//! Descriptor `i` is computed from the seed and `i`, so that 63 million can stream into an engine without a list.
 //!
-//! The routing state of the paper, of 500 million simulated users, is not public. `tagnet` has its
-//! shape as far as the paper tells: applications of a few classes, tags of skewed popularity, few of
-//! them in common use, and many descriptors that share most of their tags. Assumed are
-//! [`CLASSES`] classes, the r-th with a popularity like 1/r; in each a tag of its own, that all its
-//! descriptors have, and a vocabulary of its own, of [`CLASS_TAGS`] tags with popularity like 1/r, of
-//! which a descriptor has one to three. In real tag sets popularity falls faster and more slowly than
-//! 1/r: of Debian's debtags (3.7 tags a set) like 1/r^1.2 from rank 10 to 100, of Unicode's annotations
-//! (5.3 tags) like 1/r^0.4 there, and 1/r^0.9 from rank 100 to 10,000.
+//! The paper's routing state, of 500 million simulated users, is not public. `tagnet` has the same structure as far as
+//! the paper describes it. Its applications belong to a few classes, the popularity of tags is skewed, few tags are in
+//! common use, and many descriptors share most of their tags. We assume [`CLASSES`] classes, the r-th with a popularity
+//! proportional to 1/r. Each class has a tag that all its descriptors have, and a vocabulary of [`CLASS_TAGS`] tags
+//! with popularity proportional to 1/r. A descriptor has one to three tags of the vocabulary. In real tag sets,
+//! popularity falls sometimes faster and sometimes slower than 1/r. In Debian's debtags (3.7 tags a set) it falls like
+//! 1/r^1.2 from rank 10 to 100. In Unicode's annotations (5.3 tags) it falls like 1/r^0.4 there, and like 1/r^0.9 from
+//! rank 100 to 10,000.
 
 use std::path::Path;
 
@@ -26,36 +25,36 @@ use super::text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TagKind {
-    /// Two to six tags of a vocabulary of a million, the r-th with a popularity like 1/r.
+    /// Two to six tags from a vocabulary of a million, the r-th with a popularity proportional to 1/r.
     Zipf,
     /// Application classes with few tags in common use, as the paper's 10M and 63M.
     Tagnet,
-    /// Hierarchical names as sets of numbered components, as the paper's 10M-CCN: real domains with
-    /// up to three components more.
+    /// Hierarchical names as sets of numbered components, as the paper's 10M-CCN: real domains with up to three more
+    /// components.
     Ccn,
     /// The real sets of Unicode's annotations, in 162 locales.
     Cldr,
 }
 
-/// Tags of `zipf`.
+/// Number of tags of `zipf`.
 const ZIPF_TAGS: u64 = 1_000_000;
-/// Classes of `tagnet`.
+/// Number of classes of `tagnet`.
 const CLASSES: u64 = 16;
-/// Tags of each class.
+/// Number of tags of each class.
 const CLASS_TAGS: u64 = 20_000;
-/// Components that `ccn` has below a domain, at each depth.
+/// Number of components that `ccn` has below a domain, at each depth.
 const CCN_COMPONENTS: u64 = 1000;
 
-/// Descriptors without end; a list's come again after its last.
+/// An endless sequence of descriptors. Those from a list repeat after its end.
 pub struct TagSets {
     kind: TagKind,
     seed: u64,
-    /// Of a list: what its lines hold.
+    /// Descriptors from the lines of a list, if there is one.
     list: Vec<Descriptor>,
 }
 
 impl TagSets {
-    /// Reads the list, where the kind has one, from the folder with real data.
+    /// Reads the list, if the kind has one, from the folder of real data.
     pub fn open(kind: TagKind, data: &Path, seed: u64) -> anyhow::Result<Self> {
         let list = match kind {
             TagKind::Zipf | TagKind::Tagnet => Vec::new(),
@@ -70,12 +69,12 @@ impl TagSets {
         Ok(TagSets { kind, seed, list })
     }
 
-    /// Different ones at most, where a list bounds them.
+    /// Maximum number of different descriptors, if a list limits it.
     pub fn len_max(&self) -> Option<u64> {
         (self.kind == TagKind::Cldr).then_some(self.list.len() as u64)
     }
 
-    /// Descriptor `i`; some are equal.
+    /// Descriptor `i`. Some descriptors are equal.
     pub fn descriptor(&self, i: u64) -> Descriptor {
         let mut random = Random::of(self.seed, i);
         let tags = match self.kind {
@@ -103,11 +102,11 @@ impl TagSets {
         Descriptor::from_digests(set).expect("few tags")
     }
 
-    /// A tag that a packet has beside those of a descriptor: one that others have, too.
+    /// A further tag for a packet, which other descriptors have, too.
     pub fn extra(&self, descriptor: &Descriptor, random: &mut Random) -> TagDigest {
         match self.kind {
             TagKind::Zipf => self.related(&[], 0, random),
-            // Of the same application.
+            // A tag of the same application.
             TagKind::Tagnet => {
                 let class = (0..CLASSES).map(|class| tag(TagKind::Tagnet, class));
                 let own = class.clone().find(|class| descriptor.tags().contains(class));
@@ -122,7 +121,7 @@ impl TagSets {
         }
     }
 
-    /// A tag for a set of so many that begins with `context`.
+    /// A tag for a set that begins with `context` and has `tags` tags so far.
     fn related(&self, context: &[TagDigest], tags: usize, random: &mut Random) -> TagDigest {
         match self.kind {
             TagKind::Zipf | TagKind::Cldr => tag(TagKind::Zipf, zipf(ZIPF_TAGS, random)),
@@ -135,7 +134,7 @@ impl TagSets {
     }
 }
 
-/// A tag that no descriptor has, but by chance.
+/// A tag that no descriptor has, except by chance.
 pub fn unknown(random: &mut Random) -> TagDigest {
     TagDigest(random.bits() as u32)
 }
@@ -144,7 +143,7 @@ fn class(random: &mut Random) -> u64 {
     zipf(CLASSES, random)
 }
 
-/// What stands for tag `number` of a vocabulary: as good as its SHA-256.
+/// The digest of tag `number` of a vocabulary. It is as random as a SHA-256 digest, but cheaper.
 fn tag(kind: TagKind, number: u64) -> TagDigest {
     TagDigest((mix(mix(kind as u64 + 1) ^ number) >> 32) as u32)
 }
@@ -153,17 +152,17 @@ fn component(position: usize, label: &str) -> TagDigest {
     TagDigest::of_component(position, label.as_bytes())
 }
 
-/// A number below `n`, the r-th of which, counted from 1, has a probability like 1/r.
+/// A number below `n`. The r-th, counted from 1, has a probability proportional to 1/r.
 fn zipf(n: u64, random: &mut Random) -> u64 {
-    // Inverse of the integral of 1/x from 1 to n + 1.
+    // The inverse of the integral of 1/x from 1 to n + 1.
     let x = ((n + 1) as f64).powf(random.unit());
     (x as u64).clamp(1, n) - 1
 }
 
 fn read<E>(file: &Path, set: impl Fn(&str) -> Result<Descriptor, E>) -> anyhow::Result<Vec<Descriptor>> {
-    let octets = text::read(file)?;
-    // A dirty line may have more tags than a descriptor can.
-    let list: Vec<_> = text::lines(&octets).filter_map(|line| set(line).ok()).collect();
+    let bytes = text::read(file)?;
+    // A malformed line may have more tags than a descriptor can.
+    let list: Vec<_> = text::lines(&bytes).filter_map(|line| set(line).ok()).collect();
     ensure!(!list.is_empty(), "{} has no tags", file.display());
     Ok(list)
 }
@@ -191,7 +190,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut counts = [0u32; 1000];
         (0..1_000_000).for_each(|_| counts[zipf(1000, &mut random) as usize] += 1);
-        // The integral in place of the sum: ln 2, ln 11/10.
+        // The integral approximates the sum: ln 2, ln 11/10.
         assert!((90_000..110_000).contains(&counts[0]), "{}", counts[0]);
         assert!((12_000..15_500).contains(&counts[9]), "{}", counts[9]);
     }

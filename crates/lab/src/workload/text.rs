@@ -1,4 +1,4 @@
-//! Lists and traces: files of lines, plain or compressed by xz.
+//! Lists and traces: files of lines, plain or compressed with xz.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -7,28 +7,28 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use lzma_rust2::XzReader;
 
-/// What a file may unpack to: several times the largest list there is.
-const OCTETS_MAX: u64 = 1 << 30;
+/// Maximum size of an unpacked file, in bytes: several times the largest list.
+const BYTES_MAX: u64 = 1 << 30;
 
-/// Reads a whole file; one that ends in `.xz` is unpacked.
+/// Reads a whole file. A file that ends in `.xz` is unpacked.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut octets = Vec::new();
+    let file = File::open(path).with_context(|| super::cannot_read(path))?;
+    let mut bytes = Vec::new();
     let reader = BufReader::new(file);
     let read = if path.extension().is_some_and(|extension| extension == "xz") {
-        XzReader::new(reader, true).take(OCTETS_MAX + 1).read_to_end(&mut octets)
+        XzReader::new(reader, true).take(BYTES_MAX + 1).read_to_end(&mut bytes)
     } else {
-        reader.take(OCTETS_MAX + 1).read_to_end(&mut octets)
+        reader.take(BYTES_MAX + 1).read_to_end(&mut bytes)
     };
     read.with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(octets.len() as u64 <= OCTETS_MAX, "{} is larger than 1 GiB", path.display());
-    Ok(octets)
+    ensure!(bytes.len() as u64 <= BYTES_MAX, "{} is larger than 1 GiB", path.display());
+    Ok(bytes)
 }
 
-/// The lines of a file, without their ends; empty ones and those that are not UTF-8 are left out,
-/// as real lists have some.
-pub fn lines(octets: &[u8]) -> impl Iterator<Item = &str> {
-    octets.split(|&octet| octet == b'\n').filter_map(|line| {
+/// The lines of a file, without line ends. Empty lines and lines that are not UTF-8 are skipped, because real lists
+/// contain some.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    bytes.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = str::from_utf8(line).ok()?.trim_end_matches('\r');
         (!line.is_empty()).then_some(line)
     })

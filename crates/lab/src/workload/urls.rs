@@ -11,20 +11,20 @@ use super::list::NameList;
 use super::random::Random;
 use super::{DEPTH_MAX, Scheme, Workload, count_depths, text};
 
-/// Draws for one name that no rule covers, before the rules are blamed.
+/// Maximum number of draws for one name that no rule covers.
 const MISS_TRIES: usize = 1000;
 
-/// The names of a list's URLs, each once.
+/// The names of a list's URLs, without duplicates.
 pub struct Urls {
     rules: NameList,
 }
 
 impl Urls {
-    /// Reads the list, of which at most `rules_max` URLs are taken, at random.
+    /// Reads the list. Takes at most `rules_max` URLs, at random.
     pub fn read(file: &Path, scheme: Scheme, rules_max: u64, seed: u64) -> anyhow::Result<Self> {
-        let octets = text::read(file)?;
+        let bytes = text::read(file)?;
         let mut names = NameList::default();
-        for name in text::lines(&octets).filter_map(|line| url_name(line, scheme)) {
+        for name in text::lines(&bytes).filter_map(|line| url_name(line, scheme)) {
             names.push(name.as_ref());
         }
         let names = names.sorted();
@@ -70,7 +70,7 @@ impl Workload for Urls {
     }
 }
 
-/// The name of a URL or path; `None` where a dirty line has none, or one deeper than tables take.
+/// The name of a URL or path; `None` for a malformed line, or if the name is deeper than tables allow.
 pub fn url_name(url: &str, scheme: Scheme) -> Option<Name> {
     let scheme = match scheme {
         Scheme::Tld => UrlScheme::Tld,
@@ -81,10 +81,10 @@ pub fn url_name(url: &str, scheme: Scheme) -> Option<Name> {
     (1..=DEPTH_MAX).contains(&name.as_ref().len()).then_some(name)
 }
 
-/// A name of random components, as many as a rule has, that no rule covers.
+/// Writes a name of random components that no rule covers, as deep as a random rule.
 ///
 /// # Panics
-/// If none is found, which takes a rule for `/`.
+/// If no such name is found, which happens only if `/` is a rule.
 pub fn write_miss_like(rules: &NameList, random: &mut Random, out: &mut Vec<u8>) {
     for _ in 0..MISS_TRIES {
         let like = rules.name(random.below(rules.len() as u64) as usize);

@@ -2,39 +2,39 @@
 
 use thiserror::Error;
 
-/// An undirected graph, each link with the same weight.
+/// An undirected graph whose links all have the same weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each node begin in `neighbors`, and where the last one's end.
+    /// Index of each node's first neighbour in `neighbors`; the last element is the end.
     first: Vec<usize>,
     neighbors: Vec<u32>,
 }
 
-/// Why edges make no graph.
+/// Edges that do not form a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum GraphError {
-    /// An edge names a node beyond the last.
+    /// An edge names a node that does not exist.
     #[error("an edge ends at node {node}, of {nodes}")]
     NoSuchNode {
         /// The node.
         node: u32,
-        /// How many there are.
+        /// Number of nodes.
         nodes: usize,
     },
-    /// Labels number nodes in 32 bits.
+    /// Labels number nodes in 32 bits, so there may be fewer than 2^32.
     #[error("{nodes} nodes are more than labels can number")]
     TooManyNodes {
-        /// How many there are.
+        /// Number of nodes.
         nodes: usize,
     },
 }
 
 impl Graph {
-    /// A graph of `nodes` nodes, numbered from 0. Edges from a node to itself are left out; of several
-    /// between two nodes, one counts.
+    /// A graph of `nodes` nodes, numbered from 0. Edges from a node to itself are left out. Several
+    /// edges between two nodes count as one.
     ///
     /// # Errors
-    /// If an edge ends at no node, or if there are 2^32 nodes or more.
+    /// If an edge ends at a node that does not exist, or if there are 2^32 nodes or more.
     pub fn new(nodes: usize, edges: &[(u32, u32)]) -> Result<Self, GraphError> {
         if u32::try_from(nodes).is_err() {
             return Err(GraphError::TooManyNodes { nodes });
@@ -61,12 +61,12 @@ impl Graph {
         Ok(Graph { first, neighbors: directed.into_iter().map(|(_, b)| b).collect() })
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.first.len() - 1
     }
 
-    /// How many edges there are.
+    /// Number of edges.
     pub fn edges(&self) -> usize {
         self.neighbors.len() / 2
     }

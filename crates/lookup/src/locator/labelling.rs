@@ -1,4 +1,4 @@
-//! Labels and tables of all nodes of a tree.
+//! Computes the labels and tables of all nodes of a tree.
 
 use std::cmp::Reverse;
 
@@ -11,18 +11,19 @@ use super::tree::SpanningTree;
 #[derive(Debug, Clone)]
 pub struct Labelling {
     tree: SpanningTree,
-    /// By node of the graph, as are the next two; `None` where it is not on the tree.
+    /// Indexed by node of the graph, like the next two fields. `None` if the node is not on the
+    /// tree.
     labels: Vec<Option<Label>>,
     tables: Vec<Option<Table>>,
-    /// Where a node's children begin.
+    /// Index of each node's first child in `children`.
     first_child: Vec<usize>,
-    /// The children of each node together: the heavy one, then the light ones in the order of their
-    /// ports.
+    /// The children of each node are consecutive: the heavy child, then the light ones in the order
+    /// of their ports.
     children: Vec<u32>,
 }
 
 impl Labelling {
-    /// Labels a tree, in time and memory that grow with its nodes, but for the sorting of siblings.
+    /// Labels a tree. Time and memory grow linearly with the nodes, except for sorting siblings.
     pub fn new(tree: SpanningTree) -> Self {
         let sizes = subtree_sizes(&tree);
         let nodes = tree.graph_nodes();
@@ -47,17 +48,17 @@ impl Labelling {
         &self.tree
     }
 
-    /// What packets to this node carry; `None` if it is not on the tree.
+    /// The label that packets to this node carry. `None` if the node is not on the tree.
     pub fn label(&self, node: usize) -> Option<Label> {
         *self.labels.get(node)?
     }
 
-    /// What this node forwards by; `None` if it is not on the tree.
+    /// The table by which this node forwards. `None` if the node is not on the tree.
     pub fn table(&self, node: usize) -> Option<Table> {
         *self.tables.get(node)?
     }
 
-    /// The neighbours of a node on the tree, each with its port.
+    /// A node's neighbours on the tree, each with its port.
     pub fn neighbors(&self, node: usize) -> impl Iterator<Item = (Port, usize)> {
         let parent = self.tree.parent(node).map(|parent| (Port::PARENT, parent));
         let ports = std::iter::once(Port::HEAVY).chain((1..).map(Port::light));
@@ -78,8 +79,8 @@ impl Labelling {
         &self.children[self.first_child[node]..][..table.children() as usize]
     }
 
-    /// Labels the children of a node, the first of which is at `first_child`, and fills the node's
-    /// table. Returns how many children it has.
+    /// Labels the children of a node, which begin at `first_child`, and fills the node's table.
+    /// Returns the number of its children.
     fn add(&mut self, node: usize, first_child: usize, sizes: &[u32]) -> usize {
         let label = self.labels[node].expect("the tree's order has parents before their children");
         let is_child = |child: &&u32| self.tree.parent(**child as usize) == Some(node);
@@ -89,7 +90,8 @@ impl Labelling {
         let mut number = label.node() + 1;
         for (port, &child) in (1..).zip(children.iter().skip(1)) {
             let light = label.light_child(number, port);
-            // Fewer than 2^32 nodes: see the module's documentation.
+            // There are fewer than 2^32 nodes, so the list is short enough: see the module's
+            // documentation.
             self.labels[child as usize] = Some(light.expect("a port list has at most log2 n bits"));
             number += sizes[child as usize];
         }
@@ -109,7 +111,7 @@ impl Labelling {
     }
 }
 
-/// The nodes below each node and itself, by node of the graph.
+/// The size of each node's subtree, including the node, by node of the graph.
 fn subtree_sizes(tree: &SpanningTree) -> Vec<u32> {
     let mut sizes = vec![1; tree.graph_nodes()];
     for &node in tree.nodes().iter().rev() {

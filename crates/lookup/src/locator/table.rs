@@ -1,69 +1,70 @@
-//! What one node knows of one tree, and the decision that it takes for each packet.
+//! A node's knowledge of one tree, and its decision for each packet.
 
 use std::hint::select_unpredictable;
 
 use byname_wire::Label;
 
-/// Where a packet goes from a node: to a neighbour on the tree, to the node itself, or nowhere.
+/// The way out of a node: to a neighbour on the tree, to the node itself, or to nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(u32);
 
 impl Port {
-    /// To the node itself.
+    /// The node itself.
     pub const HERE: Port = Port(0);
-    /// To the parent. The root has none.
+    /// The parent. The root has none.
     pub const PARENT: Port = Port(1);
-    /// To the child with the largest subtree. A leaf has none.
+    /// The child with the largest subtree. A leaf has none.
     pub const HEAVY: Port = Port(2);
-    /// No port of any node: what a label gets that no labelling made.
+    /// No port of any node. A label that no labelling made may lead here.
     pub const NOWHERE: Port = Port(u32::MAX);
 
-    /// To a light child, which labels count from 1; [`Port::NOWHERE`] for `u32::MAX`.
+    /// A light child; labels number them from 1. [`Port::NOWHERE`] for `u32::MAX`.
     pub(super) const fn light(number: u32) -> Self {
         Port(Port::HEAVY.0.wrapping_add(number))
     }
 
-    /// Its place among the ports of a node.
+    /// Its index among a node's ports.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a node knows of a tree: its own label, but for the ports, and what is below it.
+/// A node's knowledge of a tree: its own label without the ports, and what is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table {
     pub(super) node: u32,
-    /// Its descendants have the numbers after its own.
+    /// Number of descendants. Their numbers follow the node's own.
     pub(super) descendants: u32,
-    /// The first of these, below light children; the rest are the heavy child's part.
+    /// Number of the first of these, which are below light children. The others are in the heavy
+    /// child's part.
     pub(super) light_descendants: u32,
     pub(super) light_children: u32,
-    /// Bits of the port list in the node's own label.
+    /// Length of the port list in the node's own label, in bits.
     pub(super) port_bits: u32,
-    /// To the parent, if it has one.
+    /// The port to the parent, if there is one.
     pub(super) up: Port,
 }
 
 impl Table {
-    /// How many children the node has.
+    /// Number of the node's children.
     pub(super) fn children(&self) -> u32 {
         self.light_children + u32::from(self.descendants > 0)
     }
 
-    /// Every port of the node has an index below this.
+    /// The indexes of the node's ports are below this.
     pub(super) fn ports(&self) -> usize {
         Port::light(self.light_children).index() + 1
     }
 
-    /// Where a packet with this label goes.
+    /// The port for a packet with this label.
     ///
-    /// Straight code, without a branch to mispredict: a node high on the tree sees packets for all
-    /// its subtrees in no order. That a packet may not leave by the port it came from, which only a
-    /// forged label asks for, is for the caller to see to, who knows that port:
+    /// The code has no branch that could be mispredicted: a node high on the tree sees packets for
+    /// all its subtrees in random order. Only a forged label makes a packet leave by the port it
+    /// came from. The caller knows that port and must prevent this, as
     /// [`Trees::forward`](super::Trees::forward) does.
     #[inline(always)]
     pub fn forward(&self, destination: Label) -> Port {
-        // Numbers below the node's own wrap to where no descendants are.
+        // Numbers below the node's own wrap to values beyond all descendants.
         let ahead = destination.node().wrapping_sub(self.node);
         let light = destination.light_port(self.port_bits);
         let light = select_unpredictable(light <= self.light_children, Port::light(light), Port::NOWHERE);

@@ -5,17 +5,18 @@ use super::graph::Graph;
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// A tree of shortest paths, in hops, from a root to every node that can be reached from it.
+/// A tree of shortest paths, in hops, from a root to every node that it can reach.
 #[derive(Debug, Clone)]
 pub struct SpanningTree {
-    /// From the root outwards; the children of a node are together, in the order of their parents.
+    /// From the root outwards. A node's children are consecutive, in the order of their parents.
     order: Vec<u32>,
-    /// By node; `NONE` for the root, and for nodes that are not on the tree.
+    /// Indexed by node. `NONE` for the root, and for nodes that are not on the tree.
     parents: Vec<u32>,
 }
 
 impl SpanningTree {
-    /// Breadth first from `root`; of several shortest paths, by the node that was reached first.
+    /// Searches breadth first from `root`. If there are several shortest paths, it takes the one through the node that
+    /// was reached first.
     ///
     /// # Panics
     /// If the graph has no such node.
@@ -41,24 +42,24 @@ impl SpanningTree {
         self.order[0] as usize
     }
 
-    /// Nodes of the graph, on the tree or not.
+    /// Number of nodes of the graph, on the tree or not.
     pub fn graph_nodes(&self) -> usize {
         self.parents.len()
     }
 
-    /// The nodes on the tree from the root outwards; children follow each other, in the order of
+    /// The nodes on the tree from the root outwards. Siblings are consecutive, in the order of
     /// their parents.
     pub fn nodes(&self) -> &[u32] {
         &self.order
     }
 
-    /// The parent of a node; `None` for the root and for nodes that are not on the tree.
+    /// The parent of a node. `None` for the root, and for nodes that are not on the tree.
     pub fn parent(&self, node: usize) -> Option<usize> {
         self.parents.get(node).filter(|&&parent| parent != NONE).map(|&parent| parent as usize)
     }
 
-    /// The nodes on the way from one node to another, both included, found by climbing from both:
-    /// what forwarding is tested against. `None` if one of them is not on the tree.
+    /// The nodes on the path from one node to another, including both, found by climbing from both.
+    /// Tests compare forwarding with it. `None` if one of them is not on the tree.
     pub fn path(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let climb = |node: usize| {
             let mut way: Vec<_> = std::iter::successors(Some(node), |&node| self.parent(node)).collect();

@@ -4,21 +4,21 @@ use byname_wire::{FaceId, Locator, TreeId};
 
 use super::table::{Port, Table};
 
-/// What a router does with a packet.
+/// A router's decision for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It is for the router itself.
+    /// The packet is for the router itself.
     Deliver,
-    /// It leaves by this face.
+    /// The packet leaves by this face.
     Forward(FaceId),
-    /// The tree is unknown, or no labelling made this label, or a link of the tree is missing.
+    /// The tree is unknown, no labelling made this label, or a link of the tree is missing.
     Drop,
 }
 
-/// What one router knows of all its trees, with the faces that its neighbours are behind.
+/// A router's knowledge of all its trees, with the faces of its neighbours.
 #[derive(Debug, Clone, Default)]
 pub struct Trees {
-    /// In the order of their ids.
+    /// Sorted by id.
     trees: Vec<Tree>,
 }
 
@@ -26,17 +26,18 @@ pub struct Trees {
 struct Tree {
     id: TreeId,
     table: Table,
-    /// By [`Port::index`].
+    /// Indexed by [`Port::index`].
     faces: Vec<FaceId>,
 }
 
 impl Trees {
-    /// On no tree.
+    /// A router on no tree.
     pub fn new() -> Self {
         Trees::default()
     }
 
-    /// Adds a tree, or replaces what was known of it. Packets for a port without a face are dropped.
+    /// Adds a tree, or replaces what was known about it. Packets for a port without a face are
+    /// dropped.
     pub fn set(&mut self, id: TreeId, table: Table, faces: impl IntoIterator<Item = (Port, FaceId)>) {
         let mut tree = Tree { id, table, faces: vec![FaceId::NONE; table.ports()] };
         for (port, face) in faces {
@@ -50,7 +51,7 @@ impl Trees {
         }
     }
 
-    /// Removes a tree; no such tree, no effect.
+    /// Removes a tree. Without such a tree it has no effect.
     pub fn remove(&mut self, id: TreeId) {
         if let Ok(place) = self.place(id) {
             self.trees.remove(place);
@@ -62,8 +63,9 @@ impl Trees {
         self.place(id).is_ok()
     }
 
-    /// Where a packet with this locator goes that came by the face `from`, [`FaceId::NONE`] if it
-    /// begins here. It never goes back by that face: each neighbour on a tree has a face of its own.
+    /// Decides about a packet with this locator that came by the face `from`, or [`FaceId::NONE`]
+    /// if it begins here. A packet never goes back by its face: each neighbour on a tree has a face
+    /// of its own.
     #[inline]
     pub fn forward(&self, destination: &Locator, from: FaceId) -> Next {
         let Ok(place) = self.place(destination.tree) else { return Next::Drop };

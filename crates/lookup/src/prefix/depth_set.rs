@@ -1,10 +1,10 @@
-//! The depths at which rules exist, so that no other is probed.
+//! The depths at which rules exist. Lookups probe only these.
 
 use byname_wire::name_hash::{DEPTH_WORDS, DepthSet};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A set of depths that one writer changes under readers.
+/// A set of depths that one writer changes while readers read it.
 pub(crate) struct SharedDepthSet([AtomicU64; DEPTH_WORDS]);
 
 impl SharedDepthSet {
@@ -18,7 +18,7 @@ impl SharedDepthSet {
         DepthSet::from_words(std::array::from_fn(|i| self.0[i].load(Ordering::Acquire)))
     }
 
-    /// The writer's method. Writes nothing where the depth is known, so that readers keep the line.
+    /// For the writer. Writes nothing if the depth is known, so that readers keep the cache line.
     pub(crate) fn insert(&self, depth: usize) {
         let (word, bit) = (&self.0[depth / 64], 1 << (depth % 64));
         let now = word.load(Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl SharedDepthSet {
         }
     }
 
-    /// The writer's method.
+    /// For the writer.
     pub(crate) fn remove(&self, depth: usize) {
         let word = &self.0[depth / 64];
         word.store(word.load(Ordering::Relaxed) & !(1 << (depth % 64)), Ordering::Release);

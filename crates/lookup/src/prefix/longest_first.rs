@@ -1,20 +1,19 @@
 //! Longest prefix match by probing from the longest prefix down, on a compact-array hash table.
 //!
-//! The baseline algorithm of [So §2.3] on the table of [So §2.2], with the keyed hashes of
-//! [So §2.1]. A query takes one probe for each depth, at most the name's own, at which any rule
-//! exists; a probe is one cache line (overflow chains aside), and one more where the tag agrees.
+//! The baseline algorithm of [So §2.3] on the table of [So §2.2], with the keyed hashes of [So
+//! §2.1]. A query takes one probe for each depth up to the name's own at which a rule exists. A
+//! probe reads one cache line (overflow chains aside), and one more if the tag matches.
 //!
 //! Differs:
-//! - Depths without rules are not probed ([`Options::probe_empty_depths`] does). That bounds the
-//!   probes of a hostile name by the number of depths in use, not by its own length;
-//!   [`TwoStage`](super::TwoStage) bounds it further.
-//! - No names are kept, and rules change in place while readers look up: see `rule_table` for the
-//!   odds and the way.
+//! - Depths without rules are not probed. The probes of a hostile name are therefore bounded by the
+//!   number of depths in use, not by the name's length. [`TwoStage`](super::TwoStage) bounds them further.
+//! - The table keeps no names, and rules change in place while readers look up. `rule_table` gives
+//!   the odds and explains how.
 //!
-//! Entry ids of 32 bits are all taken.
+//! Limits: entry ids may have any 32 bits.
 //!
-//! Cost, both halves together, in bytes a rule: 16 for the rule, 8 for the other half of its
-//! digest, and 17 to 34 for buckets (two to four rules a bucket); 42 at a million rules.
+//! Cost of both halves, in bytes a rule: 16 for the rule, 8 for the other half of its digest, and
+//! 17 to 34 for buckets (two to four rules a bucket). The total is 42 at a million rules.
 
 use std::io;
 use std::sync::Arc;
@@ -24,26 +23,27 @@ use byname_wire::{Name, NameHashKey, NameView};
 
 use super::PrefixFib;
 use super::rule_array::{CHUNK, Rule};
+#[cfg(feature = "lab")]
 pub use super::rule_table::Prefetch;
 pub use super::rule_writer::{Options, TableMemory};
 use super::rule_writer::{Prepared, RuleWriter};
 use crate::update::{BuildError, Change, Control, Update};
 
-/// Removed and replaced rules keep their place until they are reclaimed, so there is room for
-/// several times the rules that may be there at once.
+/// Removed and replaced rules keep their places until they are reclaimed. There is room for this
+/// many times the maximum number of rules.
 const ROOM_FACTOR: usize = 4;
 
 /// The control half: one writer.
 ///
-/// Whoever looks up through a query half must get it anew (from [`Update::Replace`]) before the
-/// [`Control::reclaim`] that follows: places of removed rules are used again afterwards, and an
-/// old query half may then answer with entries of other rules.
+/// A reader must replace its query half (by that of [`Update::Replace`]) before the next
+/// [`Control::reclaim`]. Places of removed rules are reused after that, and an old query half could
+/// answer with entries of other rules.
 pub struct LongestFirst {
     writer: RuleWriter,
 }
 
 impl LongestFirst {
-    /// An empty table for at most `rules_max` rules, for names hashed under `key`.
+    /// An empty table for at most `rules_max` rules, for names hashed with `key`.
     ///
     /// # Panics
     /// If `rules_max` is above 2^29.
@@ -54,7 +54,7 @@ impl LongestFirst {
     /// An empty table.
     ///
     /// # Errors
-    /// If there are no pages of the size asked for.
+    /// If there are no pages of the requested size.
     ///
     /// # Panics
     /// If `options` has more than 2^29 rules, or a load factor out of its range.
@@ -78,12 +78,12 @@ impl LongestFirst {
         self.writer.memory_bytes()
     }
 
-    /// What the table takes, by the rows of [So, Table 4].
+    /// The memory of the table, by the rows of [So, Table 4].
     pub fn memory(&self) -> TableMemory {
         self.writer.memory()
     }
 
-    /// Probes ("FIB lookups" in [So, Table 5]) that a lookup of `name` takes.
+    /// Number of probes ("FIB lookups" in [So, Table 5]) of a lookup of `name`.
     pub fn probes(&self, name: &NameView<'_>) -> usize {
         self.writer.table.counts(name).probes
     }

@@ -62,11 +62,12 @@ fn the_second_name_of_a_digest_is_refused_and_nothing_of_its_batch_applied() {
     assert_eq!(admit(&mut control, &[prepared(6, 1, Some(1)), prepared(5, 11, Some(2))]), collision);
     assert_eq!(admit(&mut control, &[prepared(7, 1, Some(1)), prepared(7, 2, Some(1))]), collision);
     assert_eq!(admit(&mut control, &[prepared(7, 1, Some(1)), prepared(7, 1, Some(2))]), Ok(()));
-    // Removing a name that was never accepted does not touch the one that looks like it.
+    // Removing a name that was never accepted does not affect the rule that looks like it.
     let taken = RuleKey { hash: 5, depth: 3, check: 10 };
     control.change(&prepared(5, 11, None));
     assert_eq!(control.writer.find(&taken).map(|(_, rule)| rule.entry), Some(Some(EntryId(1))));
-    // What the query half can tell apart is welcome: another depth, another head of the check half.
+    // Names that the query half can tell apart are accepted: another depth, or another start of the
+    // check half.
     assert_eq!(control.writer.find(&RuleKey { depth: 2, ..taken }), None);
     let other = prepared(5, 10 | 1 << 63, Some(4));
     assert_eq!(admit(&mut control, std::slice::from_ref(&other)), Ok(()));
@@ -101,7 +102,7 @@ fn a_name_deeper_than_any_packet_is_refused() {
 
 #[test]
 fn places_are_used_again_only_after_reclaim() {
-    // Room for four times a chunk, all of it used when nothing is reclaimed.
+    // Room for four chunks. Without reclaim, all of it would be used.
     let mut control = LongestFirst::new(KEY, 1);
     let a = name(&["a"]);
     let replace = |i| [Change::Set(a.clone(), EntryId(i))];
@@ -120,7 +121,7 @@ fn places_are_used_again_only_after_reclaim() {
 #[test]
 fn overflow_beyond_the_table_makes_it_larger() {
     let mut control = LongestFirst::new(KEY, 10_000);
-    // All in bucket 0, whatever the size.
+    // All in bucket 0, whatever the table's size.
     let crowd: Vec<_> = (0..200u64).map(|i| prepared(i << 32, i, Some(i as u32))).collect();
     for change in &crowd {
         control.change(change);
@@ -131,7 +132,7 @@ fn overflow_beyond_the_table_makes_it_larger() {
     assert_eq!(control.len(), 200);
 }
 
-/// [So §4.2]: buckets are fixed, and chains as long as the load factor makes them.
+/// [So §4.2]: the number of buckets is fixed, and chains are as long as the load factor makes them.
 #[test]
 fn a_preallocated_table_keeps_its_buckets_and_chains_grow() {
     let rules = 4096;
@@ -154,9 +155,9 @@ fn a_preallocated_table_keeps_its_buckets_and_chains_grow() {
         });
         (lines.sum::<usize>() as f64 / rules as f64, memory.overflow)
     });
-    // The rule, and the buckets of the chain up to it.
+    // One line for the rule, and the buckets of its chain up to it.
     assert!(lines[0].0 < 2.01 && lines[0].1 < 64 * 3, "{lines:?}");
-    // With four a bucket, one in twenty has a second; with sixteen, nearly all have.
+    // With four rules a bucket, one bucket in twenty has a second; with sixteen, nearly all have.
     assert!((2.01..2.1).contains(&lines[1].0) && lines[1].1.abs_diff(52 * 64) < 20 * 64, "{lines:?}");
     assert!((2.5..3.0).contains(&lines[2].0) && lines[2].1.abs_diff(439 * 64) < 50 * 64, "{lines:?}");
 }

@@ -3,6 +3,8 @@
 pub mod binary_search;
 pub mod compact;
 mod depth_set;
+#[cfg(feature = "lab")]
+mod hash_room;
 pub mod learned;
 pub mod level_pulling;
 pub mod longest_first;
@@ -11,16 +13,19 @@ mod rule_table;
 mod rule_writer;
 pub mod two_stage;
 
+use byname_wire::NameView;
 use byname_wire::name_hash::DepthSet;
-use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
-use smallvec::SmallVec;
+#[cfg(feature = "lab")]
+use byname_wire::{NameHashKey, NameRef, PrefixHashes};
 
 use crate::entry::EntryId;
 
+#[cfg(feature = "lab")]
+pub use hash_room::HashRoom;
 pub use longest_first::LongestFirst;
 pub use two_stage::TwoStage;
 
-/// Most names in a burst.
+/// Maximum number of names in a burst.
 pub const BURST_MAX: usize = 64;
 
 /// The deepest rule that covers a name.
@@ -28,38 +33,18 @@ pub const BURST_MAX: usize = 64;
 pub struct PrefixMatch {
     /// The rule's entry.
     pub entry: EntryId,
-    /// Components of the rule's name.
+    /// Number of components of the rule's name.
     pub depth: usize,
-}
-
-/// Room for the hashes of a burst of names, and what an engine has seen of a reader's names: one for
-/// each reader.
-#[derive(Default)]
-pub struct HashRoom {
-    hashes: Vec<PrefixHashes>,
-    /// Enough names of the last burst had a rule below the first probe.
-    deep: bool,
-}
-
-impl HashRoom {
-    /// Room for the hashes of so many names.
-    fn hashes(&mut self, names: usize) -> &mut [PrefixHashes] {
-        assert!(names <= BURST_MAX, "a burst has at most {BURST_MAX} names");
-        if self.hashes.is_empty() {
-            self.hashes = vec![PrefixHashes::default(); BURST_MAX];
-        }
-        &mut self.hashes[..names]
-    }
 }
 
 /// The query half of a prefix engine.
 pub trait PrefixFib: Send + Sync {
     /// Finds the deepest rule that covers `name`.
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch>;
-    /// Finds the deepest rule of each name: engines overlap the memory reads of a whole burst.
+    /// Finds the deepest rule of each name. Engines overlap the memory reads of a whole burst.
     ///
-    /// `names` and `out` have equal length, at most [`BURST_MAX`]; `out[i]` is `None` when no
-    /// rule, not even `/`, covers `names[i]`.
+    /// `names` and `out` have equal length, at most [`BURST_MAX`]. `out[i]` is `None` when no rule,
+    /// not even `/`, covers `names[i]`.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -69,12 +54,13 @@ pub trait PrefixFib: Send + Sync {
             *found = self.longest_match(name);
         }
     }
-    /// Hashes names under `key`, that of the rules, and finds the deepest rule of each: for those who
-    /// have no other use for the hashes. An engine may leave out prefixes that its search does not
-    /// come to.
+    /// Hashes names with `key`, which must be the rules' key, and finds the deepest rule of each.
+    /// For callers that do not need the hashes otherwise: an engine may leave out prefixes that its
+    /// search does not reach. The router needs the hash of the whole name for the PIT, too.
     ///
     /// # Panics
-    /// If the lengths differ, or there are more than [`BURST_MAX`].
+    /// If the lengths differ or exceed [`BURST_MAX`].
+    #[cfg(feature = "lab")]
     fn longest_match_names(
         &self,
         key: &NameHashKey,
@@ -84,32 +70,28 @@ pub trait PrefixFib: Send + Sync {
     ) {
         let hashes = room.hashes(names.len());
         PrefixHashes::fill_burst_to(self.depth_max(), key, names, hashes);
-        self.longest_match_burst(&views(names, hashes), out);
+        self.longest_match_burst(&hash_room::views(names, hashes), out);
     }
-    /// No rule is deeper: a view of a name's first so many components finds all that the name does,
-    /// and longer prefixes need no hash ([`PrefixHashes::fill_burst_to`]).
+    /// The depth of the deepest rule. A view of a name's first `depth_max` components gives the
+    /// same match as the whole name, and longer prefixes need no hash
+    /// ([`PrefixHashes::fill_burst_to`]).
     ///
     /// [`PrefixHashes::fill_burst_to`]: byname_wire::PrefixHashes::fill_burst_to
     fn depth_max(&self) -> usize;
-    /// Of a name, a lookup looks at the digests of prefixes of so many components and no others
-    /// ([`PrefixHashes::fill_burst_where`]). Whoever leaves out others asks once more after the lookup, and
-    /// repeats it where a depth has come to this set: the lookup may have looked at it.
+    /// Depths that a lookup probes ([`PrefixHashes::fill_burst_where`]). A caller that leaves out
+    /// other depths reads this set again after the lookup. If a depth was added meanwhile, the
+    /// caller repeats the lookup, which may have probed it.
     ///
     /// [`PrefixHashes::fill_burst_where`]: byname_wire::PrefixHashes::fill_burst_where
     fn depths(&self) -> DepthSet {
         DepthSet::up_to(self.depth_max())
     }
-    /// Cache lines of the table that a lookup of `name` reads, counted by walking once more; `None`
-    /// where the engine cannot tell.
+    /// Number of cache lines of the table that a lookup of `name` reads, counted by a second walk.
+    /// `None` if the engine cannot tell.
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
         let _ = name;
         None
     }
     /// Resident memory, in bytes.
     fn memory_bytes(&self) -> usize;
-}
-
-/// Names of a burst with what was hashed of them.
-fn views<'a>(names: &[NameRef<'a>], hashes: &'a [PrefixHashes]) -> SmallVec<[NameView<'a>; BURST_MAX]> {
-    names.iter().zip(hashes).map(|(name, hashes)| NameView::from_filled(*name, hashes)).collect()
 }

@@ -1,8 +1,8 @@
-//! What a slot's index leads to: the rule's digest, depth and entry.
+//! The rules that slots point to: digest, depth and entry.
 //!
-//! The array grows by chunks and never moves, so that readers of an old and of a new bucket array
-//! share it. A rule is written before its index is published in a slot, and stays as it is until
-//! no reader can hold that index any more, but for its maximum depth.
+//! The array grows by chunks and never moves, so readers of an old and a new bucket array share it.
+//! A rule is written before a slot publishes its index. It does not change until no reader can hold
+//! that index any more, except for its maximum depth.
 
 use std::sync::OnceLock;
 
@@ -11,11 +11,13 @@ use byname_wire::NameView;
 use crate::entry::EntryId;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Rules in a chunk: 64 KiB; few in models, which follow each atomic.
+/// Number of rules in a chunk: 64 KiB. Loom models have few, because loom follows each atomic.
 pub(crate) const CHUNK: usize = if cfg!(loom) { 4 } else { 4096 };
 
-/// What rules are found by: the keyed 128-bit hash of a name, in halves, and its components.
-// In this order, sorting puts side by side what the query half cannot tell apart.
+/// The key of a rule: both halves of the keyed 128-bit hash of its name, and the number of
+/// components.
+// Sorting by these fields, in this order, makes neighbours of rules that the query half cannot tell
+// apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RuleKey {
     pub(crate) hash: u64,
@@ -39,9 +41,10 @@ impl RuleKey {
 /// A rule without its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// `None`: a virtual rule, which no name matches [So §2.3].
+    /// `None` marks a virtual rule, which no name matches [So §2.3].
     pub(crate) entry: Option<EntryId>,
-    /// Components of the longest rule that begins with this one's name, if kept: see `RuleTable`.
+    /// Number of components of the longest rule below this one's name, if the engine keeps it: see
+    /// `RuleTable`.
     pub(crate) depth_max: usize,
 }
 
@@ -56,7 +59,7 @@ const CHECK_SHIFT: u32 = 49;
 const KEY_MASK: u64 = !0 << CHECK_SHIFT | 0xff << DEPTH_SHIFT;
 
 impl Word {
-    /// The part that stands for the key.
+    /// The part of the word that stands for the key.
     #[inline]
     fn of(key: &RuleKey) -> Self {
         Word(key.check >> CHECK_SHIFT << CHECK_SHIFT | (key.depth as u64) << DEPTH_SHIFT)
@@ -87,12 +90,12 @@ pub(crate) struct RuleArray {
 }
 
 impl RuleArray {
-    /// Room for `rules`, none of it allocated yet.
+    /// Room for `rules` rules. Nothing is allocated yet.
     pub(crate) fn new(rules: usize) -> Self {
         RuleArray { chunks: (0..rules.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Rules for which there is room.
+    /// Number of rules for which there is room.
     pub(crate) fn capacity(&self) -> usize {
         self.chunks.len() * CHUNK
     }
@@ -102,7 +105,7 @@ impl RuleArray {
         size_of_val(&*self.chunks) + chunks.sum::<usize>()
     }
 
-    /// Writes a rule that no slot points to. The writer's method.
+    /// Writes a rule that no slot points to. For the writer.
     ///
     /// # Panics
     /// If `index` is not below the capacity.
@@ -115,8 +118,7 @@ impl RuleArray {
         place.word.store(Word::of(key).with(rule).0, Ordering::Relaxed);
     }
 
-    /// Changes the maximum depth of a rule in place: readers see the old or the new one. The
-    /// writer's method.
+    /// Changes a rule's maximum depth in place. Readers see the old or the new one. For the writer.
     ///
     /// # Panics
     /// If `index` was never written.
@@ -126,12 +128,12 @@ impl RuleArray {
         word.store(kept | (depth_max as u64) << DEPTH_MAX_SHIFT, Ordering::Release);
     }
 
-    /// The rule at `index`, if it has this key; of the check half, the 15 bits for which there
-    /// is room are compared. `index` was read from a slot.
+    /// The rule at `index`, if it has this key. The check half is compared in 15 bits, as many as
+    /// are stored. `index` was read from a slot.
     #[inline]
     pub(crate) fn rule(&self, index: u32, key: &RuleKey) -> Option<Rule> {
         let place = self.place(index)?;
-        // Acquire: whoever sees a greater maximum depth sees the rule that it is for.
+        // Acquire: a reader that sees a greater maximum depth sees the rule at that depth.
         let word = place.word.load(Ordering::Acquire);
         let same = place.hash.load(Ordering::Relaxed) == key.hash && word & KEY_MASK == Word::of(key).0;
         same.then(|| Word(word).rule())

@@ -1,25 +1,24 @@
-//! The query half of the engines of [So §2.3]: a compact-array hash table of rules [So §2.2], walked in one stage or
-//! in two (Algorithm 1 of [So §2.3]).
+//! The query half of the engines of [So §2.3]: a compact-array hash table of rules [So §2.2],
+//! walked in one stage or in two (Algorithm 1 of [So §2.3]).
 //!
-//! The first stage probes from the start depth M down, the second from the maximum depth MD that
-//! the rule found at M tells. A start depth that no name exceeds makes the first stage the whole
-//! walk: that is *longest-first*. So both engines share this table, and differ in what their
-//! control halves keep in it.
+//! The first stage probes from the start depth M down. The second probes from the maximum depth MD
+//! that the rule found at M gives. If no name exceeds the start depth, the first stage is the whole
+//! walk: that is *longest-first*. Both engines share this table and differ in what their control
+//! halves store in it.
 //!
 //! Differs:
-//! - The query half keeps no names. Where the paper compares strings after equal 64-bit hashes,
-//!   the keyed 64-bit hash, the depth and 15 bits of its other half are the comparison: all that
-//!   fits beside the entry, so it costs no cache line. A name that no rule covers at a depth is
-//!   taken there for one of n rules with odds of n in 2^79: of a million rules, 1.7e-18 a probe.
-//!   The key is secret, so that nobody can search for such a name. Two *rules* are never confused:
-//!   the control half keeps the full 128 bits of each, and refuses a name that the query half
-//!   could not tell from another ([`BuildError::Collision`](crate::BuildError::Collision)).
-//! - Depths without rules are not probed, unless asked for: that is a baseline for experiments.
-//! - The root `/` is a rule: where there is one, it is the last probe.
+//! - The query half keeps no names. The paper compares strings after equal 64-bit hashes. This table instead compares
+//!   the keyed 64-bit hash, the depth, and 15 bits of the other half. That is all that fits beside the entry, so the
+//!   comparison costs no cache line. A name that no rule covers at a depth is mistaken for one of n rules with
+//!   probability n / 2^79: with a million rules, 1.7e-18 a probe. The key is secret, so nobody can search for such a
+//!   name. Two *rules* are never confused. The control half keeps the full 128 bits of each, and refuses a name that
+//!   the query half could not tell from another ([`BuildError::Collision`](crate::BuildError::Collision)).
+//! - Depths without rules are not probed. The feature `lab` has a baseline that probes them.
+//! - The root `/` may be a rule. It is the last probe.
 //! - Rules change in place while readers look up. A lookup that overlaps at most one change gives
-//!   the answer of before or of after it; one that overlaps more is repeated, since probes on both
-//!   sides of several changes may add up to an answer that was never right. The fourth try stands:
-//!   only a writer that never pauses for a lookup's length gets that far.
+//!   the answer from before or after it. A lookup that overlaps more is repeated, because its
+//!   probes could combine into an answer that was never right. The fourth try stands, which takes a
+//!   writer that never pauses for the length of a lookup.
 
 use std::sync::Arc;
 
@@ -33,47 +32,59 @@ use crate::bucket::BucketArray;
 use crate::count::{Count, Counts};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often a lookup is repeated because rules changed meanwhile; the last answer stands.
+/// How often a lookup that changes disturb is tried. Then the last answer stands.
 const TRIES_MAX: usize = 4;
-/// Names whose buckets are under way while one is looked up.
+/// How many names ahead buckets are prefetched.
 const PREFETCH_AHEAD: usize = 4;
-/// Most buckets to ask for ahead of one name: a processor has few line-fill buffers.
+/// Maximum number of buckets to prefetch for one name, because a processor has few line-fill
+/// buffers.
 const PREFETCH_DEPTHS_MAX: usize = 12;
 
-/// Which buckets of the first stage are asked for ahead of their probes [So §2.2].
+/// The buckets of the first stage that are prefetched [So §2.2]. The feature `lab` adds the
+/// alternatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Prefetch {
     /// None.
+    #[cfg(feature = "lab")]
     None,
-    /// Each at the probe before its own.
+    /// Each bucket during the probe before its own.
+    #[cfg(feature = "lab")]
     Cascade,
-    /// All of a name, before its first probe.
+    /// All buckets of a name before its first probe.
+    #[cfg(feature = "lab")]
     AllAtOnce,
-    /// All of a name, while names before it in the burst are looked up.
+    /// All buckets of a name while earlier names of the burst are looked up.
     #[default]
     AcrossBurst,
 }
 
 impl Prefetch {
-    /// Whether lines are asked for several probes ahead.
+    /// Whether lines are prefetched several probes ahead.
     fn is_ahead(self) -> bool {
-        matches!(self, Prefetch::AllAtOnce | Prefetch::AcrossBurst)
+        match self {
+            #[cfg(feature = "lab")]
+            Prefetch::None | Prefetch::Cascade => false,
+            #[cfg(feature = "lab")]
+            Prefetch::AllAtOnce => true,
+            Prefetch::AcrossBurst => true,
+        }
     }
 }
 
-/// Rules by the digest of their names; one writer, any number of readers.
+/// Rules by the digest of their names. One writer, any number of readers.
 pub(crate) struct RuleTable {
     pub(crate) buckets: BucketArray,
     pub(crate) rules: Arc<RuleArray>,
     pub(crate) depths: SharedDepthSet,
-    /// M: the depth that the first stage starts at.
+    /// M, the depth at which the first stage starts.
     start_depth: AtomicU64,
-    /// Changes of rules begun on this table: counted before each, so that a reader notices.
+    /// Number of changes of rules begun on this table. Counted before each change, so that readers
+    /// notice it.
     changes: AtomicU64,
     prefetch: Prefetch,
 }
 
-/// Where a walk may find rules, as read at one moment.
+/// The depths at which a walk may find rules, read at one moment.
 #[derive(Clone, Copy)]
 struct Bounds {
     start_depth: usize,
@@ -98,7 +109,7 @@ impl RuleTable {
         }
     }
 
-    /// The same over other buckets.
+    /// The same settings with other buckets.
     pub(crate) fn over(&self, buckets: BucketArray) -> Self {
         Self::new(buckets, self.rules.clone(), self.depths.load(), self.start_depth(), self.prefetch)
     }
@@ -107,19 +118,19 @@ impl RuleTable {
         self.start_depth.load(Ordering::Relaxed) as usize
     }
 
-    /// Publishes a start depth for which all virtual rules and maximum depths are in the table.
-    /// Not a change: each walk keeps to the one that it began with. The writer's method.
+    /// Publishes a start depth. All virtual rules and maximum depths for it are in the table. This
+    /// is not a change, because each walk keeps the start depth that it began with. For the writer.
     pub(crate) fn set_start_depth(&self, depth: usize) {
         self.start_depth.store(depth as u64, Ordering::Release);
     }
 
-    /// Notes that a change of one rule is about to become visible. The writer's method.
+    /// Notes that a change of one rule is about to become visible. For the writer.
     pub(crate) fn begin_change(&self) {
         let changes = self.changes.load(Ordering::Relaxed);
         self.changes.store(changes + 1, Ordering::Release);
     }
 
-    /// The rule that readers take for this key's, and its index.
+    /// The rule that readers take for this key's, with its index.
     #[inline(always)]
     pub(crate) fn find(&self, key: &RuleKey, count: &mut impl Count) -> Option<(u32, Rule)> {
         self.buckets.find(key.hash, count, |index, count| {
@@ -128,7 +139,7 @@ impl RuleTable {
         })
     }
 
-    /// What one lookup costs.
+    /// The cost of one lookup.
     pub(crate) fn counts(&self, name: &NameView<'_>) -> Counts {
         let mut counts = Counts::default();
         self.walk(self.bounds(), name, &mut counts);
@@ -137,7 +148,7 @@ impl RuleTable {
 
     #[inline]
     fn bounds(&self) -> Bounds {
-        // Acquire: whoever sees a start depth sees what was put there for it.
+        // Acquire: a reader that sees a start depth sees what was stored for it.
         Bounds { start_depth: self.start_depth.load(Ordering::Acquire) as usize, depths: self.depths.load() }
     }
 
@@ -146,9 +157,9 @@ impl RuleTable {
         self.stage::<false>(bounds, name.len().min(bounds.start_depth), None, name, count)
     }
 
-    /// Probes from depth `top` down. `at_start` is what the first stage has found at the start
-    /// depth, in the second.
-    // One loop for both stages; always inlined, or it is called out of line and slower by half.
+    /// Probes from depth `top` down. In the second stage, `at_start` is what the first found at the
+    /// start depth.
+    // One loop for both stages. Always inlined: a call makes it slower by half.
     #[inline(always)]
     fn stage<const SECOND: bool>(
         &self,
@@ -162,6 +173,7 @@ impl RuleTable {
         let mut next = depths.next();
         while let Some(depth) = next {
             next = depths.next();
+            #[cfg(feature = "lab")]
             if self.prefetch == Prefetch::Cascade
                 && let Some(next) = next
             {
@@ -173,8 +185,8 @@ impl RuleTable {
                     count.probe();
                     let Some((_, rule)) = self.find(&RuleKey::of_prefix(name, depth), count) else {
                         if SECOND && depth == top && self.prefetch.is_ahead() {
-                            // Most names end at the first probe. One that does not may be garbage
-                            // that was made to walk all the way: its lines come together.
+                            // Most names end at the first probe. Others may be garbage that is
+                            // meant to walk all the way, so their lines are fetched together.
                             self.prefetch(bounds, name, depth - 1);
                         }
                         continue;
@@ -182,7 +194,7 @@ impl RuleTable {
                     rule
                 }
             };
-            // Maximum depths elsewhere belong to a start depth before or after this one.
+            // Maximum depths at other depths belong to an earlier or later start depth.
             let goes_deeper = depth == bounds.start_depth && rule.depth_max > depth && name.len() > depth;
             if goes_deeper && !SECOND {
                 return self.second_stage(bounds, rule, name, count);
@@ -194,7 +206,7 @@ impl RuleTable {
         None
     }
 
-    // Out of line: most lookups end in the first stage.
+    // Out of line, because most lookups end in the first stage.
     #[inline(never)]
     fn second_stage(
         &self,
@@ -206,7 +218,7 @@ impl RuleTable {
         self.stage::<true>(bounds, name.len().min(at_start.depth_max), Some(at_start), name, count)
     }
 
-    /// Asks for the buckets that the first stage will probe.
+    /// Prefetches the buckets that the first stage will probe.
     #[inline(always)]
     fn prefetch_first(&self, bounds: Bounds, name: &NameView<'_>) {
         self.prefetch(bounds, name, name.len().min(bounds.start_depth));
@@ -224,15 +236,17 @@ impl PrefixFib for RuleTable {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
         let mut tries = 0;
         loop {
-            // Acquire: all changes before the one counted here are seen by the probes below.
+            // Acquire: the probes below see all changes before the one counted here.
             let changes = self.changes.load(Ordering::Acquire);
             let bounds = self.bounds();
+            #[cfg(feature = "lab")]
             if self.prefetch == Prefetch::AllAtOnce {
                 self.prefetch_first(bounds, name);
             }
             let found = self.walk(bounds, name, &mut ());
             tries += 1;
-            // Probes are acquire loads: had one seen a later change, this load would see its count.
+            // Probes are acquire loads. If one had seen a later change, this load would see its
+            // count.
             if self.changes.load(Ordering::Relaxed) == changes || tries == TRIES_MAX {
                 return found;
             }
@@ -243,7 +257,9 @@ impl PrefixFib for RuleTable {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
         let ahead = match self.prefetch {
+            #[cfg(feature = "lab")]
             Prefetch::None | Prefetch::Cascade => names.len(),
+            #[cfg(feature = "lab")]
             Prefetch::AllAtOnce => 0,
             Prefetch::AcrossBurst => PREFETCH_AHEAD,
         };

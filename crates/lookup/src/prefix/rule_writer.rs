@@ -1,9 +1,9 @@
-//! The control half that engines on a [`RuleTable`] share: digests, admission, growth, and places
-//! that are used again.
+//! The control half that engines on a [`RuleTable`] share: digests, admission, growth, and reuse of
+//! places.
 //!
-//! The table doubles as rules come, [So §4.2]'s load factor being its limit, or has all its
-//! buckets from the start. Readers of the table before see it as it was when it was left: rules
-//! that both share stay as they are until they are reclaimed.
+//! Either the table doubles as rules come, limited by [So §4.2]'s load factor, or it has all its
+//! buckets from the start. Readers of an old table keep seeing it as it was when it was replaced:
+//! rules that both tables share do not change until they are reclaimed.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,28 +20,30 @@ use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Update};
 
-/// Buckets of an empty table.
+/// Number of buckets of an empty table.
 const BUCKETS_MIN: usize = if cfg!(loom) { 1 } else { 16 };
-/// Digests whose buckets are under way while one is looked for.
+/// How many digests ahead buckets are prefetched.
 const PREFETCH_AHEAD: usize = 8;
 
-/// What the engines of [So §2.2] let one choose.
+/// The options of the engines of [So §2.2].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Most rules.
+    /// Maximum number of rules.
     pub rules_max: usize,
-    /// Rules a bucket, on average, at most: 1 to 64; [So §4.2] finds 4 best. Above 4, many rules
+    /// Maximum mean number of rules a bucket: 1 to 64. [So §4.2] finds 4 best. Above 4, many rules
     /// lie in overflow buckets, and most probes read several lines.
     pub load_factor: usize,
-    /// Makes the buckets for `rules_max` rules at the start, so that exactly `load_factor` rules a
-    /// bucket are there in the end. Otherwise the table doubles, and rules come to between half
-    /// the load factor and all of it.
+    /// Makes the buckets for `rules_max` rules at the start, so that a full table has exactly
+    /// `load_factor` rules a bucket. Otherwise the table doubles, and has between half the load
+    /// factor and all of it.
     pub preallocate: bool,
-    /// What is asked for ahead of its probe.
+    /// The buckets to prefetch.
+    #[cfg(feature = "lab")]
     pub prefetch: Prefetch,
     /// Pages for the buckets.
     pub pages: Pages,
-    /// Probes each depth that the algorithm of the paper probes, also where no rule is.
+    /// Probes each depth that the paper's algorithm probes, including depths without rules.
+    #[cfg(feature = "lab")]
     pub probe_empty_depths: bool,
 }
 
@@ -51,21 +53,47 @@ impl Default for Options {
             rules_max: 1 << 20,
             load_factor: 4,
             preallocate: false,
+            #[cfg(feature = "lab")]
             prefetch: Prefetch::default(),
             pages: Pages::default(),
+            #[cfg(feature = "lab")]
             probe_empty_depths: false,
         }
     }
 }
 
-/// What a table takes, in bytes: the rows of [So, Table 4].
+impl Options {
+    fn prefetch(&self) -> Prefetch {
+        #[cfg(feature = "lab")]
+        {
+            self.prefetch
+        }
+        #[cfg(not(feature = "lab"))]
+        {
+            Prefetch::default()
+        }
+    }
+
+    fn probes_empty_depths(&self) -> bool {
+        #[cfg(feature = "lab")]
+        {
+            self.probe_empty_depths
+        }
+        #[cfg(not(feature = "lab"))]
+        {
+            false
+        }
+    }
+}
+
+/// The memory of a table in bytes, by the rows of [So, Table 4].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableMemory {
     /// Buckets that hashes choose.
     pub buckets: usize,
     /// Overflow ("dynamic") buckets in use.
     pub overflow: usize,
-    /// What the slots of buckets lead to.
+    /// The rules that slots point to.
     pub entries: usize,
     /// Names that the control half keeps.
     pub names: usize,
@@ -75,9 +103,9 @@ pub struct TableMemory {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) key: RuleKey,
-    /// What is stored besides the rule itself: the virtual rule above it.
+    /// The virtual rule above the rule, which is stored too.
     pub(crate) above: Option<RuleKey>,
-    /// `None`: it is removed.
+    /// `None` if the rule is removed.
     pub(crate) entry: Option<EntryId>,
 }
 
@@ -86,25 +114,25 @@ pub(crate) struct RuleWriter {
     key: NameHashKey,
     options: Options,
     pub(crate) table: Arc<RuleTable>,
-    /// Rules in the table, and of those the virtual ones.
+    /// Number of rules in the table, and how many of them are virtual.
     stored: usize,
     virtuals: usize,
     depth_rules: [u32; DEPTHS],
     overflow_used: usize,
-    /// The half of each rule's digest of which the query half has only a part, by index.
+    /// By index: the half of each rule's digest that the query half stores only in part.
     checks: Vec<Box<[u64]>>,
-    /// Indices that nobody can hold.
+    /// Indices that no reader can hold.
     free: Vec<u32>,
-    /// Indices taken out since the last reclaim.
+    /// Indices that were removed since the last reclaim.
     retired: Vec<u32>,
     /// Indices from here on were never used.
     unused_from: u32,
-    /// The batch at hand has made a new table.
+    /// The current batch has made a new table.
     replaced: bool,
 }
 
 impl RuleWriter {
-    /// An empty table with room for `room` rules, counting those that are taken out and not yet
+    /// An empty table with room for `room` rules, including those that are removed but not
     /// reclaimed.
     pub(crate) fn new(key: NameHashKey, options: Options, room: usize, start_depth: usize) -> io::Result<Self> {
         assert!(room < 1 << 32, "indices are 32 bits");
@@ -112,12 +140,12 @@ impl RuleWriter {
         let primary = if options.preallocate { options.rules_max.div_ceil(options.load_factor) } else { 0 };
         let shape = Shape::for_load(primary.max(BUCKETS_MIN), options.load_factor);
         let buckets = BucketArray::new(shape, options.pages)?;
-        let depths = if options.probe_empty_depths { DepthSet::all_but_root() } else { DepthSet::EMPTY };
+        let depths = if options.probes_empty_depths() { DepthSet::all_but_root() } else { DepthSet::EMPTY };
         let rules = Arc::new(RuleArray::new(room));
         Ok(RuleWriter {
             key,
             options,
-            table: Arc::new(RuleTable::new(buckets, rules, depths, start_depth, options.prefetch)),
+            table: Arc::new(RuleTable::new(buckets, rules, depths, start_depth, options.prefetch())),
             stored: 0,
             virtuals: 0,
             depth_rules: [0; DEPTHS],
@@ -130,7 +158,7 @@ impl RuleWriter {
         })
     }
 
-    /// Rules, virtual ones aside.
+    /// Number of rules without virtual ones.
     pub(crate) fn rules(&self) -> usize {
         self.stored - self.virtuals
     }
@@ -181,20 +209,21 @@ impl RuleWriter {
         Ok(Prepared { key: self.key_of(name.as_ref())?, above: None, entry })
     }
 
-    /// Asks for the buckets that a change some steps later will need.
+    /// Prefetches the buckets that a change some steps later will need.
     pub(crate) fn prefetch(&self, changes: &[Prepared], at: usize) {
         if let Some(later) = changes.get(at + PREFETCH_AHEAD) {
             self.table.buckets.prefetch(later.key.hash);
         }
     }
 
-    /// Until now, the batch has not made a new table.
+    /// Begins a batch that has not made a new table yet.
     pub(crate) fn begin_batch(&mut self) {
         self.replaced = false;
     }
 
-    /// Refuses a batch that cannot be applied whole; otherwise makes sure that it can. `places`
-    /// are the indices that it may need besides one for each rule and each virtual rule it stores.
+    /// Refuses a batch that cannot be applied as a whole; otherwise makes sure that it can be.
+    /// `places` is the number of indices that it may need in addition to one for each rule and
+    /// virtual rule that it stores.
     pub(crate) fn admit(&mut self, changes: &[Prepared], places: usize) -> Result<(), BuildError> {
         self.begin_batch();
         let sets = || changes.iter().filter(|change| change.entry.is_some());
@@ -203,7 +232,7 @@ impl RuleWriter {
         stores.sort_unstable();
         stores.dedup();
         let fresh = self.fresh(&stores)?;
-        // No more rules come than are stored anew or stop being virtual.
+        // No more rules are added than are newly stored or stop being virtual.
         if self.rules() + sets().count() > self.options.rules_max {
             self.refuse_overfull(changes)?;
         }
@@ -212,7 +241,7 @@ impl RuleWriter {
     }
 
     /// Refuses to store what the query half could not tell apart. Returns how many of `stores`,
-    /// sorted and each once, are not there yet.
+    /// which are sorted and distinct, are not stored yet.
     pub(crate) fn fresh(&self, stores: &[RuleKey]) -> Result<usize, BuildError> {
         if stores.windows(2).any(|pair| pair[0].looks_like(&pair[1])) {
             return Err(BuildError::Collision);
@@ -236,7 +265,7 @@ impl RuleWriter {
         if places > room { Err(BuildError::Full { rules: self.rules() }) } else { Ok(()) }
     }
 
-    /// Counts exactly: a batch may add a rule twice, or remove what makes room for others.
+    /// Counts exactly: a batch may add a rule twice, or remove rules to make room for others.
     fn refuse_overfull(&self, changes: &[Prepared]) -> Result<(), BuildError> {
         let mut present = HashMap::new();
         let mut rules = self.rules();
@@ -257,11 +286,11 @@ impl RuleWriter {
         Ok(())
     }
 
-    /// Makes the buckets for `fresh` rules more.
+    /// Makes the buckets for `fresh` more rules.
     pub(crate) fn grow_for(&mut self, fresh: usize) -> Result<(), BuildError> {
         let needed = (self.stored + fresh).div_ceil(self.options.load_factor);
         let mut primary = self.table.buckets.shape().primary;
-        // A preallocated table keeps its buckets, whatever virtual rules come on top.
+        // A preallocated table keeps its buckets, however many virtual rules are added.
         if needed > primary && !self.options.preallocate {
             while primary < needed {
                 primary *= 2;
@@ -271,7 +300,7 @@ impl RuleWriter {
         Ok(())
     }
 
-    /// What the batch did to the query half.
+    /// The effect of the batch on the query half.
     pub(crate) fn update(&self) -> Update<dyn PrefixFib> {
         if self.replaced { Update::Replace(self.table.clone()) } else { Update::Patched }
     }
@@ -280,7 +309,7 @@ impl RuleWriter {
     pub(crate) fn insert(&mut self, key: &RuleKey, rule: Rule) -> u32 {
         let index = self.write(key, rule);
         while let Err(OverflowExhausted) = self.table.buckets.insert(key.hash, index, &mut self.overflow_used) {
-            // Rare enough to take any pages, as any other allocation.
+            // Rare, so any pages will do, as for any other allocation.
             let shape = self.table.buckets.shape();
             let larger = Shape { overflow: shape.overflow * 2, ..shape };
             self.rebuild(larger, Pages::Large).expect("memory for a table as large as this one");
@@ -294,7 +323,7 @@ impl RuleWriter {
         index
     }
 
-    /// Puts a rule where `old`, of the same key, was. Returns its index.
+    /// Replaces the rule `old`, which has the same key. Returns the new index.
     pub(crate) fn replace(&mut self, key: &RuleKey, old: (u32, Rule), rule: Rule) -> u32 {
         let index = self.write(key, rule);
         self.table.buckets.replace(key.hash, old.0, index);
@@ -311,7 +340,7 @@ impl RuleWriter {
         self.stored -= 1;
         self.virtuals -= usize::from(old.1.entry.is_none());
         self.depth_rules[key.depth] -= 1;
-        let probed_empty = self.options.probe_empty_depths && key.depth > 0;
+        let probed_empty = self.options.probes_empty_depths() && key.depth > 0;
         if self.depth_rules[key.depth] == 0 && !probed_empty {
             self.table.depths.remove(key.depth);
         }

@@ -1,32 +1,31 @@
-//! Longest prefix match in two stages, from a depth that most rules do not exceed.
+//! Longest prefix match in two stages, starting at a depth that most rules do not exceed.
 //!
-//! Implements [So §2.3] on the table of [So §2.2]. A lookup starts at depth M. Below each prefix
-//! of M components that has deeper rules, the table says how deep they go (MD); where no rule of M
-//! components is, a *virtual* rule, which no name matches, says it. So a name that finds nothing at
-//! M has no deeper match, and one that does goes on from MD, not from its own last component
-//! (Algorithm 1, in `rule_table`).
+//! Implements [So §2.3] on the table of [So §2.2]. A lookup starts at depth M. For each prefix of M
+//! components with deeper rules, the table stores their maximum depth (MD). If no rule has exactly
+//! these M components, a *virtual* rule, which no name matches, stores it. A name that finds
+//! nothing at M has no deeper match. A name that finds something continues from MD, not from its
+//! own last component (Algorithm 1, in `rule_table`).
 //!
-//! M changes while lookups run, as the paper outlines: the virtual rules of the new M come first,
-//! then M is published; those of the old M go in [`Control::reclaim`], when no reader can be on a
-//! walk that began with it.
+//! M changes while lookups run, as the paper outlines. The writer adds the virtual rules of the new
+//! M, then publishes M. It removes those of the old M in [`Control::reclaim`], when no reader can
+//! be on a walk that began with the old M.
 //!
 //! Differs:
-//! - The root `/` is a rule, and depths without rules are not probed
-//!   ([`Options::probe_empty_depths`](super::longest_first::Options::probe_empty_depths) does).
-//! - MD falls in [`Control::reclaim`]: until then an MD that is too large costs probes and no
-//!   answer.
-//! - M is chosen again after as many changes as there were rules at the last choice, at least 64,
-//!   and moves by one pass over all rules: constant work a change in the long run, but one call
-//!   of [`Control::apply`] takes as long as all rules take to hash. Readers do not notice.
+//! - The root `/` may be a rule. Depths without rules are not probed.
+//! - MD decreases only in [`Control::reclaim`]. Until then a too large MD costs probes, but changes
+//!   no answer.
+//! - M is chosen again after as many changes as there were rules at the last choice, but not before 64 changes. It
+//!   moves in one pass over all rules. The amortized work for a change is constant, but that one call of
+//!   [`Control::apply`] takes as long as hashing all rules. Readers do not notice.
 //!
-//! Entry ids of 32 bits are all taken. The control half keeps the names of all rules: another M
-//! needs their prefixes.
+//! Limits: entry ids may have any 32 bits. The control half keeps the names of all rules, because
+//! another M needs their prefixes.
 //!
-//! Cost: at most MD probes, MD being the greatest of the table and at least M, and one more for
-//! `/`; a hostile name of any length that matches nothing at M takes M (and one). A probe is one
-//! cache line (overflow chains aside), and one more where the tag agrees. Bytes a rule: as
-//! [`LongestFirst`](super::LongestFirst) for the rule and for each virtual rule, and for the
-//! control half the name and about 70 a prefix of M components that has deeper rules.
+//! Cost: at most MD probes, where MD is the greatest of the table and at least M, and one more for
+//! `/`. A hostile name of any length that matches nothing at M takes M probes and one. A probe
+//! reads one cache line (overflow chains aside), and one more if the tag matches. Bytes: each rule
+//! and each virtual rule costs what it costs in [`LongestFirst`](super::LongestFirst). The control
+//! half adds the name, and about 70 bytes for each prefix of M components with deeper rules.
 
 mod stage;
 mod start;
@@ -47,16 +46,16 @@ use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::start::{StartDepth, cumulative_threshold, most_likely};
 
-/// Rules and the virtual rules of two start depths, twice over: those that were taken out keep
-/// their place until they are reclaimed.
+/// Room for rules and the virtual rules of two start depths, twice: removed rules keep their places
+/// until they are reclaimed.
 const ROOM_FACTOR: usize = 8;
-/// M is not chosen again before so many changes.
+/// Minimum number of changes before M is chosen again.
 const CHOICE_CHANGES_MIN: usize = 64;
 
-/// What one may choose.
+/// Options of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    /// Of the table. Rules there are rules that are not virtual.
+    /// Options of the table. They count rules without virtual ones.
     pub table: longest_first::Options,
     /// How M is chosen.
     pub start_depth: StartDepth,
@@ -64,36 +63,35 @@ pub struct Options {
 
 /// The control half: one writer.
 ///
-/// Whoever looks up through a query half must get it anew (from [`Update::Replace`]) before the
-/// next [`Control::apply`] or [`Control::reclaim`]: places of removed rules are used again
-/// afterwards.
+/// A reader must replace its query half (by that of [`Update::Replace`]) before the next
+/// [`Control::apply`] or [`Control::reclaim`]. Places of removed rules are reused after that.
 pub struct TwoStage {
     writer: RuleWriter,
-    /// Of rules, by their index.
+    /// Names of rules, by index.
     names: Vec<Option<Name>>,
-    /// Rules of each depth.
+    /// Number of rules at each depth.
     depth_rules: [usize; DEPTHS],
     start: StartDepth,
-    /// That of the start depth.
+    /// For the start depth.
     stage: Stage,
-    /// That of the start depth before, for which readers may still be on their way.
+    /// For the previous start depth, which readers may still use.
     retiring: Option<Stage>,
-    /// The start depth to move to, once none is retiring.
+    /// The start depth to move to, once no earlier one is retiring.
     wanted: usize,
-    /// Prefixes whose maximum depth has fallen.
+    /// Prefixes whose maximum depth has decreased.
     fallen: Vec<RuleKey>,
     rules_at_choice: usize,
     changes_since_choice: usize,
 }
 
 impl TwoStage {
-    /// An empty table, for names hashed under `key`.
+    /// An empty table, for names hashed with `key`.
     ///
     /// # Errors
-    /// If there are no pages of the size asked for.
+    /// If there are no pages of the requested size.
     ///
     /// # Panics
-    /// If `options` has more than 2^28 rules, or a load factor or a start depth out of its range.
+    /// If `options` has more than 2^28 rules, or a load factor or start depth out of its range.
     pub fn with_options(key: NameHashKey, options: Options) -> io::Result<Self> {
         let depth_rules = [0; DEPTHS];
         let start_depth = options.start_depth.choose(&depth_rules);
@@ -113,7 +111,7 @@ impl TwoStage {
         })
     }
 
-    /// Rules in the table, virtual ones aside.
+    /// Number of rules, without virtual ones.
     pub fn len(&self) -> usize {
         self.writer.rules()
     }
@@ -128,12 +126,12 @@ impl TwoStage {
         self.stage.depth()
     }
 
-    /// Virtual rules in the table: the FIB expansion of [So, Table 5].
+    /// Number of virtual rules: the FIB expansion of [So, Table 5].
     pub fn virtual_entries(&self) -> usize {
         self.writer.virtuals()
     }
 
-    /// Probes ("FIB lookups" in [So, Table 5]) that a lookup of `name` takes.
+    /// Number of probes ("FIB lookups" in [So, Table 5]) of a lookup of `name`.
     pub fn probes(&self, name: &NameView<'_>) -> usize {
         self.writer.table.counts(name).probes
     }
@@ -147,16 +145,16 @@ impl TwoStage {
         self.writer.memory_bytes() + names + stages + fallen
     }
 
-    /// What the table takes, by the rows of [So, Table 4].
+    /// The memory of the table, by the rows of [So, Table 4].
     pub fn memory(&self) -> TableMemory {
         let names = self.names.iter().flatten().map(|name| name.value().len()).sum();
         TableMemory { names, ..self.writer.memory() }
     }
 
-    /// Moves the start depth to `depth`, 1 to 128, for good: no heuristic changes it any more.
+    /// Moves the start depth to `depth`, 1 to 128, permanently: no heuristic changes it any more.
     ///
-    /// If the last move was not reclaimed yet, this one is made by the first
-    /// [`Control::apply`] after it is.
+    /// If the last move was not reclaimed yet, the first [`Control::apply`] after that makes this
+    /// one.
     ///
     /// # Errors
     /// If there is no room for the virtual rules, or one of them cannot be told from another rule.
@@ -195,7 +193,8 @@ impl TwoStage {
         }
     }
 
-    /// The rule comes before what leads to it, so that a reader on its way finds it or is led past.
+    /// The rule is stored before what leads to it, so that a reader either finds it or is not led
+    /// to it.
     fn set(&mut self, change: &Prepared, old: Option<(u32, Rule)>, name: &Name) {
         let depth_max = old.map_or(0, |(_, rule)| rule.depth_max);
         let rule = Rule { entry: change.entry, depth_max };
@@ -217,7 +216,7 @@ impl TwoStage {
         }
     }
 
-    /// The rule goes before what leads to it.
+    /// Removes a rule. The data that leads lookups to the rule stays until the rule is gone.
     fn remove(&mut self, change: &Prepared, old: (u32, Rule)) {
         let key = &change.key;
         let stages = [Some(&self.stage), self.retiring.as_ref()];
@@ -237,7 +236,8 @@ impl TwoStage {
         }
     }
 
-    /// Makes a rule at the start depth, virtual if there is none, lead at least as deep as `depth`.
+    /// Makes the rule at the start depth lead to at least `depth`. The rule is virtual if there is
+    /// none.
     fn cover(&mut self, prefix: &RuleKey, depth: usize) {
         match self.writer.find(prefix) {
             Some((index, rule)) if rule.depth_max < depth => self.writer.table.rules.set_depth_max(index, depth),
@@ -248,9 +248,8 @@ impl TwoStage {
         }
     }
 
-    /// Takes out a virtual rule that the start depth does not need; otherwise makes the maximum
-    /// depth exact. For [`Control::reclaim`], when nobody looks with another start depth or at
-    /// another table.
+    /// Removes a virtual rule that the start depth does not need, or makes the maximum depth exact.
+    /// For [`Control::reclaim`], when no reader uses another start depth or another table.
     fn settle(&mut self, prefix: &RuleKey) {
         match (self.writer.find(prefix), self.stage.depth_max(prefix)) {
             (Some(old), None) if old.1.entry.is_none() => self.writer.remove(prefix, old),
@@ -267,7 +266,7 @@ impl TwoStage {
         self.names[index] = name;
     }
 
-    /// Chooses the start depth again, if rules have changed enough, and moves there.
+    /// If enough rules have changed, chooses the start depth again and moves there.
     fn choose_start(&mut self, changes: usize) {
         self.changes_since_choice += changes;
         if !matches!(self.start, StartDepth::Fixed(_))
@@ -277,7 +276,7 @@ impl TwoStage {
             self.rules_at_choice = self.len();
             self.changes_since_choice = 0;
         }
-        // Refused: all answers are right as it is, and the next choice may find room.
+        // The move was refused. All answers stay right, and the next choice may find room.
         if self.move_start(self.wanted).is_err() {
             self.wanted = self.start_depth();
         }
@@ -328,7 +327,7 @@ impl Control<Name> for TwoStage {
 
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         let prepared = changes.iter().map(|change| self.prepare(change)).collect::<Result<Vec<_>, _>>()?;
-        // A rule that is removed may leave a virtual one.
+        // Removing a rule may leave a virtual one.
         let removals = prepared.iter().filter(|change| change.entry.is_none()).count();
         self.writer.admit(&prepared, removals)?;
         for (i, (change, hashed)) in changes.iter().zip(&prepared).enumerate() {

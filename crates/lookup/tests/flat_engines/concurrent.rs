@@ -1,9 +1,10 @@
-//! Readers under a writer at full rate: a name that is there before and after a change always has
-//! the entry of before or of after.
+//! Readers during writes at full rate: a name that exists before and after a change always has the
+//! entry from before or after.
 //!
-//! The entry of each watched name is the number of its last change. The writer counts the change
-//! that it begins and the one that it has finished; an answer must be between the last one finished
-//! before its query and the last one begun when it was there. Other names come and go meanwhile.
+//! The entry of each watched name is the number of its last change. The writer counts the changes
+//! that it begins and those that it has finished. An answer must lie between the last change
+//! finished before its query and the last one begun when it arrived. Other names come and go
+//! meanwhile.
 //!
 //! `BYNAME_TEST_OPERATIONS` sets how many answers are checked, over all engines.
 
@@ -22,9 +23,9 @@ const WATCHED: usize = BURST_MAX;
 /// The other names.
 const OTHERS: usize = 3000;
 
-/// What the writer and the reader share.
+/// The state that the writer and the reader share.
 struct Stage {
-    /// The query half to read through, and how many there were before it.
+    /// The query half to read through, and its number.
     published: Mutex<(u64, Arc<dyn FlatFib>)>,
     generation: AtomicU64,
     /// The generation that the reader reads through.
@@ -37,7 +38,7 @@ struct Stage {
     stop: AtomicBool,
 }
 
-/// Ends the other's work when its thread ends, however it does.
+/// Ends the other thread's work when this thread ends, for whatever reason.
 struct StopAll<'a>(&'a Stage);
 
 impl Drop for StopAll<'_> {
@@ -107,7 +108,7 @@ impl Stage {
         }
     }
 
-    /// Asks until so many answers were checked, under so many changes. Returns how many were.
+    /// Asks until this many answers were checked during this many changes. Returns how many were.
     fn read(&self, kind: &Kind, answers: u64, changes: u64) -> u64 {
         let _stop = StopAll(self);
         let names: Vec<_> = (0..WATCHED).map(digest).collect();
@@ -140,8 +141,8 @@ impl Stage {
         checked
     }
 
-    /// Checks an answer to a query before which change `first` was finished; 1, or 0 if it would be
-    /// right whatever it is.
+    /// Checks an answer to a query before which change `first` was finished. Returns 1, or 0 if any
+    /// answer would be right.
     fn check(&self, kind: &Kind, at: usize, first: u64, found: Option<EntryId>) -> u64 {
         let last = self.begun[at].load(Ordering::SeqCst);
         if last - first >= u64::from(kind.entry_max) {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use byname_lookup::flat::line::{self, Instructions, LineRetrieval};
+use byname_lookup::flat::line::{self, LineRetrieval};
 use byname_lookup::flat::othello::{self, Othello};
-use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib, Update};
+use byname_lookup::{BuildError, Change, Control, EntryId, FlatFib, Instructions, Update};
 use byname_wire::Digest;
 
-/// Most names that any test puts into a table.
+/// Maximum number of names that any test puts into a table.
 pub const NAMES_MAX: usize = 1 << 16;
 
 pub type Engine = Box<dyn Control<Digest, Query = dyn FlatFib> + Send>;
@@ -17,32 +17,40 @@ pub struct Kind {
     pub name: &'static str,
     /// The largest entry id.
     pub entry_max: u32,
-    /// Most cache lines that one query may read; `None` where the engine cannot tell.
+    /// Maximum number of cache lines that one query may read. `None` if the engine cannot tell.
     pub lines_max: Option<usize>,
-    /// A table for [`NAMES_MAX`] names, built of these, all different.
+    /// Maximum memory of a table that changed, as a multiple of what as many names take that are built at once.
+    pub times_built: usize,
+    /// A table for [`NAMES_MAX`] names, built from these, which are distinct.
     pub build: fn(&[Digest], &[EntryId]) -> Engine,
 }
 
-/// All of them, and each with what forces it to do what it seldom does.
+/// All kinds, including variants that force an engine to do what it rarely does.
 pub const ALL: &[Kind] = &[
     othello("othello", 8, |names, entries| build_othello(8, othello::Options::default(), names, entries)),
     othello("othello, portable, parts of 500", 8, |names, entries| {
         let instructions = Instructions::Portable;
         build_othello(8, othello::Options { part_names: 500, instructions, ..Default::default() }, names, entries)
     }),
-    // Parts so small that every few additions close a cycle, or split a part.
-    othello("othello, parts of 8", 8, |names, entries| build_othello(8, parts_of(8), names, entries)),
+    // Parts so small that a few additions close a cycle or split a part. Splitting them lengthens the directory.
+    Kind {
+        times_built: 4,
+        ..othello("othello, parts of 8", 8, |names, entries| build_othello(8, parts_of(8), names, entries))
+    },
     // Values that lie in two words.
     othello("othello, 5 bits, parts of 300", 5, |names, entries| build_othello(5, parts_of(300), names, entries)),
-    othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, parts_of(1), names, entries)),
+    Kind {
+        times_built: 100,
+        ..othello("othello, 1 bit, parts of 1", 1, |names, entries| build_othello(1, parts_of(1), names, entries))
+    },
     othello("othello, 27 bits, parts of 60", 27, |names, entries| build_othello(27, parts_of(60), names, entries)),
     othello("othello, 32 bits", 32, |names, entries| build_othello(32, othello::Options::default(), names, entries)),
     line("line", 8, |names, entries| build_line(8, line::Options::default(), names, entries)),
-    // Every few additions make a part anew, or split one.
+    // A few additions rebuild a part or split it.
     line("line, parts of 40", 8, |names, entries| {
         build_line(8, line::Options { part_names: 40, ..Default::default() }, names, entries)
     }),
-    // Most names are bumped, some down to the last level.
+    // Most names are bumped, some of them down to the last level.
     line("line, overfull", 5, |names, entries| {
         build_line(5, line::Options { fill_percent: 150, ..Default::default() }, names, entries)
     }),
@@ -57,7 +65,7 @@ pub const ALL: &[Kind] = &[
 ];
 
 const fn line(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[EntryId]) -> Engine) -> Kind {
-    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(4), build }
+    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(4), times_built: 2, build }
 }
 
 fn build_line(entry_bits: u32, options: line::Options, names: &[Digest], entries: &[EntryId]) -> Engine {
@@ -67,7 +75,7 @@ fn build_line(entry_bits: u32, options: line::Options, names: &[Digest], entries
 }
 
 const fn othello(name: &'static str, entry_bits: u32, build: fn(&[Digest], &[EntryId]) -> Engine) -> Kind {
-    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(2), build }
+    Kind { name, entry_max: u32::MAX >> (32 - entry_bits), lines_max: Some(2), times_built: 2, build }
 }
 
 fn parts_of(part_names: usize) -> othello::Options {
@@ -87,12 +95,15 @@ pub struct Subject {
 
 impl Subject {
     pub fn new(kind: &Kind, names: &[Digest], entries: &[EntryId]) -> Self {
-        let engine = (kind.build)(names, entries);
+        Subject::of((kind.build)(names, entries))
+    }
+
+    pub fn of(engine: Engine) -> Self {
         let fib = engine.query();
         Subject { engine, fib }
     }
 
-    /// Applies a batch as the forwarder does: whoever reads has the new query half at once.
+    /// Applies a batch like the forwarder: readers get the new query half at once.
     pub fn apply(&mut self, changes: &[Change<Digest>]) -> Result<(), BuildError> {
         if let Update::Replace(fib) = self.engine.apply(changes)? {
             self.fib = fib;

@@ -5,6 +5,7 @@
 
 mod concurrent;
 mod engines;
+mod memory;
 mod names;
 mod network;
 mod property;

@@ -1,4 +1,4 @@
-//! Digests to test with, drawn from a seed, in families that each press on another place.
+//! Seeded digests for tests, in families that each stress another part.
 
 use byname_wire::Digest;
 
@@ -10,7 +10,7 @@ pub fn digest(number: usize) -> Digest {
     Digest { hash: random.next(), check: random.next() }
 }
 
-/// A family of names: so many, and the most changes in a batch.
+/// A family of names: their number, and the maximum number of changes in a batch.
 pub struct Family {
     pub name: &'static str,
     pub names: usize,
@@ -18,9 +18,9 @@ pub struct Family {
 }
 
 pub const FAMILIES: &[Family] = &[
-    // So few that each comes, changes and goes all the time.
+    // So few names that each is added, changed and removed all the time.
     Family { name: "few", names: 12, batch_max: 6 },
     Family { name: "some", names: 400, batch_max: 40 },
-    // Tables that grow, shrink and are built anew.
+    // Tables that grow, shrink and are rebuilt.
     Family { name: "many", names: 20_000, batch_max: 2000 },
 ];

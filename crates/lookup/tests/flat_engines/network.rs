@@ -12,7 +12,7 @@ use byname_wire::Digest;
 use crate::names::digest;
 use crate::suite::Random;
 
-/// One switch: what is right for it, and what it has.
+/// One switch: its expected entries, and its table.
 struct Switch {
     right: HashMap<Digest, EntryId>,
     fib: Arc<dyn FlatFib>,
@@ -25,13 +25,13 @@ struct Check {
     switches: Vec<Switch>,
     random: Random,
     names: usize,
-    /// How many of eight changes add.
+    /// Number of additions in eight changes.
     sets_in_8: usize,
     checked: usize,
 }
 
 impl Check {
-    /// So many switches with entries for about half of the names.
+    /// This many switches, with entries for about half of the names.
     fn new(options: Options, names: usize, switches: usize, seed: u64) -> Self {
         let mut random = Random(seed);
         let known: Vec<_> = (0..names).filter(|_| random.one_in(2)).map(digest).collect();
@@ -98,7 +98,7 @@ impl Check {
         }
     }
 
-    /// A batch with one entry that is too large, at any place: nothing of it is applied.
+    /// A batch with one entry that is too large, at a random position. No part of the batch is applied.
     fn refuse(&mut self) {
         let mut batch = self.batch(10);
         let too_large = EntryId(1 << self.options.entry_bits);
@@ -132,7 +132,7 @@ impl Check {
         self.switches.push(Switch { right, fib: self.network.query(self.switches.len()), alone });
     }
 
-    /// Every name that is known, in every table, in bursts and asked of the control half.
+    /// Checks every known name in every table, in bursts and through the control half.
     fn look(&mut self) {
         assert_eq!(self.network.tables(), self.switches.len());
         for (table, switch) in self.switches.iter().enumerate() {
@@ -183,7 +183,7 @@ fn run(entry_bits: u32, part_names: usize, names: usize, seed: u64) {
 #[test]
 fn tables_of_one_graph_answer_as_tables_of_their_own() {
     for (seed, entry_bits) in (1..).zip([1, 5, 8, 27]) {
-        // Cycles and splits every few changes, up to none at all.
+        // From cycles and splits every few changes to none at all.
         for part_names in [1, 8, 60, 1 << 15] {
             run(entry_bits, part_names, 400, seed);
         }

@@ -1,10 +1,11 @@
-//! A query half that is fed by messages over a channel which loses, repeats, reorders and corrupts:
-//! it is the control half's in the end, or says that it is stale, and is never wrong silently.
+//! A query half that is fed by messages over a channel that loses, repeats, reorders and corrupts
+//! them. In the end it equals the control half's, or says that it is stale. It is never silently
+//! wrong.
 
 use std::sync::Arc;
 
 use byname_lookup::flat::line::{self, LineRetrieval};
-use byname_lookup::flat::message::{Block, Feed, MESSAGE_OCTETS_MIN, Refusal, Sender};
+use byname_lookup::flat::message::{Block, Feed, MESSAGE_BYTES_MIN, Refusal, Sender};
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::oracle::FlatOracle;
 use byname_lookup::{Change, Control, EntryId, FlatFib, Pages, Update};
@@ -16,11 +17,11 @@ use crate::suite::Random;
 const KEY: NameHashKey = NameHashKey::new([5, 6]);
 const NAMES: usize = 600;
 
-/// A control half that tells what it changes.
+/// A control half that sends its changes.
 trait Near: Control<Digest, Query = dyn FlatFib> + Feed {}
 impl<E: Control<Digest, Query = dyn FlatFib> + Feed> Near for E {}
 
-/// A query half that is told.
+/// A query half that receives messages.
 trait Replica {
     fn receive(&mut self, message: &[u8]) -> Result<Option<Update<dyn FlatFib>>, Refusal>;
     fn is_stale(&self) -> bool;
@@ -41,7 +42,7 @@ macro_rules! replica {
 replica!(othello);
 replica!(line);
 
-/// Both halves of an engine, which makes parts anew often.
+/// Both halves of an engine that often rebuilds parts.
 type Halves = (Box<dyn Near>, Box<dyn Replica>);
 type Engine = fn(entry_bits: u32) -> Halves;
 
@@ -56,16 +57,16 @@ fn line(entry_bits: u32) -> Halves {
     (Box::new(near), Box::new(line::Replica::new(KEY, 1 << 20, Pages::Small)))
 }
 
-/// What the channel does to one of so many messages.
+/// Faults of the channel, each for one in `n` messages.
 struct Channel {
     random: Random,
     one_in: usize,
-    /// Messages that come late.
+    /// Messages that arrive late.
     late: Vec<Vec<u8>>,
 }
 
 impl Channel {
-    /// What comes out for a message that goes in.
+    /// The messages that come out of the channel for one that goes in.
     fn pass(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
         let mut out = vec![message.to_vec()];
         if self.random.one_in(self.one_in) {
@@ -86,7 +87,7 @@ impl Channel {
     }
 }
 
-/// The replica and what its readers have.
+/// The replica, and what its readers have.
 struct Far {
     replica: Box<dyn Replica>,
     fib: Option<Arc<dyn FlatFib>>,
@@ -126,7 +127,7 @@ fn batch(random: &mut Random, entry_bits: u32) -> Vec<Change<Digest>> {
 fn run(engine: Engine, seed: u64, entry_bits: u32, one_in: usize) -> usize {
     let mut random = Random(seed);
     let (mut near, replica) = engine(entry_bits);
-    let (mut oracle, mut sender) = (FlatOracle::new(), Sender::new(KEY, MESSAGE_OCTETS_MIN));
+    let (mut oracle, mut sender) = (FlatOracle::new(), Sender::new(KEY, MESSAGE_BYTES_MIN));
     let mut far = Far { replica, fib: None, refused: 0 };
     let mut channel = Channel { random: Random(!seed), one_in, late: Vec::new() };
     let mut compared = 0;
@@ -140,7 +141,7 @@ fn run(engine: Engine, seed: u64, entry_bits: u32, one_in: usize) -> usize {
         }
         if random.one_in(8) {
             near.feed(&mut sender, &mut deliver);
-            // A beat that comes through shows whatever was lost.
+            // A beat that arrives reveals whatever was lost.
             sender.beat(|message| far.receive(message));
             if !far.replica.is_stale() {
                 far.assert_equal(&oracle);
@@ -177,14 +178,14 @@ fn a_replica_is_equal_or_stale() {
 fn who_lacks_the_key_is_not_heard() {
     for engine in [othello, line] {
         let (mut near, mut replica) = engine(8);
-        let mut stranger = Sender::new(NameHashKey::new([5, 7]), MESSAGE_OCTETS_MIN);
+        let mut stranger = Sender::new(NameHashKey::new([5, 7]), MESSAGE_BYTES_MIN);
         let mut refuse = |message: &[u8]| assert_eq!(replica.receive(message).err(), Some(Refusal::Corrupt));
         near.feed_whole(&mut stranger, &mut refuse);
         assert!(replica.is_stale());
     }
 }
 
-/// What has the seal of the sender, and is no part of a table of lines.
+/// Messages with a valid seal whose parts do not fit a table of lines.
 #[test]
 fn parts_that_fit_no_table_are_refused() {
     let whole = Block { number: 1, header: [1u32, 1, 1, 1].map(u32::to_le_bytes).concat(), words: vec![0; 32] };
@@ -199,12 +200,12 @@ fn parts_that_fit_no_table_are_refused() {
     };
     assert!(is_taken(8, vec![whole.clone()]));
     assert!(!is_taken(0, vec![whole.clone()]) && !is_taken(33, vec![whole.clone()]));
-    // Cells of one bit are a quarter of a line.
+    // Cells for one bit take a quarter of a line.
     assert!(!is_taken(1, vec![whole.clone()]));
     let refused: [fn(&mut Block); 6] = [
         |block| block.number = 0,
         |block| block.number = 1 << 17,
-        // Half of all names: nobody could be asked about the others.
+        // A part with half of all names: nothing would hold the others.
         |block| block.number = 3,
         |block| block.header[0] = 0,
         |block| block.header.fill(255),
@@ -219,7 +220,7 @@ fn parts_that_fit_no_table_are_refused() {
     assert!(is_taken(8, vec![Block { number: 2, ..whole.clone() }, Block { number: 3, ..whole }]));
 }
 
-/// A control half whose changes nobody asks for notes no more of them than the table is large.
+/// A control half whose changes nobody asks for does not record more changes than the table's size.
 #[test]
 fn who_is_told_nothing_for_long_is_sent_the_whole_table() {
     for engine in [othello, line] {
@@ -234,7 +235,7 @@ fn who_is_told_nothing_for_long_is_sent_the_whole_table() {
             oracle.apply(&changes).expect("the oracle takes all");
         }
         let mut fib = None;
-        // It heard nothing of what was sent first.
+        // It missed what was sent first.
         let sent = near.feed(&mut sender, &mut |message| {
             if let Ok(Some(Update::Replace(new))) = replica.receive(message) {
                 fib = Some(new);
@@ -245,7 +246,7 @@ fn who_is_told_nothing_for_long_is_sent_the_whole_table() {
     }
 }
 
-/// Octets a change, beside what the paper counts [Concise, Table 2].
+/// Bytes for each change, compared with the paper's [Concise, Table 2].
 #[test]
 fn messages_of_changes_are_short() {
     let names: Vec<_> = (0..100_000).map(digest).collect();
@@ -263,10 +264,10 @@ fn messages_of_changes_are_short() {
         let alters: Vec<_> = names.iter().step_by(200).map(|&name| Change::Set(name, entry())).collect();
         near.apply(&alters).expect("few names");
         let sent = near.feed(&mut sender, &mut |_| {});
-        assert!(!sent.is_whole && sent.block_octets == 0);
-        let octets = sent.change_octets as f64 / sent.changes as f64;
+        assert!(!sent.is_whole && sent.block_bytes == 0);
+        let bytes = sent.change_bytes as f64 / sent.changes as f64;
         let bound = sent.entropy_bits / 8.0 / sent.changes as f64;
-        println!("{name}: {} changes: {octets:.2} octets each; they tell {bound:.2}", sent.changes);
-        assert!(octets < 3.0 * bound, "{name}: {octets} octets for {bound}");
+        println!("{name}: {} changes: {bytes:.2} bytes each; they tell {bound:.2}", sent.changes);
+        assert!(bytes < 3.0 * bound, "{name}: {bytes} bytes for {bound}");
     }
 }

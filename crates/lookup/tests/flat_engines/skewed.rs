@@ -1,5 +1,5 @@
-//! Digests that no keyed hash makes: Othello answers right for them, or says that it cannot take
-//! them, and then has changed nothing.
+//! Digests that no keyed hash makes. Othello answers correctly for them, or refuses them and
+//! changes nothing.
 
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{BuildError, Change, Control, EntryId, Update};
@@ -7,11 +7,11 @@ use byname_wire::Digest;
 
 use crate::names::digest;
 
-/// More than a part can have.
+/// More names than a part can have.
 const CROWD: usize = 70_000;
 const PART_MAX: usize = 65_534;
 
-/// Ways to make digests of a few bits.
+/// Makes digests of a few bits.
 type Narrow = fn(u64) -> Digest;
 const NARROW: &[(&str, Narrow)] = &[
     ("low bits of the hash", |bits| Digest { hash: bits, check: 0 }),
@@ -30,7 +30,8 @@ fn set(name: Digest, entry: u32) -> Change<Digest> {
     Change::Set(name, EntryId(entry))
 }
 
-/// Names of a few bits: built, added, altered, removed; right, or refused and unchanged.
+/// Builds, adds, alters and removes names of a few bits. The result is right, or refused and
+/// unchanged.
 fn check(what: &str, names: &[Digest], part_names: usize) {
     let options = Options { part_names, ..Options::default() };
     let (built, added) = names.split_at(names.len() / 2);
@@ -73,7 +74,7 @@ fn check(what: &str, names: &[Digest], part_names: usize) {
 #[test]
 fn narrow_digests_are_answered_right_or_refused() {
     for (what, narrow) in NARROW {
-        // All of eight bits, and some of 16.
+        // All digests of eight bits, and some of 16.
         let all: Vec<_> = (0..256).map(narrow).collect();
         let some: Vec<_> = (0..1000).map(|at| narrow((at * 40_503) & 0xffff)).collect();
         for part_names in [8, 100, 1 << 15] {
@@ -83,7 +84,7 @@ fn narrow_digests_are_answered_right_or_refused() {
     }
 }
 
-/// As many as parts are built for: lattices of digests close many cycles, whatever the seed.
+/// The number of names for which a part is built. Lattices of digests close many cycles, whatever the seed.
 #[test]
 fn many_narrow_digests_are_built_right_or_refused() {
     for (what, narrow) in NARROW {
@@ -100,7 +101,7 @@ fn many_narrow_digests_are_built_right_or_refused() {
     }
 }
 
-/// Names that differ in their checks alone: no split gets them apart.
+/// Names that differ in their check halves only, so that no split separates them.
 fn alike(number: usize) -> Digest {
     Digest { hash: 0x0123_4567_89ab_cdef, check: digest(number).check }
 }
@@ -114,14 +115,14 @@ fn too_many_names_that_begin_alike_are_refused() {
         let refused = Othello::construct(options(), &names, &entries).err();
         assert_eq!(refused, Some(BuildError::Skewed { names: CROWD }));
 
-        // As many as a part can have, and then one more, behind a change that is taken back.
+        // The maximum number of names of a part, and then one more name, after a change that is undone.
         let mut othello = Othello::construct(options(), &names[..PART_MAX], &entries[..PART_MAX]).expect("room");
         let fib = othello.query();
         let one_more = [set(names[0], 2), set(names[PART_MAX], 3)];
         assert_eq!(othello.apply(&one_more).err(), Some(BuildError::Skewed { names: PART_MAX + 1 }));
         assert_eq!((othello.len(), othello.entry(names[PART_MAX])), (PART_MAX, None));
         assert_eq!(fib.entry(names[0]), Some(EntryId(1)));
-        // One of another kind has its place.
+        // There is room for one of another kind.
         othello.apply(&[Change::Remove(names[5]), set(names[0], 2)]).expect("no name more");
         othello.apply(&[set(names[PART_MAX], 3)]).expect("room for one");
         assert_eq!(othello.query().entry(names[PART_MAX]), Some(EntryId(3)));
@@ -138,14 +139,14 @@ fn a_batch_of_too_many_names_that_begin_alike_changes_nothing() {
     let batch: Vec<_> = spread.chain((0..CROWD).map(|number| set(alike(number), 9))).collect();
     assert!(matches!(othello.apply(&batch), Err(BuildError::Skewed { names }) if names >= CROWD));
     assert_eq!((othello.len(), fib.entry(digest(0))), (1, Some(EntryId(7))));
-    // Digests as they should be are taken, however many come at once.
+    // Proper digests are accepted, however many come at once.
     let batch: Vec<_> = (0..CROWD).map(|number| set(digest(number), 9)).collect();
     othello.apply(&batch).expect("they spread over the parts");
     let fib = othello.query();
     assert!((0..CROWD).all(|number| fib.entry(digest(number)) == Some(EntryId(9))));
 }
 
-/// One name does not make a crowd, however often it is given.
+/// One name is not a crowd, however often it is given.
 #[test]
 fn a_name_given_many_times_is_one_name() {
     let names = vec![digest(1); CROWD];

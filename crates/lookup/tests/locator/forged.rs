@@ -1,4 +1,4 @@
-//! Labels that strangers made up.
+//! Labels that strangers invented.
 
 use byname_lookup::locator::Port;
 use byname_wire::Label;
@@ -8,8 +8,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::graphs::FAMILIES;
 use super::network::Network;
 
-/// Follows a packet with any label at all, and holds it to what the module's documentation says.
-/// Returns whether it was delivered.
+/// Follows a packet with an arbitrary label, and checks what the module's documentation promises.
+/// Returns whether the packet was delivered.
 fn check(network: &Network, from: usize, label: Label) -> bool {
     let tree = network.labelling.tree();
     let walk = network.walk(from, label);
@@ -41,10 +41,10 @@ fn check(network: &Network, from: usize, label: Label) -> bool {
 }
 
 #[test]
-fn no_label_of_up_to_two_octets_leads_astray_on_small_trees() {
+fn no_label_of_up_to_two_bytes_leads_astray_on_small_trees() {
     let labels: Vec<_> = (0..1u32 << 16)
         .filter_map(|number| Label::decode(0, &number.to_be_bytes()[2..]).ok())
-        .chain((0..=255).filter_map(|octet| Label::decode(0, &[octet]).ok()))
+        .chain((0..=255).filter_map(|byte| Label::decode(0, &[byte]).ok()))
         .collect();
     assert!(labels.len() > 14_000, "{}", labels.len());
     let mut delivered = 0;
@@ -81,7 +81,7 @@ fn labels_pieced_together_are_dropped_on_the_way_or_lead_where_they_say() {
     assert!(delivered > 10_000 && dropped > 10_000, "{delivered} delivered, {dropped} dropped");
 }
 
-/// The number of one node with the ports of another, more ports than there are, or octets at random.
+/// The number of one node with the ports of another, more ports than exist, or random bytes.
 fn forge(network: &Network, nodes: &[usize], random: &mut StdRng) -> Label {
     let mut honest = || {
         let node = nodes[random.random_range(0..nodes.len())];
@@ -94,8 +94,8 @@ fn forge(network: &Network, nodes: &[usize], random: &mut StdRng) -> Label {
         2 => one.light_child(one.node(), 1 << random.random_range(0..31)).unwrap_or(other),
         3 => Label::new(random.random()),
         _ => {
-            let octets: [u8; 13] = random.random();
-            Label::decode(0, &octets[..random.random_range(1..=13)]).unwrap_or(other)
+            let bytes: [u8; 13] = random.random();
+            Label::decode(0, &bytes[..random.random_range(1..=13)]).unwrap_or(other)
         }
     }
 }

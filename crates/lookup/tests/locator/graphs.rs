@@ -1,21 +1,21 @@
-//! Graphs to label, drawn from a seed, in families that each press on another place.
+//! Seeded graphs to label, in families that each stress another part.
 
 use byname_lookup::locator::Graph;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// A family: the graph of so many nodes and a seed.
+/// A family: makes the graph of a number of nodes and a seed.
 pub struct Family {
     pub name: &'static str,
     pub draw: fn(usize, &mut StdRng) -> Vec<(u32, u32)>,
 }
 
 pub const FAMILIES: &[Family] = &[
-    // One heavy path: no light port at all.
+    // One heavy path without light ports.
     Family { name: "path", draw: |nodes, _| tree(nodes, |node| node - 1) },
-    // All children of one node alike: ports up to the number of nodes.
+    // All children of one node are alike: ports up to the number of nodes.
     Family { name: "star", draw: |nodes, _| tree(nodes, |_| 0) },
-    // As many light edges as a way can have.
+    // The maximum number of light edges on a path.
     Family { name: "binary", draw: |nodes, _| tree(nodes, |node| (node - 1) / 2) },
     Family { name: "ternary", draw: |nodes, _| tree(nodes, |node| (node - 1) / 3) },
     // A light leaf at each node of a long path.
@@ -29,7 +29,7 @@ pub const FAMILIES: &[Family] = &[
         draw: |nodes, random| tree(nodes, |node| random.random_range(node.saturating_sub(4)..node)),
     },
     Family { name: "preferential", draw: |nodes, random| preferential(nodes, 3, random) },
-    // In several parts, mostly.
+    // Mostly several components.
     Family {
         name: "random",
         draw: |nodes, random| {
@@ -50,12 +50,12 @@ fn tree(nodes: usize, mut parent: impl FnMut(u32) -> u32) -> Vec<(u32, u32)> {
     (1..nodes as u32).map(|node| (node, parent(node))).collect()
 }
 
-/// Each node joins up to `links` others, drawn in proportion to their edges.
+/// Each node links to up to `links` others, drawn in proportion to their number of edges.
 fn preferential(nodes: usize, links: usize, random: &mut StdRng) -> Vec<(u32, u32)> {
     let mut edges: Vec<(u32, u32)> = vec![];
     for node in 1..nodes as u32 {
         for _ in 0..links.min(node as usize) {
-            // The end of an edge is each node as often as it has edges.
+            // Each node is the end of an edge as often as it has edges.
             let other = match random.random_range(0..=2 * edges.len()) {
                 0 => 0,
                 end => [edges[(end - 1) / 2].0, edges[(end - 1) / 2].1][end % 2],

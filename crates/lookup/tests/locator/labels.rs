@@ -1,4 +1,4 @@
-//! How long labels are.
+//! Lengths of labels.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use byname_lookup::locator::{Labelling, SpanningTree};
 
 use super::graphs::FAMILIES;
 
-/// [TagNet §3.3]: what labels of the AS graph take at most.
+/// [TagNet §3.3]: the maximum length of labels of the AS graph.
 const PAPER_BITS: u32 = 46;
 /// Its nodes.
 const PAPER_NODES: usize = 42_113;

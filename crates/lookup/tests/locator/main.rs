@@ -1,4 +1,4 @@
-//! Packets go by their labels as the tree says, hop by hop, whoever made the labels.
+//! Packets follow the tree by their labels, hop by hop, whoever made the labels.
 #![cfg(not(loom))]
 
 mod forged;

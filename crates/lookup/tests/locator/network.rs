@@ -1,4 +1,4 @@
-//! Routers that know one tree each by their own tables alone.
+//! Routers that know one tree, each by its own table only.
 
 use byname_lookup::locator::{Graph, Labelling, Next, SpanningTree, Trees};
 use byname_wire::{FaceId, Label, Locator, TreeId};
@@ -12,9 +12,9 @@ pub struct Network {
     routers: Vec<Trees>,
 }
 
-/// How a packet ended, and all the nodes that it saw.
+/// How a packet ended, and all nodes that it visited.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct Journey {
     pub nodes: Vec<usize>,
     pub delivered: bool,
 }
@@ -35,15 +35,15 @@ impl Network {
     }
 
     /// Follows a packet until a router delivers or drops it.
-    pub fn walk(&self, from: usize, label: Label) -> Walk {
+    pub fn walk(&self, from: usize, label: Label) -> Journey {
         let locator = Locator { tree: TREE, label };
         let mut nodes = vec![from];
         let mut came_from = FaceId::NONE;
         loop {
             let here = nodes[nodes.len() - 1];
             let face = match self.routers[here].forward(&locator, came_from) {
-                Next::Deliver => return Walk { nodes, delivered: true },
-                Next::Drop => return Walk { nodes, delivered: false },
+                Next::Deliver => return Journey { nodes, delivered: true },
+                Next::Drop => return Journey { nodes, delivered: false },
                 Next::Forward(face) => face,
             };
             assert!(nodes.len() < self.routers.len(), "{label:?} from {from} loops: {nodes:?}");

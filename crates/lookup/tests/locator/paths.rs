@@ -1,4 +1,4 @@
-//! Labels that a labelling gave.
+//! Labels from a labelling.
 
 use byname_lookup::locator::{Graph, Labelling, Next, Port, SpanningTree, Trees};
 use byname_wire::{FaceId, Label, Locator, TreeId};
@@ -6,12 +6,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::graphs::FAMILIES;
-use super::network::{Network, TREE, Walk};
+use super::network::{Journey, Network, TREE};
 
 fn check(network: &Network, from: usize, to: usize) {
     let nodes = network.labelling.tree().path(from, to).expect("both are on the tree");
     let label = network.labelling.label(to).expect("every node on the tree has a label");
-    assert_eq!(network.walk(from, label), Walk { nodes, delivered: true }, "from {from} to {to}");
+    assert_eq!(network.walk(from, label), Journey { nodes, delivered: true }, "from {from} to {to}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Readers under a writer: each answer was right at some moment while it was looked up.
+//! Readers during writes: each answer was right at some moment during its lookup.
 //!
-//! All changes are drawn before, with the oracle's answer for each watched name after each of
-//! them. The writer counts the change that it begins and the one that it has finished; a reader's
-//! answer must be that of a version between the last one finished before its lookup began and the
-//! last one begun when it had ended.
+//! All changes are drawn in advance, with the oracle's answer for each watched name after each
+//! change. The writer counts the change that it begins and the one that it has finished. A reader's
+//! answer must belong to a version between the last one finished before its lookup began and the
+//! last one begun when it ended.
 //!
-//! An engine may promise less: that a lookup is right which overlaps at most so many changes
-//! ([`Kind::overlapped_max`]). Answers of others are not checked then, nor counted.
+//! An engine may promise less: a lookup is right if it overlaps at most a number of changes
+//! ([`Kind::overlapped_max`]). Other answers are neither checked nor counted.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,12 +23,12 @@ use crate::names::name;
 use crate::property::operations;
 use crate::suite::Random;
 
-/// Changes between two moments at which the writer waits for the reader, and reclaims.
+/// Number of changes between two moments at which the writer waits for the reader and reclaims.
 const RUN: usize = 64;
-/// Rounds of checked lookups that the reader makes in each such time at least.
+/// Minimum number of rounds of checked lookups in each such interval.
 const ROUNDS: u64 = 32;
 
-/// What the writer does, and what is right after each of its batches.
+/// The writer's batches, and the right answers after each of them.
 struct Script {
     watched: Vec<Name>,
     batches: Vec<Vec<Change<Name>>>,
@@ -49,8 +49,8 @@ impl Script {
         Script { watched, batches, right }
     }
 
-    /// Any changes of few rules, one at a time; now and then a crowd of others comes or goes, for
-    /// which a table has to be built anew.
+    /// Arbitrary changes of a few rules, one at a time. Now and then a crowd of others is added or
+    /// removed, for which a table must be rebuilt.
     fn random(changes: usize) -> Self {
         let watched =
             ["/", "/a", "/b", "/a/a", "/a/b", "/a/b/a", "/a/a/a/a", "/a/a/b/x", "/a/b/a/b", "/b/b/b/b/b", "/b/a/x/y/z"];
@@ -72,9 +72,9 @@ impl Script {
         Script::new(watched.iter().map(|uri| name(uri)).collect(), batches)
     }
 
-    /// One route that moves up and down a chain of names: between any two changes one rule or two
-    /// cover the watched names, so that an answer of none is always wrong. Other rules at all
-    /// depths make lookups long.
+    /// One route that moves up and down a chain of names. Between any two changes one or two rules
+    /// cover the watched names, so "no match" is always wrong. Other rules at all depths make
+    /// lookups long.
     fn moving_route(changes: usize, depth_max: usize) -> Self {
         let chain = |component: &str, depth: usize| name(&component.repeat(depth));
         let rules: Vec<_> = (0..=depth_max).map(|depth| chain("/a", depth)).collect();
@@ -92,7 +92,7 @@ impl Script {
     }
 }
 
-/// Thousands of names that no watched name is below.
+/// Thousands of names that have no watched name below.
 fn crowd(number: usize) -> Vec<Change<Name>> {
     let rule = |i: u64| name("/crowd").join_number(8, i % 50).join_number(8, i);
     let size = 200 << (number / 2 % 5);
@@ -101,23 +101,23 @@ fn crowd(number: usize) -> Vec<Change<Name>> {
         .collect()
 }
 
-/// What the writer and the reader share.
+/// The state that the writer and the reader share.
 struct Stage {
-    /// The query half to read through, and how many there were before it.
+    /// The query half to read through, and its number.
     published: Mutex<(u64, Arc<dyn PrefixFib>)>,
     generation: AtomicU64,
     begun: AtomicU64,
     finished: AtomicU64,
     /// The generation that the reader reads through.
     reader_generation: AtomicU64,
-    /// Rounds of lookups that the reader has ended, and those whose answers it could check.
+    /// Number of rounds that the reader has finished, and of those whose answers it could check.
     rounds: AtomicU64,
     rounds_checked: AtomicU64,
-    /// The script has ended, or somebody has failed.
+    /// The script has ended, or a thread has failed.
     stop: AtomicBool,
 }
 
-/// Ends the other's waiting when its thread ends, however it does.
+/// Ends the other thread's waiting when this thread ends, for whatever reason.
 struct StopAll<'a>(&'a Stage);
 
 impl Drop for StopAll<'_> {
@@ -144,7 +144,7 @@ impl Stage {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Waits until the reader has come that far.
+    /// Waits until the reader has got that far.
     fn wait(&self, counter: &AtomicU64, at_least: u64) {
         let mut spins = 0;
         while counter.load(Ordering::SeqCst) < at_least && !self.stopped() {
@@ -166,13 +166,13 @@ impl Stage {
                 self.wait(&self.reader_generation, generation);
             }
             self.finished.store(version, Ordering::SeqCst);
-            // Changes come in flocks, and one by one.
+            // Changes come in groups, and one by one.
             for _ in 0..*random.pick(&[0, 0, 0, 0, 10, 100]) {
                 std::hint::spin_loop();
             }
             if version.is_multiple_of(RUN as u64) {
                 self.wait(&self.rounds_checked, version / RUN as u64 * ROUNDS);
-                // After the round at hand the reader holds nothing that was taken out so far.
+                // After the current round the reader holds nothing that was removed so far.
                 self.wait(&self.rounds, self.rounds.load(Ordering::SeqCst) + 1);
                 engine.reclaim();
             }
@@ -212,7 +212,7 @@ impl Stage {
     }
 
     /// Checks answers for the watched names from `at` on, looked up after change `first` was
-    /// finished. Returns how many.
+    /// finished. Returns the number of answers checked.
     fn check(&self, kind: &Kind, script: &Script, answers: &[Option<PrefixMatch>], at: usize, first: u64) -> u64 {
         let last = self.begun.load(Ordering::SeqCst);
         if last - first > kind.overlapped_max {

@@ -15,29 +15,29 @@ use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 
 pub const KEY: NameHashKey = NameHashKey::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
-/// Most rules that any test puts into a table.
+/// Maximum number of rules that any test puts into a table.
 pub const RULES_MAX: usize = 1 << 20;
 
 pub type Engine = Box<dyn Control<Name, Query = dyn PrefixFib> + Send>;
 
-/// A kind of engine: how to build one, and what it takes.
+/// A kind of engine: how to build one, and its limits.
 pub struct Kind {
     pub name: &'static str,
     /// Components of the deepest rule. Names that are looked up may have [`COMPONENTS_MAX`].
     pub depth_max: usize,
     /// The largest entry id.
     pub entry_max: u32,
-    /// Changes that a lookup may overlap and still be right; [`u64::MAX`] for any number.
+    /// Number of changes that a lookup may overlap and still be right. [`u64::MAX`] for any number.
     pub overlapped_max: u64,
-    /// Most cache lines that one lookup may read in tables of these tests; `None` where the engine
-    /// cannot tell.
+    /// Maximum number of cache lines that one lookup may read in these tests' tables. `None` if the
+    /// engine cannot tell.
     pub lines_max: Option<usize>,
-    /// An empty table for [`RULES_MAX`] rules whose names are hashed under [`KEY`].
+    /// An empty table for [`RULES_MAX`] rules whose names are hashed with [`KEY`].
     pub build: fn() -> Engine,
 }
 
-/// All of them. An engine that compares names stands here once more with hashes so narrow that
-/// they collide.
+/// All kinds. An engine that compares names is listed a second time with hashes so narrow that they
+/// collide.
 pub const ALL: &[Kind] = &[
     Kind {
         name: "longest_first",
@@ -208,10 +208,10 @@ const fn by_length(name: &'static str, build: fn() -> Engine) -> Kind {
         name,
         depth_max: COMPONENTS_MAX,
         entry_max: binary_search::ENTRIES_MAX - 1,
-        // It is tried eight times, and starting points that move count as changes, too.
+        // It tries eight times, and starting points that move count as changes, too.
         overlapped_max: 3,
-        // Eight tables, in each a chain of four buckets, where each slot may ask for a comparison
-        // of the longest names here, 2,400 octets.
+        // Eight tables with a chain of four buckets each, where each slot may need a comparison of
+        // the longest names here, 2,400 bytes.
         lines_max: Some(8 * 4 * (1 + 7 * 40)),
         build,
     }
@@ -250,7 +250,7 @@ impl Subject {
         Subject { engine, fib }
     }
 
-    /// Applies a batch as the forwarder does: whoever reads has the new query half at once.
+    /// Applies a batch like the forwarder: readers get the new query half at once.
     pub fn apply(&mut self, changes: &[Change<Name>]) -> Result<(), BuildError> {
         if let Update::Replace(fib) = self.engine.apply(changes)? {
             self.fib = fib;
@@ -269,7 +269,7 @@ pub fn lines_read(fib: &dyn PrefixFib, name: &Name) -> Option<usize> {
     fib.lines_read(&NameView::new(&KEY, name.as_ref(), &mut prefixes))
 }
 
-/// The same of a burst of names that the engine hashes itself.
+/// The same for a burst of names that the engine hashes itself.
 pub fn longest_of_names(fib: &dyn PrefixFib, names: &[Name], room: &mut HashRoom) -> Vec<Option<PrefixMatch>> {
     let mut out = vec![None; names.len()];
     let names: Vec<_> = names.iter().map(Name::as_ref).collect();
@@ -277,7 +277,7 @@ pub fn longest_of_names(fib: &dyn PrefixFib, names: &[Name], room: &mut HashRoom
     out
 }
 
-/// Hashed names, to be looked up in bursts again and again.
+/// Hashed names, for repeated lookups in bursts.
 pub struct Burst<'a> {
     names: &'a [Name],
     prefixes: Vec<PrefixHashes>,
@@ -300,7 +300,7 @@ impl<'a> Burst<'a> {
         Burst { names, prefixes }
     }
 
-    /// Hashes the prefixes that `fib` looks at; the places of others have digests of other names.
+    /// Hashes the prefixes that `fib` probes. The other places hold digests of other names.
     pub fn at_depths(names: &'a [Name], fib: &dyn PrefixFib) -> Self {
         let mut prefixes = vec![PrefixHashes::default(); names.len()];
         let refs: Vec<_> = names.iter().map(Name::as_ref).collect();

@@ -25,8 +25,8 @@ fn assert_matches(rules: &[&str], asked: &[(&str, Option<(u32, usize)>)]) {
     }
 }
 
-/// [Yuan §3.1]: a search that visits a marker at `/a/b` on its way must still find `/a`, and one
-/// that finds nothing at depth four must still find `/a/b/c`.
+/// [Yuan §3.1]: a search that passes a marker at `/a/b` must still find `/a`. A search that finds
+/// nothing at depth four must still find `/a/b/c`.
 #[test]
 fn the_worked_example_of_yuan() {
     let asked = [

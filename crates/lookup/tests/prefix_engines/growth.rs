@@ -39,7 +39,7 @@ fn every_engine_answers_as_the_oracle_while_it_grows_and_shrinks() {
     }
 }
 
-/// What is removed is given back, or used again.
+/// Room of removed rules is given back or reused.
 #[test]
 fn no_engine_grows_by_coming_and_going() {
     let rule = |i: u64| Name::default().join_number(8, i % 7).join_number(8, i % 91).join_number(8, i);
@@ -57,7 +57,7 @@ fn no_engine_grows_by_coming_and_going() {
                 bytes.push(subject.fib.memory_bytes());
             }
         }
-        // The first rounds may still grow into rooms of a size that fits.
+        // In the first rounds, room may still grow to a size that fits.
         let (early, late) = (bytes[..8].iter().max(), bytes[8..].iter().max());
         assert!(late <= early, "{}: {bytes:?} bytes", kind.name);
     }

@@ -1,4 +1,4 @@
-//! Names to test with, drawn from a seed, in families that each press on another place.
+//! Seeded names for tests, in families that each stress another part.
 
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Component, Name};
@@ -13,9 +13,9 @@ pub fn name(uri: &str) -> Name {
 /// A family of names.
 pub struct Family {
     pub name: &'static str,
-    /// Most changes in a batch.
+    /// Maximum number of changes in a batch.
     pub batch_max: usize,
-    /// Draws the name of a rule of at most so many components.
+    /// Draws the name of a rule with at most this many components.
     pub rule: fn(&mut Random, usize) -> Name,
     /// Draws a name to look up.
     pub asked: fn(&mut Random) -> Name,
@@ -43,17 +43,17 @@ pub const FAMILIES: &[Family] = &[
         asked: |random| dense(random, 30, 5),
     },
     Family { name: "chains", batch_max: 12, rule: chain, asked: |random| chain(random, COMPONENTS_MAX) },
-    Family { name: "octets", batch_max: 12, rule: octets, asked: |random| octets(random, COMPONENTS_MAX) },
+    Family { name: "bytes", batch_max: 12, rule: bytes, asked: |random| bytes(random, COMPONENTS_MAX) },
     Family { name: "hostile", batch_max: 12, rule: trunk, asked: garbage_below_a_trunk },
 ];
 
 /// One of about `fanout` to the power of `depth_max` names.
 fn dense(random: &mut Random, fanout: usize, depth_max: usize) -> Name {
-    let octets: Vec<_> = (0..random.below(depth_max + 1)).map(|_| b'a' + random.below(fanout) as u8).collect();
-    Name::from_components(octets.iter().map(|octet| Component::generic(std::slice::from_ref(octet))))
+    let bytes: Vec<_> = (0..random.below(depth_max + 1)).map(|_| b'a' + random.below(fanout) as u8).collect();
+    Name::from_components(bytes.iter().map(|byte| Component::generic(std::slice::from_ref(byte))))
 }
 
-/// One component again and again, with one turn at most: long shared prefixes, all depths.
+/// One component repeated, with at most one other: long shared prefixes at all depths.
 fn chain(random: &mut Random, depth_max: usize) -> Name {
     let near = [0, 1, 2, 7, 8, 15, 16, 17, 30, 31, 32, 33, 63, 64, 65, 126, 127, 128];
     let depth = (*random.pick(&near)).min(depth_max);
@@ -62,7 +62,7 @@ fn chain(random: &mut Random, depth_max: usize) -> Name {
 }
 
 /// Components that are empty, typed, long, or look like other names.
-fn octets(random: &mut Random, depth_max: usize) -> Name {
+fn bytes(random: &mut Random, depth_max: usize) -> Name {
     const LONG: [u8; 600] = [7; 600];
     let values: [&[u8]; 10] =
         [b"", b"\0", b"a", b"aa", b"\x08\x01a", b"\x08\x00", &LONG[..252], &LONG[..253], &LONG[..255], &LONG];
@@ -80,11 +80,11 @@ fn octets(random: &mut Random, depth_max: usize) -> Name {
 fn trunk(random: &mut Random, depth_max: usize) -> Name {
     let which = random.below(4) as u8;
     let depth = random.below(40).min(depth_max);
-    let octets: Vec<_> = (0..depth).map(|i| [which, i as u8]).collect();
-    Name::from_components(octets.iter().map(|value| Component::generic(value)))
+    let bytes: Vec<_> = (0..depth).map(|i| [which, i as u8]).collect();
+    Name::from_components(bytes.iter().map(|value| Component::generic(value)))
 }
 
-/// What [So §2.3] calls garbage tokens: a name that follows the rules for a while, then does not.
+/// Garbage tokens of [So §2.3]: a name that follows the rules for a while, then leaves them.
 fn garbage_below_a_trunk(random: &mut Random) -> Name {
     let mut name = trunk(random, COMPONENTS_MAX);
     let room = COMPONENTS_MAX - name.as_ref().len();

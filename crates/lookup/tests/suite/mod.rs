@@ -1,5 +1,5 @@
-//! What the suites of all kinds of engines share: numbers to draw from, and how cases are shared
-//! out, counted, and made small where they fail.
+//! Shared by the suites of all kinds of engines: random numbers, distribution and counting of
+//! cases, and shrinking of failures.
 
 mod shrink;
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use shrink::{Step, fewer};
 
-/// SplitMix64: tests need many numbers, not good ones.
+/// SplitMix64. Tests need many numbers, not good ones.
 pub struct Random(pub u64);
 
 impl Random {
@@ -39,13 +39,13 @@ fn number_from_environment(variable: &str) -> Option<u64> {
     Some(text.replace('_', "").parse().unwrap_or_else(|_| panic!("{variable}: '{text}' is no number")))
 }
 
-/// How many operations this run is to check: `default` if nobody says.
+/// Number of operations that this run must check. `default` unless the environment sets another.
 pub fn operations(default: u64) -> u64 {
     number_from_environment("BYNAME_TEST_OPERATIONS").unwrap_or(default)
 }
 
-/// Checks at least so many operations, an equal share for each kind of engine with each family of
-/// names, on all cores. `run_cases` is given a seed and its share, and says how many it checked.
+/// Checks at least this many operations, an equal share for each kind of engine with each family of
+/// names, on all cores. `run_cases` gets a seed and its share, and returns the number it checked.
 pub fn run_all<K: Sync, F: Sync>(
     kinds: &[K],
     families: &[F],
@@ -73,11 +73,11 @@ pub fn run_all<K: Sync, F: Sync>(
     assert!(checked >= operations);
 }
 
-/// Draws cases, from the seed on, and runs each, until so many operations are checked. Returns how
-/// many were.
+/// Draws and runs cases, starting with the seed, until this many operations are checked. Returns
+/// the number checked.
 ///
 /// # Panics
-/// If one fails, with the fewest steps that do.
+/// If a case fails, with the fewest steps that fail.
 pub fn run_cases<S: Step>(
     (kind, family): (&str, &str),
     mut seed: u64,

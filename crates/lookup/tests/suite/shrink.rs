@@ -1,18 +1,18 @@
-//! From a failing case to a small one.
+//! Shrinks a failing case.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-/// Most runs of one search for fewer steps.
+/// Maximum number of runs in a search for fewer steps.
 const RUNS_MAX: usize = 5000;
 
 /// A step of a case.
 pub trait Step: Clone + Debug {
-    /// The step with as little in it as still `fails`.
+    /// The smallest form of this step that still `fails`.
     fn smaller(self, fails: &mut dyn FnMut(Self) -> bool) -> Self;
 }
 
-/// What `run` yields, its panic among the failures.
+/// The result of `run`, with a panic as a failure.
 pub fn without_panic(run: impl FnOnce() -> Result<u64, String>) -> Result<u64, String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -20,10 +20,10 @@ pub fn without_panic(run: impl FnOnce() -> Result<u64, String>) -> Result<u64, S
     })
 }
 
-/// As few steps, and as little in them, as can be found that still fail; and how.
+/// The fewest and smallest steps found that still fail, and the failure.
 pub fn minimal<S: Step>(steps: Vec<S>, run: impl Fn(&[S]) -> Result<u64, String>) -> (Vec<S>, String) {
     let hook = take_hook();
-    // Thousands of runs fail now: their messages would bury the one that counts.
+    // Thousands of runs fail now, and their messages would hide the one that matters.
     set_hook(Box::new(|_| {}));
     let mut runs = 0;
     let mut fails = |steps: &[S]| {
@@ -44,7 +44,7 @@ pub fn minimal<S: Step>(steps: Vec<S>, run: impl Fn(&[S]) -> Result<u64, String>
     (steps, failure)
 }
 
-/// Leaves out halves, quarters... single items, as long as the rest fails.
+/// Leaves out halves, quarters, and finally single items, as long as the rest fails.
 pub fn fewer<T: Clone>(mut items: Vec<T>, fails: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut size = items.len().div_ceil(2);
     while size > 0 {
@@ -65,7 +65,7 @@ impl Step for Vec<&'static str> {
     }
 }
 
-/// An engine that forgets `/b` whenever `/a` is there would fail by two steps.
+/// An engine that forgets `/b` whenever `/a` is there would fail after two steps.
 #[test]
 fn a_failure_is_shrunk_to_what_makes_it() {
     let step = |i| match i {

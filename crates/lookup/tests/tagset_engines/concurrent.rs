@@ -1,10 +1,10 @@
-//! Readers under a writer at full rate: a descriptor that is there before and after every change is
-//! always found, with the entry of before or of after.
+//! Readers during writes at full rate: a descriptor that exists before and after every change is
+//! always found, with the entry from before or after.
 //!
 //! The entry of each watched descriptor is the number of its last change. The writer counts the
-//! change that it begins and the one that it has finished; an answer must be between the last one
-//! finished before its query and the last one begun when it was there. Other descriptors come and go
-//! meanwhile.
+//! change that it begins and the one that it has finished. An answer must lie between the last
+//! change finished before its query and the last one begun when it arrived. Other descriptors come
+//! and go meanwhile.
 //!
 //! `BYNAME_TEST_OPERATIONS` sets how many answers are checked, over all engines.
 
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use byname_lookup::tagset::{BURST_MAX, TagQuery, Walk};
+use byname_lookup::tagset::{BURST_MAX, Effort, TagQuery};
 use byname_lookup::{BuildError, Change, EntryId, TagsetFib, Update};
 use byname_wire::tagset::Filter;
 use byname_wire::{Descriptor, TagDigest};
@@ -23,12 +23,12 @@ use crate::suite::Random;
 use crate::vocabulary::FAMILIES;
 
 const WATCHED: usize = BURST_MAX;
-/// Entries of the watched are those with this bit.
+/// The watched descriptors have entries with this bit.
 const IS_WATCHED: u32 = 1 << 30;
 
-/// What the writer and the reader share.
+/// The state that the writer and the reader share.
 struct Stage {
-    /// The query half to read through, and how many there were before it.
+    /// The query half to read through, and its number.
     published: Mutex<(u64, Arc<dyn TagsetFib>)>,
     generation: AtomicU64,
     /// The generation that the reader reads through.
@@ -41,7 +41,7 @@ struct Stage {
     stop: AtomicBool,
 }
 
-/// Ends the other's work when its thread ends, however it does.
+/// Ends the other thread's work when this thread ends, for whatever reason.
 struct StopAll<'a>(&'a Stage);
 
 impl Drop for StopAll<'_> {
@@ -50,13 +50,13 @@ impl Drop for StopAll<'_> {
     }
 }
 
-/// Three tags that no other descriptor has all of, and one that others have.
+/// Three tags that no other descriptor has together, and one that others have.
 fn watched(number: usize) -> Descriptor {
     let own = |i: usize| TagDigest(Random((number * 8 + i) as u64 ^ 0x1f83_d9ab).next() as u32);
     Descriptor::from_digests([own(0), own(1), own(2), common()]).expect("few tags")
 }
 
-/// What all packets here have.
+/// A tag that all packets here have.
 fn common() -> TagDigest {
     TagDigest(Random(0).next() as u32)
 }
@@ -126,13 +126,13 @@ impl Stage {
         }
     }
 
-    /// Asks until so many answers were checked, under so many changes. Returns how many were.
+    /// Asks until this many answers were checked during this many changes. Returns how many were.
     fn read(&self, kind: &Kind, answers: u64, changes: u64) -> u64 {
         let _stop = StopAll(self);
         let packets: Vec<_> = (0..WATCHED).map(watched).collect();
         let queries: Vec<_> = packets.iter().map(|packet| query(kind, packet)).collect();
         let (mut checked, mut generation, mut fib) = (0, 0, self.published.lock().expect("not poisoned").1.clone());
-        let (mut before, mut largest) = (vec![0; WATCHED], vec![(None, Walk::default()); WATCHED]);
+        let (mut before, mut largest) = (vec![0; WATCHED], vec![(None, Effort::default()); WATCHED]);
         for round in 0u64.. {
             let is_enough = checked >= answers && self.written.load(Ordering::Relaxed) >= changes;
             if is_enough || self.stopped() {
@@ -169,9 +169,9 @@ impl Stage {
         checked
     }
 
-    /// Checks an answer to a query before which change `first` was finished; 1, or 0 if it need not
-    /// be there.
-    fn check(&self, kind: &Kind, at: usize, first: u64, found: Option<EntryId>, walk: Walk) -> u64 {
+    /// Checks an answer to a query before which change `first` was finished. Returns 1, or 0 if the
+    /// descriptor need not be there.
+    fn check(&self, kind: &Kind, at: usize, first: u64, found: Option<EntryId>, walk: Effort) -> u64 {
         let last = self.begun[at].load(Ordering::SeqCst);
         if walk.cut_off {
             return 0;
@@ -191,7 +191,7 @@ fn query<'a>(kind: &Kind, packet: &'a Descriptor) -> TagQuery<'a> {
 
 #[test]
 fn what_is_there_before_and_after_a_change_is_found() {
-    // A limited engine may miss what it was not given the steps to find.
+    // A limited engine may miss what would need more steps.
     let kinds: Vec<_> = ALL.iter().filter(|kind| kind.steps_max == u32::MAX).collect();
     let answers = operations() / 5 / kinds.len() as u64;
     for (seed, kind) in (1..).zip(kinds) {

@@ -10,31 +10,31 @@ use byname_wire::Descriptor;
 
 pub type Engine = Box<dyn Control<Descriptor, Query = dyn TagsetFib> + Send>;
 
-/// What an engine knows of a descriptor, and so what it can be asked by.
+/// The parts of a descriptor that an engine stores, and so the possible queries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
-    /// Its tags: packets are asked for by tags, and by a filter alone.
+    /// Its tags: packets may have tags, or only a filter.
     Tags,
-    /// Its filter: packets are asked for by filters, and of descriptors with the same filter the
-    /// second is refused.
+    /// Its filter: packets are matched by filters, and the second descriptor with the same filter
+    /// is refused.
     Filters,
 }
 
-/// A kind of engine: how to build one, and what it takes.
+/// A kind of engine: how to build one, and its limits.
 pub struct Kind {
     pub name: &'static str,
     pub keeps: Keeps,
     /// The largest entry id.
     pub entry_max: u32,
-    /// Most steps of a packet; [`u32::MAX`] for any number.
+    /// Maximum number of steps for a packet. [`u32::MAX`] for any number.
     pub steps_max: u32,
     /// An empty table.
     pub build: fn() -> Engine,
 }
 
-/// All of them, and each with what forces it to do what it seldom does.
+/// All kinds, including variants that force an engine to do what it rarely does.
 pub const ALL: &[Kind] = &[
-    // For what the traits do by themselves: bursts.
+    // For the traits' own implementation of bursts.
     Kind {
         name: "oracle",
         keeps: Keeps::Tags,
@@ -76,7 +76,7 @@ const fn trie(name: &'static str, steps_max: u32, build: fn() -> Engine) -> Kind
     Kind { name, keeps: Keeps::Filters, entry_max: trie::ENTRIES_MAX - 1, steps_max, build }
 }
 
-/// A trie with lists of so many descriptors.
+/// A trie with lists of `list_max` descriptors.
 fn unlimited(list_max: usize) -> trie::Options {
     trie::Options { steps_max: u32::MAX, list_max, ..trie::Options::default() }
 }
@@ -89,7 +89,7 @@ const fn rare_tag(name: &'static str, steps_max: u32, build: fn() -> Engine) -> 
     Kind { name, keeps: Keeps::Tags, entry_max: u32::MAX, steps_max, build }
 }
 
-/// Children for every two members of a node that share a tag.
+/// Makes children for every two members of a node that share a tag.
 fn split_early(instructions: Instructions) -> Options {
     let options = Options { steps_max: u32::MAX, pages: Pages::Small, ..Options::default() };
     Options { members_max: 1, instructions, ..options }
@@ -112,7 +112,7 @@ impl Subject {
         Subject { engine, fib }
     }
 
-    /// Applies a batch as the forwarder does: whoever reads has the new query half at once.
+    /// Applies a batch like the forwarder: readers get the new query half at once.
     pub fn apply(&mut self, changes: &[Change<Descriptor>]) -> Result<(), BuildError> {
         if let Update::Replace(fib) = self.engine.apply(changes)? {
             self.fib = fib;

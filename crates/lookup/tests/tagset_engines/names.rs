@@ -13,7 +13,7 @@ const COMPONENTS: [&str; 4] = ["org", "gnu", "software", "x"];
 const RULES: usize = 300;
 const NAMES: usize = 2000;
 
-/// A name of at most so many components; `/a/a` and `/a` share a component, at two places.
+/// A name of at most `depth_max` components. `/a/a` and `/a` share a component, at two places.
 fn name(random: &mut Random, depth_max: usize) -> Name {
     let depth = random.below(depth_max + 1);
     Name::from_components((0..depth).map(|_| Component::generic(random.pick(&COMPONENTS).as_bytes())))
@@ -39,7 +39,8 @@ fn the_largest_subset_is_the_longest_prefix() {
                 Keeps::Filters => TagQuery::of_filter(descriptor.filter()),
             };
             let (found, walk) = subject.fib.largest_subset(&query, &mut |_| true);
-            assert!(walk.cut_off || found == right.map(|m| m.entry), "{}: {asked} {found:?}, not {right:?}", kind.name);
+            let may_miss = walk.cut_off && kind.steps_max < u32::MAX;
+            assert!(may_miss || found == right.map(|m| m.entry), "{}: {asked} {found:?}, not {right:?}", kind.name);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Tags, descriptors and packets to test with, drawn from a seed, in families that each press on
-//! another place.
+//! Seeded tags, descriptors and packets for tests, in families that each stress another part.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,19 +13,19 @@ pub struct Family {
     pub name: &'static str,
     /// Draws a tag.
     pub tag: fn(&mut Random) -> TagDigest,
-    /// Most tags of a descriptor.
+    /// Maximum number of tags of a descriptor.
     pub tags_max: usize,
-    /// Most tags that a packet has beside those of a descriptor.
+    /// Maximum number of tags that a packet has in addition to a descriptor's.
     pub extra_max: usize,
-    /// Most changes of a batch.
+    /// Maximum number of changes in a batch.
     pub batch_max: usize,
 }
 
 pub const FAMILIES: &[Family] = &[
-    // So few tags that most sets are subsets of others, and ties are the rule.
+    // So few tags that most sets are subsets of others, and ties are common.
     Family { name: "five tags", tag: |random| tag(random.below(5)), tags_max: 4, extra_max: 3, batch_max: 6 },
     Family { name: "forty tags", tag: |random| tag(random.below(40)), tags_max: 6, extra_max: 4, batch_max: 40 },
-    // Popular tags and rare ones, most of them seen once.
+    // Popular tags and rare ones. Most tags occur once.
     Family {
         name: "many tags",
         tag: |random| tag(popular(random, 1 << 20)),
@@ -49,13 +48,13 @@ fn tag(number: usize) -> TagDigest {
     TagDigest(Random(number as u64).next() as u32)
 }
 
-/// A number below `n`, a small one as likely as one twice as large to three times.
+/// A number below `n`. Each is about as likely as the range from twice to three times that number.
 fn popular(random: &mut Random, n: usize) -> usize {
     let bits = random.below(n.ilog2() as usize + 1);
     random.below(1 << bits)
 }
 
-/// Pairs of tags whose filters are equal: of numbers that anybody can try.
+/// Pairs of tags with equal filters, among numbers that anybody can try.
 static TWINS: LazyLock<Vec<TagDigest>> = LazyLock::new(|| {
     let mut first: HashMap<Filter, TagDigest> = HashMap::new();
     let mut twins = Vec::new();
@@ -70,7 +69,7 @@ static TWINS: LazyLock<Vec<TagDigest>> = LazyLock::new(|| {
 });
 
 impl Family {
-    /// A descriptor: any number of tags is as likely, none among them.
+    /// A descriptor. Every number of tags is equally likely, including zero.
     pub fn descriptor(&self, random: &mut Random) -> Descriptor {
         let tags = random.below(self.tags_max + 1);
         self.with_more(Descriptor::default(), tags, random)
@@ -88,7 +87,7 @@ impl Family {
         Descriptor::from_digests(descriptor.tags().iter().copied().chain(more)).expect("few enough tags")
     }
 
-    /// A packet's filter that no tags need have made: of all bits, of most, or of few.
+    /// A filter that need not come from tags: with all bits, most bits, or few.
     pub fn filter(&self, random: &mut Random) -> Filter {
         let words = match random.below(3) {
             0 => [u64::MAX; 3],

@@ -212,3 +212,16 @@ fn the_largest_interests_leave_room_for_a_nonce() {
         assert_eq!(Interest::decode(&of_len(len, &[NAME])).err(), Some(DecodeError::TooLarge));
     }
 }
+
+#[test]
+fn the_lifetime_is_read_without_decoding() {
+    for fields in [&[][..], &[CAN_BE_PREFIX, MUST_BE_FRESH, HINT, NONCE], &[NONCE, LIFETIME, SKIPPABLE, HOP_LIMIT]] {
+        let wire = packet(&[&[NAME], fields].concat());
+        let decoded = Interest::decode(&wire).unwrap();
+        assert_eq!(peek_lifetime_ms(&wire), Some(decoded.lifetime_or_default_ms()));
+    }
+    assert_eq!(peek_lifetime_ms(&packet(&[NAME, HOP_LIMIT, LIFETIME])), Some(DEFAULT_LIFETIME_MS), "out of order");
+    assert_eq!(peek_lifetime_ms(&packet(&[NAME, &[0x0c, 3, 1, 2, 3]])), None);
+    assert_eq!(peek_lifetime_ms(&[6, 1, 1]), None);
+    assert_eq!(peek_lifetime_ms(&[]), None);
+}

@@ -171,7 +171,7 @@ fn frames_in_frames_are_refused() {
     let mut outer_fragment = vec![];
     tlv::push_tlv(&mut outer_fragment, field::FRAGMENT, &inner);
     assert_eq!(error(&[&outer_fragment]), Some(DecodeError::BadValue(field::FRAGMENT)));
-    // The octets of a later fragment mean nothing by themselves.
+    // The bytes of a later fragment mean nothing by themselves.
     assert_eq!(error(&[&[0x52, 1, 1], &[0x53, 1, 2], &outer_fragment]), None);
 }
 

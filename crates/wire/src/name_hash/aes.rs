@@ -1,38 +1,39 @@
-//! A keyed hash of names from rounds of AES: faster than SipHash, and nobody's reviewed design.
+//! A keyed hash of names made of AES rounds. It is faster than SipHash, but no cryptographer has
+//! reviewed it.
 //!
-//! A name is cut into blocks of 16 octets that never span components (a component's last block is
-//! filled up with zeros; the TLV header inside the first tells how many there are, so that
-//! different names give different blocks). Block `i` goes through four rounds of AES under keys of
-//! its position, and the results are summed by exclusive or; the sum at a component's end goes
-//! through four more rounds under keys of their own, and gives that prefix's 128 bits. Every 16
-//! blocks the sum goes through ten rounds, and the keys of the positions are used anew. All keys
-//! come from the secret by AES-128 in counter mode.
+//! A name is cut into blocks of 16 bytes that never span components. A component's last block is
+//! padded with zeros. The TLV header in its first block gives the component's length, so different
+//! names give different blocks. Block `i` passes four AES rounds with keys of its position, and the
+//! results are added by exclusive or. At a component's end the sum passes four more rounds with
+//! keys of their own, which gives the 128 bits of that prefix. After every 16 blocks the sum passes
+//! ten rounds, and the position keys start again. All keys come from the secret by AES-128 in
+//! counter mode.
 //!
-//! Why this should hold. Under independent keys, four rounds of AES lead no difference to any
-//! other with a chance above 2^-113 [Keliher and Sui, "Exact maximum expected differential and
-//! linear probability for two-round AES", 2007]. Two names of at most 16 blocks differ in a block,
-//! whose keys nothing else in the sum depends on, or one has blocks more, whose results are
-//! uniform: either way their sums differ by a given value with a chance of at most 2^-113, which
-//! is what [Minematsu and Tsunoo, "Provably secure MACs from differentially-uniform permutations",
-//! FSE 2006] build their MACs on. Longer names add at most 2 g² / 2^128 for g times 16 blocks, if
-//! ten rounds of AES are as good as a random permutation: the sum is then a CBC-MAC over groups of
-//! blocks, like their PC-MAC. The last four rounds destroy the sum's linearity: without them two
-//! names that share a bucket would do so with any common suffix.
+//! Why this should hold. With independent keys, four AES rounds map a given input difference to a
+//! given output difference with probability at most 2^-113 [Keliher and Sui, "Exact maximum
+//! expected differential and linear probability for two-round AES", 2007]. Take two names of at
+//! most 16 blocks. Either they differ in a block whose keys affect nothing else in the sum, or one
+//! has more blocks, whose results are uniform. In both cases their sums differ by a given value
+//! with probability at most 2^-113. [Minematsu and Tsunoo, "Provably secure MACs from
+//! differentially-uniform permutations", FSE 2006] build their MACs on this property. Names of g
+//! times 16 blocks add at most 2 g² / 2^128, if ten AES rounds are as good as a random permutation:
+//! the sum is then a CBC-MAC over groups of blocks, like their PC-MAC. The last four rounds remove
+//! the sum's linearity. Without them, two names that share a bucket would still share one after any
+//! common suffix.
 //!
-//! Where it ends. A part of k bits of two digests is equal with a proven chance of at most
-//! 2^(15-k), although 2^-k is what one sees. The bound is for names chosen without knowledge of
-//! the digests; four rounds are easily told from a random function by who sees what comes out, so
-//! digests must never leave the process, and what timing tells of them is not covered. The rounds'
-//! use follows ALPHA-MAC and Pelican-MAC [Daemen and Rijmen, 2005], but no cryptographer has
-//! looked at this composition. SipHash, which has a published claim, is the default.
+//! Limits. Two k-bit parts of digests are equal with a proven probability of at most 2^(15-k), although measurements
+//! show 2^-k. The bound holds for names chosen without knowledge of the digests. Anyone who sees the outputs can tell
+//! four rounds from a random function, so digests must never leave the process. The bound does not cover knowledge of
+//! digests from timing. The use of rounds follows ALPHA-MAC and Pelican-MAC [Daemen and Rijmen, 2005], but no
+//! cryptographer has reviewed this composition. SipHash, which has a published security claim, is the default.
 //!
-//! Cost: four rounds for each block, and four for each prefix. They depend on each other only
-//! within a block and a prefix, so that a processor with AES instructions overlaps them.
+//! Cost: four rounds for each block and four for each prefix. Rounds depend on each other only
+//! within a block or a prefix, so a processor with AES instructions overlaps them.
 
 use super::{Digest, PrefixHashes, processor};
 use crate::name::{self, COMPONENTS_MAX, NameRef};
 
-pub(super) mod octets;
+pub(super) mod bytes;
 mod round;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod vaes;
@@ -41,23 +42,23 @@ pub(super) mod x86;
 
 use round::{encrypt, round};
 
-/// Blocks that have keys of their own, before the keys are used anew.
+/// Number of blocks with keys of their own, before the keys are used again.
 const POSITIONS: usize = 16;
 
-/// What is added before each of four rounds.
+/// The keys that are added before each of four rounds.
 type Keys4 = [u128; 4];
 
-/// The function under one key: what is expanded from the secret.
+/// The function with one key, expanded from the secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct AesHash {
-    /// By round, then position.
+    /// Indexed by round, then by position.
     position: [[u128; POSITIONS]; 4],
     finish: Keys4,
     /// The digest of `/`.
     root: Digest,
     fold: [u128; 11],
-    /// As `finish`, for names that are opaque octets.
-    finish_octets: Keys4,
+    /// Like `finish`, for opaque names.
+    finish_bytes: Keys4,
 }
 
 impl AesHash {
@@ -71,7 +72,7 @@ impl AesHash {
         let position = std::array::from_fn(|_| std::array::from_fn(|_| next()));
         let (finish, fold) = (std::array::from_fn(|_| next()), std::array::from_fn(|_| next()));
         let root = digest_of(four_rounds(0, &finish));
-        AesHash { position, finish, root, fold, finish_octets: std::array::from_fn(|_| next()) }
+        AesHash { position, finish, root, fold, finish_bytes: std::array::from_fn(|_| next()) }
     }
 
     pub(super) fn fill_burst(&self, depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
@@ -95,7 +96,7 @@ impl AesHash {
         }
     }
 
-    /// In plain arithmetic.
+    /// Hashes with portable code.
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
         out.begin(self.root, [0; 4]);
         self.go_on(COMPONENTS_MAX, name, out);
@@ -104,15 +105,15 @@ impl AesHash {
     fn go_on(&self, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
         let Behind { mut sum, mut blocks } = Behind::of(out);
-        let (mut len, mut at) = (out.len, out.octets());
+        let (mut len, mut at) = (out.len, out.bytes());
         while at < value.len() && len < depth_max {
             let end = name::component_at(value, at).2;
-            for octets in value[at..end].chunks(16) {
+            for bytes in value[at..end].chunks(16) {
                 if blocks == POSITIONS {
                     sum = self.fold[1..].iter().fold(sum ^ self.fold[0], |state, &key| round(state, key));
                     blocks = 0;
                 }
-                let block = octets.iter().rev().fold(0, |block, &octet| block << 8 | u128::from(octet));
+                let block = bytes.iter().rev().fold(0, |block, &byte| block << 8 | u128::from(byte));
                 sum ^= four_rounds(block, &self.position.map(|round| round[blocks]));
                 blocks += 1;
             }
@@ -126,10 +127,10 @@ impl AesHash {
     }
 }
 
-/// What components that were hashed leave behind.
+/// The state after the components that were hashed.
 struct Behind {
     sum: u128,
-    /// Blocks in the sum since its keys were used anew.
+    /// Number of blocks in the sum since the position keys started again.
     blocks: usize,
 }
 
@@ -146,9 +147,9 @@ impl Behind {
     }
 }
 
-/// Octets of the component that `rest` begins with, if they are one block.
+/// Length of the component that `rest` begins with, if it fits in one block.
 #[inline]
-fn octets_of_short(rest: &[u8]) -> Option<usize> {
+fn bytes_of_short(rest: &[u8]) -> Option<usize> {
     let [..=252, size @ ..=14, value @ ..] = rest else { return None };
     (value.len() >= usize::from(*size)).then_some(2 + usize::from(*size))
 }

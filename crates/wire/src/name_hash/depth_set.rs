@@ -1,10 +1,10 @@
-//! Sets of depths: numbers of components of a name's prefixes.
+//! Sets of depths. A depth is the number of components of a prefix.
 
 use crate::name::COMPONENTS_MAX;
 
 /// Number of depths: `/` and names of up to [`COMPONENTS_MAX`] components.
 pub const DEPTHS: usize = COMPONENTS_MAX + 1;
-/// Words of a set, a bit for each depth.
+/// Number of words of a set, which has one bit for each depth.
 pub const DEPTH_WORDS: usize = DEPTHS.div_ceil(64);
 
 /// A set of depths.
@@ -17,7 +17,7 @@ impl DepthSet {
     /// Every depth.
     pub const ALL: DepthSet = DepthSet([!0; DEPTH_WORDS]);
 
-    /// As [`DepthSet::words`] tells it.
+    /// The set whose [`DepthSet::words`] are these.
     pub const fn from_words(words: [u64; DEPTH_WORDS]) -> Self {
         DepthSet(words)
     }
@@ -27,12 +27,12 @@ impl DepthSet {
         self.0
     }
 
-    /// Every depth but that of `/`.
+    /// Every depth except 0, the depth of `/`.
     pub fn all_but_root() -> Self {
         DepthSet(std::array::from_fn(|i| if i == 0 { !1 } else { !0 }))
     }
 
-    /// All depths up to `depth`, that included.
+    /// All depths up to and including `depth`.
     #[inline]
     pub fn up_to(depth: usize) -> Self {
         DepthSet(std::array::from_fn(|i| lowest((depth + 1).saturating_sub(i * 64))))
@@ -52,13 +52,13 @@ impl DepthSet {
         self.0[depth / 64] |= 1 << (depth % 64);
     }
 
-    /// What is in this set, or in the other.
+    /// The depths that are in this set, the other, or both.
     #[inline]
     pub fn union(self, other: DepthSet) -> DepthSet {
         DepthSet(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// Whether all that is in the other set is in this one.
+    /// Whether every depth of the other set is in this one.
     #[inline]
     pub fn contains_all(self, other: DepthSet) -> bool {
         self.union(other) == self
@@ -70,12 +70,12 @@ impl DepthSet {
         self.0[depth / 64] >> (depth % 64) & 1 != 0
     }
 
-    /// The deepest; 0 if there is none but that of `/`.
+    /// The deepest depth; 0 for the empty set.
     pub fn deepest(self) -> usize {
         self.down_from(DEPTHS - 1).next().unwrap_or(0)
     }
 
-    /// The depths up to `depth`, that included; deepest first.
+    /// The depths up to and including `depth`, deepest first.
     #[inline]
     pub fn down_from(self, depth: usize) -> impl Iterator<Item = usize> {
         let DepthSet(limit) = Self::up_to(depth);
@@ -92,7 +92,7 @@ impl DepthSet {
     }
 }
 
-/// So many bits, the lowest.
+/// A word with the lowest `bits` bits set.
 #[inline(always)]
 pub(super) fn lowest(bits: usize) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }

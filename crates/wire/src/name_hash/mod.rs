@@ -1,12 +1,12 @@
 //! The keyed hash of a name and of all its prefixes, in one pass [So §2.1].
 //!
-//! 128 bits for each prefix, in two halves: tables take places from one and fingerprints from the
-//! other, and compare both where a wrong match must be out of reach. The key is drawn at start, so
-//! no stranger can make names collide.
+//! The hash gives 128 bits for each prefix, in two halves. Tables take bucket indexes from one half
+//! and fingerprints from the other. They compare both halves where a wrong match must be out of
+//! reach. The key is drawn at start, so no stranger can make names collide.
 
 mod aes;
+mod bytes;
 mod depth_set;
-mod octets;
 mod processor;
 mod siphash;
 
@@ -16,25 +16,27 @@ use siphash::Wanted;
 
 use crate::name::{self, COMPONENTS_MAX, Component, NameRef, component_type};
 
-/// What names are hashed with.
+/// The function that hashes names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HashFunction {
-    /// SipHash-1-3: a published claim, and the fewest rounds that keep it for hash tables.
+    /// SipHash-1-3. It has a published security claim and the fewest rounds for hash tables.
     #[default]
     SipHash13,
-    /// SipHash-2-4: what its authors advise where digests leave the process.
+    /// SipHash-2-4. Its authors advise it where digests leave the process.
     SipHash24,
-    /// Four-round AES, summed over blocks: three times as fast with AES instructions, ten times as
-    /// slow without, and nobody's reviewed design. `aes.rs` has the argument and its limits.
+    /// Four-round AES, summed over blocks. It is three times as fast with AES instructions and ten
+    /// times as slow without. No cryptographer has reviewed it; `aes.rs` gives the argument and its
+    /// limits.
     Aes,
 }
 
-/// The secret of one forwarder, and the function that it goes with.
+/// The secret key of one forwarder, with its hash function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NameHashKey(Keyed);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-// Keys are few and passed by reference; the larger one is what makes its function fast.
+// Keys are few and passed by reference. The larger variant is large because that makes its function
+// fast.
 #[allow(clippy::large_enum_variant)]
 enum Keyed {
     SipHash13(siphash::SipHash<1, 3>),
@@ -62,24 +64,25 @@ impl NameHashKey {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct Digest {
-    /// The first half: what tables find places with.
+    /// The first half. Tables find buckets with it.
     pub hash: u64,
-    /// The second half: what tells names apart that share the first.
+    /// The second half. It tells apart names that share the first.
     pub check: u64,
 }
 
-/// Digests of all prefixes of one name, and where each prefix ends. Meant to be used again.
-// In this order, the ends of most names share a cache line with what stands before them, and the digests
-// of each four depths from the first on fill one.
+/// Digests of all prefixes of one name, and where each prefix ends. Meant to be reused.
+// In this field order, the ends of most names share a cache line with the fields before them, and
+// each four digests from depth 1 on fill one cache line.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct PrefixHashes {
-    /// How far the function has come, in its own terms, where the name goes on.
+    /// The state of the hash function where hashing stopped, in a form that only the function
+    /// knows.
     state: [u64; 4],
     len: usize,
-    /// `end[d]`: octets of the first `d` components. `end[0] == 0`.
+    /// `end[d]` is the length of the first `d` components in bytes. `end[0] == 0`.
     end: [u16; COMPONENTS_MAX + 1],
-    /// `digest[d]`: of the first `d` components.
+    /// `digest[d]` is the digest of the first `d` components.
     digest: [Digest; COMPONENTS_MAX + 1],
 }
 
@@ -100,13 +103,12 @@ impl PrefixHashes {
     /// Hashes all prefixes of `name`.
     ///
     /// # Panics
-    /// If `name` was joined beyond [`COMPONENTS_MAX`] components or 65,535 octets.
+    /// If `name` was joined beyond [`COMPONENTS_MAX`] components or 65,535 bytes.
     pub fn fill(&mut self, key: &NameHashKey, name: NameRef<'_>) {
         Self::fill_burst(key, &[name], std::slice::from_mut(self));
     }
 
-    /// As [`PrefixHashes::fill`], in plain arithmetic: the same digests without what only some
-    /// processors have, to compare with.
+    /// Like [`PrefixHashes::fill`], with portable code. Gives the same digests, for comparison.
     pub fn fill_portable(&mut self, key: &NameHashKey, name: NameRef<'_>) {
         check_lengths(&[name]);
         match &key.0 {
@@ -116,17 +118,17 @@ impl PrefixHashes {
         }
     }
 
-    /// Hashes all prefixes of all `names`, each into its place of `out`: faster than one by one.
+    /// Hashes all prefixes of each of `names` into its place in `out`. Faster than one by one.
     ///
     /// # Panics
-    /// If the lengths differ, or as [`PrefixHashes::fill`].
+    /// If the lengths differ, and as [`PrefixHashes::fill`].
     pub fn fill_burst(key: &NameHashKey, names: &[NameRef<'_>], out: &mut [PrefixHashes]) {
         Self::fill_burst_to(COMPONENTS_MAX, key, names, out);
     }
 
-    /// As [`PrefixHashes::fill_burst`], but leaves out prefixes of more than `depth_max` components:
-    /// a table has no use for those deeper than its deepest rule, and a stranger's long names cost
-    /// no more than others.
+    /// Like [`PrefixHashes::fill_burst`], but leaves out prefixes of more than `depth_max`
+    /// components. A table needs no prefix deeper than its deepest rule, and a stranger's long
+    /// names then cost no more than others.
     ///
     /// # Panics
     /// As [`PrefixHashes::fill_burst`].
@@ -140,9 +142,9 @@ impl PrefixHashes {
         }
     }
 
-    /// As [`PrefixHashes::fill_burst`], but of each name, by its number, only the digests of prefixes of
-    /// as many components as `prefixes` tells and of the whole are sure to be right: these come for a
-    /// fraction of the work.
+    /// Like [`PrefixHashes::fill_burst`], but only some digests are certain to be right: that of
+    /// the whole name, and those at the depths that `prefixes` returns for the name's number. These
+    /// come for a fraction of the work.
     ///
     /// # Panics
     /// As [`PrefixHashes::fill_burst`].
@@ -157,11 +159,11 @@ impl PrefixHashes {
         Self::fill_noted_burst_where(prefixes, key, names, out);
     }
 
-    /// As [`PrefixHashes::fill_burst_where`], of names in whose hashes the ends of their components are
-    /// noted: [`Interest::decode_noting`] and [`Data::decode_noting`] do that.
+    /// Like [`PrefixHashes::fill_burst_where`], for names whose component ends are already noted in
+    /// their hashes, as [`Interest::decode_noting`] and [`Data::decode_noting`] do.
     ///
     /// # Panics
-    /// As [`PrefixHashes::fill_burst`], or if it is another name whose ends are noted, and it is longer.
+    /// As [`PrefixHashes::fill_burst`], or if the noted ends are those of another, longer name.
     ///
     /// [`Interest::decode_noting`]: crate::Interest::decode_noting
     /// [`Data::decode_noting`]: crate::Data::decode_noting
@@ -176,7 +178,7 @@ impl PrefixHashes {
         match &key.0 {
             Keyed::SipHash13(function) => function.fill_noted_burst_where(prefixes, names, out),
             Keyed::SipHash24(function) => function.fill_noted_burst_where(prefixes, names, out),
-            // Neither finding the ends nor finishing a prefix is what costs here.
+            // For AES, neither finding the ends nor finishing a prefix is the main cost.
             Keyed::Aes(function) => function.fill_burst(COMPONENTS_MAX, names, out),
         }
     }
@@ -191,8 +193,8 @@ impl PrefixHashes {
         }
     }
 
-    /// Notes where the first `depth` components end; of fewer it is noted already, and of no more.
-    /// Nothing beyond [`COMPONENTS_MAX`].
+    /// Notes where the first `depth` components end. The caller notes depths in ascending order.
+    /// Depths above [`COMPONENTS_MAX`] are ignored.
     #[inline]
     pub(crate) fn note_end(&mut self, depth: usize, end: usize) {
         if let Some(place) = self.end.get_mut(depth) {
@@ -201,11 +203,12 @@ impl PrefixHashes {
         }
     }
 
-    /// Goes on up to `depth_max` components where [`PrefixHashes::fill_burst_to`] stopped at fewer,
-    /// with those names that `which` tells, by their places.
+    /// Continues where [`PrefixHashes::fill_burst_to`] stopped, up to `depth_max` components, for
+    /// the names whose indexes `which` yields.
     ///
     /// # Panics
-    /// If the lengths differ, there is no such place, or a name is shorter than what was hashed of it.
+    /// If the lengths differ, if an index is out of bounds, or if a name is shorter than its hashed
+    /// part.
     pub fn go_on_burst_to(
         depth_max: usize,
         key: &NameHashKey,
@@ -222,16 +225,16 @@ impl PrefixHashes {
         }
     }
 
-    /// Nothing but the root is hashed.
+    /// Starts with the root as the only prefix hashed.
     fn begin(&mut self, root: Digest, state: [u64; 4]) {
         self.digest[0] = root;
         self.len = 0;
         self.state = state;
     }
 
-    /// Octets of what was hashed.
+    /// Length of the hashed part in bytes.
     #[inline]
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.end[self.len].into()
     }
 }
@@ -259,7 +262,7 @@ pub fn digest_name(key: &NameHashKey, name: NameRef<'_>) -> Digest {
     }
 }
 
-/// A name with the hashes of all its prefixes: what tables look up.
+/// A name with the hashes of all its prefixes. Tables look this up.
 #[derive(Clone, Copy)]
 pub struct NameView<'a> {
     name: NameRef<'a>,
@@ -273,17 +276,17 @@ impl<'a> NameView<'a> {
         prefixes.fill(key, name);
         NameView { name, len: prefixes.len, prefixes }
     }
-    /// Pairs a name with hashes that were filled from it before: a view of as many components as
+    /// Pairs a name with hashes that were filled from it before. The view has as many components as
     /// were hashed.
     ///
     /// # Panics
     /// If `prefixes` were filled from a longer name.
     #[inline]
     pub fn from_filled(name: NameRef<'a>, prefixes: &'a PrefixHashes) -> Self {
-        let name = NameRef::from_checked(&name.value()[..prefixes.octets()]);
+        let name = NameRef::from_checked(&name.value()[..prefixes.bytes()]);
         NameView { name, len: prefixes.len, prefixes }
     }
-    /// The first `depth` components, where there are more.
+    /// The first `depth` components, or all if there are fewer.
     #[inline]
     pub fn up_to(self, depth: usize) -> Self {
         if depth < self.len { NameView { name: self.prefix(depth), len: depth, ..self } } else { self }
@@ -308,7 +311,7 @@ impl<'a> NameView<'a> {
     /// Whether the last component is the digest of a Data packet.
     #[inline]
     pub fn ends_in_implicit_digest(&self) -> bool {
-        // A type below 253 is one octet.
+        // A type below 253 takes one byte.
         let start = self.len().checked_sub(1).map(|last| usize::from(self.prefixes.end[last]));
         start.and_then(|start| self.name.value().get(start)) == Some(&(component_type::IMPLICIT_SHA256_DIGEST as u8))
     }
@@ -320,7 +323,7 @@ impl<'a> NameView<'a> {
     pub fn hash(&self, depth: usize) -> u64 {
         self.digest(depth).hash
     }
-    /// The digest's second half: as good as independent of the first.
+    /// The digest's second half. It is practically independent of the first.
     pub fn check(&self, depth: usize) -> u64 {
         self.digest(depth).check
     }

@@ -1,41 +1,41 @@
-//! What this processor has, and the calls of functions that are compiled for it.
+//! Detects what this processor has, and calls the functions that are compiled for it.
 //!
-//! Equal answers come from plain code where the processor has nothing to offer. Of this crate only
-//! this module has unsafe code, and `siphash::avx512`, `aes::vaes` and `aes::octets::vaes`, for their loads
-//! and stores: to call a function that is compiled for more than every processor has is safe once the
-//! processor was asked.
+//! On other processors portable code gives the same answers. Unsafe code in this crate stands only
+//! here and, for loads and stores, in `siphash::avx512`, `aes::vaes` and `aes::bytes::vaes`.
+//! Calling a function that is compiled for more than every processor has is safe after the
+//! processor was checked.
 #![allow(unsafe_code)]
 
 use super::aes::AesHash;
-use super::siphash::octets::Block;
+use super::siphash::bytes::Block;
 use super::siphash::{self, Lanes, SipHash, Wanted};
 use super::{DepthSet, Digest, PrefixHashes};
 use crate::name::NameRef;
 
-/// Names of a burst that are asked for ahead of the one being hashed.
+/// How many names ahead of the one being hashed are prefetched.
 const AHEAD: usize = 6;
 
-/// Asks the memory for the first three cache lines of a later name: packets that another core or a
-/// network card wrote are in no near cache.
+/// Prefetches the first three cache lines of a later name. Packets that another core or a network
+/// card wrote are in no near cache.
 #[inline(always)]
 pub(super) fn prefetch_later(names: &[NameRef<'_>], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(later) = names.get(at + AHEAD) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let octets = later.value().as_ptr();
+        let bytes = later.value().as_ptr();
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address; every
         // x86-64 processor has SSE, which it belongs to.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(octets.cast());
-            _mm_prefetch::<_MM_HINT_T0>(octets.wrapping_add(64).cast());
-            _mm_prefetch::<_MM_HINT_T0>(octets.wrapping_add(128).cast());
+            _mm_prefetch::<_MM_HINT_T0>(bytes.cast());
+            _mm_prefetch::<_MM_HINT_T0>(bytes.wrapping_add(64).cast());
+            _mm_prefetch::<_MM_HINT_T0>(bytes.wrapping_add(128).cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (names, at);
 }
 
-/// As [`AesHash::fill_burst`], by AES instructions; false if there are none.
+/// Like [`AesHash::fill_burst`], with AES instructions. Returns false if there are none.
 pub(super) fn aes_fill_burst(
     function: &AesHash,
     depth_max: usize,
@@ -58,7 +58,7 @@ pub(super) fn aes_fill_burst(
     false
 }
 
-/// As [`AesHash::go_on_burst`], by AES instructions; false if there are none.
+/// Like [`AesHash::go_on_burst`], with AES instructions. Returns false if there are none.
 pub(super) fn aes_go_on_burst(
     function: &AesHash,
     depth_max: usize,
@@ -82,36 +82,36 @@ pub(super) fn aes_go_on_burst(
     false
 }
 
-/// As [`AesHash::digest_octets_burst`], by AES instructions; false if there are none.
+/// Like [`AesHash::digest_bytes_burst`], with AES instructions. Returns false if there are none.
 #[inline]
-pub(super) fn aes_octets_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &'a [u8], out: &mut [Digest]) -> bool {
+pub(super) fn aes_bytes_burst<'a>(function: &AesHash, name: impl Fn(usize) -> &'a [u8], out: &mut [Digest]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if has_vaes() {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { super::aes::octets::vaes::digest_burst(function, name, out) };
+        unsafe { super::aes::bytes::vaes::digest_burst(function, name, out) };
         return true;
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { super::aes::octets::x86::digest_burst(function, name, out) };
+        unsafe { super::aes::bytes::x86::digest_burst(function, name, out) };
         return true;
     }
     let _ = (function, name, out);
     false
 }
 
-/// As [`AesHash::digest_fixed_burst`] for names that are one block each; false if these are not, or
-/// there are no such instructions.
+/// Like [`AesHash::digest_fixed_burst`], for names of one block each. Returns false if the names
+/// are longer or there are no such instructions.
 #[inline]
-pub(super) fn aes_short_burst(function: &AesHash, octets: &[u8], size: usize, out: &mut [Digest]) -> bool {
+pub(super) fn aes_short_burst(function: &AesHash, bytes: &[u8], size: usize, out: &mut [Digest]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if (1..=16).contains(&size) && has_vaes() {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { super::aes::octets::vaes::digest_short_burst(function, octets, size, out) };
+        unsafe { super::aes::bytes::vaes::digest_short_burst(function, bytes, size, out) };
         return true;
     }
-    let _ = (function, octets, size, out);
+    let _ = (function, bytes, size, out);
     false
 }
 
@@ -126,7 +126,8 @@ fn has_vaes() -> bool {
         && is_x86_feature_detected!("bmi2")
 }
 
-/// As [`SipHash::go_on_burst`], eight names at a time; false if this processor has no such vectors.
+/// Like [`SipHash::go_on_burst`], eight names at a time. Returns false if this processor has no
+/// such vectors.
 pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
     function: &SipHash<C, D>,
     wanted: &Wanted<impl Fn(usize) -> DepthSet>,
@@ -147,14 +148,14 @@ pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
     false
 }
 
-/// Takes the words of `blocks` into `lanes`, eight names at a time.
+/// Compresses the words of `blocks` into `lanes`, eight names at a time.
 pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has what the function is compiled for.
         return unsafe { siphash::avx512::compress_lanes::<C>(lanes, blocks) };
     }
-    siphash::octets::compress_lanes::<C>(lanes, blocks);
+    siphash::bytes::compress_lanes::<C>(lanes, blocks);
 }
 
 /// Finishes prefixes with SipHash-`C`-`D`, eight at a time.
@@ -174,7 +175,7 @@ mod tests {
     use crate::name_hash::siphash::LANES;
     use crate::name_hash::{HashFunction, Keyed, NameHashKey, aes, tests};
 
-    /// What [`aes_go_on_burst`] falls back to where there is no VAES; at once and in two steps.
+    /// The fallback of [`aes_go_on_burst`] without VAES, in one step and in two.
     #[test]
     fn aes_instructions_alone_give_the_same_digests() {
         if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")) {
@@ -200,12 +201,12 @@ mod tests {
         }
     }
 
-    /// Octets that nobody checked are no name, but are read within their bounds.
+    /// Unchecked bytes are no name, but reading them stays within their bounds.
     #[test]
     fn a_component_that_ends_beyond_its_name_is_cut_off() {
         let key = NameHashKey::with_function(HashFunction::Aes, tests::SECRET);
-        let octets = [8, 1, 7, 8, 14, 1];
-        let names = [&octets[..], &octets[..3], &octets[..2], &octets[..1], &octets[..], &octets, &octets, &octets]
+        let bytes = [8, 1, 7, 8, 14, 1];
+        let names = [&bytes[..], &bytes[..3], &bytes[..2], &bytes[..1], &bytes[..], &bytes, &bytes, &bytes]
             .map(NameRef::from_checked);
         let (mut burst, mut alone) = (vec![PrefixHashes::default(); names.len()], PrefixHashes::default());
         PrefixHashes::fill_burst(&key, &names, &mut burst);
@@ -216,25 +217,25 @@ mod tests {
         }
     }
 
-    /// What [`aes_octets_burst`] falls back to where there is no VAES.
+    /// The fallback of [`aes_bytes_burst`] without VAES.
     #[test]
-    fn aes_instructions_alone_give_octets_the_same_digests() {
+    fn aes_instructions_alone_give_bytes_the_same_digests() {
         if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")) {
             println!("skipped: this processor has no AES instructions");
             return;
         }
         let key = NameHashKey::with_function(HashFunction::Aes, tests::SECRET);
         let Keyed::Aes(function) = &key.0 else { unreachable!("made so above") };
-        let octets: Vec<u8> = (0..600).map(|i| (i * 7) as u8).collect();
+        let bytes: Vec<u8> = (0..600).map(|i| (i * 7) as u8).collect();
         let mut digests = [Digest::default(); 600];
         // SAFETY: the processor was asked above.
-        unsafe { crate::name_hash::aes::octets::x86::digest_burst(function, |len| &octets[..len], &mut digests) };
+        unsafe { crate::name_hash::aes::bytes::x86::digest_burst(function, |len| &bytes[..len], &mut digests) };
         for (len, digest) in digests.iter().enumerate() {
-            assert_eq!(*digest, function.digest_octets_portable(&octets[..len]), "{len} octets");
+            assert_eq!(*digest, function.digest_bytes_portable(&bytes[..len]), "{len} bytes");
         }
     }
 
-    /// What [`siphash_compress`] and [`siphash_finish`] fall back to where there is no AVX-512.
+    /// The fallbacks of [`siphash_compress`] and [`siphash_finish`] without AVX-512.
     #[test]
     fn lanes_one_by_one_are_lanes_together() {
         let mut states = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -244,7 +245,7 @@ mod tests {
         let (mut together, mut alone) = ([start; 2], [start; 2]);
         siphash_compress::<2>(&mut together, &[block; 2]);
         siphash_finish::<2, 4>(&mut together);
-        siphash::octets::compress_lanes::<2>(&mut alone, &[block; 2]);
+        siphash::bytes::compress_lanes::<2>(&mut alone, &[block; 2]);
         siphash::finish_lanes::<2, 4>(&mut alone);
         for (together, alone) in together.iter().zip(&alone) {
             assert_eq!(together.v[..2], alone.v[..2]);

@@ -1,44 +1,46 @@
-//! SipHash over a name's octets, one pass for all prefixes [So §2.1].
+//! SipHash over a name's bytes, one pass for all prefixes [So §2.1].
 //!
-//! The 128-bit variant that its authors publish beside the paper [Aumasson and Bernstein,
-//! "SipHash: a fast short-input PRF", 2012]. The octets are compressed as one stream; at each
-//! component's end the state is copied, so that no octet is read twice. To finish a prefix takes
-//! most of the rounds, and prefixes do not depend on each other: eight at a time are finished side by
-//! side in vector registers. Where there are such, eight names are taken in side by side as well
-//! (`avx512`).
+//! The 128-bit variant that SipHash's authors publish beside the paper [Aumasson and Bernstein,
+//! "SipHash: a fast short-input PRF", 2012]. The bytes are compressed as one stream. At each
+//! component's end the state is copied, so each byte is read once. Finishing a prefix takes most of
+//! the rounds. Prefixes do not depend on each other, so eight at a time are finished side by side
+//! in vector registers. Processors with AVX-512 also compress eight names side by side (`avx512`).
 //!
-//! Cost: `C` rounds for each eight octets, of one name or of eight, and `C + 2 D` for each eight prefixes.
+//! Cost: `C` rounds for each eight bytes (of one name, or of eight names side by side), and `C + 2
+//! D` rounds for each eight prefixes.
 
 use super::{DepthSet, Digest, PrefixHashes, processor};
 use crate::name::{self, NameRef};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
-pub(super) mod octets;
+pub(super) mod bytes;
 
-/// What is wanted of a burst's names.
+/// The hashes that a caller wants for a burst of names.
 pub(super) struct Wanted<P> {
-    /// Components are to be found, up to so many of each name; `None`: their ends are noted, and nothing is
+    /// Find components up to this depth in each name. `None`: their ends are noted, and nothing is
     /// hashed yet.
     pub depth_max: Option<usize>,
-    /// Of a name, by its number, prefixes of these depths, and the whole.
+    /// Returns, for a name's number, the depths whose prefixes are wanted. The whole name is always
+    /// wanted.
     pub prefixes: P,
 }
 
 impl Wanted<fn(usize) -> DepthSet> {
-    /// All prefixes of up to so many components.
+    /// All prefixes of up to `depth_max` components.
     pub fn all_to(depth_max: usize) -> Self {
         Wanted { depth_max: Some(depth_max), prefixes: |_| DepthSet::ALL }
     }
 }
 
 impl<P> Wanted<P> {
-    /// Sees to it that the ends of components are noted, and returns the depth down to which they are hashed.
+    /// Makes sure that the components' ends are noted. Returns the depth to which they are hashed
+    /// already.
     #[inline]
     fn note_ends(&self, value: &[u8], out: &mut PrefixHashes) -> usize {
         let Some(depth_max) = self.depth_max else { return 0 };
         let hashed = out.len;
-        let (mut len, mut at) = (hashed, out.octets());
+        let (mut len, mut at) = (hashed, out.bytes());
         while at < value.len() && len < depth_max {
             at = name::component_at(value, at).2;
             len += 1;
@@ -49,10 +51,10 @@ impl<P> Wanted<P> {
     }
 }
 
-/// SipHash-`C`-`D` under one key.
+/// SipHash-`C`-`D` with one key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct SipHash<const C: usize, const D: usize> {
-    /// Before the first octet.
+    /// The state before the first byte.
     start: State,
 }
 
@@ -60,7 +62,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
     pub(super) const fn new([k0, k1]: [u64; 2]) -> Self {
         let v = [
             k0 ^ 0x736f_6d65_7073_6575,
-            // 0xee is what tells the 128-bit variant from the other.
+            // 0xee selects the 128-bit variant.
             k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
             k0 ^ 0x6c79_6765_6e65_7261,
             k1 ^ 0x7465_6462_7974_6573,
@@ -74,7 +76,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         self.go_on_burst(&Wanted::all_to(depth_max), names, out, &mut (0..names.len()));
     }
 
-    /// Of names whose ends are noted: where some prefixes are not wanted, the others and the whole are finished.
+    /// Hashes names whose ends are noted: finishes the wanted prefixes and the whole name.
     pub(super) fn fill_noted_burst_where(
         &self,
         prefixes: impl Fn(usize) -> DepthSet,
@@ -108,7 +110,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         }
     }
 
-    /// One name of which the first `hashed` components are hashed, and the others' ends noted.
+    /// Hashes one name whose first `hashed` components are hashed and whose other ends are noted.
     fn go_on_one(&self, hashed: usize, prefixes: DepthSet, value: &[u8], out: &mut PrefixHashes) {
         let mut waiting = Waiting::default();
         let mut words = Words::<C>::behind(State { v: out.state }, value, out.end[hashed].into());
@@ -124,7 +126,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         waiting.finish::<C, D>(out);
     }
 
-    /// One prefix after the other.
+    /// Hashes one prefix after the other.
     pub(super) fn fill(&self, name: NameRef<'_>, out: &mut PrefixHashes) {
         let value = name.value();
         let (mut len, mut at) = (0, 0);
@@ -138,27 +140,27 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         out.len = len;
     }
 
-    pub(super) fn digest(&self, octets: &[u8]) -> Digest {
-        let (state, last) = Words::<C>::behind(self.start, octets, 0).first(octets.len());
+    pub(super) fn digest(&self, bytes: &[u8]) -> Digest {
+        let (state, last) = Words::<C>::behind(self.start, bytes, 0).first(bytes.len());
         let (hash, check) = finish::<C, D, u64>(state.v, last);
         Digest { hash, check }
     }
 }
 
-/// Prefixes that are finished side by side.
+/// Number of prefixes that are finished side by side.
 pub(super) const LANES: usize = 8;
 
-/// Prefixes whose octets are compressed, all but the last word.
+/// Prefixes whose bytes are compressed except for the last word.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Lanes {
-    /// The states; once finished, the first two are the digests' halves.
+    /// The states. Once finished, the first two are the halves of the digests.
     pub v: [[u64; LANES]; 4],
     pub last: [u64; LANES],
 }
 
-/// Prefixes of a name that wait to be finished. More than [`LANES`], because a processor has to wait before
-/// it can read a vector from words that it has just written.
+/// Prefixes of a name that wait to be finished. There is room for more than [`LANES`], because a
+/// processor must wait before it can read a vector from words that it has just written.
 #[derive(Default)]
 struct Waiting {
     lanes: [Lanes; WAITING_MAX / LANES],
@@ -180,7 +182,7 @@ impl Waiting {
         self.len += 1;
     }
 
-    /// Finishes all.
+    /// Finishes all prefixes that wait.
     fn finish<const C: usize, const D: usize>(&mut self, out: &mut PrefixHashes) {
         let used = self.len.div_ceil(LANES);
         processor::siphash_finish::<C, D>(&mut self.lanes[..used]);
@@ -192,53 +194,53 @@ impl Waiting {
     }
 }
 
-/// A name's octets, taken as little-endian words of eight.
+/// A name's bytes as little-endian words of eight.
 ///
-/// Prefixes are of one buffer, so the whole words before a prefix's end are the same for all that
-/// follow it; what is left is the word that the end falls into, masked.
+/// All prefixes are parts of one buffer. The whole words before one prefix's end are therefore the
+/// same for all longer prefixes. A prefix adds only the word that its end falls into, masked.
 struct Words<'a, const C: usize> {
     state: State,
-    octets: &'a [u8],
-    /// Octets that `state` has taken in: a multiple of eight.
+    bytes: &'a [u8],
+    /// Number of bytes that `state` has compressed: a multiple of eight.
     taken: usize,
-    /// The word at `taken`, filled up with zeros at the end of the name.
+    /// The word at `taken`, padded with zeros at the end of the name.
     word: u64,
 }
 
 impl<'a, const C: usize> Words<'a, C> {
-    /// Goes on after the first `at` octets, whose whole words `state` has taken in.
+    /// Continues after the first `at` bytes, whose whole words `state` has compressed.
     #[inline]
-    fn behind(state: State, octets: &'a [u8], at: usize) -> Self {
-        assert!(at <= octets.len(), "a name's first octets were hashed");
+    fn behind(state: State, bytes: &'a [u8], at: usize) -> Self {
+        assert!(at <= bytes.len(), "a name's first bytes were hashed");
         let taken = at & !7;
-        Words { state, octets, taken, word: word_at(octets, taken) }
+        Words { state, bytes, taken, word: word_at(bytes, taken) }
     }
 
-    /// Of the first `end` octets, the state and the last word; `end` never falls from call to call.
+    /// The state and the last word of the first `end` bytes. `end` never decreases from call to call.
     #[inline]
     fn first(&mut self, end: usize) -> (State, u64) {
         while end - self.taken >= 8 {
             self.state.compress::<C>(self.word);
             self.taken += 8;
-            self.word = word_at(self.octets, self.taken);
+            self.word = word_at(self.bytes, self.taken);
         }
         let left = end - self.taken;
         let mask = (1u64 << (8 * left)) - 1;
-        // The length in the top octet is what SipHash prescribes; `left < 8` keeps it free.
+        // SipHash prescribes the length in the top byte. `left < 8` keeps that byte free.
         (self.state, (self.word & mask) | ((end as u64) << 56))
     }
 }
 
-/// The eight octets at `at`, or as many as there are and zeros.
+/// The eight bytes at `at`, padded with zeros at the end.
 #[inline]
-fn word_at(octets: &[u8], at: usize) -> u64 {
-    let rest = octets.get(at..).unwrap_or_default();
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
     if let Some((word, _)) = rest.split_first_chunk::<8>() {
         return u64::from_le_bytes(*word);
     }
-    match octets.last_chunk::<8>() {
+    match bytes.last_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word).checked_shr(64 - 8 * rest.len() as u32).unwrap_or(0),
-        None => rest.iter().rev().fold(0, |word, &octet| (word << 8) | u64::from(octet)),
+        None => rest.iter().rev().fold(0, |word, &byte| (word << 8) | u64::from(byte)),
     }
 }
 
@@ -254,7 +256,7 @@ impl State {
     }
 }
 
-/// A word of the state, or one of each of several states.
+/// A word of one state, or the same word of several states.
 pub(super) trait Word: Copy {
     fn splat(word: u64) -> Self;
     fn add(self, other: Self) -> Self;
@@ -277,7 +279,7 @@ impl Word for u64 {
     }
 }
 
-/// From the state and the last word to the digest's halves.
+/// Computes the digest's halves from the state and the last word.
 #[inline(always)]
 pub(super) fn finish<const C: usize, const D: usize, W: Word>(mut v: [W; 4], last: W) -> (W, W) {
     let folded = |[v0, v1, v2, v3]: [W; 4]| v0.xor(v1).xor(v2.xor(v3));
@@ -313,7 +315,7 @@ fn rounds<const N: usize, W: Word>([v0, v1, v2, v3]: &mut [W; 4]) {
     }
 }
 
-/// Finishes lane by lane.
+/// Finishes one lane after the other.
 pub(super) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
     for lanes in lanes {
         for i in 0..LANES {

@@ -9,16 +9,16 @@ use super::{Elements, types};
 use crate::locator::{Label, Locator, TreeId};
 use crate::tlv::{self, DecodeError};
 
-/// Which application of a router. Chosen by that router, and opaque to all others.
+/// The number of an application at its router. The router chooses it; others treat it as opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint(pub u64);
 
-/// An application's locator [TagNet §2.1]: that of its router, and which of its applications.
+/// An application's locator [TagNet §2.1]: its router's locator and its number at that router.
 ///
-/// The paper labels hosts, each with one application. Here the router's label is enough for all
-/// routers on the way, and the endpoint means something to the last one only.
+/// The paper gives labels to hosts with one application each. Here all routers on the way use the
+/// router's label, and only the last one reads the endpoint.
 ///
-/// Its text is `TREE:LABEL:ENDPOINT`, the label's octets in hexadecimal.
+/// Written as `TREE:LABEL:ENDPOINT`, with the label's bytes in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
     /// The router.
@@ -31,7 +31,7 @@ impl Address {
     /// Decodes the value of a Source or Destination element.
     ///
     /// # Errors
-    /// If it is not a TreeId, a Label and an Endpoint, in this order.
+    /// If the value is not a TreeId, a Label and an Endpoint in this order.
     pub fn decode(value: &[u8]) -> Result<Self, DecodeError> {
         let mut elements = Elements::new(value, value)?;
         let tree = decode_tree(elements.require(types::TREE)?.0)?;
@@ -62,7 +62,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why a text is no address.
+/// A text that is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("an address is TREE:LABEL:ENDPOINT, the label in hexadecimal, as in 1:05:256")]
 pub struct AddressError;

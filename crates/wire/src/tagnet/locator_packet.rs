@@ -5,16 +5,16 @@ use super::{DEFAULT_HOP_LIMIT, Elements, types};
 use crate::interest::HopLimit;
 use crate::tlv::{self, DecodeError};
 
-/// A parsed locator-addressed packet; all borrows are from the packet.
+/// A parsed locator-addressed packet. All borrows are from the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocatorPacket<'a> {
-    /// HopLimit and where its octet stands.
+    /// HopLimit, and where its byte stands.
     pub hop_limit: HopLimit,
-    /// Where it goes to.
+    /// The application that it goes to.
     pub destination: Address,
-    /// Where answers go to.
+    /// The application that answers go to.
     pub source: Option<Address>,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
@@ -22,7 +22,7 @@ impl<'a> LocatorPacket<'a> {
     /// Parses one locator-addressed packet that fills `wire`.
     ///
     /// # Errors
-    /// As `docs/tagset.md` says: what is missing, malformed, or critical and not known.
+    /// If an element is missing, malformed, or unknown and critical, as `docs/tagset.md` specifies.
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
         let mut elements = Elements::of_packet(wire, types::LOCATOR_PACKET)?;
         let hop_limit = elements.hop_limit()?;
@@ -44,7 +44,7 @@ pub struct LocatorPacketBuilder<'a> {
 }
 
 impl<'a> LocatorPacketBuilder<'a> {
-    /// A packet to this application, with nothing in it.
+    /// An empty packet to this application.
     pub fn new(destination: Address) -> Self {
         LocatorPacketBuilder { hop_limit: DEFAULT_HOP_LIMIT, destination, source: None, payload: &[] }
     }
@@ -53,12 +53,12 @@ impl<'a> LocatorPacketBuilder<'a> {
         self.hop_limit = hops;
         self
     }
-    /// Says where answers go to.
+    /// Sets the address that answers go to.
     pub fn source(mut self, source: Address) -> Self {
         self.source = Some(source);
         self
     }
-    /// Sets what it carries.
+    /// Sets the payload.
     pub fn payload(mut self, payload: &'a [u8]) -> Self {
         self.payload = payload;
         self

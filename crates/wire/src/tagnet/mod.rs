@@ -1,13 +1,13 @@
 //! Packets that are addressed by tags or by locator [TagNet §2.1].
 //!
-//! `docs/tagset.md` specifies them, with the reasons. They are elements of NDN's TLV encoding with
-//! types from the range that NDN leaves to applications, so that one face carries both, and stock
-//! forwarders drop them as packets of a type that they do not know.
+//! `docs/tagset.md` specifies these packets and gives the reasons. They are TLV elements with types
+//! that NDN leaves to applications. One face therefore carries them beside NDN packets, and stock
+//! forwarders drop them as packets of an unknown type.
 //!
-//! Both are forwarded without state, so they carry all that a router needs: a tag-addressed packet
-//! its tree and its fan-out limit, and each a hop limit. There is no nonce: on a tree a packet
-//! crosses each edge at most once, and where the configuration made no tree of it the hop limit
-//! ends what goes round.
+//! Routers keep no state for these packets, so a packet carries everything that a router needs. A
+//! tag-addressed packet names its tree and its fan-out limit, and every packet has a hop limit.
+//! There is no nonce: on a tree a packet crosses each edge at most once. If a configured graph is
+//! not a tree, the hop limit ends loops.
 
 mod address;
 mod locator_packet;
@@ -23,10 +23,10 @@ use crate::PACKET_BYTES_MAX;
 use crate::interest::HopLimit;
 use crate::tlv::{self, DecodeError, Reader, Tlv};
 
-/// Hops that a packet may go where its sender says nothing else.
+/// HopLimit of a packet whose sender sets none.
 pub const DEFAULT_HOP_LIMIT: u8 = 64;
 
-/// TLV-TYPE numbers. All but HopLimit are critical by NDN's rule, as all are odd or below 32.
+/// TLV-TYPE numbers. All but HopLimit are critical by NDN's rule, because they are odd or below 32.
 pub mod types {
     #![allow(missing_docs)]
     pub const TAG_PACKET: u64 = 0xc1;
@@ -45,7 +45,7 @@ pub mod types {
     pub const PAYLOAD: u64 = crate::tlv::types::CONTENT;
 }
 
-/// Whether a packet says that it is tag-addressed or locator-addressed.
+/// Whether a packet is tag-addressed or locator-addressed, by its type.
 #[inline]
 pub fn is_tagnet(packet: &[u8]) -> bool {
     const TAG_PACKET: u8 = types::TAG_PACKET as u8;
@@ -53,7 +53,7 @@ pub fn is_tagnet(packet: &[u8]) -> bool {
     matches!(packet.first(), Some(&TAG_PACKET | &LOCATOR_PACKET))
 }
 
-/// The elements of a packet of type `typ` that fills `wire`, each to be taken in the order of the
+/// Reads the elements of a packet of type `typ` that fills `wire`, in the order of the
 /// specification.
 struct Elements<'a> {
     wire: &'a [u8],
@@ -69,14 +69,14 @@ impl<'a> Elements<'a> {
         Self::new(wire, tlv::decode_only(wire, typ)?)
     }
 
-    /// Those of `value`, the last octets of `wire`.
+    /// Reads the elements of `value`, which ends where `wire` ends.
     fn new(wire: &'a [u8], value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(value);
         let next = reader.next_tlv()?;
         Ok(Elements { wire, reader, next })
     }
 
-    /// The value of the element of type `typ` and where it begins, if that element is next.
+    /// If the next element has type `typ`: its value, and where the value begins.
     #[inline]
     fn take(&mut self, typ: u64) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
         while let Some(tlv) = self.next {
@@ -104,7 +104,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// What is left has no meaning: an error if it is critical.
+    /// Skips the elements that are left, or refuses them if one is critical.
     fn finish(mut self) -> Result<(), DecodeError> {
         while let Some(tlv) = self.next {
             self.skip(tlv)?;
@@ -121,7 +121,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Whether the number has a meaning in these packets, if perhaps not where it stands.
+/// Whether these packets use this number, in this place or another.
 fn is_known(typ: u64) -> bool {
     matches!(typ, types::HOP_LIMIT | types::PAYLOAD) || (types::TREE..=types::ENDPOINT).contains(&typ) && typ & 1 == 1
 }

@@ -1,4 +1,4 @@
-//! Packets to whoever advertised a subset of their tags.
+//! Packets to all applications that advertised a subset of the packet's tags.
 
 use std::num::NonZeroU16;
 
@@ -9,47 +9,47 @@ use crate::locator::TreeId;
 use crate::tagset::{Descriptor, Filter, TAGS_MAX, TagDigest};
 use crate::tlv::{self, DecodeError};
 
-/// Octets of a tag's digest.
+/// Length of a tag's digest in bytes.
 const DIGEST_LEN: usize = size_of::<u32>();
-/// Octets of a filter.
+/// Length of a filter in bytes.
 const FILTER_LEN: usize = size_of::<[u64; 3]>();
 
-/// A parsed tag-addressed packet; all borrows are from the packet.
+/// A parsed tag-addressed packet. All borrows are from the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagPacket<'a> {
-    /// HopLimit and where its octet stands.
+    /// HopLimit, and where its byte stands.
     pub hop_limit: HopLimit,
     /// The tree that it travels on.
     pub tree: TreeId,
-    /// What it is addressed to.
+    /// The set of tags that it is addressed to.
     pub tags: TagSet<'a>,
-    /// Most applications that it may reach; `None`: all.
+    /// Maximum number of applications that it may reach. `None` means no limit.
     pub fan_out: Option<FanOut>,
-    /// Where answers go to.
+    /// The application that answers go to.
     pub source: Option<Address>,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// Fan-out limit, to be lowered in place: two octets, big endian.
+/// Fan-out limit, which routers lower in place: two bytes, big endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FanOut {
-    /// Most applications.
+    /// Maximum number of applications.
     pub limit: NonZeroU16,
-    /// Offset of the two octets in the packet.
+    /// Offset of the two bytes in the packet.
     pub offset: usize,
 }
 
-/// A set of tags as a packet has it.
+/// A set of tags as it stands in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagSet<'a> {
-    /// By digests.
+    /// As digests.
     Tags(TagList<'a>),
-    /// By a filter alone.
+    /// As a filter only.
     Filter(Filter),
 }
 
-/// Digests of tags in a packet: at most [`TAGS_MAX`], ascending, each once.
+/// The digests of tags in a packet: at most [`TAGS_MAX`], ascending and distinct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagList<'a>(&'a [[u8; DIGEST_LEN]]);
 
@@ -57,10 +57,10 @@ impl<'a> TagList<'a> {
     /// Reads the value of a Tags element.
     ///
     /// # Errors
-    /// If it is not that many digests, ascending.
+    /// If these are not at most [`TAGS_MAX`] ascending digests.
     pub fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
         let (digests, rest) = value.as_chunks();
-        // Digests in packet order compare as their octets do.
+        // Big-endian digests compare like their bytes.
         if !rest.is_empty() || digests.len() > TAGS_MAX || !digests.is_sorted_by(|a, b| a < b) {
             return Err(DecodeError::BadValue(types::TAGS));
         }
@@ -74,7 +74,7 @@ impl<'a> TagList<'a> {
 
     /// The digests.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TagDigest> {
-        self.0.iter().map(|octets| TagDigest(u32::from_be_bytes(*octets)))
+        self.0.iter().map(|bytes| TagDigest(u32::from_be_bytes(*bytes)))
     }
 }
 
@@ -82,7 +82,7 @@ impl<'a> TagPacket<'a> {
     /// Parses one tag-addressed packet that fills `wire`.
     ///
     /// # Errors
-    /// As `docs/tagset.md` says: what is missing, malformed, or critical and not known.
+    /// If an element is missing, malformed, or unknown and critical, as `docs/tagset.md` specifies.
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
         let mut elements = Elements::of_packet(wire, types::TAG_PACKET)?;
         let hop_limit = elements.hop_limit()?;
@@ -118,7 +118,7 @@ pub struct TagPacketBuilder<'a> {
     hop_limit: u8,
     tree: TreeId,
     typ: u64,
-    /// Of the Tags or Filter element.
+    /// The value of the Tags or Filter element.
     value: Vec<u8>,
     fan_out: Option<NonZeroU16>,
     source: Option<Address>,
@@ -126,13 +126,13 @@ pub struct TagPacketBuilder<'a> {
 }
 
 impl<'a> TagPacketBuilder<'a> {
-    /// A packet to all who advertised a subset of `descriptor`, on this tree, with nothing in it.
+    /// An empty packet on this tree, to all who advertised a subset of `descriptor`.
     pub fn new(tree: TreeId, descriptor: &Descriptor) -> Self {
         let value = descriptor.tags().iter().flat_map(|tag| tag.0.to_be_bytes()).collect();
         Self::with(tree, types::TAGS, value)
     }
-    /// A packet that carries a filter alone. Its tags stay unknown, and it is matched by filters,
-    /// with their false positives.
+    /// An empty packet that carries only a filter. Routers do not learn its tags, so they match
+    /// filters and accept their false positives.
     pub fn of_filter(tree: TreeId, filter: Filter) -> Self {
         let mut value = Vec::with_capacity(FILTER_LEN);
         filter.words().iter().for_each(|word| value.extend_from_slice(&word.to_be_bytes()));
@@ -148,12 +148,12 @@ impl<'a> TagPacketBuilder<'a> {
         self.fan_out = Some(limit);
         self
     }
-    /// Says where answers go to.
+    /// Sets the address that answers go to.
     pub fn source(mut self, source: Address) -> Self {
         self.source = Some(source);
         self
     }
-    /// Sets what it carries.
+    /// Sets the payload.
     pub fn payload(mut self, payload: &'a [u8]) -> Self {
         self.payload = payload;
         self

@@ -45,9 +45,9 @@ fn a_packet_has_tags_or_a_filter_and_not_both() {
 }
 
 #[test]
-fn the_first_octet_tells_these_packets_from_all_others() {
+fn the_first_byte_tells_these_packets_from_all_others() {
     assert!(is_tagnet(&LocatorPacketBuilder::new(address()).encode()));
     assert!(is_tagnet(&TagPacketBuilder::new(TreeId(0), &Descriptor::default()).encode()));
-    let others = (0..=u8::MAX).filter(|octet| !is_tagnet(&[*octet, 0])).count();
+    let others = (0..=u8::MAX).filter(|byte| !is_tagnet(&[*byte, 0])).count();
     assert_eq!((others, is_tagnet(&[])), (254, false));
 }

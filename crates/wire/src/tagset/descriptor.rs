@@ -5,10 +5,10 @@ use thiserror::Error;
 use super::{Filter, TagDigest};
 use crate::name::NameRef;
 
-/// Most tags of a descriptor, on the wire and in tables.
+/// Maximum number of tags of a descriptor, on the wire and in tables.
 pub const TAGS_MAX: usize = 32;
 
-/// Why tags make no descriptor.
+/// Tags that do not form a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DescriptorError {
     /// More tags than [`TAGS_MAX`].
@@ -16,16 +16,16 @@ pub enum DescriptorError {
     TooManyTags,
 }
 
-/// A set of tags, by their digests. The empty set is a descriptor like any other: it is a subset
-/// of every packet's.
+/// A set of tags, stored as their digests. The empty set is a valid descriptor, and a subset of
+/// every other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Descriptor {
-    /// Ascending, each once.
+    /// Ascending and distinct.
     tags: Box<[TagDigest]>,
 }
 
 impl Descriptor {
-    /// The descriptor of these tags, in any order; one that is there twice counts once.
+    /// The descriptor of these tags, in any order. A repeated tag counts once.
     ///
     /// ```
     /// use byname_wire::tagset::Descriptor;
@@ -48,13 +48,12 @@ impl Descriptor {
         Self::from_digests(TagDigest::of_name(name))
     }
 
-    /// The descriptor of tags with these digests, in any order; one that is there twice counts
-    /// once.
+    /// The descriptor of the tags with these digests, in any order. A repeated digest counts once.
     ///
     /// # Errors
     /// If there are more than [`TAGS_MAX`].
     pub fn from_digests(digests: impl IntoIterator<Item = TagDigest>) -> Result<Self, DescriptorError> {
-        // No more than the limit is kept: who sends more pays with the error, not we with memory.
+        // Keep at most the limit, so that a sender of more causes an error and no large allocation.
         let mut tags = Vec::new();
         for digest in digests {
             if let Err(place) = tags.binary_search(&digest) {
@@ -67,7 +66,7 @@ impl Descriptor {
         Ok(Descriptor { tags: tags.into() })
     }
 
-    /// The tags' digests, ascending, each once.
+    /// The tags' digests, ascending and distinct.
     pub fn tags(&self) -> &[TagDigest] {
         &self.tags
     }
@@ -77,13 +76,13 @@ impl Descriptor {
         Filter::of(&self.tags)
     }
 
-    /// Whether each tag is one of `other`'s.
+    /// Whether `other` has every tag of this descriptor.
     pub fn is_subset(&self, other: &Descriptor) -> bool {
         is_subset(&self.tags, &other.tags)
     }
 }
 
-/// Whether each of `small` is one of `large`; both ascend.
+/// Whether `large` has every element of `small`. Both ascend.
 pub(super) fn is_subset(small: &[TagDigest], large: &[TagDigest]) -> bool {
     let mut large = large.iter();
     small.iter().all(|tag| large.by_ref().any(|other| other == tag))

@@ -1,16 +1,18 @@
 //! Descriptors: sets of tags, and the Bloom filters that stand for them [TagNet §2.2].
 //!
-//! What every node must agree on, and `docs/tagset.md` specifies with vectors: a tag's digest is
-//! the first 32 bits of its SHA-256, and seven bits of a filter follow from the digest alone.
-//! So a packet may carry digests, a filter, or both, and a filter can always be made from digests.
+//! All nodes must agree on this module, and `docs/tagset.md` specifies it with test vectors. A
+//! tag's digest is the first 32 bits of its SHA-256. The digest alone determines the tag's seven
+//! bits of a filter. A packet may therefore carry digests, a filter, or both, and every node can
+//! compute the filter from the digests.
 //!
-//! Differs: the paper's filters let each of seven hash functions choose among all 192 bits. Ours
-//! are *partitioned*: function i chooses among bits 27 i to 27 i + 26, and three bits are never
-//! set. A foreign tag is taken for one of a filter's own about as often, and which known tags a
-//! filter holds can be found without trying them all.
+//! Differs: in the paper each of seven hash functions chooses among all 192 bits. Our filters are
+//! *partitioned*: function i chooses among bits 27 i to 27 i + 26, and three bits are never set.
+//! False positives are about as frequent. In return a router can find the known tags of a filter
+//! without trying all of them.
 //!
-//! The functions are public, so that anybody can make two tags that share a digest, or a filter
-//! that holds every tag: no more than addressing his packet to others' descriptors, which he may.
+//! The functions are public, so anybody can make two tags with one digest, or a filter that holds
+//! every tag. The sender of such a packet only addresses other people's descriptors, which
+//! everybody may do.
 
 mod descriptor;
 mod filter;
@@ -23,26 +25,28 @@ pub use filter::{FILTER_BITS, FUNCTIONS, Filter, PART_BITS};
 use crate::digest::sha256;
 use crate::name::NameRef;
 
-/// What stands for a tag on the wire: the first 32 bits of its SHA-256.
+/// A tag's representation on the wire: the first 32 bits of its SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TagDigest(pub u32);
 
 impl TagDigest {
-    /// The digest of a tag, any octets; text is UTF-8, and not normalized here.
+    /// The digest of a tag. A tag may be any bytes. Text is UTF-8; this function does not normalize
+    /// it.
     pub fn of(tag: &[u8]) -> Self {
         Self::of_parts(&[tag])
     }
 
-    /// The digest of the tag that stands for a name's component at `position`, counted from 1:
-    /// the position in decimal, a colon, the component's value, as in `1:org` [TagNet §2.1].
+    /// The digest of the tag that stands for a name's component at `position`, counted from 1. The
+    /// tag is the position in decimal, a colon, and the component's value: `1:org` [TagNet §2.1].
     pub fn of_component(position: usize, value: &[u8]) -> Self {
         Self::of_parts(&[position.to_string().as_bytes(), b":", value])
     }
 
-    /// The digests of a hierarchical name's components, as tags, from the first on. A prefix's
-    /// are a subset of the name's, so that the largest subset is the longest prefix.
+    /// The digests of the components of a hierarchical name, as tags, first component first. The
+    /// digests of a prefix are a subset of the name's, so the largest subset is the longest prefix.
     ///
-    /// Components' types are left out, as the paper has none: `/8=a` and `/32=a` are one.
+    /// The paper has no component types, so they are left out: `/8=a` and `/32=a` give the same
+    /// tag.
     pub fn of_name(name: NameRef<'_>) -> impl Iterator<Item = TagDigest> {
         name.components().enumerate().map(|(i, component)| Self::of_component(i + 1, component.value))
     }

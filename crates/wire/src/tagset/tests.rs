@@ -20,7 +20,7 @@ fn digests_are_the_specified_ones() {
 
 #[test]
 fn filters_are_the_specified_ones() {
-    // From a program of its own, written after docs/tagset.md.
+    // From an independent program written after docs/tagset.md.
     let classical = [22, 35, 55, 84, 120, 143, 169];
     let beethoven = [9, 47, 64, 100, 112, 161, 175];
     assert_eq!(Filter::positions(TagDigest(0x25d9_548a)), classical);
@@ -57,7 +57,8 @@ fn bits_of_a_part_are_chosen_alike_and_apart_from_other_parts() {
             pairs[(part * 27 + place(part)) * 27 + place((part + 1) % FUNCTIONS)] += 1;
         }
     }
-    // 400 for each pair of positions of two parts, with a deviation of 20: 5.5 of them either way.
+    // The mean is 400 for each pair of positions of two parts, and the standard deviation 20. The
+    // bounds are 5.5 of them away.
     assert!(pairs.iter().all(|&count| (290..510).contains(&count)));
 }
 

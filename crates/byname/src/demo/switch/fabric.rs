@@ -1,8 +1,7 @@
-//! Hosts and switches in network namespaces, with virtual cables between them, all of which end with this
-//! process.
+//! Hosts and switches in network namespaces, with virtual cables between them. All of them end with this process.
 //!
-//! A namespace lives as long as a process in it that waits for its input to end. One has all switches and
-//! their ends of cables; each host has one of its own.
+//! A namespace lives as long as a process in it, which waits for the end of its input. All switches share one namespace
+//! with their ends of cables. Each host has its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,24 +12,28 @@ use serde_json::Value;
 
 use crate::demo::PATIENCE;
 
-/// MTU of links between switches: hosts' 1500, and a tag.
+/// MTU of links between switches: the 1500 of hosts, and a tag.
 const TRUNK_MTU: usize = 1504;
+
+/// Explains why no namespace could be created.
+const NEEDS_ROOT: &str = "this demo creates network namespaces and virtual cables, and needs root for that: \
+                          run `sudo byname demo switch`";
 
 /// A network namespace.
 pub struct Namespace(Child);
 
 impl Namespace {
-    /// A new one.
+    /// Creates a namespace.
     pub fn new() -> anyhow::Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut namespace = Namespace(command.spawn().context("cannot run `unshare` (package util-linux)")?);
-        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net"));
-        let end = Instant::now() + PATIENCE;
-        let process = namespace.process();
-        while of(&process)? == of("self")? {
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        let (own, end, process) = (of("self"), Instant::now() + PATIENCE, namespace.process());
+        // An ended process has no namespace.
+        while of(&process).is_none_or(|its| Some(its) == own) {
             if namespace.0.try_wait()?.is_some() || Instant::now() > end {
-                bail!("network namespaces are not allowed here: run this as root");
+                bail!("{NEEDS_ROOT}");
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -41,14 +44,14 @@ impl Namespace {
         self.0.id().to_string()
     }
 
-    /// A command to be run in it.
+    /// A command to run in this namespace.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.process(), "--net", "--"]).args(line.split_whitespace()).stdin(Stdio::null());
         command
     }
 
-    /// Runs a command in it that must succeed; returns what it prints.
+    /// Runs a command that must succeed. Returns its output.
     pub fn run(&self, line: &str) -> anyhow::Result<String> {
         let done = self.command(line).output().with_context(|| format!("cannot run {line}"))?;
         if !done.status.success() {
@@ -65,18 +68,18 @@ impl Drop for Namespace {
     }
 }
 
-/// A host: a namespace with one interface, `eth0`, when it is plugged in.
+/// A host: a namespace with one interface, `eth0`, while it is plugged in.
 pub struct Host {
     pub name: &'static str,
     pub namespace: Namespace,
-    /// Its address, and its station's, which stay the same wherever it is.
+    /// The IP address and the MAC address stay the same when the host moves.
     pub address: String,
     station: String,
-    /// The port that it is at.
+    /// The port where the host is plugged in.
     at: Option<&'static str>,
 }
 
-/// Switches, their controller, and where hosts may be plugged in.
+/// Switches, their controller, and ports for hosts.
 pub struct Fabric {
     folder: PathBuf,
     namespace: Namespace,
@@ -89,7 +92,7 @@ impl Fabric {
     pub fn start() -> anyhow::Result<Self> {
         let namespace = Namespace::new()?;
         let folder = std::env::temp_dir().join(format!("byname-switch-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let mut fabric = Fabric { folder, namespace, switches: Vec::new(), controller: None };
         let ring = [("s1", "s2"), ("s2", "s3"), ("s3", "s1")];
         for (a, b) in ring {
@@ -119,10 +122,10 @@ impl Fabric {
         self.folder.join(name)
     }
 
-    /// A cable in the switches' namespace; its near end is a port.
+    /// Creates a cable in the switches' namespace. Its near end is a port.
     fn cable(&self, near: &str, far: &str, mtu: usize) -> anyhow::Result<()> {
         self.namespace.run(&format!("ip link add dev {near} mtu {mtu} type veth peer name {far} mtu {mtu}"))?;
-        // The ports' own system is to say nothing on them.
+        // Keep the namespace's own IP stack from sending on the cable.
         for end in [near, far] {
             self.namespace.run(&format!("ip link set dev {end} addrgenmode none"))?;
             self.namespace.run(&format!("ip link set dev {end} up"))?;
@@ -130,9 +133,9 @@ impl Fabric {
         Ok(())
     }
 
-    /// Starts the controller, or starts it again.
+    /// Starts or restarts the controller.
     pub fn start_controller(&mut self) -> anyhow::Result<()> {
-        let program = std::env::current_exe().context("where this program is")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
         command.args(["switch-controller", "--config"]).arg(self.path("network.toml"));
         let process =
@@ -159,19 +162,20 @@ impl Fabric {
         );
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config)?;
-        let program = std::env::current_exe().context("where this program is")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = self.namespace.command("");
         command.arg(program).args(["switch", "--config"]).arg(path).stdout(Stdio::null());
         self.switches.push((name, command.spawn().context("cannot start a switch")?));
         Ok(())
     }
 
-    /// Waits until the controller has told each switch what its ports are for.
+    /// Waits until the controller has given each switch the roles of its ports.
     pub fn wait_for_plans(&mut self) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         for at in 0..self.switches.len() {
             let name = self.switches[at].0;
-            // A ring is a tree but for one link: two switches have a trunk that groups do not go along.
+            // Broadcasts use a spanning tree, which leaves out one link of the ring. So two switches have a trunk that
+            // is not flooded.
             while !self.status(name).is_some_and(|status| has_plan(&status)) {
                 if self.switches[at].1.try_wait()?.is_some() || Instant::now() > end {
                     bail!("the switch {name} does not run: {:?}", self.status(name));
@@ -182,14 +186,14 @@ impl Fabric {
         Ok(())
     }
 
-    /// What a switch says of itself; `None`: it does not answer.
+    /// The status of a switch; `None` if the switch does not answer.
     fn status(&self, switch: &str) -> Option<Value> {
         serde_json::from_str(&self.show(switch, &["--json"]).ok()?).ok()
     }
 
-    /// `byname switch --status`
+    /// Output of `byname switch --status`.
     pub fn show(&self, switch: &str, more: &[&str]) -> anyhow::Result<String> {
-        let program = std::env::current_exe().context("where this program is")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
         command.args(["switch", "--status", "--config"]).arg(self.path(&format!("{switch}.toml"))).args(more);
         let done = command.output()?;
@@ -199,25 +203,25 @@ impl Fabric {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
 
-    /// A host that is plugged in nowhere. Numbers tell hosts apart.
+    /// Creates a host that is not plugged in. `number` must be unique.
     pub fn host(&self, name: &'static str, number: u8) -> anyhow::Result<Host> {
         let namespace = Namespace::new()?;
         namespace.run("ip link set lo up")?;
-        // Whoever is plugged in says so, as systems do that are to be found at once.
+        // The host announces its address when it is plugged in, so that the switches learn its place at once.
         let notify = ["-c", "echo 1 > /proc/sys/net/ipv4/conf/all/arp_notify"];
         namespace.command("sh").args(notify).status().context("cannot run sh")?;
         let (address, station) = (format!("10.0.0.{number}"), format!("02:00:00:00:00:{number:02x}"));
         Ok(Host { name, namespace, address, station, at: None })
     }
 
-    /// Plugs a host in at a port, which must be free; takes it off where it was.
+    /// Plugs a host in at a free port, and unplugs it from its old one.
     pub fn plug(&self, host: &mut Host, port: &'static str) -> anyhow::Result<()> {
         if let Some(before) = host.at.take() {
             let process = self.namespace.process();
             host.namespace.run(&format!("ip link set eth0 netns {process} name {before}-end"))?;
         }
         let process = host.namespace.process();
-        // A cable is no card: nobody cuts frames into several for the host.
+        // A virtual cable does not segment large frames for the host, as a network card would.
         self.namespace.run(&format!("ip link set dev {port}-end gso_max_segs 1"))?;
         self.namespace.run(&format!("ip link set dev {port}-end netns {process} name eth0"))?;
         host.namespace.run(&format!("ip link set eth0 address {}", host.station))?;
@@ -238,7 +242,7 @@ impl Drop for Fabric {
     fn drop(&mut self) {
         let switches = self.switches.iter_mut().map(|(_, process)| process);
         for process in switches.chain(&mut self.controller) {
-            // One that has ended by itself has said why.
+            // A process that has ended by itself has reported its error.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -246,7 +250,7 @@ impl Drop for Fabric {
     }
 }
 
-/// What is left in the folder for temporary files is no failure.
+/// Files that remain in the temporary folder are not a failure.
 fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }

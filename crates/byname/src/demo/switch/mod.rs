@@ -1,4 +1,5 @@
-//! Hosts on three switches: they are learned, they move while traffic runs, and the controller may go.
+//! Hosts on three switches: the controller learns them, they move while traffic runs, and the controller may be
+//! restarted.
 
 mod fabric;
 
@@ -8,14 +9,16 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use fabric::{Fabric, Host};
+use fabric::{Fabric, Host, Namespace};
 
-/// How long traffic runs, and when the host moves.
+/// Duration of the traffic, and the delay until the host moves.
 const TRAFFIC_SECONDS: u64 = 6;
 const MOVE_AFTER: Duration = Duration::from_millis(1500);
 
 /// Runs the demonstration.
 pub fn run() -> anyhow::Result<()> {
+    // Check rights first: a missing program does not matter to a user who may not run this demo.
+    Namespace::new()?;
     require("ip", "iproute2")?;
     require("ping", "iputils-ping")?;
     let mut fabric = Fabric::start()?;
@@ -26,11 +29,11 @@ pub fn run() -> anyhow::Result<()> {
         println!("  {} ({}) is at port {port}", host.name, host.address);
     }
     let [ann, mut bob, eve] = hosts;
-    println!("\nNobody has told the controller of hosts: it learns them from their first frames.");
+    println!("\nThe controller knows no hosts yet: it learns them from their first frames.");
     for (from, to) in [(&ann, &bob), (&bob, &eve), (&eve, &ann)] {
         ping(from, to)?;
     }
-    println!("\nbob moves from s2 to s3 while ann pings him, and while he is sent a file's worth of TCP.");
+    println!("\nbob moves from s2 to s3 while ann pings him. Then he moves back while ann sends him TCP.");
     let pings = background(&ann, &format!("ping -i 0.05 -c 80 -W 1 {}", bob.address))?;
     std::thread::sleep(MOVE_AFTER);
     fabric.plug(&mut bob, "s3-h2")?;
@@ -39,34 +42,34 @@ pub fn run() -> anyhow::Result<()> {
         Ok(()) => traffic(&fabric, &ann, &mut bob)?,
         Err(missing) => println!("  skipped: {missing}"),
     }
-    println!("\nThe controller is killed: switches go on with what they have.");
+    println!("\nThe controller is killed: the switches keep forwarding.");
     fabric.kill_controller()?;
     ping(&ann, &bob)?;
     ping(&bob, &eve)?;
-    println!("It starts again, and has written down where hosts were.");
+    println!("The controller starts again and knows the hosts from its file.");
     fabric.start_controller()?;
     fabric.wait_for_plans()?;
     for (from, to) in [(&bob, &ann), (&eve, &bob)] {
         ping(from, to)?;
     }
-    println!("\nWhat the switches have moved, and what they have dropped:");
+    println!("\nFrames that the switches have forwarded and dropped:");
     for switch in ["s1", "s2", "s3"] {
         print!("{}", fabric.show(switch, &[])?);
     }
     Ok(())
 }
 
-/// A program that must be there.
+/// Checks that a program is installed.
 fn require(program: &str, package: &str) -> anyhow::Result<()> {
     let found = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    found.map(drop).with_context(|| format!("there is no program {program}; `apt install {package}` brings it"))
+    found.map(drop).with_context(|| format!("there is no program {program}; `apt install {package}` installs it"))
 }
 
-/// Five pings that must all be answered, but for the first: a host that nobody has heard yet may be
+/// Checks that `to` answers all of five pings. Earlier pings may be lost: a host that has not been heard yet may be
 /// learned a moment too late.
 fn ping(from: &Host, to: &Host) -> anyhow::Result<()> {
     from.namespace.run(&format!("ping -c 3 -i 0.2 -W 2 {}", to.address)).map(drop).or_else(|error| {
-        // The answer's way may have been learned by the questions.
+        // The first pings may have taught the switches the way back.
         from.namespace.run(&format!("ping -c 1 -W 2 {}", to.address)).map(drop).map_err(|_| error)
     })?;
     let told = from.namespace.run(&format!("ping -c 5 -i 0.05 -W 2 {}", to.address))?;
@@ -75,17 +78,18 @@ fn ping(from: &Host, to: &Host) -> anyhow::Result<()> {
     if !told.contains(" 0% packet loss") { bail!("frames are lost") } else { Ok(()) }
 }
 
-/// The line of ping that counts.
+/// Extracts the statistics from ping's output.
 fn summary(told: &str) -> anyhow::Result<String> {
-    let counts = told.lines().find(|line| line.contains("packets transmitted")).context("ping counts nothing")?;
+    let counts =
+        told.lines().find(|line| line.contains("packets transmitted")).context("ping printed no statistics")?;
     let times = told.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = ")).unwrap_or("");
     Ok(format!("{}; {times}", counts.split(", time").next().unwrap_or(counts)))
 }
 
-/// TCP to a host that moves meanwhile: the connection survives.
+/// Runs TCP to a host that moves meanwhile. The connection must survive.
 fn traffic(fabric: &Fabric, from: &Host, to: &mut Host) -> anyhow::Result<()> {
     let server = background(to, "iperf3 --server --one-off")?;
-    // Until it listens.
+    // Wait until the server listens.
     std::thread::sleep(Duration::from_millis(300));
     let client =
         background(from, &format!("iperf3 --client {} --time {TRAFFIC_SECONDS} --interval 0.2 --json", to.address))?;
@@ -93,11 +97,11 @@ fn traffic(fabric: &Fabric, from: &Host, to: &mut Host) -> anyhow::Result<()> {
     fabric.plug(to, "s2-h2")?;
     let told = finish(client)?;
     finish(server)?;
-    let told: Value = serde_json::from_str(&told).context("what iperf3 says")?;
+    let told: Value = serde_json::from_str(&told).context("cannot read the output of iperf3")?;
     if let Some(error) = told["error"].as_str() {
         bail!("iperf3: {error}");
     }
-    let rate = told["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3 measures nothing")?;
+    let rate = told["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3 printed no rate")?;
     let intervals = told["intervals"].as_array().into_iter().flatten();
     let rates: Vec<_> = intervals.filter_map(|interval| interval["sum"]["bits_per_second"].as_f64()).collect();
     let silent = rates.iter().filter(|rate| **rate == 0.0).count();
@@ -116,7 +120,7 @@ fn background(host: &Host, line: &str) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("cannot run {line}"))
 }
 
-/// What a command has printed when it ends.
+/// Waits for a command to end, and returns its output.
 fn finish(process: Child) -> anyhow::Result<String> {
     let done = process.wait_with_output()?;
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())

@@ -1,4 +1,4 @@
-//! Much of everything: large datasets, many routes, long names.
+//! Tests of limits: large datasets, many routes, long names.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn a_million_registrations_take_a_few_seconds() {
     assert!(took.as_secs() < 10);
 }
 
-/// Time that this thread has run: what others do on this machine does not count.
+/// CPU time of this thread, which other load on the machine does not affect.
 fn cpu_time() -> Duration {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let ns = schedstat.split(' ').next().and_then(|ns| ns.parse().ok());
@@ -92,7 +92,7 @@ fn cpu_time() -> Duration {
 #[test]
 fn names_too_long_for_an_answer_do_no_harm() {
     let mut router = Router::new(100);
-    // The answer repeats the name, and its body would repeat the parameters: no packet holds both.
+    // The answer repeats the name, and its body repeats the parameters. Both together do not fit in a packet.
     for len in [4000, 6000, 8000, 8500] {
         let long = Name::from_components([Component::generic(&vec![b'a'; len])]);
         let parameters = ControlParameters { name: Some(long), ..ControlParameters::default() };

@@ -1,4 +1,4 @@
-//! ControlParameters and ControlResponse: what commands ask and what they are answered.
+//! ControlParameters and ControlResponse: parameters of commands, and answers.
 
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name};
@@ -6,12 +6,12 @@ use byname_wire::{DecodeError, Name};
 use super::{Element, StrategyName, element, types};
 
 element! {
-    /// Parameters of a command, and the body of most responses. All are optional here; each
-    /// command says which it needs.
+    /// Parameters of a command, and the body of most responses. All fields are optional here; each command defines
+    /// which ones it requires.
     ControlParameters = types::CONTROL_PARAMETERS, {
         /// Prefix.
         name: Option<Name> = tlv::types::NAME,
-        /// Face; absent or 0: the one that the command comes in on.
+        /// Face id. Absent or 0: the command's incoming face.
         face_id: Option<u64> = types::FACE_ID,
         /// Remote URI of a face.
         uri: Option<String> = types::URI,
@@ -23,15 +23,15 @@ element! {
         cost: Option<u64> = types::COST,
         /// Capacity of the content store, in packets.
         capacity: Option<u64> = types::CAPACITY,
-        /// How many packets to erase, or were erased.
+        /// Number of packets to erase, or erased.
         count: Option<u64> = types::COUNT,
         /// Flags of a route, a face or the content store.
         flags: Option<u64> = types::FLAGS,
-        /// Which flags are meant.
+        /// Flags to change.
         mask: Option<u64> = types::MASK,
         /// A strategy's name.
         strategy: Option<StrategyName> = types::STRATEGY,
-        /// How long a route lives, in ms.
+        /// Lifetime of a route, in ms.
         expiration_period_ms: Option<u64> = types::EXPIRATION_PERIOD,
         /// 0 persistent, 1 on demand, 2 permanent.
         face_persistency: Option<u64> = types::FACE_PERSISTENCY,
@@ -39,19 +39,48 @@ element! {
         base_congestion_marking_interval_ns: Option<u64> = types::BASE_CONGESTION_MARKING_INTERVAL,
         /// See `byname_face::FaceStatus`.
         default_congestion_threshold_bytes: Option<u64> = types::DEFAULT_CONGESTION_THRESHOLD,
-        /// Largest frame, in octets.
+        /// Largest frame, in bytes.
         mtu: Option<u64> = types::MTU,
+    }
+}
+
+impl ControlParameters {
+    /// Encodes the element with the link settings (marking interval, threshold, MTU) before flags and persistency. This
+    /// is python-ndn's order; [`Element::encode`] uses ndn-cxx's.
+    pub fn encode_link_settings_first(&self) -> Vec<u8> {
+        let first = ControlParameters {
+            flags: None,
+            mask: None,
+            strategy: None,
+            expiration_period_ms: None,
+            face_persistency: None,
+            ..self.clone()
+        };
+        let last = ControlParameters {
+            flags: self.flags,
+            mask: self.mask,
+            strategy: self.strategy.clone(),
+            expiration_period_ms: self.expiration_period_ms,
+            face_persistency: self.face_persistency,
+            ..ControlParameters::default()
+        };
+        let mut out = Vec::new();
+        tlv::push_nested(&mut out, Self::TYPE, |out| {
+            first.encode_value(out);
+            last.encode_value(out);
+        });
+        out
     }
 }
 
 /// The answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ControlResponse {
-    /// 200, or what went wrong.
+    /// 200, or the code of an error.
     pub code: u64,
-    /// The same in words.
+    /// Description of the code.
     pub text: String,
-    /// One element, mostly [`ControlParameters`]; empty if there is none.
+    /// One element, usually [`ControlParameters`]. Empty if there is none.
     pub body: Vec<u8>,
 }
 
@@ -60,16 +89,16 @@ impl ControlResponse {
     pub fn new(code: u64, text: impl Into<String>) -> Self {
         ControlResponse { code, text: text.into(), body: Vec::new() }
     }
-    /// Success.
+    /// A response for success.
     pub fn ok(body: &ControlParameters) -> Self {
         ControlResponse::new(200, "OK").with_body(body)
     }
-    /// This response with parameters in it.
+    /// This response with parameters as its body.
     pub fn with_body(mut self, body: &ControlParameters) -> Self {
         self.body = body.encode();
         self
     }
-    /// The parameters in the body.
+    /// Decodes the parameters in the body.
     pub fn parameters(&self) -> Result<ControlParameters, DecodeError> {
         ControlParameters::decode(&self.body)
     }

@@ -5,13 +5,13 @@ use super::{element, types};
 element! {
     /// A face in the datasets `faces/list` and `faces/query`.
     FaceStatus = types::FACE_STATUS, {
-        /// Its number.
+        /// Face id.
         face_id: u64 = types::FACE_ID,
         /// URI of the peer.
         uri: String = types::URI,
         /// URI of the local end.
         local_uri: String = types::LOCAL_URI,
-        /// Time to live of an idle on-demand face.
+        /// Time to live of an idle on-demand face, in ms.
         expiration_period_ms: Option<u64> = types::EXPIRATION_PERIOD,
         /// 0 non-local, 1 local.
         face_scope: u64 = types::FACE_SCOPE,
@@ -23,7 +23,7 @@ element! {
         base_congestion_marking_interval_ns: Option<u64> = types::BASE_CONGESTION_MARKING_INTERVAL,
         /// See `byname_face::FaceStatus`.
         default_congestion_threshold_bytes: Option<u64> = types::DEFAULT_CONGESTION_THRESHOLD,
-        /// Largest frame, in octets.
+        /// Largest frame, in bytes.
         mtu: Option<u64> = types::MTU,
         /// Interests received.
         n_in_interests: u64 = types::N_IN_INTERESTS,
@@ -37,21 +37,21 @@ element! {
         n_out_data: u64 = types::N_OUT_DATA,
         /// Nacks sent.
         n_out_nacks: u64 = types::N_OUT_NACKS,
-        /// Octets received.
+        /// Bytes received.
         n_in_bytes: u64 = types::N_IN_BYTES,
-        /// Octets sent.
+        /// Bytes sent.
         n_out_bytes: u64 = types::N_OUT_BYTES,
         /// Bit 0 local fields, bit 1 reliability, bit 2 congestion marking.
         flags: u64 = types::FLAGS,
-        /// Frames received that were no packets. Absent in other forwarders, as are all that follow.
+        /// Received frames that are not valid packets. This field and all that follow are absent in other forwarders.
         n_in_malformed: Option<u64> = types::N_IN_MALFORMED,
-        /// Packets of which fragments were missing for too long.
+        /// Packets whose fragments did not arrive in time.
         n_reassembly_timeouts: Option<u64> = types::N_REASSEMBLY_TIMEOUTS,
-        /// Packets that were not sent: the queue was full, they were too large, or the system refused.
+        /// Packets not sent because the queue was full, they were too large, or the system refused.
         n_out_drops: Option<u64> = types::N_OUT_DROPS,
-        /// Packets that were marked as congested.
+        /// Packets marked as congested.
         n_congestion_marks: Option<u64> = types::N_CONGESTION_MARKS,
-        /// Frames that were sent again.
+        /// Retransmitted frames.
         n_retransmissions: Option<u64> = types::N_RETRANSMISSIONS,
     }
 }
@@ -59,15 +59,15 @@ element! {
 element! {
     /// A listener in the dataset `faces/channels`.
     ChannelStatus = types::CHANNEL_STATUS, {
-        /// Where it listens.
+        /// URI on which it listens.
         local_uri: String = types::LOCAL_URI,
     }
 }
 
 element! {
-    /// Which faces `faces/query` is to list: those that agree with every field that is there.
+    /// Filter of `faces/query`: selects the faces that match every field present.
     FaceQueryFilter = types::FACE_QUERY_FILTER, {
-        /// Number.
+        /// Face id.
         face_id: Option<u64> = types::FACE_ID,
         /// Scheme of either URI.
         uri_scheme: Option<String> = types::URI_SCHEME,
@@ -84,21 +84,21 @@ element! {
     }
 }
 
-/// What happened to a face.
+/// Kind of a face event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaceEventKind {
-    /// It exists now: 1.
+    /// The face was created: 1.
     Created,
-    /// It is gone: 2.
+    /// The face was destroyed: 2.
     Destroyed,
-    /// It can send again: 3.
+    /// The face can send again: 3.
     Up,
-    /// It cannot send for now: 4.
+    /// The face cannot send for now: 4.
     Down,
 }
 
 impl FaceEventKind {
-    /// The number in the notification.
+    /// Number in the notification.
     pub fn number(self) -> u64 {
         match self {
             FaceEventKind::Created => 1,
@@ -107,7 +107,7 @@ impl FaceEventKind {
             FaceEventKind::Down => 4,
         }
     }
-    /// From the number in the notification.
+    /// The kind with this number in a notification.
     pub fn from_number(n: u64) -> Option<Self> {
         use FaceEventKind::{Created, Destroyed, Down, Up};
         [Created, Destroyed, Up, Down].into_iter().find(|kind| kind.number() == n)
@@ -119,7 +119,7 @@ element! {
     FaceEventNotification = types::FACE_EVENT_NOTIFICATION, {
         /// A [`FaceEventKind`].
         face_event_kind: u64 = types::FACE_EVENT_KIND,
-        /// Number.
+        /// Face id.
         face_id: u64 = types::FACE_ID,
         /// URI of the peer.
         uri: String = types::URI,

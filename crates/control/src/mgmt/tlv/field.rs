@@ -1,35 +1,35 @@
-//! How a table of fields becomes an encoder and a decoder.
+//! Encoders and decoders of elements, generated from tables of fields.
 
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name, NameRef};
 
 /// An element of the protocol.
 pub trait Element: Sized {
-    /// Its TLV-TYPE.
+    /// TLV-TYPE of the element.
     const TYPE: u64;
-    /// Appends its TLV-VALUE.
+    /// Appends the TLV-VALUE.
     fn encode_value(&self, out: &mut Vec<u8>);
-    /// Decodes its TLV-VALUE.
+    /// Decodes the TLV-VALUE.
     fn decode_value(value: &[u8]) -> Result<Self, DecodeError>;
 
     /// Appends the element.
     fn encode_to(&self, out: &mut Vec<u8>) {
         tlv::push_nested(out, Self::TYPE, |out| self.encode_value(out));
     }
-    /// The element.
+    /// Encodes the element.
     fn encode(&self) -> Vec<u8> {
-        // Room for nearly all: this is on the path of every command.
+        // Enough for nearly all elements. Every command passes here.
         let mut out = Vec::with_capacity(128);
         self.encode_to(&mut out);
         out
     }
-    /// Decodes the one element that must fill `wire`.
+    /// Decodes the element, which must fill `wire`.
     fn decode(wire: &[u8]) -> Result<Self, DecodeError> {
         Self::decode_value(tlv::decode_only(wire, Self::TYPE)?)
     }
 }
 
-/// Decodes the content of a dataset: elements of one type, and none of others.
+/// Decodes the content of a dataset: a list of elements of one type.
 pub fn decode_list<T: Element>(content: &[u8]) -> Result<Vec<T>, DecodeError> {
     let mut reader = Reader::new(content);
     let mut list = Vec::new();
@@ -46,9 +46,9 @@ pub fn decode_list<T: Element>(content: &[u8]) -> Result<Vec<T>, DecodeError> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StrategyName(pub Name);
 
-/// What a field of an element may be.
+/// A type that a field of an element may have.
 pub(crate) trait Field: Sized {
-    /// What has been read of it so far.
+    /// Values read so far.
     type Slot: Default;
     fn push_field(&self, typ: u64, out: &mut Vec<u8>);
     fn read(slot: &mut Self::Slot, typ: u64, value: &[u8]) -> Result<(), DecodeError>;
@@ -97,7 +97,7 @@ impl Scalar for StrategyName {
     }
 }
 
-/// Required: the element is refused without it.
+/// Required fields: an element without them is refused.
 macro_rules! required {
     ($($scalar:ty),*) => {$(
         impl Field for $scalar {

@@ -1,8 +1,8 @@
-//! Elements of the NFD management protocol: each is a table of fields, encoded in that order and
+//! Elements of the NFD management protocol. Each is declared as a table of fields. Fields are encoded in that order and
 //! decoded in any.
 //!
-//! As in ndn-cxx, elements that a decoder does not know are skipped, and of an element that is
-//! repeated the last counts. Decoders serve the forwarder and its command line alike.
+//! As in ndn-cxx, decoders skip unknown elements. If an element is repeated, the last one counts. The forwarder and its
+//! command line use the same decoders.
 
 mod control;
 mod face;
@@ -15,7 +15,7 @@ pub use control::{ControlParameters, ControlResponse};
 pub use face::{ChannelStatus, FaceEventKind, FaceEventNotification, FaceQueryFilter, FaceStatus};
 pub use field::{Element, StrategyName, decode_list};
 pub use routing::{FibEntry, NextHopRecord, RibEntry, Route, StrategyChoice, origin, route_flags};
-pub use status::{CsInfo, DropCount, ForwarderStatus, StageTime, WorkerStatus, cs_flags};
+pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, WorkerStatus, cs_flags};
 
 pub(crate) use field::{Field, element};
 

@@ -19,7 +19,7 @@ pub mod origin {
     pub const AUTOCONF: u64 = 66;
     /// NLSR and ndn-dv.
     pub const NLSR: u64 = 128;
-    /// Set by hand.
+    /// An administrator.
     pub const STATIC: u64 = 255;
 }
 
@@ -27,16 +27,16 @@ pub mod origin {
 pub mod route_flags {
     /// Longer prefixes inherit the route.
     pub const CHILD_INHERIT: u64 = 1;
-    /// This and longer prefixes inherit nothing from shorter ones.
+    /// This name and longer ones inherit nothing from shorter prefixes.
     pub const CAPTURE: u64 = 2;
 }
 
 element! {
     /// A nexthop of a [`FibEntry`].
     NextHopRecord = types::NEXT_HOP_RECORD, {
-        /// Where to.
+        /// Face id.
         face_id: u64 = types::FACE_ID,
-        /// At what cost.
+        /// Cost; lower is better.
         cost: u64 = types::COST,
     }
 }
@@ -46,7 +46,7 @@ element! {
     FibEntry = types::FIB_ENTRY, {
         /// Its prefix.
         name: Name = tlv::types::NAME,
-        /// Where Interests under it may go.
+        /// Its nexthops.
         next_hop_records: Vec<NextHopRecord> = types::NEXT_HOP_RECORD,
     }
 }
@@ -54,15 +54,15 @@ element! {
 element! {
     /// A route of a [`RibEntry`].
     Route = types::ROUTE, {
-        /// Where to.
+        /// Face id.
         face_id: u64 = types::FACE_ID,
-        /// Who set it; see [`origin`].
+        /// Origin; see [`origin`].
         origin: u64 = types::ORIGIN,
-        /// At what cost.
+        /// Cost; lower is better.
         cost: u64 = types::COST,
         /// See [`route_flags`].
         flags: u64 = types::FLAGS,
-        /// Time left to live; `None`: for ever.
+        /// Remaining lifetime in ms. `None`: forever.
         expiration_period_ms: Option<u64> = types::EXPIRATION_PERIOD,
     }
 }

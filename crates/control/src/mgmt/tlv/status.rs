@@ -3,8 +3,8 @@
 use super::{element, types};
 
 element! {
-    /// The dataset `status/general`. Its fields stand in the content without an element around
-    /// them: use [`super::Element::encode_value`] and [`super::Element::decode_value`].
+    /// The dataset `status/general`. Its fields are in the content directly, without an enclosing element: use
+    /// [`super::Element::encode_value`] and [`super::Element::decode_value`].
     ForwarderStatus = byname_wire::tlv::types::CONTENT, {
         /// Name and version of the software.
         nfd_version: String = types::NFD_VERSION,
@@ -12,13 +12,13 @@ element! {
         start_timestamp_ms: u64 = types::START_TIMESTAMP,
         /// Now, in ms since the Unix epoch.
         current_timestamp_ms: u64 = types::CURRENT_TIMESTAMP,
-        /// Names known to some table.
+        /// FIB entries and PIT entries.
         n_name_tree_entries: u64 = types::N_NAME_TREE_ENTRIES,
         /// FIB entries.
         n_fib_entries: u64 = types::N_FIB_ENTRIES,
         /// PIT entries.
         n_pit_entries: u64 = types::N_PIT_ENTRIES,
-        /// Prefixes of which something is measured.
+        /// Prefixes with measurements.
         n_measurements_entries: u64 = types::N_MEASUREMENTS_ENTRIES,
         /// Packets in the content store.
         n_cs_entries: u64 = types::N_CS_ENTRIES,
@@ -38,7 +38,7 @@ element! {
         n_satisfied_interests: Option<u64> = types::N_SATISFIED_INTERESTS,
         /// Interests that expired. Absent in old forwarders.
         n_unsatisfied_interests: Option<u64> = types::N_UNSATISFIED_INTERESTS,
-        /// Descriptors that are known. Absent in other forwarders, as are all that follow.
+        /// Known descriptors. This field and all that follow are absent in other forwarders.
         n_descriptors: Option<u64> = types::N_DESCRIPTORS,
         /// Tag-addressed packets received.
         n_in_tag_packets: Option<u64> = types::N_IN_TAG_PACKETS,
@@ -48,14 +48,28 @@ element! {
         n_out_tag_packets: Option<u64> = types::N_OUT_TAG_PACKETS,
         /// Locator-addressed packets sent.
         n_out_locator_packets: Option<u64> = types::N_OUT_LOCATOR_PACKETS,
-        /// Each worker.
+        /// Status of each worker.
         workers: Vec<WorkerStatus> = types::WORKER_STATUS,
         /// Names whose Data all workers share.
         n_hot_names: Option<u64> = types::N_HOT_NAMES,
-        /// Why packets were dropped, anywhere: the reasons that occurred.
+        /// Dropped packets by reason, in workers, ports and rings. Reasons that never occurred are absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
-        /// Stages of the packet thread, those of a worker on it aside.
+        /// Stage times of the packet thread, without those of a worker that runs on it.
         stages: Vec<StageTime> = types::STAGE_TIME,
+        /// Received frames that are not valid packets. This field and the next four are sums over all faces since the
+        /// start.
+        n_in_malformed: Option<u64> = types::N_IN_MALFORMED,
+        /// Packets whose fragments did not arrive in time.
+        n_reassembly_timeouts: Option<u64> = types::N_REASSEMBLY_TIMEOUTS,
+        /// Packets not sent.
+        n_out_drops: Option<u64> = types::N_OUT_DROPS,
+        /// Packets marked as congested.
+        n_congestion_marks: Option<u64> = types::N_CONGESTION_MARKS,
+        /// Retransmitted frames.
+        n_retransmissions: Option<u64> = types::N_RETRANSMISSIONS,
+        /// Faces that the router closed though their peers had not left, by reason. Reasons that never occurred are
+        /// absent.
+        closed: Vec<CloseCount> = types::CLOSE_COUNT,
     }
 }
 
@@ -70,7 +84,7 @@ pub mod cs_flags {
 element! {
     /// The dataset `cs/info`.
     CsInfo = types::CS_INFO, {
-        /// Most packets.
+        /// Most packets that it may hold.
         capacity: u64 = types::CAPACITY,
         /// See [`cs_flags`].
         flags: u64 = types::FLAGS,
@@ -78,13 +92,13 @@ element! {
         n_cs_entries: u64 = types::N_CS_ENTRIES,
         /// Interests that it answered.
         n_hits: u64 = types::N_HITS,
-        /// Interests that it did not.
+        /// Interests that it did not answer.
         n_misses: u64 = types::N_MISSES,
     }
 }
 
 element! {
-    /// One worker. Its rings are absent where it is on the packet thread.
+    /// Status of one worker. The fields about rings are absent if it runs on the packet thread.
     WorkerStatus = types::WORKER_STATUS, {
         /// PIT entries.
         n_pit_entries: u64 = types::N_PIT_ENTRIES,
@@ -100,31 +114,31 @@ element! {
         n_satisfied_interests: u64 = types::N_SATISFIED_INTERESTS,
         /// Interests that expired.
         n_unsatisfied_interests: u64 = types::N_UNSATISFIED_INTERESTS,
-        /// Packets that wait for it.
+        /// Packets in the ring to the worker.
         input_depth: Option<u64> = types::INPUT_DEPTH,
-        /// Packets that found no room on their way to it.
+        /// Packets dropped because the ring to the worker was full.
         input_drops: Option<u64> = types::INPUT_DROPS,
-        /// Packets that wait on their way back.
+        /// Packets in the ring from the worker.
         output_depth: Option<u64> = types::OUTPUT_DEPTH,
-        /// Packets that found no room there.
+        /// Packets dropped because the ring from the worker was full.
         output_drops: Option<u64> = types::OUTPUT_DROPS,
-        /// Interests for hot names that it was given for any worker to answer.
+        /// Interests for hot names that this worker received because any worker may answer them.
         n_spread_interests: Option<u64> = types::N_SPREAD_INTERESTS,
-        /// Those of them that it answered.
+        /// Number of these that the shared content store answered.
         n_spread_hits: Option<u64> = types::N_SPREAD_HITS,
-        /// Why it dropped packets: the reasons that occurred.
+        /// Dropped packets by reason. Reasons that never occurred are absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
-        /// Its stages.
+        /// Stage times of the worker.
         stages: Vec<StageTime> = types::STAGE_TIME,
-        /// Lookups in the FIB of which it is known how much they read; absent where the engine does not tell.
+        /// FIB lookups whose cache lines were counted. Absent if the engine does not count.
         n_fib_lookups_counted: Option<u64> = types::N_FIB_LOOKUPS_COUNTED,
-        /// Cache lines that these read.
+        /// Cache lines that these lookups read.
         n_fib_lines_read: Option<u64> = types::N_FIB_LINES_READ,
     }
 }
 
 element! {
-    /// How many packets were dropped for one reason.
+    /// Number of packets dropped for one reason.
     DropCount = types::DROP_COUNT, {
         /// The reason, as in the metrics.
         reason: String = types::LABEL,
@@ -134,11 +148,21 @@ element! {
 }
 
 element! {
-    /// What a stage of forwarding took, in the bursts that were timed.
+    /// Number of faces closed for one reason.
+    CloseCount = types::CLOSE_COUNT, {
+        /// The reason, as in the metrics.
+        reason: String = types::LABEL,
+        /// Faces.
+        n_faces: u64 = types::N_FACES,
+    }
+}
+
+element! {
+    /// Time of a forwarding stage, in the bursts that were timed.
     StageTime = types::STAGE_TIME, {
         /// The stage, as in the metrics.
         stage: String = types::LABEL,
-        /// Packets that passed it.
+        /// Packets that passed the stage.
         n_packets: u64 = types::N_PACKETS,
         /// Time, in nanoseconds.
         time_ns: u64 = types::TIME_NS,

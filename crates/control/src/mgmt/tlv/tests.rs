@@ -1,4 +1,4 @@
-//! Round trips, and vectors of ndn-cxx's unit tests (`tests/unit/mgmt/nfd`).
+//! Round trips, and vectors from ndn-cxx's unit tests (`tests/unit/mgmt/nfd`).
 
 use super::*;
 use byname_wire::{DecodeError, Name};
@@ -32,7 +32,7 @@ fn control_parameters_of_a_registration() {
         flags: Some(1),
         ..ControlParameters::default()
     };
-    // Put together by hand.
+    // Assembled by hand.
     check(
         &parameters,
         "68 24 07 16 08 09 6c6f63616c686f7374 08 03 726567 08 04 74657374
@@ -61,6 +61,23 @@ fn control_parameters_with_every_field() {
         mtu: Some(1_400),
     };
     assert_eq!(ControlParameters::decode(&parameters.encode()), Ok(parameters));
+}
+
+#[test]
+fn link_settings_stand_before_flags_and_persistency_for_python_ndn() {
+    let parameters = ControlParameters {
+        face_id: Some(300),
+        flags: Some(4),
+        face_persistency: Some(0),
+        base_congestion_marking_interval_ns: Some(100),
+        default_congestion_threshold_bytes: Some(200),
+        mtu: Some(210),
+        ..ControlParameters::default()
+    };
+    assert_eq!(parameters.encode(), hex("68 13 69 02 012c 6c 01 04 85 01 00 87 01 64 88 01 c8 89 01 d2"));
+    let first = parameters.encode_link_settings_first();
+    assert_eq!(first, hex("68 13 69 02 012c 87 01 64 88 01 c8 89 01 d2 6c 01 04 85 01 00"));
+    assert_eq!(ControlParameters::decode(&first), Ok(parameters));
 }
 
 #[test]
@@ -233,6 +250,8 @@ fn strategies_and_status() {
         n_unsatisfied_interests: Some(9),
         workers: vec![WorkerStatus { n_fib_lines_read: Some(3), stages: vec![fib], ..WorkerStatus::default() }],
         drops: vec![DropCount { reason: "scope".into(), n_packets: 300 }],
+        n_out_drops: Some(77),
+        closed: vec![CloseCount { reason: "tcp_stalled".into(), n_faces: 3 }],
         stages: vec![receive.clone(), StageTime { stage: "send".into(), ..receive }],
         ..ForwarderStatus::default()
     };

@@ -1,6 +1,6 @@
 //! TLV-TYPE numbers of the NFD management protocol, from ndn-cxx's `encoding/tlv-nfd.hpp`.
 //!
-//! Numbers repeat: what an element means depends on the element or dataset around it.
+//! Numbers repeat. The meaning of an element depends on the enclosing element or dataset.
 #![allow(missing_docs)]
 
 // ControlParameters.
@@ -57,7 +57,7 @@ pub const N_IN_NACKS: u64 = 151;
 pub const N_OUT_NACKS: u64 = 152;
 pub const N_SATISFIED_INTERESTS: u64 = 153;
 pub const N_UNSATISFIED_INTERESTS: u64 = 154;
-// Ours: even, so that clients of other forwarders skip them.
+// Our own types. They are even, so that clients of other forwarders skip them.
 pub const N_DESCRIPTORS: u64 = 224;
 pub const N_IN_TAG_PACKETS: u64 = 226;
 pub const N_IN_LOCATOR_PACKETS: u64 = 228;
@@ -83,6 +83,8 @@ pub const N_REASSEMBLY_TIMEOUTS: u64 = 266;
 pub const N_OUT_DROPS: u64 = 268;
 pub const N_CONGESTION_MARKS: u64 = 270;
 pub const N_RETRANSMISSIONS: u64 = 272;
+pub const CLOSE_COUNT: u64 = 274;
+pub const N_FACES: u64 = 276;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -1,28 +1,29 @@
-//! Peers by UDP in frames, with a plain UDP port in another namespace at the other end of the cable.
+//! Peers by UDP in frames. A plain UDP port is in another namespace at the other end of the cable.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::process::{Child, Command};
 
-use nix::sched::setns;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::*;
-use crate::ethernet::datagram::Path;
+use crate::frames::datagram::{DatagramPeer, Path};
 use crate::udp::{UdpConfig, UdpPort};
 
-/// A namespace, for as long as a process sleeps in it.
+/// A namespace, which exists while a process sleeps in it.
 struct Namespace(Child);
 
 impl Namespace {
-    /// This thread's.
+    /// The namespace of this thread.
     fn current() -> Self {
         Namespace(Command::new("sleep").arg("600").spawn().expect("sleep"))
     }
 
-    /// Puts this thread into it.
+    /// Moves this thread into the namespace.
     fn enter(&self) {
         let file = File::open(format!("/proc/{}/ns/net", self.0.id())).expect("the process runs");
-        setns(file, CloneFlags::CLONE_NEWNET).expect("allowed, as making it was");
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("allowed, as making it was");
     }
 }
 
@@ -34,52 +35,57 @@ impl Drop for Namespace {
 }
 
 /// An Ethernet port in one namespace, and a UDP port in another, with a cable between them.
-struct Pair<S> {
+struct Pair<S: FrameSocket> {
     near: End<S>,
     far: UdpPort,
     far_bench: Bench,
     namespaces: [Namespace; 2],
 }
 
-/// `None` where namespaces are not allowed.
+/// Returns `None` if namespaces are not allowed.
 fn pair<S: Kind>(path: Path, knows_station: bool) -> Option<Pair<S>> {
     if !cable() {
         return None;
     }
     let here = Namespace::current();
-    unshare(CloneFlags::CLONE_NEWNET).expect("allowed, as before");
+    enter_new_network().expect("allowed, as before");
     let there = Namespace::current();
     here.enter();
     let length = if path.here.is_ipv4() { "24" } else { "64 nodad" };
     assert!(ip(&format!("link set far address 02:00:00:00:00:02 netns {}", there.0.id())));
-    // The system answers for the address, and gets all that is not the peer's; unless it hears nothing.
+    // The system answers for the address, and gets all packets except the peer's. If the port hears all frames, the
+    // system has no address.
     if !S::HEARS_ALL {
         assert!(ip(&format!("addr add {}/{length} dev near", path.here.ip())));
     }
     let station = knows_station.then_some(MacAddress([2, 0, 0, 0, 0, 2]));
     let near = end::<S>("near", |config| config.datagrams.push(DatagramPeer { path, station }));
     there.enter();
-    // DPDK's driver for virtual cables has no room for a run of datagrams that its sender leaves to the card to cut.
+    // DPDK's driver for virtual cables has no room for a run of datagrams whose cutting is left to the card.
     let ethtool = || Command::new("ethtool").args(["-K", "far", "tx-udp-segmentation", "off"]).status();
     if S::HEARS_ALL && !ethtool().is_ok_and(|status| status.success()) {
         eprintln!("skipped: ethtool is not installed");
         return None;
     }
     assert!(ip("link set far up") && ip(&format!("addr add {}/{length} dev far", path.there.ip())));
-    for (namespace, interface) in [(&here, "near"), (&there, "far")] {
-        namespace.enter();
-        wait_until_up(interface);
+    here.enter();
+    wait_until_up("near");
+    if !S::HEARS_ALL {
+        wait_until_local(path.here.ip());
     }
+    there.enter();
+    wait_until_up("far");
+    wait_until_local(path.there.ip());
     let mut far_bench = Bench::new();
-    // Longer ones the system would fragment.
+    // The system would fragment longer datagrams.
     let mtu = 1500 - path.overhead();
     let mut far = UdpPort::bind(UdpConfig { mtu, ..UdpConfig::new(path.there) }).expect("bound");
     far.start(&mut far_bench.cx()).expect("starts");
     Some(Pair { near, far, far_bench, namespaces: [here, there] })
 }
 
-/// Waits until the system sends on an interface whose other end has come up: not before it has noticed, which it does
-/// when it has time.
+/// Waits until the system sends on an interface whose other end has come up. The system notices that only after some
+/// time.
 fn wait_until_up(interface: &str) {
     let is_up = || {
         let shown = Command::new("ip").args(["-o", "link", "show", interface]).output().expect("shown");
@@ -88,7 +94,16 @@ fn wait_until_up(interface: &str) {
     assert!(eventually(is_up), "{interface} does not come up");
 }
 
-/// Whether something is so within five seconds.
+/// Waits until the system takes packets for an address. IPv6 gets its route only some time after the address was added.
+fn wait_until_local(address: IpAddr) {
+    let is_local = || {
+        let shown = Command::new("ip").args(["-o", "route", "get", &address.to_string()]).output().expect("shown");
+        String::from_utf8_lossy(&shown.stdout).starts_with("local ")
+    };
+    assert!(eventually(is_local), "{address} is not an address of this host");
+}
+
+/// Whether a condition holds within five seconds.
 fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
     (0..500).any(|_| {
         let so = is_so();
@@ -105,13 +120,13 @@ fn path(here: &str, there: &str) -> Path {
 }
 
 impl<S: Kind> Pair<S> {
-    /// The face that was configured.
+    /// The configured face.
     fn face(&self) -> FaceId {
         let peer = Peer::Datagrams(self.near.port.config.datagrams[0].path);
         self.near.port.peers.find(&peer).expect("it is there from the start")
     }
 
-    /// The far end's face to the near one, made by management.
+    /// The far end's face to the near one, created by management.
     fn far_face(&mut self) -> FaceId {
         let request = FaceRequest::to(FaceUri::Udp(self.near.port.config.datagrams[0].path.here));
         self.far.create_face(&mut self.far_bench.cx(), &request).expect("its kind").expect("a face").id
@@ -124,20 +139,20 @@ fn assert_exchange<S: Kind>(path: Path) {
     let status = pair.near.port.status(Ticks(0), face).expect("a face");
     assert_eq!((status.remote, status.local), (FaceUri::Udp(path.there), FaceUri::Udp(path.here)));
     assert_eq!((status.mtu, status.persistency), (Some(1500 - path.overhead() as u64), Persistency::Permanent));
-    // Of every length, odd and even, one frame and several.
+    // All kinds of length: odd and even, one frame and several.
     let sent: Vec<_> = (0..100).map(|n| packet(6, 300 + 77 * n, n as u8)).collect();
     pair.near.send(face, &sent);
     let received = pair.far_bench.receive(&mut pair.far, sent.len());
     assert!(received.iter().map(|r| &*r.packet).eq(sent.iter().map(|p| &**p)), "{} came", received.len());
     let back = received[0].face;
-    // The far system may have to ask who has the address, and keeps but little until it knows.
+    // The far system may have to ask for the station of the address, and keeps few packets until it knows.
     pair.far_bench.send(&mut pair.far, back, &[packet(5, 60, 1)]);
     assert_eq!(pair.near.receive(1).len(), 1);
     pair.far_bench.send(&mut pair.far, back, &sent);
     let received = pair.near.receive(sent.len());
     let (count, drops, link) = (received.len(), pair.near.drops(), pair.near.link(face));
     assert!(received.iter().all(|r| r.face == face) && count == sent.len(), "{count} came; {drops:?} {link:?}");
-    // What DPDK hears is also what nobody is to hear.
+    // DPDK also hears frames that are for nobody.
     let drops = pair.near.drops();
     assert!(drops.iter().all(|(reason, _)| S::HEARS_ALL && *reason == "ethernet_not_ours"), "{drops:?}");
     // The system told nobody that nobody listens.
@@ -197,10 +212,10 @@ fn a_udp_port_of_this_host_does_not_hear_what_comes_in_frames() {
     let path = path("192.0.2.1:6363", "192.0.2.2:6363");
     let Some(mut pair) = pair::<PacketSocket>(path, true) else { return };
     pair.namespaces[0].enter();
-    // As in a router, whose ports are all bound before they start.
+    // As in a router, where all ports are bound before they start.
     pair.near.port.silence = Silence::default();
     let all = SocketAddr::from(([0, 0, 0, 0], 6363));
-    // Programs that other tests start have what was closed here until they begin.
+    // Child processes of other tests hold descriptors that were closed here, until they execute their program.
     let mut udp = None;
     assert!(eventually(|| {
         udp = UdpPort::bind(UdpConfig::new(all)).ok();

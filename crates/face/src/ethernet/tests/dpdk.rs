@@ -1,26 +1,24 @@
-//! Devices of DPDK: virtual ones, on the ends of virtual cables and in shared memory.
+//! DPDK's virtual devices, at the ends of virtual cables and in shared memory.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::ethernet::dpdk::{Device, DpdkError, DpdkSocket, Environment, Settings};
+use crate::frames::dpdk::{Device, DpdkError, DpdkSocket, Environment, Settings};
 use crate::memif::{Framing, MemifConfig, MemifPort, Role};
 
 impl Kind for DpdkSocket {
-    /// Opens a device on the interface, unless there is a device already.
-    fn prepare(config: &mut EthernetConfig) {
-        if config.device.is_none() {
-            // All that the kernel says by itself would be heard.
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", config.interface), "1");
-            let name = format!("{},iface={},framecnt=2048", unused("net_af_packet"), config.interface);
-            config.device = Some(device(&name, 1500, config).expect("a device"));
-        }
+    /// Opens a device on the interface.
+    fn own(config: &EthernetConfig) -> Arc<Device> {
+        // All that the kernel says by itself would be heard.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", config.interface), "1");
+        let name = format!("{},iface={},framecnt=2048", unused("net_af_packet"), config.interface);
+        device(&name, 1500, config).expect("a device")
     }
 }
 
-/// A name for a device of this driver: the environment is the whole process's.
+/// An unused name for a device of this driver. The whole process shares the environment.
 fn unused(driver: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{driver}{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -29,7 +27,7 @@ fn unused(driver: &str) -> String {
 fn device(name: &str, mtu: u16, config: &EthernetConfig) -> Result<Arc<Device>, DpdkError> {
     let eal = ["--no-huge", "-m", "1024"].map(str::to_owned);
     let environment = Environment::start(&eal).expect("no huge pages are needed");
-    Device::open(environment, &Settings::new(name, mtu, config))
+    Device::open(environment, &Settings::new(name, mtu, &config.socket()))
 }
 
 #[test]
@@ -48,12 +46,12 @@ fn a_device_and_a_packet_socket_understand_each_other() {
     assert!(is_sent(a.receive(sent.len())));
 }
 
-/// A device in shared memory, and the port at its other end.
+/// A device in shared memory, and the Ethernet port on it.
 fn memif(socket: &Path, mtu: u16) -> End<DpdkSocket> {
     let config = EthernetConfig::new("memif0");
     let name = format!("{},role=server,socket-abstract=no,socket={}", unused("net_memif"), socket.display());
     let opened = device(&name, mtu, &config).expect("a device");
-    end("memif0", |config| config.device = Some(opened))
+    end_of(config, opened)
 }
 
 fn memif_client(socket: &Path) -> (MemifPort, Bench) {
@@ -65,7 +63,7 @@ fn memif_client(socket: &Path) -> (MemifPort, Bench) {
     (port, bench)
 }
 
-/// Lets seconds pass until the device is as wanted, and the other end, if there is one, is up.
+/// Advances time until the device's state is `up`, and the other port, if any, is up.
 fn pass_until(end: &mut End<DpdkSocket>, mut other: Option<(&mut MemifPort, &mut Bench)>, up: bool) {
     for _ in 0..100 {
         let other_is_up = other.as_ref().is_none_or(|(_, bench)| {
@@ -145,14 +143,12 @@ fn what_cannot_be_opened_says_what_to_do() {
     let ring = unused("net_null");
     let opened = device(&ring, 1500, &config).expect("a device");
     assert!(told(&ring).contains("File exists"), "it is in use");
-    let mut config = config;
-    let error = |config: &EthernetConfig| EthernetPort::<DpdkSocket>::open(config.clone()).err().map(|e| e.to_string());
-    assert!(error(&config).is_some_and(|told| told.contains("dpdk0")), "without a device");
-    config.device = Some(opened);
-    let first = EthernetPort::<DpdkSocket>::open(config.clone()).expect("it is free");
-    assert!(error(&config).is_some_and(|told| told.contains("busy")), "two ports on one device");
+    let open = || EthernetPort::<DpdkSocket>::open(config.clone(), Arc::clone(&opened));
+    let error = || open().err().map(|e| e.to_string());
+    let first = open().expect("it is free");
+    assert!(error().is_some_and(|told| told.contains("busy")), "two ports on one device");
     drop(first);
-    assert_eq!(error(&config), None);
-    config.device = None;
+    assert_eq!(error(), None);
+    drop(opened);
     assert!(device(&ring, 1500, &config).is_ok(), "it was closed");
 }

@@ -1,5 +1,5 @@
-//! Data of 8,000 octets from the buffer that a port received it into to its last transmission, without a
-//! copy: the content store is in these buffers [So §2.5].
+//! Data of 8,000 bytes is not copied between the buffer that a port received it into and its last transmission: the
+//! content store uses these buffers [So §2.5].
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Router {
         self.links.iter_mut().find(|(id, _)| *id == face).map(|(_, link)| link).expect("it has a link")
     }
 
-    /// What leaves when a port has received this frame: whither, and as what.
+    /// Receives a frame. Returns the frames that leave, with their faces.
     fn receive(&mut self, face: FaceId, frame: Packet) -> Vec<(FaceId, Frame)> {
         let (mut input, mut output, mut frames) = (Vec::new(), Vec::new(), Vec::new());
         self.link(face).receive_owned(Ticks(0), face, frame, &mut input);
@@ -68,14 +68,14 @@ fn data(uri: &str) -> Packet {
     framed(PitToken::new(b"back").unwrap(), &content(uri))
 }
 
-/// A packet with a link header before it.
+/// A packet with a link header.
 fn framed(pit_token: PitToken, packet: &[u8]) -> Packet {
     let mut frame = Vec::new();
     LpPacket { pit_token, fragment: Some(packet), ..LpPacket::default() }.encode(&mut frame);
     Packet::copy_from(&frame)
 }
 
-/// Where the network packet of each frame is, in memory.
+/// Address of the network packet in each frame.
 fn places(frames: &[(FaceId, Frame)]) -> Vec<*const u8> {
     frames.iter().map(|(_, frame)| frame.parts().1.as_ptr()).collect()
 }
@@ -88,17 +88,17 @@ fn data_stays_where_it_was_received_until_nobody_sends_it() {
     }
     let received = data("/a");
     let place = received.as_ptr_range();
-    // To all who wait, and kept.
+    // The Data goes to all pending faces, and is kept.
     let sent = router.receive(PRODUCER, received);
     assert_eq!(sent.iter().map(|(face, _)| *face).collect::<Vec<_>>(), CONSUMERS);
     let inside = places(&sent)[0];
     assert!(place.contains(&inside), "behind the link header that it came with");
     assert_eq!(places(&sent), [inside; 2]);
-    // From the content store, while the ports still have the first two.
+    // The content store answers while the ports still hold the first two frames.
     let hit = router.receive(CONSUMERS[0], interest("/a", 3));
     assert_eq!(places(&hit), [inside]);
     drop(sent);
-    // Another drives it out, which is sent all the same, and from where it was.
+    // Another Data evicts it from the store. The frame still sends it from the same buffer.
     router.receive(CONSUMERS[0], interest("/b", 4));
     let other = router.receive(PRODUCER, data("/b"));
     assert_eq!(router.worker.cs_info().packets, 1);
@@ -106,7 +106,7 @@ fn data_stays_where_it_was_received_until_nobody_sends_it() {
     assert_eq!(places(&hit), [inside]);
     assert_eq!(hit[0].1.parts().1, content("/a"));
     assert_eq!(router.receive(CONSUMERS[0], interest("/a", 5))[0].0, PRODUCER, "it is in no store any more");
-    // Then the buffer is the pool's again.
+    // Then the buffer returns to the pool.
     drop(hit);
     let next = data("/c");
     assert_eq!(next.as_ptr_range(), place);

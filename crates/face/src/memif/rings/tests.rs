@@ -1,4 +1,4 @@
-//! Rings of two ends in this process, and memory in which somebody lies.
+//! Rings of two ends in this process, and memory in which one end lies.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn received(rings: &mut Rings, frames_max: usize) -> Result<Vec<Vec<u8>>, Breach
     rings.receive(frames_max, |frame| frames.push(frame.to_vec())).map(|()| frames)
 }
 
-/// The parts of a frame as the ring takes them.
+/// The parts of a frame, as the ring takes them.
 fn parts(frame: &[u8]) -> [&[u8]; 3] {
     let (a, rest) = frame.split_at(frame.len() / 3);
     let (b, c) = rest.split_at(rest.len() / 2);
@@ -81,7 +81,7 @@ proptest! {
         let (client, server) = pair(slots_log2, 256);
         let (mut victim, mut liar) = if server_lies { (client, server) } else { (server, client) };
         let bytes = liar.memory().bytes();
-        // Most lies where words are that mean something.
+        // Most lies go where words have a meaning.
         let headers = 2 * ring_bytes(1 << slots_log2);
         for (place, lie, what) in &steps {
             let frame = vec![1; usize::from(lie[0]) * 4];
@@ -92,7 +92,7 @@ proptest! {
                     Ok(())
                 }
                 3 => {
-                    // It may trip over its own lies.
+                    // The liar may fail on its own lies.
                     let _ = liar.push(parts(&frame));
                     liar.send();
                     Ok(())
@@ -110,10 +110,10 @@ proptest! {
     }
 }
 
-/// A lie, and what it must be taken for.
+/// A lie, and the breach that must be found.
 type Case = (fn(&mut Rings), fn(&Breach) -> bool);
 
-/// Changes a slot of a ring of 8, of which the first is the client's to send.
+/// Changes a slot of a ring of 8 slots. Ring 0 is the one on which the client sends.
 fn lie_in_slot(rings: &Rings, ring: usize, slot: usize, lie: impl FnOnce(&mut Slot)) {
     let at = ring * ring_bytes(8) + SLOTS_AT + slot * SLOT_BYTES;
     let mut told = Slot::load(rings.memory(), at);
@@ -226,7 +226,7 @@ fn rings_that_are_not_in_the_memory_are_refused() {
 fn a_full_counter_makes_nobody_wait() {
     let (mut client, server) = pair(3, 64);
     rustix::io::write(server.interrupt(), &(u64::MAX - 1).to_ne_bytes()).expect("counted");
-    // As a client might, of both ends' descriptor.
+    // A client could do this, because both ends share the file.
     rustix::fs::fcntl_setfl(server.interrupt(), rustix::fs::OFlags::empty()).expect("set");
     server.ask_interrupts();
     client.push([b"x", &[], &[]]).expect("room");
@@ -247,7 +247,7 @@ fn only_an_eventfd_is_one() {
 fn nobody_sleeps_through_a_frame() {
     const ROUNDS: u32 = 20_000;
     let (client, server) = pair(3, 64);
-    // Each waits for the other's frame as a loop does: looks, asks to be woken, looks again, sleeps.
+    // Each end waits for the other's frame as a loop does: it checks, asks for interrupts, checks again, and sleeps.
     let play = |mut rings: Rings, begins: bool| {
         let answer = |rings: &mut Rings, round: u32| {
             assert_eq!(rings.push([&round.to_ne_bytes(), &[], &[]]).expect("honest"), Pushed::Done);

@@ -13,7 +13,7 @@ fn a_websocket_client_sends_and_receives() {
         let (mut socket, _) = tungstenite::client(format!("ws://{address}/any/path"), stream).unwrap();
         socket.send(Message::binary(interest(1))).unwrap();
         socket.send(Message::Ping(vec![1, 2, 3].into())).unwrap();
-        // Several packets in a message; a text; a message that is no packet; a packet again.
+        // Several packets in a message, a text, a message that is no packet, and a packet again.
         socket.send(Message::binary([interest(2), interest(3)].concat())).unwrap();
         socket.send(Message::text("hello")).unwrap();
         socket.send(Message::binary(vec![1, 2, 3])).unwrap();
@@ -63,20 +63,21 @@ fn a_websocket_handshake_must_end_in_time_and_makes_no_face_before() {
 
 #[test]
 fn a_websocket_client_that_only_pings_is_bounded() {
-    let config = StreamConfig { queue_bytes_max: 10_000, ..StreamConfig::default() };
+    let config = StreamConfig { local_queue_bytes_max: 10_000, ..StreamConfig::default() };
     let port = StreamPort::websocket(&[(Ipv4Addr::LOCALHOST, 0).into()], config).unwrap();
     let address = port.entrances[0].listener.local_addr().unwrap();
     let mut rig = Rig::new(port);
     let client = std::thread::spawn(move || {
         let stream = TcpStream::connect(address).unwrap();
         let (mut socket, _) = tungstenite::client(format!("ws://{address}/"), stream).unwrap();
-        // Never reads a pong.
+        // It never reads a pong.
         while socket.send(Message::Ping(vec![0; 125].into())).is_ok() {}
     });
     let start = Instant::now();
     while !client.is_finished() {
         assert!(start.elapsed() < Duration::from_secs(30));
         rig.round(10);
+        rig.bench.now = rig.bench.now + Duration::from_millis(50);
         assert!(rig.port.queued_bytes < 10_000 + (512 << 10), "{}", rig.port.queued_bytes);
     }
     client.join().unwrap();
@@ -104,4 +105,31 @@ fn websocket_faces_are_made_by_request_too() {
     server.round(0);
     client.until(|r| r.bench.received.len() == 1);
     assert_eq!(&*client.bench.received[0].packet, data(1, 500));
+}
+
+/// Scope of the face of a client on a loopback address that sends these headers.
+fn scope_with(config: StreamConfig, headers: &str) -> Scope {
+    let port = StreamPort::websocket(&[(Ipv4Addr::LOCALHOST, 0).into()], config).unwrap();
+    let address = port.entrances[0].listener.local_addr().unwrap();
+    let mut rig = Rig::new(port);
+    let mut client = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    rig.until(|r| !r.created().is_empty());
+    assert!(read_exactly(&mut client, 12).starts_with(b"HTTP/1.1 101"));
+    rig.created()[0].scope
+}
+
+#[test]
+fn a_web_page_gets_a_face_that_is_not_local() {
+    let listed = StreamConfig { local_origins: vec!["http://localhost:8080".into()], ..StreamConfig::default() };
+    let none = StreamConfig::default;
+    assert_eq!(scope_with(none(), "Host: localhost:9696\r\n"), Scope::Local);
+    assert_eq!(scope_with(none(), "Host: localhost:9696\r\nOrigin: https://evil.example\r\n"), Scope::NonLocal);
+    assert_eq!(scope_with(none(), "Host: evil.example\r\n"), Scope::NonLocal);
+    assert_eq!(scope_with(none(), "Host: localhost\r\nX-Forwarded-For: 192.0.2.1\r\n"), Scope::NonLocal);
+    assert_eq!(scope_with(listed, "Host: 127.0.0.1:9696\r\nOrigin: http://localhost:8080\r\n"), Scope::Local);
 }

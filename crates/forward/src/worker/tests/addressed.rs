@@ -15,8 +15,8 @@ fn tags(text: &str) -> Descriptor {
     Descriptor::of(text.split_whitespace()).expect("few tags")
 }
 
-/// A worker on two trees, the root of both, with HOST, HOST_2 and HOST_3 as its children, and the
-/// label of HOST's only child.
+/// A worker that is the root of two trees, with HOST, HOST_2 and HOST_3 as its children, and the label of HOST's only
+/// child.
 fn router(advertised: &[(&str, &[(TreeId, FaceId)])]) -> (Bench, Label) {
     let bench = bench();
     let mut tag_fib = TagsetOracle::new();
@@ -60,7 +60,7 @@ impl Bench {
         self.poll(received.collect())
     }
 
-    /// The faces that a packet goes to, and what each copy has of the fan-out limit.
+    /// The faces that a packet goes to, and the fan-out limit of each copy.
     fn copies(&mut self, from: FaceId, wire: Vec<u8>) -> Vec<(FaceId, Option<u16>)> {
         let mut copies: Vec<_> = self
             .send(&[(from, wire)])
@@ -85,13 +85,13 @@ fn anycast_goes_to_the_largest_subset_that_has_a_face_to_go_to() {
         ("d", &[(TREE, FaceId(999))]),
     ]);
     assert_eq!(router.copies(APP, ask("a b c x", Some(1))), [(HOST, Some(1))]);
-    // The largest has no other face on this tree than that which the packet came from.
+    // The only face of the largest subset on this tree is the ingress of the packet.
     assert_eq!(router.copies(HOST, ask("a b c x", Some(1))), [(APP, Some(1))]);
     assert_eq!(router.copies(HOST, ask("a c", Some(1))), [(HOST_2, Some(1))]);
     assert_eq!(router.copies(HOST_2, ask("a c", Some(1))), []);
     assert_eq!(router.copies(HOST, ask("d", Some(1))), [], "a face that is not there");
     assert_eq!(router.copies(HOST, ask("b c", None)), []);
-    assert_eq!(router.dropped(Drop::NoSubset), 3);
+    assert_eq!(router.dropped(DropReason::NoSubset), 3);
     let counters = router.worker.counters().faces;
     assert_eq!((counters.in_tag_packets, counters.out_tag_packets), (6, 3));
 }
@@ -135,7 +135,7 @@ fn hop_limits_end_at_applications() {
     assert_eq!(sent(&mut router, hops(label, 1)), []);
     assert_eq!(sent(&mut router, hops(label, 2)), [HOST]);
     assert_eq!(sent(&mut router, hops(Label::new(0), 1)), [APP]);
-    assert_eq!(router.dropped(Drop::HopLimit), 3);
+    assert_eq!(router.dropped(DropReason::HopLimit), 3);
 }
 
 #[test]
@@ -147,18 +147,19 @@ fn locators_lead_to_neighbours_and_to_applications_that_asked_for_one() {
     assert_eq!(faces, [HOST]);
     let packet = LocatorPacket::decode(&sent[0].packet).expect("it was forwarded");
     assert_eq!((packet.destination, packet.payload), (address(label, APP), &b"x"[..]));
-    assert_eq!(router.dropped(Drop::NoSuchEndpoint), 1);
+    assert_eq!(router.dropped(DropReason::NoSuchEndpoint), 1);
     assert!(router.worker.set_endpoint(APP_2) && !router.worker.set_endpoint(FaceId(999)));
     assert_eq!(router.send(&[(APP, to(Label::new(0), APP_2))])[0].face, APP_2);
-    // A node that is not there, and one that is where the packet came from.
+    // A node that does not exist, and one in the direction that the packet came from.
     assert!(router.send(&[(APP, to(Label::new(99), APP)), (HOST, to(label, APP))]).is_empty());
-    assert_eq!(router.dropped(Drop::Label), 2);
+    assert_eq!(router.dropped(DropReason::Label), 2);
     let mut strange = address(label, APP);
     strange.locator.tree = TreeId(3);
     assert!(router.send(&[(APP, LocatorPacketBuilder::new(strange).encode())]).is_empty());
     let strange = TagPacketBuilder::new(TreeId(3), &tags("a")).encode();
     assert!(router.send(&[(APP, strange), (FaceId(999), to(label, APP)), (APP, vec![0xc1, 0])]).is_empty());
-    let counts = [Drop::NoSuchTree, Drop::UnknownFace, Drop::Malformed].map(|reason| router.dropped(reason));
+    let counts =
+        [DropReason::NoSuchTree, DropReason::UnknownFace, DropReason::Malformed].map(|reason| router.dropped(reason));
     assert_eq!(counts, [2, 1, 1]);
 }
 
@@ -184,5 +185,5 @@ fn a_search_without_end_is_cut_off_and_counted() {
     let advertised: Vec<(&str, &[(TreeId, FaceId)])> = texts.iter().map(|text| (text.as_str(), &many[..])).collect();
     let (mut router, _) = router(&advertised);
     assert!(router.copies(APP, ask(&texts.join(" "), None)).is_empty());
-    assert_eq!((router.dropped(Drop::SubsetsCutOff), router.dropped(Drop::NoSubset)), (1, 1));
+    assert_eq!((router.dropped(DropReason::SubsetsCutOff), router.dropped(DropReason::NoSubset)), (1, 1));
 }

@@ -1,14 +1,16 @@
-//! Prefixes are hashed at the depths that the FIB has, and those may come while a burst is handled.
+//! Prefixes are hashed at the depths of the FIB's rules, and new depths may appear while a burst is handled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use byname_lookup::prefix::{PrefixFib, PrefixMatch};
 use byname_wire::name_hash::{DepthSet, hash_name};
 
+use byname_wire::NameView;
+
 use super::*;
 
-/// Rules that are found by their hashes alone. After so many looks at its depths, deeper rules than those of one
-/// component come, and their depths just before.
+/// Rules that are found by their hashes alone. Rules deeper than one component, and their depths, appear after `depths`
+/// was called `looks_left` times.
 struct Growing {
     rules: Vec<(usize, u64, EntryId)>,
     looks_left: AtomicUsize,
@@ -41,7 +43,7 @@ impl PrefixFib for Growing {
     }
 }
 
-/// Interests for `/a/b/c/...` and `/a/x/...` in one burst go to where the rules for `/a/b/c` and `/a` say.
+/// Interests for `/a/b/c/...` and `/a/x/...` in one burst must follow the rules for `/a/b/c` and `/a`.
 fn route_with(config: WorkerConfig, looks: usize) {
     let mut b = bench_with(config);
     let rule = |uri: &str, entry| (name(uri).as_ref().len(), hash_name(&KEY, name(uri).as_ref()), EntryId(entry));
@@ -54,7 +56,7 @@ fn route_with(config: WorkerConfig, looks: usize) {
     for round in 0..4 {
         let uris = (0..8).map(|i| format!("/a/{}/{round}/{i}", if i % 2 == 0 { "b/c" } else { "x" }));
         let mut packets: Vec<_> = uris.map(|uri| (APP, interest(&uri, 1).encode())).collect();
-        // The Interests before it are routed before it is: the FIB is asked twice.
+        // The Interests before this Data are routed before it. So there are two lookups in the FIB.
         packets.insert(4, (HOST_2, data(&format!("/a/b/c/{round}/0"))));
         let receive = |(face, packet): (_, Vec<u8>)| Received {
             face,
@@ -63,7 +65,7 @@ fn route_with(config: WorkerConfig, looks: usize) {
         };
         let mut sent = shape(&b.poll(packets.into_iter().map(receive).collect()));
         sent.sort_unstable();
-        // The rules may come behind the first Interests, and behind all.
+        // The new rules may appear after the first Interests of a burst, or after all of them.
         let deep = [(4, false), (2, true), (0, true)].into_iter().find(|(deep, is_late)| {
             let right = [vec!["D256"], vec!["I300"; 8 - deep], vec!["I301"; *deep]].concat();
             sent == right && (!is_late || looks > 1 && round < 3)
@@ -74,10 +76,12 @@ fn route_with(config: WorkerConfig, looks: usize) {
 
 #[test]
 fn a_rule_of_a_new_depth_is_found_whenever_it_came() {
+    // The Data answers an Interest that may have gone to another face.
+    let config = WorkerConfig { accept_unasked_data: true, ..WorkerConfig::default() };
     for looks in 0..6 {
-        route_with(WorkerConfig::default(), looks);
-        // The FIB is asked ahead where the PIT may fill up.
-        route_with(WorkerConfig { pit_entries_max: 12, ..WorkerConfig::default() }, looks);
+        route_with(config.clone(), looks);
+        // If the PIT may fill up, the worker looks Interests up ahead.
+        route_with(WorkerConfig { pit_entries_max: 12, ..config.clone() }, looks);
     }
 }
 
@@ -90,7 +94,7 @@ fn a_refused_interest_meets_a_rule_of_a_new_depth() {
     let fib = Arc::new(Growing { rules, looks_left: AtomicUsize::new(0) });
     b.tables.replace_fib(Arc::clone(&fib) as _);
     assert_eq!(shape(&b.receive(APP, &interest("/a/b/c/d", 1).encode())), ["I300"]);
-    // What is left where the next name's digests will be is another's.
+    // Fills the buffer of digests with those of another name.
     b.receive(APP, &interest("/a/x/y/z", 1).encode());
     fib.looks_left.store(1, Ordering::Relaxed);
     let refusal = LinkFields { nack: Some(NackReason::Congestion), ..Default::default() };

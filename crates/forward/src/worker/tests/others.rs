@@ -1,13 +1,14 @@
-//! What one peer sends must not harm another, nor confuse what is recorded of both.
+//! Packets of one peer must neither harm another peer nor mix up the records of both.
 
 use super::*;
+use crate::pit_cs::SlotId;
 
 #[test]
 fn a_burst_of_garbage_does_not_take_along_what_comes_after() {
     let mut b = bench();
     b.route("/a", &[HOST]);
     let received =
-        |octets: &[u8]| Received { face: APP, fields: LinkFields::default(), packet: Packet::copy_from(octets) };
+        |bytes: &[u8]| Received { face: APP, fields: LinkFields::default(), packet: Packet::copy_from(bytes) };
     let mut input: Vec<_> = (0..2 * BURST_MAX).map(|_| received(&[5, 0])).collect();
     input.push(received(&interest("/a/b", 1).encode()));
     assert_eq!(shape(&b.poll(input)), ["I300"]);
@@ -30,7 +31,7 @@ fn who_asks_in_one_burst_is_sent_with_the_nonce_that_is_recorded() {
     assert!(b.receive(APP, &interest("/a/b", 3).encode()).is_empty(), "suppressed");
     let refused = b.receive_with(HOST_2, &next[0].packet, nack(NackReason::NoRoute));
     assert_eq!(shape(&refused), ["N256", "N257"]);
-    assert_eq!(b.dropped(Drop::UnsolicitedNack), 0);
+    assert_eq!(b.dropped(DropReason::UnsolicitedNack), 0);
 }
 
 #[test]
@@ -47,10 +48,10 @@ fn hops_left_are_those_of_the_packet_that_is_sent() {
 
 #[test]
 fn an_upstream_that_asks_in_its_turn_does_not_end_the_wait_of_others() {
-    for strategy in ["best-route", "multicast", "asf"] {
+    for strategy in ["best-route/v=5", "multicast/v=5", "asf/v=5", "access/v=1", "random/v=1"] {
         let mut b = bench();
         b.route("/a", &[HOST]);
-        let strategy = name(&format!("/localhost/nfd/strategy/{strategy}/v=5"));
+        let strategy = name(&format!("/localhost/nfd/strategy/{strategy}"));
         b.worker.set_strategy_choices(&[StrategyChoice { prefix: name("/"), strategy }]);
         assert_eq!(shape(&b.receive(APP, &interest("/a/b", 1).encode())), ["I300"]);
         b.wait(Duration::from_millis(20));
@@ -128,7 +129,12 @@ fn who_waits_with_several_interests_is_answered_once() {
 
 #[test]
 fn extreme_parameters_of_strategies_are_harmless() {
-    for parameters in ["retx-suppression-multiplier~1e300", "retx-suppression-max~18446744073709551615"] {
+    // The last parameter is refused, so the default strategy serves.
+    for parameters in [
+        "retx-suppression-multiplier~1e300",
+        "retx-suppression-max~9223372036854775807",
+        "retx-suppression-max~18446744073709551615",
+    ] {
         let mut b = bench();
         b.route("/a", &[HOST]);
         let strategy = name(&format!("/localhost/nfd/strategy/best-route/v=5/{parameters}"));
@@ -163,8 +169,8 @@ fn downstreams_of_all_entries_together_are_bounded() {
     for i in 0..90 {
         for (j, &face) in faces.iter().enumerate() {
             b.receive(face, &interest(&format!("/flood/{i}"), 1 + 100 * i + j as u32).encode());
-            let slots: Vec<SlotId> = b.worker.table.pending().collect();
-            let downstreams = |s: &SlotId| b.worker.table.slot(*s).pit().map_or(0, |p| p.in_records.len());
+            let slots: Vec<SlotId> = b.worker.shard.table.pending().collect();
+            let downstreams = |s: &SlotId| b.worker.shard.table.slot(*s).pit().map_or(0, |p| p.in_records.len());
             assert!(slots.iter().map(downstreams).sum::<usize>() <= 200);
         }
     }
@@ -178,7 +184,7 @@ fn a_nonce_sent_to_who_answered_is_dead_if_the_data_goes_stale_at_once() {
     b.receive(APP, &interest("/a/b", 1).must_be_fresh(true).encode());
     let stale = DataBuilder::new(name("/a/b")).encode();
     assert_eq!(shape(&b.receive(HOST, &stale)), ["D256"]);
-    // The upstream passed it on before it answered, and it comes back another way.
+    // The upstream forwarded the Interest before it answered, and the Interest loops back another way.
     let looped = b.receive(HOST_2, &interest("/a/b", 1).must_be_fresh(true).encode());
     assert_eq!(shape(&looped), ["N301"]);
     assert_eq!(looped[0].fields.nack, Some(NackReason::Duplicate));
@@ -193,7 +199,7 @@ fn pending_interests_are_bounded_in_bytes_too() {
     for i in 0..1000 {
         b.receive(HOST_2, &interest(&format!("/{i}/{long}"), 1 + i).encode());
     }
-    let bytes = |s| b.worker.table.slot(s).packet.memory_bytes();
-    assert!(b.worker.table.pending().map(bytes).sum::<usize>() <= 1000 * 1024 + 9216);
+    let bytes = |s| b.worker.shard.table.slot(s).packet.memory_bytes();
+    assert!(b.worker.shard.table.pending().map(bytes).sum::<usize>() <= 1000 * 1024 + 9216);
     assert_eq!(shape(&b.receive(HOST, &data("/good"))), ["D256"]);
 }

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use byname_lookup::prefix::compact::{self, Compact};
 
 use super::*;
+use crate::settings::LIFETIME_MAX;
 use crate::stages::StageTime;
+use crate::stages::StageTimes;
 
-/// Each look at this clock is a nanosecond after the one before.
+/// This clock advances by one nanosecond at each reading.
 fn stopwatch(one_in: u32) -> Stopwatch {
     let looks = AtomicU64::new(0);
     Stopwatch::new(one_in, move || Ticks(looks.fetch_add(1, Ordering::Relaxed)))
@@ -26,7 +28,7 @@ fn each_stage_counts_what_passes_it() {
     let mut b = bench();
     b.route("/a", &[HOST]);
     b.worker.time_stages(stopwatch(1));
-    // The second finds the first pending, which has to be routed before; the third is malformed.
+    // The second Interest finds the first one pending, so the first must be routed before. The third is malformed.
     let interests = [interest("/a/b", 1).encode(), interest("/a/b", 2).encode(), vec![5, 0]];
     b.poll(interests.iter().map(|packet| from(APP, packet)).collect());
     let times = b.worker.counters().stages;

@@ -1,19 +1,19 @@
-//! What Bloom filters of one table share: hash functions, the rate of false positives, and the
-//! counters that deletions need.
+//! Shared parts of the tables of Bloom filters: hash functions, the rate of false positives, and the counters for
+//! deletions.
 
 use byname_wire::Digest;
 
-/// Hash function `i` of a name. All of a digest's 128 bits go into each: with the usual sum of two
-/// hashes, two names that agree on those two agree on all, far too often for rates below 1e-6.
+/// Hash function `i` of a name. Each function uses all 128 bits of the digest. The usual sum of two hashes would
+/// collide in all functions when those two hashes collide, which is far too often for rates below 1e-6.
 #[inline(always)]
 pub fn hash(digest: Digest, i: u32) -> u64 {
-    // The fraction of the golden ratio: seeds far from each other.
+    // The golden ratio's fraction spreads the seeds far apart.
     let seed = u64::from(i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let product = u128::from(digest.hash ^ seed) * u128::from(digest.check.wrapping_add(seed));
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The share of other names that a filter of `bits` bits takes for one of its `members`.
+/// The probability that a filter of `bits` bits with `members` members accepts another name.
 pub fn false_positives(members: f64, bits: f64, hashes: u32) -> f64 {
     if members == 0.0 {
         return 0.0;
@@ -22,26 +22,26 @@ pub fn false_positives(members: f64, bits: f64, hashes: u32) -> f64 {
     (1.0 - (-hashes * members / bits).exp()).powf(hashes)
 }
 
-/// A counter of four bits for each bit of the filters [BUFFALO §5], in the control half.
+/// Counters of four bits, one for each bit of the filters [BUFFALO §5], in the control half.
 pub struct Counters(Vec<u8>);
 
-/// A counter that was here stays here: how often it was counted is lost.
+/// A full counter stays full, because the number of further members is lost.
 const FULL: u8 = 15;
 
 impl Counters {
-    /// `count` of them, zero.
+    /// Makes `count` counters, all zero.
     pub fn new(count: usize) -> Self {
         Counters(vec![0; count.div_ceil(2)])
     }
 
-    /// Counts a member; whether the bit is to be set.
+    /// Counts a member. Returns whether to set the bit.
     pub fn add(&mut self, i: usize) -> bool {
         let count = self.count(i);
         self.set(i, (count + 1).min(FULL));
         count == 0
     }
 
-    /// Takes a member off; whether the bit is to be cleared.
+    /// Uncounts a member. Returns whether to clear the bit.
     pub fn remove(&mut self, i: usize) -> bool {
         let count = self.count(i);
         if count < FULL {
@@ -50,7 +50,7 @@ impl Counters {
         count == 1
     }
 
-    /// Their memory.
+    /// Memory of the counters, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.0.len()
     }

@@ -1,81 +1,79 @@
-//! BUFFALO [CoNEXT 2009]: a Bloom filter for each action, holding the names that have it. A query
-//! asks all of them.
+//! BUFFALO [CoNEXT 2009]: one Bloom filter for each action, which holds the names with that action. A query probes all
+//! filters.
 //!
-//! Sizes follow the paper's optimiser: the false positives of all filters together are at most
-//! [`WRONG_RATE_MAX`], and the memory for that is the least there is. By its Lagrangian, a filter of
-//! `m` bits with `n` names has the same −∂f/∂m as every other; filters with equal shares of the
-//! names are of equal size. With `k_max` = 8 hash functions, as there and in [Concise §6.3.1].
+//! Sizes follow the paper's optimizer: it minimizes memory such that the false positives of all filters together are at
+//! most [`WRONG_RATE_MAX`]. By its Lagrangian, −∂f/∂m is the same for all filters, where a filter has `m` bits and `n`
+//! names. Filters with equal shares of the names have equal size. `k_max` is 8 hash functions, as in the paper and in
+//! [Concise §6.3.1].
 //!
-//! All filters share the hash functions, and filters of nearly one size lie side by side, so that
-//! the bits of up to 512 filters at one position are one cache line.
+//! All filters share the hash functions, and filters of similar size are interleaved. So the bits of up to 512 filters
+//! at one position are one cache line.
 //!
-//! Where several filters hold a name, the paper picks at random among them, the one the packet came
-//! from aside. There are no packets here, so one of them is picked by the name's digest: at most
-//! half of the false positives become wrong answers.
+//! When several filters hold a name, the paper picks one at random, except that of the port from which the packet came.
+//! There are no packets here, so the name's digest picks one. At most half of the false positives become wrong answers.
 //!
-//! Differs: nothing resizes the filters when names come and go; [`Baseline::wrong_rate`] says what
-//! that has led to.
+//! Differs: nothing resizes the filters when names come and go. [`Baseline::wrong_rate`] returns the rate that results.
 //!
-//! Cost: 31.6 bits a name at 16 actions of equal shares, 46.5 at 256; eight cache lines for each 512
+//! Cost: 31.6 bits a name for 16 actions with equal shares, 46.5 for 256; eight cache lines per query for each 512
 //! actions.
 
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::bloom::{self, Counters};
-use super::octets::Octets;
+use super::bytes::Bytes;
 use super::{BURST_MAX, Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action};
 
-/// Hash functions of each filter: `k_max` [BUFFALO §4]. Filters as sparse as a rate below 2^-8 asks
-/// for would like more, so that none is better off with fewer.
+/// Hash functions of each filter: `k_max` [BUFFALO §4]. At rates below 2^-8, a sparse filter would do best with more
+/// functions, so fewer functions are never better.
 const HASHES: u32 = 8;
 const _: () = assert!(WRONG_RATE_MAX < 1.0 / (1 << HASHES) as f64);
 
-/// Actions are below two to this: [Concise, Table 1] goes that far, and a query asks every filter.
+/// Actions are below 2 to this power. [Concise, Table 1] goes that far, and a query probes every filter.
 const ACTION_BITS_MAX: u32 = 16;
 
-/// Filters side by side, at most: their bits at one position fill a cache line.
+/// Maximum number of interleaved filters: their bits at one position fill a cache line.
 const COLUMNS_MAX: usize = 512;
 
-/// Filters side by side are all as large as the largest, and at least this share of it by
-/// themselves.
+/// Interleaved filters all get the size of the largest. A filter joins only if its own size is at least this share of
+/// the largest.
 const SIZE_SHARE_MIN: f64 = 0.875;
 
 /// Both halves of a table.
 pub struct Buffalo {
     blocks: Vec<Block>,
-    /// All blocks, each from a cache line's start.
-    bits: Octets,
+    /// All blocks. Each begins at a cache line.
+    bits: Bytes,
     action_bits: u32,
-    /// By bit of the filters. Control half.
+    /// One counter for each bit of the filters. Control half.
     counters: Counters,
-    /// By action. Control half.
+    /// One for each action. Control half.
     filters: Vec<Filter>,
 }
 
-/// Filters side by side: a row for each position, a column for each filter.
+/// Interleaved filters: a row for each position, a column for each filter.
 struct Block {
-    /// The first row's first bit.
+    /// The first bit of the first row.
     first: usize,
     rows: usize,
-    /// Bits of a row, of which there is a power of two.
+    /// Bits of a row: a power of two.
     width: usize,
     /// The action of each column.
     actions: Vec<u32>,
 }
 
-/// Where an action's filter is.
+/// The place of an action's filter.
 #[derive(Clone, Copy, Default)]
 struct Filter {
     block: usize,
     column: usize,
-    /// Names in it.
+    /// Number of names in the filter.
     members: usize,
 }
 
 impl Buffalo {
-    /// A table of `names`, its filters sized for [`Population::names_max`] of them with the shares that
-    /// the actions have now.
+    /// Builds a table of `names`. The filters are sized for [`Population::names_max`] names with the present shares of
+    /// the actions.
     pub fn construct(names: &dyn Population, action_bits: u32) -> Result<Self, BuildError> {
         let action_bits = action_bits.min(ACTION_BITS_MAX);
         let mut members: Vec<usize> = vec![0; 2];
@@ -89,7 +87,7 @@ impl Buffalo {
             refused => result = refused,
         });
         result?;
-        // Changes may bring up actions that no name has yet, if they are no wider than the others.
+        // Changes may introduce actions that no name has yet, up to the next power of two.
         members.resize(members.len().next_power_of_two(), 0);
         let room = names.names_max() as f64 / names.len().max(1) as f64;
         let sizes = sizes(&members.iter().map(|&n| n as f64 * room).collect::<Vec<_>>());
@@ -98,7 +96,7 @@ impl Buffalo {
         Ok(table)
     }
 
-    /// Empty filters of at least these many bits.
+    /// Makes empty filters of at least these sizes, in bits.
     fn with_sizes(sizes: &[f64], action_bits: u32) -> Result<Self, BuildError> {
         let mut by_size: Vec<usize> = (0..sizes.len()).collect();
         by_size.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
@@ -118,7 +116,7 @@ impl Buffalo {
             blocks.push(Block { first, rows, width, actions });
             first += (rows * width).next_multiple_of(COLUMNS_MAX);
         }
-        let bits = Octets::zeroed(first.div_ceil(8))?;
+        let bits = Bytes::zeroed(first.div_ceil(8))?;
         Ok(Buffalo { blocks, bits, action_bits, counters: Counters::new(first), filters })
     }
 
@@ -149,42 +147,43 @@ impl Block {
         (0..HASHES).map(move |i| self.row(bloom::hash(name, i)) + column)
     }
 
-    /// The first bit of the row of a hash.
+    /// The first bit of the row for a hash.
     #[inline(always)]
     fn row(&self, hash: u64) -> usize {
         self.first + below(hash, self.rows) * self.width
     }
 }
 
-/// The bits of each filter, given its names: the least that keeps all filters' false positives
-/// together at [`WRONG_RATE_MAX`]. A filter without names has room for one.
+/// The size of each filter in bits, given its number of names: the smallest sizes that keep the false positives of all
+/// filters together at [`WRONG_RATE_MAX`]. A filter without names has room for one.
 fn sizes(members: &[f64]) -> Vec<f64> {
     let members: Vec<_> = members.iter().map(|n| n.max(1.0)).collect();
-    // Of many actions, many have as many names as others.
+    // With many actions, many filters have the same number of names, so each number is computed once.
     let mut sorted = members.clone();
     sorted.sort_by(f64::total_cmp);
     let rate = |slope: f64| -> f64 {
         let alike = sorted.chunk_by(|a, b| a == b);
         alike.map(|n| n.len() as f64 * bloom::false_positives(n[0], bits(n[0], slope), HASHES)).sum()
     };
-    // The rate rises with the slope that all filters have; both span many orders of magnitude.
+    // The rate rises with the slope that all filters share. Both span many orders of magnitude, so the search is over
+    // the logarithm.
     let slope = bisect(-120.0, 0.0, |slope| rate(slope.exp()) > WRONG_RATE_MAX).exp();
     members.iter().map(|&n| bits(n, slope)).collect()
 }
 
-/// The size at which a filter of `members` names has −∂f/∂m = `slope`.
+/// The size at which −∂f/∂m of a filter with `members` names is `slope`.
 fn bits(members: f64, slope: f64) -> f64 {
     let k = f64::from(HASHES);
-    // f = (1 - e^-x)^k for x = k n / m; so -∂f/∂m = (1 - e^-x)^(k-1) e^-x x² / n, which rises with x
-    // up to where a filter has half of its bits set.
+    // f = (1 - e^-x)^k for x = k n / m. So -∂f/∂m = (1 - e^-x)^(k-1) e^-x x² / n. It rises with x until half of the
+    // filter's bits are set.
     let load = bisect(0.0, std::f64::consts::LN_2, |x| {
         (1.0 - (-x).exp()).powf(k - 1.0) * (-x).exp() * x * x > slope * members
     });
-    // A load of next to nothing is one of no names.
+    // Avoids a division by zero: a load of almost 0 means no names.
     k * members / load.max(f64::MIN_POSITIVE)
 }
 
-/// Where `is_above` becomes true between `low` and `high`, from below.
+/// The largest value between `low` and `high` for which `is_above` is still false.
 fn bisect(mut low: f64, mut high: f64, is_above: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -197,7 +196,7 @@ fn bisect(mut low: f64, mut high: f64, is_above: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The filters that hold a name, one of which is picked.
+/// The filters that hold a name, and the one that is picked.
 #[derive(Clone, Copy, Default)]
 struct Matches {
     count: u64,
@@ -205,11 +204,12 @@ struct Matches {
 }
 
 impl Matches {
-    /// Picks each of the filters with the same odds: the `count`-th with 1 in `count`.
+    /// Picks each of the filters with equal probability: the `count`-th replaces the choice with probability 1 /
+    /// `count`.
     #[inline(always)]
     fn add(&mut self, name: Digest, action: u32) {
         self.count += 1;
-        // A hash function that the filters do not use.
+        // This hash function is not one of the filters' functions.
         if self.count == 1 || below(bloom::hash(name, HASHES + action), self.count as usize) == 0 {
             self.picked = Some(EntryId(action));
         }
@@ -236,7 +236,7 @@ impl Baseline for Buffalo {
             let chunk_bits = block.width.min(64);
             for ((name, rows), matches) in names.iter().zip(&rows).zip(&mut matches) {
                 for chunk in (0..block.width).step_by(64) {
-                    // Aligned to its width, so that no chunk reaches into a second word.
+                    // A row is aligned to its width, so a chunk never reaches into a second word.
                     let word = |row: usize| self.bits.word((row + chunk) / 64 * 8) >> (row % 64);
                     let mut holding = rows.iter().fold(u64::MAX >> (64 - chunk_bits), |all, &row| all & word(row));
                     while holding != 0 {
@@ -295,7 +295,7 @@ impl Changes for Buffalo {
         if let Some(action) = after {
             check_action(action, self.action_bits)?;
             if action.0 as usize >= self.filters.len() {
-                // Wider than any that a name had: there is no filter for it.
+                // This action is larger than any action at construction, so it has no filter.
                 return Err(BuildError::EntryOutOfRange { entry: action.0, entries_max: self.filters.len() as u32 });
             }
         }
@@ -334,7 +334,7 @@ mod tests {
         };
         let best = rate(&sizes);
         assert!((best / WRONG_RATE_MAX - 1.0).abs() < 1e-3, "{best}");
-        // Moving bits from any filter to any other is no better.
+        // Moving bits from any filter to any other must not lower the rate.
         for (from, to) in [(0, 99), (99, 0), (0, 1), (50, 10)] {
             let mut moved = sizes.clone();
             let bits = moved[from].min(moved[to]) * 0.01;

@@ -1,54 +1,55 @@
-//! (2,4)-cuckoo hashing with whole names, as in CuckooSwitch [CoNEXT 2013] and ScaleBricks
-//! [SIGCOMM 2015]: a name lies in one of the four slots of one of its two buckets.
+//! (2,4)-cuckoo hashing with whole names, as in CuckooSwitch [CoNEXT 2013] and ScaleBricks [SIGCOMM 2015]: each name
+//! is stored in one of four slots of one of its two buckets.
 //!
-//! A burst is looked up as in CuckooSwitch: the places of all names first, with a prefetch of both
-//! buckets of each, then the comparisons.
+//! A burst is looked up as in CuckooSwitch: first the buckets of all names are computed and prefetched, then the names
+//! are compared.
 //!
-//! Differs: names move along the shortest path to a vacant slot, found before anything moves, so
-//! that an addition that fails changes nothing. Buckets are packed, names and actions to the bit,
-//! for the least memory; one of 36 octets (8-octet names, 8-bit actions) crosses a cache line more
-//! often than not. The published code pads. No version counters: readers are not concurrent here.
+//! Differs: names move along the shortest path to a vacant slot. The path is found before anything moves, so an
+//! addition that fails changes nothing. Buckets are packed to the bit for the least memory, while the published code
+//! pads them. A bucket of 36 bytes (8-byte names, 8-bit actions) usually crosses a cache line. There are no version
+//! counters, because readers are not concurrent here.
 //!
-//! Cost at load 0.95: (8 × octets + action bits) / 0.95 bits a name; two buckets a query, which are
-//! two to four cache lines where buckets are smaller than a line.
+//! Cost at load 0.95: (8 × bytes + action bits) / 0.95 bits a name. A query reads two buckets, which are two to four
+//! cache lines if buckets are smaller than a line.
 
 use std::marker::PhantomData;
 
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
-use super::octets::Octets;
+use super::bytes::Bytes;
 use super::slot::{Slot, Texts};
 use super::{BURST_MAX, Baseline, Changes, FlatName, Population, below, check_action, lines_of};
 
-/// Slots of a bucket.
+/// Slots per bucket.
 const SLOTS: usize = 4;
 
 /// "High occupancy of up to 95 %" [CuckooSwitch §4.1]; (2,4) tables fail above 97.7 %.
 const LOAD: f64 = 0.95;
 
-/// Buckets that an addition looks at before the table counts as full. At load 0.95 it is ten or so.
+/// Maximum number of buckets that an addition searches before the table counts as full. At load 0.95, an addition
+/// searches about ten.
 const SEARCH_MAX: usize = 4096;
 
 /// Both halves of a table.
 pub struct Cuckoo<S> {
     buckets: Buckets<S>,
-    /// By slot: where names can move to, without their octets being hashed again. Control half.
+    /// Digest of each slot's name. With it a name can move without being hashed again. Control half.
     digests: Vec<Digest>,
-    /// By bucket, a bit for each slot that is taken. Control half.
+    /// One byte per bucket, with a bit for each occupied slot. Control half.
     taken: Vec<u8>,
 }
 
 /// The query half.
 struct Buckets<S> {
-    /// Each bucket: its names, then its actions. Vacant slots are zero.
-    octets: Octets,
+    /// Each bucket holds its names, then its actions. Vacant slots are zero.
+    bytes: Bytes,
     count: usize,
-    /// Octets of a bucket.
+    /// Bytes per bucket.
     stride: usize,
     action_bits: u32,
     texts: Texts,
-    /// The action of the name that is written as zeros, which looks like a vacant slot.
+    /// Action of the name that is stored as zeros: its slot would look vacant.
     zero: Option<EntryId>,
     slot: PhantomData<S>,
 }
@@ -63,23 +64,23 @@ struct Place {
 /// A bucket that the search for a vacant slot has reached.
 struct Step {
     bucket: usize,
-    /// The step before, and its slot whose name can move here.
+    /// The previous step, and the slot there whose name can move to this bucket.
     from: Option<(usize, usize)>,
 }
 
 impl<S: Slot> Cuckoo<S> {
-    /// A table of `names`, at load 0.95 when all that will ever be there have come.
+    /// Builds a table of `names`, which has load 0.95 when it holds the maximum number of names.
     pub fn construct(names: &dyn Population, action_bits: u32) -> Result<Self, BuildError> {
         let buckets = |load: f64| (names.names_max() as f64 / load / SLOTS as f64).ceil() as usize;
         match Self::construct_in(buckets(LOAD), names, action_bits) {
-            // Few names may fail at a load at which many do not.
+            // A small table may fail at a load that is safe for a large one.
             Err(BuildError::Full { .. }) => Self::construct_in(buckets(LOAD / 2.0), names, action_bits),
             done => done,
         }
     }
 
     fn construct_in(buckets: usize, names: &dyn Population, action_bits: u32) -> Result<Self, BuildError> {
-        // Two, for the two buckets of a name to be different ones.
+        // With at least two buckets, the two buckets of a name differ.
         let buckets = buckets.max(2);
         let mut table = Cuckoo {
             buckets: Buckets::zeroed(buckets, action_bits)?,
@@ -104,7 +105,7 @@ impl<S: Slot> Cuckoo<S> {
         let place = self.vacate(name.digest)?;
         let buckets = &mut self.buckets;
         let at = buckets.slot_at(place);
-        S::write(&mut buckets.octets.get_mut()[at..at + S::OCTETS], name, &mut buckets.texts);
+        S::write(&mut buckets.bytes.get_mut()[at..at + S::BYTES], name, &mut buckets.texts);
         buckets.set_action(place, action);
         self.digests[place.bucket * SLOTS + place.slot] = name.digest;
         self.taken[place.bucket] |= 1 << place.slot;
@@ -114,7 +115,7 @@ impl<S: Slot> Cuckoo<S> {
     fn delete(&mut self, place: Place) {
         let buckets = &mut self.buckets;
         let at = buckets.slot_at(place);
-        let slot = &mut buckets.octets.get_mut()[at..at + S::OCTETS];
+        let slot = &mut buckets.bytes.get_mut()[at..at + S::BYTES];
         S::free(slot, &mut buckets.texts);
         slot.fill(0);
         self.taken[place.bucket] &= !(1 << place.slot);
@@ -143,8 +144,8 @@ impl<S: Slot> Cuckoo<S> {
         Err(BuildError::Full { rules })
     }
 
-    /// Moves names one step each, the last first, into `vacant`, which step `last` has; returns the
-    /// slot that is then vacant in the first.
+    /// Moves the names of a path by one step each, the last one into `vacant`, the free slot of step `last`. Returns
+    /// the slot that is then vacant in the first bucket.
     fn move_along(&mut self, steps: &[Step], last: usize, mut vacant: Place) -> Place {
         let mut step = &steps[last];
         while let Some((before, slot)) = step.from {
@@ -152,9 +153,9 @@ impl<S: Slot> Cuckoo<S> {
             let from = Place { bucket: step.bucket, slot };
             let buckets = &mut self.buckets;
             let (source, target) = (buckets.slot_at(from), buckets.slot_at(vacant));
-            buckets.octets.get_mut().copy_within(source..source + S::OCTETS, target);
+            buckets.bytes.get_mut().copy_within(source..source + S::BYTES, target);
             buckets.set_action(vacant, buckets.action(from));
-            buckets.octets.get_mut()[source..source + S::OCTETS].fill(0);
+            buckets.bytes.get_mut()[source..source + S::BYTES].fill(0);
             self.digests[vacant.bucket * SLOTS + vacant.slot] = self.digests[from.bucket * SLOTS + from.slot];
             self.taken[vacant.bucket] |= 1 << vacant.slot;
             self.taken[from.bucket] &= !(1 << from.slot);
@@ -166,10 +167,10 @@ impl<S: Slot> Cuckoo<S> {
 
 impl<S: Slot> Buckets<S> {
     fn zeroed(count: usize, action_bits: u32) -> Result<Self, BuildError> {
-        let stride = SLOTS * S::OCTETS + (SLOTS * action_bits as usize).div_ceil(8);
-        let octets = Octets::zeroed(count * stride)?;
+        let stride = SLOTS * S::BYTES + (SLOTS * action_bits as usize).div_ceil(8);
+        let bytes = Bytes::zeroed(count * stride)?;
         let texts = Texts::default();
-        Ok(Buckets { octets, count, stride, action_bits, texts, zero: None, slot: PhantomData })
+        Ok(Buckets { bytes, count, stride, action_bits, texts, zero: None, slot: PhantomData })
     }
 
     /// The two buckets of a name.
@@ -184,34 +185,34 @@ impl<S: Slot> Buckets<S> {
 
     #[inline(always)]
     fn slot_at(&self, place: Place) -> usize {
-        place.bucket * self.stride + place.slot * S::OCTETS
+        place.bucket * self.stride + place.slot * S::BYTES
     }
 
     #[inline(always)]
     fn action_at(&self, place: Place) -> usize {
-        (place.bucket * self.stride + SLOTS * S::OCTETS) * 8 + place.slot * self.action_bits as usize
+        (place.bucket * self.stride + SLOTS * S::BYTES) * 8 + place.slot * self.action_bits as usize
     }
 
     #[inline(always)]
     fn action(&self, place: Place) -> EntryId {
-        EntryId(self.octets.field(self.action_at(place), self.action_bits))
+        EntryId(self.bytes.field(self.action_at(place), self.action_bits))
     }
 
     fn set_action(&mut self, place: Place, action: EntryId) {
-        self.octets.set_field(self.action_at(place), self.action_bits, action.0);
+        self.bytes.set_field(self.action_at(place), self.action_bits, action.0);
     }
 
     /// The slots of a bucket.
     #[inline(always)]
     fn slots(&self, bucket: usize) -> impl Iterator<Item = &[u8]> {
-        let slots = &self.octets.get()[bucket * self.stride..][..SLOTS * S::OCTETS];
-        (0..SLOTS).map(|slot| &slots[slot * S::OCTETS..][..S::OCTETS])
+        let slots = &self.bytes.get()[bucket * self.stride..][..SLOTS * S::BYTES];
+        (0..SLOTS).map(|slot| &slots[slot * S::BYTES..][..S::BYTES])
     }
 
     #[inline(always)]
     fn find(&self, name: &FlatName<'_>, buckets: [usize; 2]) -> Option<Place> {
-        // All slots, whatever the first bucket has: which of the two has the name is a coin that no
-        // processor foresees, and a wrong guess costs more than four comparisons.
+        // All slots of both buckets are compared. The processor cannot predict which bucket holds the name, and a
+        // misprediction costs more than four comparisons.
         let found = buckets.map(|bucket| {
             let holding = |(i, slot)| u32::from(S::holds(slot, name, &self.texts)) << i;
             self.slots(bucket).enumerate().map(holding).fold(0, |all, slot| all | slot)
@@ -231,7 +232,7 @@ impl<S: Slot> Baseline for Cuckoo<S> {
         for (name, buckets) in names.iter().zip(&mut *buckets) {
             *buckets = table.of(name.digest);
             for bucket in *buckets {
-                table.octets.prefetch(bucket * table.stride, table.stride);
+                table.bytes.prefetch(bucket * table.stride, table.stride);
             }
         }
         if S::REFERS {
@@ -258,7 +259,7 @@ impl<S: Slot> Baseline for Cuckoo<S> {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.buckets.octets.len() + self.buckets.texts.memory_bytes()
+        self.buckets.bytes.len() + self.buckets.texts.memory_bytes()
     }
 
     fn control_bytes(&self) -> usize {
@@ -282,7 +283,7 @@ impl<S: Slot> Changes for Cuckoo<S> {
             self.buckets.zero = after;
             return Ok(());
         }
-        // Whatever the caller says: a name that came twice would stay when it is deleted once.
+        // The table itself checks whether the name is present: a name stored twice would remain after one deletion.
         let place = self.buckets.find(&name, self.buckets.of(name.digest));
         match (place, after) {
             (Some(place), Some(action)) => self.buckets.set_action(place, action),

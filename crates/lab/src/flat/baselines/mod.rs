@@ -1,9 +1,8 @@
-//! What [Concise §6.2, §7.2] compares itself with, on the same names and the same digests.
+//! The structures that [Concise §6.2, §7.2] compares itself with, on the same names and the same digests.
 //!
-//! Each takes its hashes from the [`Digest`] that byname's engines get, so that no structure pays
-//! for hashing twice; those that compare names read their octets as well. Tables lie on large pages
-//! where the kernel has them, and a query is a burst whose memory reads overlap: the structures are
-//! measured, not how little care was taken with them.
+//! Each baseline takes its hashes from the [`Digest`] that byname's engines get, so no structure pays for hashing
+//! twice. Baselines that compare names also read their bytes. Tables lie on large pages if the kernel has them, and a
+//! query is a burst whose memory reads overlap. So the comparison is between structures, not between levels of tuning.
 //!
 //! | baseline | wrong answers | names that are not there | changes |
 //! | --- | --- | --- | --- |
@@ -13,13 +12,13 @@
 //! | [`SetSep`] | none | arbitrary | no |
 //! | [`BinarySearch`] | none | `None` | no |
 //!
-//! Changes and queries are for one thread: nothing here is published to concurrent readers.
+//! Changes and queries run on one thread: nothing here is published to concurrent readers.
 
 mod binary_search;
 mod bloom;
 mod buffalo;
+mod bytes;
 mod cuckoo;
-mod octets;
 mod orthogonal;
 mod setsep;
 mod slot;
@@ -36,92 +35,90 @@ pub use orthogonal::Orthogonal;
 pub use setsep::SetSep;
 use slot::{Inline, Reference};
 
-/// What the Bloom filters of a table get wrong at most, all taken together: "at most 0.01 %"
-/// [Concise §6.2].
+/// Maximum rate of wrong answers of all Bloom filters of a table together: "at most 0.01 %" [Concise §6.2].
 pub const WRONG_RATE_MAX: f64 = 1e-4;
 
-/// A name to be looked up: its octets, and the digest that all hashes are taken from.
+/// A name to look up: its bytes, and the digest from which all hashes are taken.
 #[derive(Debug, Clone, Copy)]
 pub struct FlatName<'a> {
-    /// What the name is.
-    pub octets: &'a [u8],
-    /// Its keyed hash.
+    /// Bytes of the name.
+    pub bytes: &'a [u8],
+    /// Keyed hash of the name.
     pub digest: Digest,
 }
 
-/// The names that a table is constructed from, as often as it asks for them.
+/// The names from which a table is constructed. A table may iterate over them several times.
 pub trait Population {
-    /// How many there are.
+    /// Number of names.
     fn len(&self) -> usize;
-    /// How many there will ever be: tables leave room for that many.
+    /// Maximum number of names later: tables leave room for them.
     fn names_max(&self) -> usize {
         self.len()
     }
-    /// Octets of every name; `None` where they differ.
-    fn octets(&self) -> Option<usize>;
-    /// Visits each name once, with its action, in the same order each time.
+    /// Length of every name in bytes; `None` if lengths differ.
+    fn bytes(&self) -> Option<usize>;
+    /// Visits each name once with its action. The order is always the same.
     fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId));
 }
 
-/// Most names that a table is asked for at once.
+/// Maximum number of names of a burst.
 pub const BURST_MAX: usize = 64;
 
 /// A table of flat names.
 pub trait Baseline: Send + Sync {
-    /// The actions of `names`: right, but for one in 1 / [`Baseline::wrong_rate`].
+    /// Looks up the actions of `names`. A share of [`Baseline::wrong_rate`] of the answers may be wrong.
     ///
     /// # Panics
-    /// If the lengths differ, or are above [`BURST_MAX`].
+    /// If the lengths differ or exceed [`BURST_MAX`].
     fn query_burst(&self, names: &[FlatName<'_>], out: &mut [Option<EntryId>]);
-    /// Cache lines that a query of `name` reads.
+    /// Number of cache lines that a query of `name` reads.
     fn lines_read(&self, name: &FlatName<'_>) -> usize;
-    /// What a query can read, in bytes.
+    /// Memory that queries can read, in bytes.
     fn memory_bytes(&self) -> usize;
-    /// What only changes need, in bytes.
+    /// Memory that only changes need, in bytes.
     fn control_bytes(&self) -> usize {
         0
     }
-    /// The share of names that the structure answers wrong, by its own formula.
+    /// Expected share of wrong answers, by the structure's own formula.
     fn wrong_rate(&self) -> f64 {
         0.0
     }
-    /// The table as one that changes; `None` where it has to be constructed anew.
+    /// The table as one that takes changes; `None` if it must be rebuilt for a change.
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         None
     }
 }
 
-/// A table that names come to and go from.
+/// A table that takes changes.
 pub trait Changes {
-    /// Takes `name` from the action `before` to `after`, where `None` is a name that is not there:
-    /// so adds, alters or deletes it. Nothing is changed in case of an error.
+    /// Changes the action of `name` from `before` to `after`; `None` means that the name is absent. So this adds,
+    /// alters or deletes a name. An error leaves the table unchanged.
     ///
-    /// What a name's action is at present is the caller's to know, as it is a controller's: filters
-    /// cannot tell.
+    /// The caller must know the present action, as a controller does: filters cannot tell it.
     fn change(&mut self, name: FlatName<'_>, before: Option<EntryId>, after: Option<EntryId>)
     -> Result<(), BuildError>;
 }
 
-/// One baseline, by name.
+/// One kind of baseline.
 pub struct Kind {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, with its paper.
+    /// Description, with the paper.
     pub about: &'static str,
-    /// Constructs one.
+    /// Constructs a table.
     pub construct: Construct,
 }
 
 /// Constructs a table of names with actions below 2^`action_bits`, which is 1 to 32.
 pub type Construct = fn(names: &dyn Population, action_bits: u32) -> Result<Box<dyn Baseline>, BuildError>;
 
-/// All of them.
+/// All baselines.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "cuckoo",
         about: "baseline: (2,4)-cuckoo with whole names, bursts as in CuckooSwitch [CoNEXT 2013]",
         construct: |names, action_bits| {
-            Ok(match names.octets() {
+            Ok(match names.bytes() {
                 Some(6) => Box::new(Cuckoo::<Inline<6>>::construct(names, action_bits)?),
                 Some(8) => Box::new(Cuckoo::<Inline<8>>::construct(names, action_bits)?),
                 Some(16) => Box::new(Cuckoo::<Inline<16>>::construct(names, action_bits)?),
@@ -151,7 +148,7 @@ pub const KINDS: &[Kind] = &[
         name: "binary_search",
         about: "baseline: binary search over sorted names; no updates",
         construct: |names, action_bits| {
-            Ok(match names.octets() {
+            Ok(match names.bytes() {
                 Some(6) => Box::new(BinarySearch::<Inline<6>>::construct(names, action_bits)?),
                 Some(8) => Box::new(BinarySearch::<Inline<8>>::construct(names, action_bits)?),
                 Some(16) => Box::new(BinarySearch::<Inline<16>>::construct(names, action_bits)?),
@@ -164,7 +161,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Refuses an action that does not fit `action_bits`.
+/// Rejects an action that does not fit in `action_bits`.
 fn check_action(action: EntryId, action_bits: u32) -> Result<(), BuildError> {
     match u64::from(action.0) >> action_bits {
         0 => Ok(()),
@@ -175,13 +172,13 @@ fn check_action(action: EntryId, action_bits: u32) -> Result<(), BuildError> {
     }
 }
 
-/// A number below `n`, as good as uniform for a uniform `hash`.
+/// Maps a uniform `hash` to a nearly uniform number below `n`.
 #[inline(always)]
 fn below(hash: u64, n: usize) -> usize {
     ((u128::from(hash) * n as u128) >> 64) as usize
 }
 
-/// Cache lines that `bytes` octets touch from offset `at` on.
+/// Number of cache lines touched by `bytes` bytes from offset `at` on.
 fn lines_of(at: usize, bytes: usize) -> usize {
     (at + bytes).div_ceil(64) - at / 64
 }

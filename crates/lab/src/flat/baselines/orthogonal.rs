@@ -1,14 +1,14 @@
-//! Orthogonal Bloom filters [Concise §6.2]: a Bloom filter for each bit of the action, which holds
-//! the names that have the bit set. The paper has no more to say on them than that, the rate (at most
-//! 0.01 %) and that "the other design is similar to Concise"; Table 1 shows the rest:
+//! Orthogonal Bloom filters [Concise §6.2]: one Bloom filter for each bit of the action, which holds the names whose
+//! action has the bit set. The paper says only this, the rate (at most 0.01 %) and that "the other design is similar to
+//! Concise". Its Table 1 shows the rest:
 //!
-//! - the filters share their hash functions and lie side by side, so that a query is one read for
-//!   each hash function, whatever the bits of the action (15, 16 and 17 reads for 4, 8 and 16);
-//! - each filter has a rate of [`WRONG_RATE_MAX`] / bits, so that all together have the whole.
+//! - the filters share their hash functions and are interleaved: a query is one read for each hash function, whatever
+//!   the bits of the action (15, 16 and 17 reads for 4, 8 and 16 bits);
+//! - each filter has a rate of [`WRONG_RATE_MAX`] / bits, so that all together have the whole rate.
 //!
-//! Differs: the paper sizes each filter for *all* names (188 bits a name at 8 bits), though half of
-//! them have the bit if actions are spread evenly. Here a filter holds the names of the rarer value
-//! of its bit, and all have room for the fullest: 94 bits a name or less.
+//! Differs: the paper sizes each filter for *all* names (188 bits a name at 8 bits), although only half of them have
+//! the bit set if actions are spread evenly. Here a filter holds the names with the rarer value of its bit. All filters
+//! have the size of the fullest: 94 bits a name or less.
 //!
 //! Cost: 1.44 × bits × log2(bits / rate) / 2 bits a name.
 
@@ -16,30 +16,30 @@ use byname_lookup::{BuildError, EntryId};
 use byname_wire::Digest;
 
 use super::bloom::{self, Counters};
-use super::octets::Octets;
+use super::bytes::Bytes;
 use super::{BURST_MAX, Baseline, Changes, FlatName, Population, WRONG_RATE_MAX, below, check_action, lines_of};
 
-/// Most hash functions: those of 32 filters.
+/// Maximum number of hash functions: that of 32 filters.
 const HASHES_MAX: usize = 18;
 
 /// Both halves of a table.
 pub struct Orthogonal {
     /// A row of `action_bits` bits for each position of the filters.
-    bits: Octets,
+    bits: Bytes,
     rows: usize,
     action_bits: u32,
     hashes: u32,
-    /// The bits whose filters hold the names that have them not.
+    /// The bits whose filters hold the names with the bit clear.
     inverted: u32,
-    /// By bit of the filters. Control half.
+    /// One counter for each bit of the filters. Control half.
     counters: Counters,
-    /// Names in each filter. Control half.
+    /// Number of names in each filter. Control half.
     members: Vec<usize>,
 }
 
 impl Orthogonal {
-    /// A table of `names`, its filters sized for [`Population::names_max`] of them with the shares that
-    /// the bits have now.
+    /// Builds a table of `names`. The filters are sized for [`Population::names_max`] names with the present shares of
+    /// the bits.
     pub fn construct(names: &dyn Population, action_bits: u32) -> Result<Self, BuildError> {
         let mut set = vec![0usize; action_bits as usize];
         let mut result = Ok(());
@@ -53,13 +53,13 @@ impl Orthogonal {
         let fullest = set.iter().map(|&count| count.min(names.len() - count)).max().unwrap_or(0);
         let members = (fullest as f64 * names.names_max() as f64 / names.len().max(1) as f64).max(1.0);
 
-        // Filters are smallest when half of their bits are set.
+        // A filter is smallest when half of its bits are set.
         let rate = WRONG_RATE_MAX / f64::from(action_bits);
         let hashes = -rate.log2().ceil();
         let rows = (-hashes * members / (1.0 - rate.powf(1.0 / hashes)).ln()).ceil() as usize;
         let bit_count = rows * action_bits as usize;
         let mut table = Orthogonal {
-            bits: Octets::zeroed(bit_count.div_ceil(8))?,
+            bits: Bytes::zeroed(bit_count.div_ceil(8))?,
             rows,
             action_bits,
             hashes: hashes as u32,
@@ -71,13 +71,13 @@ impl Orthogonal {
         Ok(table)
     }
 
-    /// The first bit of the row of hash function `i`.
+    /// The first bit of the row for hash function `i`.
     #[inline(always)]
     fn row(&self, name: Digest, i: u32) -> usize {
         below(bloom::hash(name, i), self.rows) * self.action_bits as usize
     }
 
-    /// Takes `name` from the filters `before` to the filters `after`, a bit for each.
+    /// Moves `name` from the filters in `before` to the filters in `after`, given as bit masks.
     fn change_filters(&mut self, name: Digest, before: u32, after: u32) {
         for filter in (0..self.action_bits).filter(|filter| (before ^ after) >> filter & 1 == 1) {
             let is_new = after >> filter & 1 == 1;

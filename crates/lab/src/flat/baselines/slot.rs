@@ -1,4 +1,4 @@
-//! How tables that compare names hold them: inside, or by reference.
+//! Storage of names in tables that compare them: inline, or by reference.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -7,68 +7,68 @@ use byname_lookup::prefetch;
 
 use super::{FlatName, lines_of};
 
-/// A way to hold a name in a slot of a fixed size.
+/// A way to store a name in a slot of fixed size.
 pub trait Slot: Send + Sync + 'static {
-    /// Octets of a slot.
-    const OCTETS: usize;
-    /// Whether a slot refers to a text elsewhere.
+    /// Bytes per slot.
+    const BYTES: usize;
+    /// Whether a slot refers to a text outside the table.
     const REFERS: bool;
 
-    /// Fills a slot for `name`, whose octets may go to `texts`.
+    /// Stores `name` in a slot. Its bytes may go to `texts`.
     ///
     /// # Panics
     /// If the table holds no names of this length.
     fn write(slot: &mut [u8], name: &FlatName<'_>, texts: &mut Texts);
-    /// Frees what the slot's name has in `texts`.
+    /// Frees the memory of the slot's name in `texts`.
     fn free(slot: &[u8], texts: &mut Texts);
-    /// Whether `name` would be written as zeros, as vacant slots are.
+    /// Whether `name` would be stored as zeros, like a vacant slot.
     fn is_zero(name: &FlatName<'_>) -> bool;
     /// Whether the slot holds `name`.
     fn holds(slot: &[u8], name: &FlatName<'_>, texts: &Texts) -> bool;
     /// The name in the slot.
-    fn octets<'a>(slot: &'a [u8], texts: &'a Texts) -> &'a [u8];
-    /// Whether [`Slot::holds`] reads what the slot refers to.
+    fn bytes<'a>(slot: &'a [u8], texts: &'a Texts) -> &'a [u8];
+    /// Whether [`Slot::holds`] reads the text that the slot refers to.
     fn may_hold(slot: &[u8], name: &FlatName<'_>) -> bool;
-    /// Asks the memory for the first line of what the slot refers to.
+    /// Prefetches the first line of the text that the slot refers to.
     fn prefetch(slot: &[u8], texts: &Texts);
-    /// Cache lines of what the slot refers to.
+    /// Number of cache lines of the text that the slot refers to.
     fn lines(slot: &[u8], texts: &Texts) -> usize;
-    /// Whether the slot's name is before `name` in the order of octets.
+    /// Whether the slot's name sorts before `name` in byte order.
     fn is_before(slot: &[u8], name: &FlatName<'_>, texts: &Texts) -> bool;
 }
 
-/// Names of exactly `N` octets, in the slot.
+/// Stores names of exactly `N` bytes inline.
 pub struct Inline<const N: usize>(PhantomData<[u8; N]>);
 
 impl<const N: usize> Inline<N> {
     #[inline(always)]
-    fn array(octets: &[u8]) -> Option<&[u8; N]> {
-        octets.first_chunk().filter(|_| octets.len() == N)
+    fn array(bytes: &[u8]) -> Option<&[u8; N]> {
+        bytes.first_chunk().filter(|_| bytes.len() == N)
     }
 }
 
 impl<const N: usize> Slot for Inline<N> {
-    const OCTETS: usize = N;
+    const BYTES: usize = N;
     const REFERS: bool = false;
 
     fn write(slot: &mut [u8], name: &FlatName<'_>, _: &mut Texts) {
-        slot.copy_from_slice(name.octets);
+        slot.copy_from_slice(name.bytes);
     }
 
     fn free(_: &[u8], _: &mut Texts) {}
 
     #[inline(always)]
     fn is_zero(name: &FlatName<'_>) -> bool {
-        Self::array(name.octets) == Some(&[0; N])
+        Self::array(name.bytes) == Some(&[0; N])
     }
 
     #[inline(always)]
     fn holds(slot: &[u8], name: &FlatName<'_>, _: &Texts) -> bool {
-        // Arrays: their comparison is a few instructions, that of slices is a call.
-        slot.first_chunk::<N>() == Self::array(name.octets)
+        // Arrays are compared with a few instructions, slices with a call.
+        slot.first_chunk::<N>() == Self::array(name.bytes)
     }
 
-    fn octets<'a>(slot: &'a [u8], _: &'a Texts) -> &'a [u8] {
+    fn bytes<'a>(slot: &'a [u8], _: &'a Texts) -> &'a [u8] {
         slot
     }
 
@@ -86,11 +86,11 @@ impl<const N: usize> Slot for Inline<N> {
 
     #[inline(always)]
     fn is_before(slot: &[u8], name: &FlatName<'_>, _: &Texts) -> bool {
-        slot.first_chunk::<N>() < Self::array(name.octets)
+        slot.first_chunk::<N>() < Self::array(name.bytes)
     }
 }
 
-/// Names of any length: three octets of the digest, and five that say where the name's text is.
+/// Stores names of any length by reference: three bytes of the digest, and five bytes with the offset of the text.
 pub struct Reference;
 
 const TAG_BITS: u32 = 24;
@@ -98,11 +98,11 @@ const TAG_BITS: u32 = 24;
 impl Reference {
     #[inline(always)]
     fn parts(slot: &[u8]) -> (u64, usize) {
-        let word = u64::from_le_bytes(*slot.first_chunk().expect("a slot of eight octets"));
+        let word = u64::from_le_bytes(*slot.first_chunk().expect("a slot of eight bytes"));
         (word & ((1 << TAG_BITS) - 1), (word >> TAG_BITS) as usize)
     }
 
-    /// Bits of the digest that tables take no places from.
+    /// Digest bits that are independent of the name's place in the table.
     #[inline(always)]
     fn tag(name: &FlatName<'_>) -> u64 {
         (name.digest.hash ^ name.digest.check) & ((1 << TAG_BITS) - 1)
@@ -110,11 +110,11 @@ impl Reference {
 }
 
 impl Slot for Reference {
-    const OCTETS: usize = 8;
+    const BYTES: usize = 8;
     const REFERS: bool = true;
 
     fn write(slot: &mut [u8], name: &FlatName<'_>, texts: &mut Texts) {
-        let at = texts.add(name.octets) as u64;
+        let at = texts.add(name.bytes) as u64;
         slot.copy_from_slice(&(Self::tag(name) | at << TAG_BITS).to_le_bytes());
     }
 
@@ -129,10 +129,10 @@ impl Slot for Reference {
 
     #[inline(always)]
     fn holds(slot: &[u8], name: &FlatName<'_>, texts: &Texts) -> bool {
-        Self::may_hold(slot, name) && Self::octets(slot, texts) == name.octets
+        Self::may_hold(slot, name) && Self::bytes(slot, texts) == name.bytes
     }
 
-    fn octets<'a>(slot: &'a [u8], texts: &'a Texts) -> &'a [u8] {
+    fn bytes<'a>(slot: &'a [u8], texts: &'a Texts) -> &'a [u8] {
         texts.get(Self::parts(slot).1)
     }
 
@@ -153,21 +153,21 @@ impl Slot for Reference {
     }
 
     fn is_before(slot: &[u8], name: &FlatName<'_>, texts: &Texts) -> bool {
-        Self::octets(slot, texts) < name.octets
+        Self::bytes(slot, texts) < name.bytes
     }
 }
 
-/// Texts of names, one after the other, each behind its length in two octets.
+/// Texts of names, one after the other. Each follows its length in two bytes.
 pub struct Texts {
-    octets: Vec<u8>,
-    /// Where texts were freed, by their length.
+    bytes: Vec<u8>,
+    /// Offsets of freed texts, by their length.
     free: HashMap<usize, Vec<usize>>,
 }
 
 impl Default for Texts {
     fn default() -> Self {
-        // So that no text is at 0.
-        Texts { octets: vec![0], free: HashMap::new() }
+        // One byte is used up, so that no text has offset 0.
+        Texts { bytes: vec![0], free: HashMap::new() }
     }
 }
 
@@ -175,12 +175,12 @@ impl Texts {
     fn add(&mut self, text: &[u8]) -> usize {
         let length = u16::try_from(text.len()).expect("names are shorter than packets");
         if let Some(at) = self.free.get_mut(&text.len()).and_then(Vec::pop) {
-            self.octets[at + 2..][..text.len()].copy_from_slice(text);
+            self.bytes[at + 2..][..text.len()].copy_from_slice(text);
             return at;
         }
-        let at = self.octets.len();
-        self.octets.extend(length.to_le_bytes());
-        self.octets.extend(text);
+        let at = self.bytes.len();
+        self.bytes.extend(length.to_le_bytes());
+        self.bytes.extend(text);
         at
     }
 
@@ -190,25 +190,25 @@ impl Texts {
 
     #[inline(always)]
     fn get(&self, at: usize) -> &[u8] {
-        let length = u16::from_le_bytes([self.octets[at], self.octets[at + 1]]);
-        &self.octets[at + 2..][..usize::from(length)]
+        let length = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
+        &self.bytes[at + 2..][..usize::from(length)]
     }
 
     #[inline(always)]
     fn prefetch(&self, at: usize) {
-        prefetch::read(&self.octets[at]);
+        prefetch::read(&self.bytes[at]);
     }
 
-    /// Gives back what was reserved for more names than came.
+    /// Frees memory that was reserved for more names than came.
     pub fn shrink(&mut self) {
-        self.octets.shrink_to_fit();
+        self.bytes.shrink_to_fit();
     }
 
-    /// What a query can read, in bytes.
+    /// Memory that queries can read, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        match self.octets.len() {
+        match self.bytes.len() {
             1 => 0,
-            _ => self.octets.capacity(),
+            _ => self.bytes.capacity(),
         }
     }
 }

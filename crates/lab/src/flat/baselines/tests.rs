@@ -1,15 +1,15 @@
-//! Each baseline against a map: all names right, or wrong no oftener than its formula says.
+//! Compares each baseline with a map: all names must be right, or wrong no more often than the formula says.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::workload::Random;
 
-/// Names with their actions, by their octets.
+/// Actions of names, by the names' bytes.
 #[derive(Default, Clone)]
 struct Names {
     actions: BTreeMap<Vec<u8>, EntryId>,
-    octets: Option<usize>,
+    bytes: Option<usize>,
     room: usize,
 }
 
@@ -22,23 +22,23 @@ impl Population for Names {
         self.actions.len() + self.room
     }
 
-    fn octets(&self) -> Option<usize> {
-        self.octets
+    fn bytes(&self) -> Option<usize> {
+        self.bytes
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId)) {
-        self.actions.iter().for_each(|(octets, action)| visitor(name(octets), *action));
+        self.actions.iter().for_each(|(bytes, action)| visitor(name(bytes), *action));
     }
 }
 
-/// A name with a digest that stands for a keyed one.
-fn name(octets: &[u8]) -> FlatName<'_> {
-    let hash = |seed| octets.iter().fold(seed, |hash, &octet| Random::of(hash, octet.into()).bits());
-    FlatName { octets, digest: Digest { hash: hash(1), check: hash(2) } }
+/// A name with a digest that replaces a keyed one.
+fn name(bytes: &[u8]) -> FlatName<'_> {
+    let hash = |seed| bytes.iter().fold(seed, |hash, &byte| Random::of(hash, byte.into()).bits());
+    FlatName { bytes, digest: Digest { hash: hash(1), check: hash(2) } }
 }
 
-/// Random octets, `size` of them or up to 60.
-fn octets(random: &mut Random, size: Option<usize>) -> Vec<u8> {
+/// Random bytes: `size`, or 4 to 60 if there is no size.
+fn bytes(random: &mut Random, size: Option<usize>) -> Vec<u8> {
     let size = size.unwrap_or_else(|| 4 + random.below(57) as usize);
     (0..size).map(|_| random.bits() as u8).collect()
 }
@@ -47,20 +47,20 @@ fn action(random: &mut Random, action_bits: u32) -> EntryId {
     EntryId(random.below(1 << action_bits) as u32)
 }
 
-/// `count` random names, and two that structures could stumble upon: zeros, and none or other ones.
+/// `count` random names, and two special names: zeros (or the empty name), and 0xff bytes.
 fn random_names(count: usize, size: Option<usize>, action_bits: u32) -> Names {
     let mut random = Random::new(size.map_or(0, |size| size as u64) << 8 | u64::from(action_bits));
-    let mut names = Names { octets: size, ..Names::default() };
+    let mut names = Names { bytes: size, ..Names::default() };
     while names.actions.len() < count {
-        let octets = octets(&mut random, size);
-        names.actions.insert(octets, action(&mut random, action_bits));
+        let bytes = bytes(&mut random, size);
+        names.actions.insert(bytes, action(&mut random, action_bits));
     }
     names.actions.insert(vec![0; size.unwrap_or(0)], action(&mut random, action_bits));
     names.actions.insert(vec![0xff; size.unwrap_or(300)], action(&mut random, action_bits));
     names
 }
 
-/// Asks in bursts of all lengths; each answer is that of a burst of one.
+/// Looks names up in bursts of all lengths. Checks that a burst of one gives the same answer.
 fn answers(table: &dyn Baseline, names: &[FlatName<'_>]) -> Vec<Option<EntryId>> {
     let mut out = vec![None; names.len()];
     let (mut start, mut length) = (0, 1);
@@ -78,11 +78,11 @@ fn answers(table: &dyn Baseline, names: &[FlatName<'_>]) -> Vec<Option<EntryId>>
     out
 }
 
-/// Fails if more of `actions` come out wrong than the structure allows itself.
+/// Fails if more answers than the structure's own rate allows are wrong.
 fn assert_right(which: &str, table: &dyn Baseline, actions: &BTreeMap<Vec<u8>, EntryId>) {
-    let (names, right): (Vec<_>, Vec<_>) = actions.iter().map(|(octets, action)| (name(octets), Some(*action))).unzip();
+    let (names, right): (Vec<_>, Vec<_>) = actions.iter().map(|(bytes, action)| (name(bytes), Some(*action))).unzip();
     let wrong = answers(table, &names).iter().zip(&right).filter(|(found, right)| found != right).count();
-    // Twice what is expected and four more are out of reach of luck; none where none is allowed.
+    // The limit is generous enough that chance cannot exceed it. It is 0 if no wrong answers are allowed.
     let allowed = (names.len() as f64 * table.wrong_rate() * 2.0).ceil() * 4.0;
     assert!(wrong as f64 <= allowed, "{which}: {wrong} of {} wrong", names.len());
 }
@@ -131,10 +131,10 @@ fn tables_of_whole_names_know_what_is_not_there() {
             let mut names = random_names(2000, size, 8);
             let table = (kind.construct)(&names, 8).expect("actions of eight bits");
             let mut random = Random::new(7);
-            let others: Vec<_> = (0..2000).map(|_| octets(&mut random, size)).collect();
-            let others: Vec<_> = others.iter().map(|octets| name(octets)).collect();
+            let others: Vec<_> = (0..2000).map(|_| bytes(&mut random, size)).collect();
+            let others: Vec<_> = others.iter().map(|bytes| name(bytes)).collect();
             assert!(answers(&*table, &others).iter().all(Option::is_none), "{}", kind.name);
-            // Of which one is a prefix of another, and zeros.
+            // Names that must be absent: a prefix of a stored name, and zeros.
             names.actions.remove(&vec![0; size.unwrap_or(0)]);
             let table = (kind.construct)(&names, 8).expect("actions of eight bits");
             let zeros = vec![0; size.unwrap_or(0)];
@@ -155,30 +155,30 @@ fn changes_leave_what_a_map_has() {
             let mut gone = Vec::new();
             for round in 0..20_000 {
                 let adds = names.actions.len() < 2500 || (names.actions.len() < 3900 && random.below(3) == 0);
-                let (octets, before, after) = match adds {
-                    true => (octets(&mut random, size), None, Some(action(&mut random, 8))),
+                let (bytes, before, after) = match adds {
+                    true => (bytes(&mut random, size), None, Some(action(&mut random, 8))),
                     false => {
-                        let from = octets(&mut random, size);
-                        let (octets, before) =
+                        let from = bytes(&mut random, size);
+                        let (bytes, before) =
                             names.actions.range(from..).next().unwrap_or(names.actions.iter().next().expect("many"));
                         let after = (random.below(2) == 0).then(|| action(&mut random, 8));
-                        (octets.clone(), Some(*before), after)
+                        (bytes.clone(), Some(*before), after)
                     }
                 };
-                changes.change(name(&octets), before, after).expect("there is room");
+                changes.change(name(&bytes), before, after).expect("there is room");
                 match after {
-                    Some(action) => _ = names.actions.insert(octets, action),
+                    Some(action) => _ = names.actions.insert(bytes, action),
                     None => {
-                        names.actions.remove(&octets);
-                        gone.push(octets);
+                        names.actions.remove(&bytes);
+                        gone.push(bytes);
                     }
                 }
                 assert!(round < 10 || names.actions.len() > 2000);
             }
             assert_right(kind.name, &*table, &names.actions);
             if kind.name == "cuckoo" {
-                gone.retain(|octets| !names.actions.contains_key(octets));
-                let gone: Vec<_> = gone.iter().map(|octets| name(octets)).collect();
+                gone.retain(|bytes| !names.actions.contains_key(bytes));
+                let gone: Vec<_> = gone.iter().map(|bytes| name(bytes)).collect();
                 assert!(answers(&*table, &gone).iter().all(Option::is_none));
             }
         }
@@ -192,8 +192,8 @@ fn an_action_that_no_name_had_is_one_like_others() {
         names.actions.retain(|_, action| action.0 < 255);
         let mut table = (kind.construct)(&names, 8).expect("actions of eight bits");
         let Some(changes) = table.changes() else { continue };
-        let (octets, action) = names.actions.iter_mut().next().expect("hundreds");
-        changes.change(name(octets), Some(*action), Some(EntryId(255))).expect("eight bits");
+        let (bytes, action) = names.actions.iter_mut().next().expect("hundreds");
+        changes.change(name(bytes), Some(*action), Some(EntryId(255))).expect("eight bits");
         *action = EntryId(255);
         assert_right(kind.name, &*table, &names.actions);
         assert!(table.wrong_rate() < 2.0 * WRONG_RATE_MAX, "{}", kind.name);
@@ -207,11 +207,11 @@ fn filters_that_lose_all_names_are_empty() {
         let names = random_names(2000, Some(8), 8);
         let mut table = (kind.construct)(&names, 8).expect("actions of eight bits");
         let changes = table.changes().expect("filters change");
-        for (octets, action) in &names.actions {
-            changes.change(name(octets), Some(*action), None).expect("a deletion needs no room");
+        for (bytes, action) in &names.actions {
+            changes.change(name(bytes), Some(*action), None).expect("a deletion needs no room");
         }
         assert_eq!(table.wrong_rate(), 0.0);
-        let known: Vec<_> = names.actions.keys().map(|octets| name(octets)).collect();
+        let known: Vec<_> = names.actions.keys().map(|bytes| name(bytes)).collect();
         let found = answers(&*table, &known);
         assert!(found.iter().all(|answer| *answer == found[0]), "{which}");
     }
@@ -223,13 +223,13 @@ fn an_addition_without_room_changes_nothing() {
     let mut table = Cuckoo::<Inline<8>>::construct(&names, 8).expect("actions of eight bits");
     let (mut actions, mut random) = (names.actions.clone(), Random::new(3));
     let full = loop {
-        let (octets, action) = (octets(&mut random, Some(8)), action(&mut random, 8));
-        match table.change(name(&octets), None, Some(action)) {
-            Ok(()) => actions.insert(octets, action),
+        let (bytes, action) = (bytes(&mut random, Some(8)), action(&mut random, 8));
+        match table.change(name(&bytes), None, Some(action)) {
+            Ok(()) => actions.insert(bytes, action),
             Err(error) => break error,
         };
     };
-    // One name is apart, the one of zeros.
+    // The name of zeros is stored separately.
     assert_eq!(full, BuildError::Full { rules: actions.len() - 1 });
     let load = actions.len() as f64 / (2000.0 / 0.95);
     assert!((0.95..1.0).contains(&load), "{load}");
@@ -240,11 +240,11 @@ fn an_addition_without_room_changes_nothing() {
 fn a_name_that_is_added_twice_is_there_once() {
     let names = random_names(100, None, 8);
     let mut table = Cuckoo::<Reference>::construct(&names, 8).expect("actions of eight bits");
-    for (octets, action) in &names.actions {
-        table.change(name(octets), None, Some(EntryId(action.0 ^ 3))).expect("it is there already");
-        assert_eq!(answers(&table, &[name(octets)]), [Some(EntryId(action.0 ^ 3))]);
-        table.change(name(octets), Some(*action), None).expect("a deletion needs no room");
-        assert_eq!(answers(&table, &[name(octets)]), [None]);
+    for (bytes, action) in &names.actions {
+        table.change(name(bytes), None, Some(EntryId(action.0 ^ 3))).expect("it is there already");
+        assert_eq!(answers(&table, &[name(bytes)]), [Some(EntryId(action.0 ^ 3))]);
+        table.change(name(bytes), Some(*action), None).expect("a deletion needs no room");
+        assert_eq!(answers(&table, &[name(bytes)]), [None]);
     }
 }
 
@@ -268,14 +268,14 @@ fn actions_that_do_not_fit_are_refused() {
 fn filters_are_wrong_as_often_as_their_formula_says() {
     let names = random_names(20_000, Some(8), 8);
     let mut random = Random::new(1);
-    let others: Vec<_> = (0..400_000).map(|_| octets(&mut random, Some(8))).collect();
-    let others: Vec<_> = others.iter().map(|octets| name(octets)).collect();
+    let others: Vec<_> = (0..400_000).map(|_| bytes(&mut random, Some(8))).collect();
+    let others: Vec<_> = others.iter().map(|bytes| name(bytes)).collect();
     for which in ["buffalo", "orthogonal"] {
         let kind = KINDS.iter().find(|kind| kind.name == which).expect("a baseline");
         let table = (kind.construct)(&names, 8).expect("actions of eight bits");
         assert!(table.wrong_rate() > WRONG_RATE_MAX / 3.0 && table.wrong_rate() < WRONG_RATE_MAX * 1.01);
         let answers = answers(&*table, &others);
-        // What most unknown names get is what no filter holds.
+        // Most unknown names get the answer for "no filter matches".
         let nothing = answers[0];
         let positives = answers.iter().filter(|answer| **answer != nothing).count() as f64;
         let expected = table.wrong_rate() * others.len() as f64;
@@ -285,13 +285,13 @@ fn filters_are_wrong_as_often_as_their_formula_says() {
 
 #[test]
 fn the_optimiser_pays_where_actions_differ_in_their_names() {
-    // Half of the names have one action, the others one of 255.
+    // About half of the names have one action. The others are spread over the odd actions.
     let mut names = random_names(20_000, Some(8), 8);
     names.actions.values_mut().filter(|action| action.0 % 2 == 0).for_each(|action| *action = EntryId(0));
     let table = Buffalo::construct(&names, 8).expect("actions of eight bits");
     assert!(table.wrong_rate() <= WRONG_RATE_MAX * 1.001);
     let bits_per_name = table.memory_bytes() as f64 * 8.0 / names.len() as f64;
-    // 46.5 for equal shares.
+    // Equal shares need 46.5.
     assert!((30.0..45.0).contains(&bits_per_name), "{bits_per_name}");
     assert_right("buffalo", &table, &names.actions);
 }
@@ -299,7 +299,7 @@ fn the_optimiser_pays_where_actions_differ_in_their_names() {
 #[test]
 fn memory_is_what_the_documentation_says() {
     let names = random_names(100_000, Some(8), 8);
-    // Filters and blocks of random sizes take some more than those of equal ones.
+    // Filters and blocks of random sizes take a little more memory than those of equal sizes.
     let documented = [
         ("cuckoo", 72.0 / 0.95..76.5),
         ("buffalo", 46.5..51.0),
@@ -325,23 +325,23 @@ fn crowded_groups_fall_back_to_digests() {
             self.0.len()
         }
 
-        fn octets(&self) -> Option<usize> {
+        fn bytes(&self) -> Option<usize> {
             Some(0)
         }
 
         fn visit(&self, visitor: &mut dyn FnMut(FlatName<'_>, EntryId)) {
-            self.0.iter().for_each(|&(digest, action)| visitor(FlatName { octets: &[], digest }, action));
+            self.0.iter().for_each(|&(digest, action)| visitor(FlatName { bytes: &[], digest }, action));
         }
     }
 
     let mut rules: Vec<_> =
         (0..60).map(|i| (Digest { hash: 5, check: Random::new(i).bits() }, EntryId(i as u32))).collect();
     let table = SetSep::construct(&OneBucket(rules.clone()), 8).expect("different digests");
-    let names: Vec<_> = rules.iter().map(|&(digest, _)| FlatName { octets: &[], digest }).collect();
+    let names: Vec<_> = rules.iter().map(|&(digest, _)| FlatName { bytes: &[], digest }).collect();
     let right: Vec<_> = rules.iter().map(|&(_, action)| Some(action)).collect();
     assert_eq!(answers(&table, &names), right);
 
-    // One digest with two actions has no function, and no place in the fallback table.
+    // A digest with two actions has no function and cannot go into the fallback table.
     rules.push((rules[7].0, EntryId(8)));
     assert_eq!(SetSep::construct(&OneBucket(rules), 8).err(), Some(BuildError::Collision));
 }

@@ -1,25 +1,24 @@
 //! The name generator of [Concise §6.2.3]: a linear feedback shift register.
 //!
-//! It passes through all states but zero before any comes again, in a few instructions each, and
-//! needs no memory. Consecutive states are shifted copies of each other: nothing for a table that
-//! does not hash its names.
+//! It visits all states except zero before any repeats, with a few instructions per state and without memory.
+//! Consecutive states are shifted copies of each other, so they suit only tables that hash their names.
 
 /// A register in Galois form.
 #[derive(Debug, Clone)]
 pub struct Lfsr {
     taps: u64,
-    /// `jumps[k]` takes a state 2^k steps ahead: what becomes of each of its bits.
+    /// `jumps[k]` advances a state by 2^k steps: it maps each bit of the state.
     jumps: Vec<[u64; 64]>,
 }
 
-/// The state of number 0.
+/// The state with number 0.
 const START: u64 = 1;
 
 impl Lfsr {
-    /// A register of the longest period with at most `octets` octets; none for less than two.
-    pub fn new(octets: usize) -> Option<Self> {
+    /// Makes a register with the longest period for at most `bytes` bytes; `None` for less than two.
+    pub fn new(bytes: usize) -> Option<Self> {
         // Exponents of primitive polynomials [Xilinx XAPP 052, table 3].
-        let exponents: &[u32] = match octets {
+        let exponents: &[u32] = match bytes {
             0 | 1 => return None,
             2 => &[16, 15, 13, 4],
             3 => &[24, 23, 22, 17],
@@ -39,13 +38,13 @@ impl Lfsr {
         Some(lfsr)
     }
 
-    /// The state that follows.
+    /// The next state.
     #[inline]
     pub fn step(&self, state: u64) -> u64 {
         (state >> 1) ^ (self.taps & (state & 1).wrapping_neg())
     }
 
-    /// The state of this number.
+    /// The state with this number.
     pub fn at(&self, number: u64) -> u64 {
         let ahead = (0..u64::BITS as usize).filter(|k| number >> k & 1 == 1);
         ahead.fold(START, |state, k| apply(&self.jumps[k], state))
@@ -63,13 +62,13 @@ mod tests {
 
     #[test]
     fn the_period_is_the_longest_there_is() {
-        for octets in 2..4 {
-            let lfsr = Lfsr::new(octets).expect("two octets or more");
-            let period = (1u64 << (8 * octets)) - 1;
+        for bytes in 2..4 {
+            let lfsr = Lfsr::new(bytes).expect("two bytes or more");
+            let period = (1u64 << (8 * bytes)) - 1;
             let mut state = lfsr.step(START);
             let mut steps = 1;
             while state != START {
-                assert!(state >> (8 * octets) == 0);
+                assert!(state >> (8 * bytes) == 0);
                 state = lfsr.step(state);
                 steps += 1;
             }
@@ -77,8 +76,8 @@ mod tests {
         }
     }
 
-    /// A jump by the period leads back, and one by its largest proper divisors does not: the period
-    /// is what it should be.
+    /// A jump by the period leads back to the start. A jump by the period over any of its prime factors does not. So
+    /// the period is maximal.
     #[test]
     fn long_periods_are_the_longest_there_are() {
         let factors: [(usize, &[u64]); 3] = [
@@ -86,20 +85,20 @@ mod tests {
             (6, &[3, 5, 7, 13, 17, 97, 241, 257, 673]),
             (8, &[3, 5, 17, 257, 641, 65537, 6_700_417]),
         ];
-        for (octets, factors) in factors {
-            let lfsr = Lfsr::new(octets).expect("two octets or more");
-            let period = u64::MAX >> (64 - 8 * octets);
+        for (bytes, factors) in factors {
+            let lfsr = Lfsr::new(bytes).expect("two bytes or more");
+            let period = u64::MAX >> (64 - 8 * bytes);
             assert_eq!(lfsr.at(period), START);
             for factor in factors {
                 assert!(period.is_multiple_of(*factor));
-                assert_ne!(lfsr.at(period / factor), START, "{octets} octets");
+                assert_ne!(lfsr.at(period / factor), START, "{bytes} bytes");
             }
         }
     }
 
     #[test]
     fn jumps_lead_where_steps_do() {
-        let lfsr = Lfsr::new(8).expect("two octets or more");
+        let lfsr = Lfsr::new(8).expect("two bytes or more");
         let mut state = START;
         for number in 0..1000 {
             assert_eq!(lfsr.at(number), state);

@@ -6,61 +6,61 @@ use anyhow::{Context as _, ensure};
 
 use crate::workload::{Permutation, text};
 
-/// Lines of a file, each once.
+/// Distinct lines of a file.
 pub struct Lines {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Lines {
-    /// The first `count` different lines of a list of paths.
+    /// Reads the first `count` distinct lines of a list of paths.
     pub fn read(file: &Path, count: u64) -> anyhow::Result<Self> {
         let list = text::read(file)?;
         let mut lines: Vec<_> = text::lines(&list).collect();
         lines.sort_unstable();
         lines.dedup();
         lines.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        let mut packed = Lines { octets: Vec::new(), ends: Vec::new() };
+        let mut packed = Lines { bytes: Vec::new(), ends: Vec::new() };
         for line in lines {
-            packed.octets.extend_from_slice(line.as_bytes());
-            packed.ends.push(packed.octets.len());
+            packed.bytes.extend_from_slice(line.as_bytes());
+            packed.ends.push(packed.bytes.len());
         }
         ensure!(packed.len() > 0, "{} has no lines", file.display());
         Ok(packed)
     }
 
-    /// How many.
+    /// Number of lines.
     pub fn len(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// Appends line `i`. Beyond the last they come again, each with a number behind it.
+    /// Appends line `i`. Beyond the last line, lines repeat with a number appended.
     pub fn write(&self, i: u64, out: &mut Vec<u8>) {
         let line = (i % self.len()) as usize;
         let start = if line == 0 { 0 } else { self.ends[line - 1] };
-        out.extend_from_slice(&self.octets[start..self.ends[line]]);
+        out.extend_from_slice(&self.bytes[start..self.ends[line]]);
         if i >= self.len() {
-            // No line of a list of paths holds a zero.
+            // No line of a list of paths contains a zero byte.
             out.push(0);
             out.extend_from_slice(&(i / self.len()).to_le_bytes());
         }
     }
 }
 
-/// MAC addresses: registered prefixes, the rest made up.
+/// MAC addresses with registered prefixes and made-up suffixes.
 pub struct Macs {
-    /// The prefixes as numbers, and the bits that are free behind them.
+    /// Prefixes as numbers, each with the number of free bits behind it.
     prefixes: Vec<(u64, u32)>,
     seed: u64,
 }
 
 const MAC_BITS: u32 = 48;
-/// Bits that are free behind the longest prefix that IEEE sells: 36 bits.
+/// Free bits behind the longest prefix that IEEE sells, which has 36 bits.
 const FREE_BITS_MIN: u32 = 12;
 
 impl Macs {
-    /// Reads prefixes of 24, 28 or 36 bits, in hexadecimal digits at the start of each line. A prefix
-    /// with longer ones below it is left out, so that no address is made twice.
+    /// Reads prefixes of 24, 28 or 36 bits, in hexadecimal digits at the start of each line. Leaves out a prefix that
+    /// contains longer ones, so that no address is generated twice.
     pub fn read(file: &Path, seed: u64) -> anyhow::Result<Self> {
         let list = text::read(file)?;
         let mut prefixes = Vec::new();
@@ -68,10 +68,11 @@ impl Macs {
             let digits = line.split_ascii_whitespace().next().unwrap_or_default();
             let free = MAC_BITS.checked_sub(4 * digits.len() as u32).filter(|free| *free >= FREE_BITS_MIN);
             let number = u64::from_str_radix(digits, 16).ok();
-            let (free, number) = free.zip(number).with_context(|| format!("'{digits}' is no prefix of a MAC"))?;
+            let (free, number) =
+                free.zip(number).with_context(|| format!("'{digits}' is not a prefix of a MAC address"))?;
             prefixes.push((number << free, free));
         }
-        // The shorter of two that begin alike first.
+        // A prefix sorts before longer prefixes that begin with it.
         prefixes.sort_unstable_by_key(|&(first, free)| (first, std::cmp::Reverse(free)));
         prefixes.dedup();
         let has_longer = |at: usize, next: Option<&(u64, u32)>| {
@@ -84,7 +85,7 @@ impl Macs {
         Ok(Macs { prefixes, seed })
     }
 
-    /// How many different addresses there are for certain.
+    /// Guaranteed number of distinct addresses.
     pub fn most(&self) -> u64 {
         (self.prefixes.len() as u64) << FREE_BITS_MIN
     }
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn macs_begin_as_registered_and_come_once() {
-        // The first is left out: it has parts that were sold one by one.
+        // The first prefix is left out because a longer one begins with it.
         let file = file("0050C2\n0050C2001\n70B3D5FFF\n4A0001A\n00000A\n");
         let macs = Macs::read(file.path(), 3).expect("five prefixes");
         assert_eq!(macs.most(), 4 << 12);
@@ -121,7 +122,7 @@ mod tests {
         for i in 0..4000 {
             let mut mac = Vec::new();
             macs.write(i, &mut mac);
-            let digits: String = mac.iter().map(|octet| format!("{octet:02X}")).collect();
+            let digits: String = mac.iter().map(|byte| format!("{byte:02X}")).collect();
             assert!(["0050C2001", "70B3D5FFF", "4A0001A", "00000A"].iter().any(|p| digits.starts_with(p)), "{digits}");
             assert!(seen.insert(mac));
         }

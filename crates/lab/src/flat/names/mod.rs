@@ -1,7 +1,7 @@
 //! Opaque names and their actions, computed from a number: data plus a seed.
 //!
-//! No name is held as text but those of lists, so that a billion names stream into an engine. A
-//! name's number is its oracle: the action follows from it.
+//! Only names from lists are held as text, so a billion names can stream into an engine. The action of a name follows
+//! from its number, so answers can be checked without an oracle.
 
 mod lfsr;
 mod lists;
@@ -18,21 +18,21 @@ use lists::{Lines, Macs};
 
 use crate::workload::{Permutation, Random, mix};
 
-/// What names are.
+/// Kinds of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keys {
-    /// Random octets.
+    /// Random bytes.
     Random,
-    /// States of a shift register [Concise §6.2.3], made while they are asked for.
+    /// States of a shift register [Concise §6.2.3], generated in the measured loop.
     Lfsr,
-    /// MAC addresses of the vendors of a list.
+    /// MAC addresses with prefixes from a list of vendors.
     Macs,
-    /// Lines of a list: file names.
+    /// Lines of a list, such as file names.
     Files,
 }
 
-/// A population of names, and as many others as are wanted.
+/// A population of names in the table, and any number of names that are not in it.
 pub struct Names {
     shape: Shape,
     len: u64,
@@ -40,7 +40,7 @@ pub struct Names {
 }
 
 enum Shape {
-    /// Random octets of this size; short ones are a permutation of all there are.
+    /// Random bytes of this size. Short names are a permutation of all possible ones.
     Random(usize, Option<Permutation>),
     Lfsr(usize, Lfsr),
     Macs(Macs),
@@ -48,19 +48,19 @@ enum Shape {
 }
 
 impl Names {
-    /// `count` names, or as many as a list has.
+    /// Opens `count` names, or as many as a list has.
     ///
     /// # Errors
-    /// If a list cannot be read, or there are not so many names.
+    /// If a list cannot be read, or if there are not enough such names.
     pub fn open(keys: Keys, list: Option<&Path>, size: usize, count: u64, seed: u64) -> anyhow::Result<Self> {
-        let list = || list.context("such names need a list (--list)");
+        let list = || list.context("these names need a list (--list)");
         let shape = match keys {
             Keys::Random if size < 8 => {
                 let permutation = Permutation::new(1 << (8 * size), seed);
                 Shape::Random(size, Some(permutation))
             }
             Keys::Random => Shape::Random(size, None),
-            Keys::Lfsr => Shape::Lfsr(size, Lfsr::new(size).context("a register has two octets at least")?),
+            Keys::Lfsr => Shape::Lfsr(size, Lfsr::new(size).context("a register needs at least two bytes")?),
             Keys::Macs => Shape::Macs(Macs::read(list()?, seed)?),
             Keys::Files => Shape::Files(Lines::read(list()?, count)?),
         };
@@ -70,18 +70,18 @@ impl Names {
             Shape::Macs(macs) => (count, macs.most()),
             Shape::Files(lines) => (lines.len(), u64::MAX),
         };
-        ensure!(len > 0, "there must be a name");
-        // Half of them are left for names that are not in the table.
-        ensure!(len <= most / 2, "there are too few such names for {len}");
+        ensure!(len > 0, "there must be at least one name");
+        // The other half is for names that are not in the table.
+        ensure!(len <= most / 2, "there are not enough such names for {len}");
         Ok(Names { shape, len, seed })
     }
 
-    /// How many names are in the table.
+    /// Number of names in the table.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Octets of every name; `None` where they differ.
+    /// Length of every name in bytes; `None` if lengths differ.
     pub fn size(&self) -> Option<usize> {
         match &self.shape {
             Shape::Random(size, _) | Shape::Lfsr(size, _) => Some(*size),
@@ -90,7 +90,7 @@ impl Names {
         }
     }
 
-    /// The register, where one makes the names.
+    /// The register, if one generates the names.
     pub fn lfsr(&self) -> Option<&Lfsr> {
         match &self.shape {
             Shape::Lfsr(_, lfsr) => Some(lfsr),
@@ -98,14 +98,14 @@ impl Names {
         }
     }
 
-    /// Appends name `i`. Those from [`Names::len`] on are not in the table.
+    /// Appends name `i`. Names from [`Names::len`] on are not in the table.
     pub fn write(&self, i: u64, out: &mut Vec<u8>) {
         match &self.shape {
             Shape::Random(size, Some(permutation)) => {
                 out.extend_from_slice(&permutation.at(i).to_le_bytes()[..*size]);
             }
             Shape::Random(size, None) => {
-                // What `mix` does can be undone, so that no two names begin alike.
+                // `mix` is invertible, so no two names begin with the same bytes.
                 let end = out.len() + size;
                 out.extend_from_slice(&mix(i.wrapping_add(mix(self.seed))).to_le_bytes());
                 let mut random = Random::of(self.seed, i);
@@ -120,21 +120,21 @@ impl Names {
         }
     }
 
-    /// The action of name `i`, of so many bits.
+    /// The action of name `i`, with `bits` bits.
     pub fn action(&self, i: u64, bits: u32) -> EntryId {
         EntryId((mix(i ^ mix(!self.seed)) >> (64 - bits)) as u32)
     }
 }
 
-/// The name that is a register's state: the state's octets, again and again.
+/// The name for a register's state: the state's bytes, repeated.
 #[inline]
 pub fn write_state(state: u64, size: usize, out: &mut Vec<u8>) {
-    let octets = state.to_le_bytes();
-    if size == octets.len() {
-        out.extend_from_slice(&octets);
+    let bytes = state.to_le_bytes();
+    if size == bytes.len() {
+        out.extend_from_slice(&bytes);
         return;
     }
-    out.extend(octets.iter().cycle().take(size));
+    out.extend(bytes.iter().cycle().take(size));
 }
 
 #[cfg(test)]

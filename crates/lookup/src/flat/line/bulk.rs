@@ -1,4 +1,4 @@
-//! A table made at once, of which no names are kept.
+//! Builds a table in one step, without keeping its names.
 
 use std::sync::Arc;
 
@@ -11,24 +11,25 @@ use crate::entry::EntryId;
 use crate::flat::FlatFib;
 use crate::update::BuildError;
 
-/// How much memory a bulk load takes, and whom it tells.
+/// How much memory a bulk load takes, and where it reports progress.
 pub struct BulkLoad<'a> {
-    /// Names held at a time, at 24 bytes each: the source is gone through once for each such share,
-    /// and three times more.
+    /// Number of names held in memory at a time, at 24 bytes each. The load reads the source once
+    /// for each such share, and three more times.
     pub names_at_once: usize,
-    /// Told after each part how many names are in the table.
+    /// Called after each part with the number of names in the table.
     pub progress: &'a mut dyn FnMut(usize),
 }
 
-/// A query half of all names that `source` gives, each time the same.
+/// Builds the query half of all names that `source` yields. `source` must yield the same names each
+/// time.
 ///
-/// It cannot be changed afterwards; for that, give the names to
-/// [`LineRetrieval::load`](super::LineRetrieval::load), which keeps them. Of names that come twice
-/// the last counts.
+/// The result cannot be changed. For changes, use
+/// [`LineRetrieval::load`](super::LineRetrieval::load), which keeps the names. If a name comes
+/// twice, the last one counts.
 ///
 /// # Errors
-/// If an entry has more bits than the options say, the kernel refuses memory on such pages, or the
-/// digests are not those of a keyed hash: [`BuildError::Skewed`].
+/// If an entry has more bits than the options say, if the kernel refuses memory on such pages, or
+/// if the digests do not come from a keyed hash: [`BuildError::Skewed`].
 pub fn bulk_load<I: Iterator<Item = (Digest, EntryId)>>(
     options: &Options,
     source: impl Fn() -> I,

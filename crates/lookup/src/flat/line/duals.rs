@@ -1,16 +1,17 @@
-//! Dual bases: for each name of a cell, what changes its value in a plane and no other's.
+//! Dual bases: for each name of a cell, the vector that changes its value in a plane and no
+//! other's.
 //!
-//! The *dual* of a name has odd parity under the name's mask, and even parity under all others'. So
-//! another entry for a name is its dual added to the planes whose bits change; nothing is solved. As
-//! long as names are fewer than the unknowns, there are duals of no name beside them, under which all
-//! masks are even: a further name gets one of those that its mask is odd under, and what else is odd
-//! under that mask is made even by adding it. If there is none, the masks depend on each other, and
-//! another seed must be found (`solve`).
+//! The *dual* of a name has odd parity with the name's mask and even parity with all others. Adding
+//! the dual to the planes whose bits change gives the name another entry; nothing has to be solved.
+//! While a cell has fewer names than unknowns, there are also free duals, with which all masks have
+//! even parity. A new name takes a free dual with which its mask has odd parity. It is then added
+//! to all other duals with that parity, which makes them even. If there is no such dual, the masks
+//! depend on each other, and another seed must be found (`solve`).
 
 use super::shape::PLANE_BITS_MAX;
 use super::solve::{Column, System, lowest_bit};
 
-/// Duals, by word of the masks: those of names in their order, those of no name behind.
+/// Duals, by word of the masks: those of names in their order, followed by the free ones.
 #[derive(Default)]
 pub(super) struct Duals(Box<[Column; 2]>);
 
@@ -27,8 +28,8 @@ impl Duals {
         std::array::from_fn(|word| self.0[word].as_flattened()[name])
     }
 
-    /// Takes the duals from a system of masks of `plane_bits` bits that was reduced: a row's pivot
-    /// belongs to the dual of each name that is part of the row's sum.
+    /// Takes the duals from a reduced system of masks of `plane_bits` bits. A row's pivot belongs
+    /// to the dual of each name in the row's sum.
     #[inline(always)]
     pub(super) fn take<const W: usize>(&mut self, system: &System, plane_bits: usize) {
         let mut by_bit = [[0u64; W]; 2 * WORD_BITS];
@@ -44,7 +45,7 @@ impl Duals {
         }
         let is_pivot = |bit: usize| pivots[bit / WORD_BITS] >> (bit % WORD_BITS) & 1 == 1;
         for (dual, bit) in (system.names..).zip((0..plane_bits).filter(|&bit| !is_pivot(bit))) {
-            // A dual of no name: this bit, and the pivots of all rows that have it.
+            // A free dual: this bit, and the pivots of all rows that have it.
             let flag = 1 << (dual % WORD_BITS);
             by_bit[bit][dual / WORD_BITS] |= flag;
             for (row, &pivot) in bits[..system.names].iter().enumerate() {
@@ -64,8 +65,8 @@ impl Duals {
     }
 }
 
-/// Gives a name with this mask a dual, behind those of `names` names, and makes the mask even under all
-/// others; false: there is none, and nothing has changed. `duals` are those of one cell.
+/// Gives a name with this mask a dual, behind those of `names` names, and makes the mask even with
+/// all others. Returns false and changes nothing if there is none. `duals` are those of one cell.
 #[inline(always)]
 pub(super) fn extend<const W: usize>(duals: &mut [u64], names: usize, mask: [u64; W]) -> bool {
     let count = duals.len() / W;
@@ -86,7 +87,7 @@ pub(super) fn extend<const W: usize>(duals: &mut [u64], names: usize, mask: [u64
     true
 }
 
-/// Mirrors a square of bits: bit `i` of word `j` goes to bit `j` of word `i`.
+/// Transposes a square of bits: bit `i` of word `j` goes to bit `j` of word `i`.
 #[inline(always)]
 fn transpose(square: &mut [u64; WORD_BITS]) {
     let mut size = WORD_BITS / 2;
@@ -148,7 +149,7 @@ mod tests {
                     assert_eq!(duals.iter().filter(|dual| odd(dual)).count(), 1);
                 }
             }
-            // One and a half are expected.
+            // The expected number is one and a half.
             assert!(refused < 20, "{refused}");
         }
     }

@@ -1,34 +1,34 @@
-//! What the writer computes, compiled for what this processor has.
+//! The writer's computations, compiled for what this processor has.
 #![allow(unsafe_code)]
 
 use super::solve::{Portable, Vectors};
 use crate::instructions::Instructions;
 
-/// Something to compute.
-// Not a closure, which the compiler leaves out of line in functions compiled for some processors.
+/// A computation.
+// Not a closure: the compiler does not inline closures into functions compiled for some processors.
 pub(super) trait Task {
     type Output;
-    /// To be inlined always, or it is compiled for every processor.
+    /// Must always be inlined, or it is compiled for every processor.
     fn run<V: Vectors>(self) -> Self::Output;
 }
 
-/// Instructions that this processor has.
+/// The instruction set in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor(Instructions);
 
 impl Processor {
-    /// The instructions given, or the most that it has.
+    /// Uses the given instructions, or the largest set that the processor has.
     pub(super) fn with(instructions: Instructions) -> Self {
         Processor(instructions.min(Instructions::detect()))
     }
 
-    /// Computes something by these instructions.
+    /// Computes a task with these instructions.
     #[inline]
     pub(super) fn run<T: Task>(self, task: T) -> T::Output {
         match self.0 {
             Instructions::Portable => task.run::<Portable>(),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
-            // SAFETY: it has them, or `with` would have made it less.
+            // SAFETY: the processor has them, or `with` would have chosen less.
             Instructions::Avx2 => unsafe { x86::run_avx2(task) },
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             // SAFETY: as above.
@@ -72,8 +72,8 @@ mod x86 {
             sum: [u64; W],
             pivot: [u64; W],
         ) {
-            // SAFETY: whole chunks are read and written; the processor has what the only user is compiled
-            // for.
+            // SAFETY: whole chunks are read and written. The processor has what the only user is
+            // compiled for.
             unsafe {
                 let mut select = 0;
                 for (words, pivot) in rows.iter().zip(pivot) {
@@ -117,11 +117,11 @@ mod x86 {
         }
     }
 
-    /// Chunks of a system whose masks are single words. All of it fits the vector registers.
+    /// Chunks of a system whose masks are single words. The whole system fits the vector registers.
     const CHUNKS: usize = 64 / LANES;
 
-    /// As [`System::reduce`], for masks of single words. Through memory, each step would wait for the
-    /// stores of the step before.
+    /// Like [`System::reduce`], for masks of single words. Through memory, each step would wait for
+    /// the stores of the step before.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
     #[inline]
     fn reduce_in_registers(system: &mut System) -> bool {
@@ -135,7 +135,7 @@ mod x86 {
                 sums[chunk] = _mm512_loadu_si512(system.sums[0][chunk].as_ptr().cast());
             }
         }
-        // Chunk by chunk, so that which register a row is in is known when this is compiled.
+        // Chunk by chunk, so that the compiler knows which register holds a row.
         let (rows_in, sums_in, names) = (&mut rows, &mut sums, system.names);
         let solvable = reduce_chunk::<0>(rows_in, sums_in, names)
             && reduce_chunk::<1>(rows_in, sums_in, names)
@@ -155,7 +155,7 @@ mod x86 {
         solvable
     }
 
-    /// As [`System::is_independent`], for masks of single words.
+    /// Like [`System::is_independent`], for masks of single words.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
     #[inline]
     fn is_independent_in_registers(system: &System) -> bool {
@@ -176,7 +176,7 @@ mod x86 {
             && check_chunk::<7>(rows, names)
     }
 
-    /// Removes the pivots of eight rows from those behind them; false: one has none.
+    /// Removes the pivots of eight rows from those behind them. Returns false if one has none.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,popcnt")]
     #[inline]
     fn check_chunk<const CHUNK: usize>(rows: &mut [__m512i; CHUNKS], names: usize) -> bool {
@@ -186,7 +186,7 @@ mod x86 {
             let pivot = _mm512_and_si512(row, _mm512_sub_epi64(_mm512_setzero_si512(), row));
             for chunk in (0..CHUNKS).filter(|&chunk| chunk >= CHUNK) {
                 let others = if chunk == CHUNK { !(1 << lane) } else { u8::MAX };
-                // SAFETY: arithmetic on registers; not by intrinsics, as below.
+                // SAFETY: arithmetic on registers. It avoids intrinsics for the reason given below.
                 unsafe {
                     asm!(
                         "vptestmq {select} {{{others}}}, {rows}, {pivot}",
@@ -221,8 +221,8 @@ mod x86 {
             let pivot = _mm512_and_si512(row, _mm512_sub_epi64(_mm512_setzero_si512(), row));
             for chunk in 0..CHUNKS {
                 let others = if chunk == CHUNK { !(1 << lane) } else { u8::MAX };
-                // SAFETY: arithmetic on registers. Not by intrinsics, of which the compiler makes an
-                // addition and a choice, half as many instructions again.
+                // SAFETY: arithmetic on registers. From intrinsics the compiler makes an addition
+                // and a select, half as many instructions again.
                 unsafe {
                     asm!(
                         "vptestmq {select} {{{others}}}, {rows}, {pivot}",

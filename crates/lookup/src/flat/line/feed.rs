@@ -1,5 +1,5 @@
-//! What a query half elsewhere is told [Concise §5.3]: lines by the words that changed in them, and
-//! parts that were made anew.
+//! Messages for a remote query half [Concise §5.3]: the changed words of lines, and the parts that
+//! were rebuilt.
 
 use super::LineRetrieval;
 use super::part::PartWriter;
@@ -38,7 +38,7 @@ impl Source for Table {
         self.parts.iter().map(block)
     }
 
-    /// Which cells are solved anew, and to what.
+    /// Entropy of which cells are solved again, and to what.
     fn entropy_bits(&self, cells: usize) -> f64 {
         let shape = self.maker.shape;
         let all = self.lines() * shape.cells_per_line();

@@ -1,4 +1,5 @@
-//! The writer's side of cells: their names, and what changes the entry of one and of no other.
+//! The writer's side of cells: their names, and how one name's entry changes without affecting
+//! others.
 
 use std::ops::Range;
 
@@ -9,19 +10,19 @@ use super::shape::{PLANE_BITS_MAX, Shape};
 use crate::prefetch;
 
 const LINE_WORDS: usize = 8;
-/// Octets of the ranks of the largest group.
-const RANK_OCTETS_MAX: usize = (PLANE_BITS_MAX + 1).next_multiple_of(8 * LINE_WORDS);
+/// Bytes of the ranks of the largest group.
+const RANK_BYTES_MAX: usize = (PLANE_BITS_MAX + 1).next_multiple_of(8 * LINE_WORDS);
 
-/// The names of all cells of a part: a group for each, in cache lines of its own, one behind another.
+/// The names of all cells of a part. Each cell has a group in cache lines of its own, and the groups follow each other.
 ///
 /// ```text
-/// ranks     an octet for each name; the last octet has how many names there are
+/// ranks     a byte for each name; the last byte holds the number of names
 /// digests   two words for each name
-/// duals     by word of the masks, then by name; those of no name behind (see `duals`)
+/// duals     by word of the masks, then by name; free duals come last (see `duals`)
 /// ```
 ///
-/// A cell never holds more names than its planes have bits, so that a fixed room for each wastes no
-/// more than the cells themselves do. What a name's entry is stands in the cell alone.
+/// A cell never holds more names than its planes have bits. So fixed room for each group wastes no more than the cells
+/// themselves do. Only the cell stores the names' entries.
 pub(super) struct Groups {
     room: usize,
     rank_words: usize,
@@ -29,15 +30,15 @@ pub(super) struct Groups {
     mask_words: usize,
     group_words: usize,
     words: Box<[u64]>,
-    /// Of the words, the first that begins a cache line.
+    /// Index of the first word that begins a cache line.
     first: usize,
 }
 
 impl Groups {
-    /// Groups without names, whose duals are still to be set.
+    /// Groups without names, whose duals are not set yet.
     pub(super) fn new(cells: usize, shape: Shape) -> Self {
         let (room, mask_words) = (shape.plane_bits, shape.mask_words());
-        // Behind the ranks there is an octet more.
+        // One byte behind the ranks holds the number of names.
         let rank_words = (room + 1).div_ceil(8).next_multiple_of(LINE_WORDS);
         let dual_words = room.next_multiple_of(LINE_WORDS);
         let group_words = (rank_words + 2 * room).next_multiple_of(LINE_WORDS) + mask_words * dual_words;
@@ -56,7 +57,7 @@ impl Groups {
         first..first + self.group_words
     }
 
-    /// Names of a group.
+    /// Number of names of a group.
     pub(super) fn count(&self, group: usize) -> usize {
         (self.words[self.all_of(group).start + self.rank_words - 1] >> 56) as usize
     }
@@ -73,11 +74,11 @@ impl Groups {
     /// The highest rank of a group's names; 0 if there are none.
     pub(super) fn highest_rank(&self, group: usize) -> u8 {
         let first = self.all_of(group).start;
-        let mut octets = [0; RANK_OCTETS_MAX];
-        for (octets, word) in octets.chunks_exact_mut(8).zip(&self.words[first..first + self.rank_words]) {
-            octets.copy_from_slice(&word.to_le_bytes());
+        let mut bytes = [0; RANK_BYTES_MAX];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(&self.words[first..first + self.rank_words]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
-        octets[..self.count(group)].iter().copied().max().unwrap_or(0)
+        bytes[..self.count(group)].iter().copied().max().unwrap_or(0)
     }
 
     fn set_name(&mut self, group: usize, at: usize, rank: u8, name: Digest) {
@@ -103,7 +104,7 @@ impl Groups {
         end - self.mask_words * self.dual_words..end
     }
 
-    /// The duals of a group, by word of the masks, for as many names as there may be.
+    /// The duals of a group by word of the masks, with room for the maximum number of names.
     pub(super) fn duals_mut(&mut self, group: usize) -> &mut [u64] {
         let duals = self.duals_of(group);
         &mut self.words[duals]
@@ -115,26 +116,26 @@ impl Groups {
         std::array::from_fn(|word| if word < self.mask_words { duals[word * self.dual_words + at] } else { 0 })
     }
 
-    /// Where names of a rank are in a group.
+    /// The positions of all names with this rank in a group.
     pub(super) fn of_rank(&self, group: usize, rank: u8) -> impl Iterator<Item = usize> {
         const LOW: u64 = u64::MAX / 0xff * 0x7f;
         let first = self.all_of(group).start;
         let count = self.count(group);
         let others = (0..).zip(&self.words[first..first + self.rank_words]);
         others.flat_map(move |(word, ranks)| {
-            // The top bit of each octet that is equal.
+            // Sets the top bit of each byte that equals the rank.
             let unlike = ranks ^ (u64::from(rank) * (u64::MAX / 0xff));
             let mut alike = !(((unlike & LOW) + LOW) | unlike | LOW);
             std::iter::from_fn(move || {
-                let octet = alike.trailing_zeros() as usize / 8;
+                let byte = alike.trailing_zeros() as usize / 8;
                 alike &= alike.wrapping_sub(1);
-                (octet < 8).then_some(word * 8 + octet)
+                (byte < 8).then_some(word * 8 + byte)
             })
             .filter(move |&at| at < count)
         })
     }
 
-    /// Where a name of this rank is in a group.
+    /// The position of a name with this rank in a group.
     pub(super) fn position(&self, group: usize, rank: u8, name: Digest) -> Option<usize> {
         self.of_rank(group, rank).find(|&at| self.name(group, at) == name)
     }
@@ -143,7 +144,7 @@ impl Groups {
         self.count(group) == self.room
     }
 
-    /// Adds a name whose dual stands behind those of all others already; where it is.
+    /// Adds a name and returns its position. Its dual is already behind the duals of all other names.
     pub(super) fn push(&mut self, group: usize, rank: u8, name: Digest) -> usize {
         let count = self.count(group);
         self.set_name(group, count, rank, name);
@@ -151,7 +152,7 @@ impl Groups {
         count
     }
 
-    /// Forgets a name; the last takes its place. Its dual becomes one of no name.
+    /// Removes a name; the last name takes its position. Its dual becomes a free one.
     pub(super) fn remove(&mut self, group: usize, at: usize) {
         let last = self.count(group) - 1;
         let (rank, name) = (self.rank(group, last), self.name(group, last));
@@ -161,7 +162,7 @@ impl Groups {
         self.set_count(group, last);
     }
 
-    /// Puts these names, which there is room for, in place of all.
+    /// Replaces all names of a group by these, which must fit.
     pub(super) fn replace_all(
         &mut self,
         group: usize,
@@ -176,18 +177,18 @@ impl Groups {
         }
     }
 
-    /// Names of all groups.
+    /// Number of names of all groups.
     pub(super) fn total(&self) -> usize {
         (0..self.len()).map(|group| self.count(group)).sum()
     }
 
-    /// Asks for the ranks of a group.
+    /// Prefetches the ranks of a group.
     pub(super) fn prefetch(&self, group: usize) {
         let first = self.all_of(group).start;
         self.words[first..first + self.rank_words].chunks(LINE_WORDS).for_each(|line| prefetch::read(&line[0]));
     }
 
-    /// Asks for what a change of a name of this rank reads of a group whose ranks are there.
+    /// Prefetches what a change of a name with this rank reads. The group's ranks must have arrived.
     pub(super) fn prefetch_name(&self, group: usize, rank: u8) {
         let first = self.all_of(group).start + self.rank_words;
         let duals = self.duals_of(group);
@@ -199,11 +200,11 @@ impl Groups {
             words.for_each(|word| prefetch::read(&word[at]));
         }
         if !known {
-            // It will be added, to all duals.
+            // The name is new, so its mask will be added to all duals.
             self.words[duals].chunks(LINE_WORDS).for_each(|line| prefetch::read(&line[0]));
             prefetch::read(&self.words[first + 2 * self.count(group).min(self.room - 1)]);
             if self.is_full(group) {
-                // In place of others, which go.
+                // The name takes the place of others, which are bumped.
                 self.of_rank(group, self.highest_rank(group))
                     .for_each(|at| prefetch::read(&self.words[first + 2 * at]));
             }
@@ -228,7 +229,7 @@ mod tests {
         for entry_bits in [1, 4, 7, 8, 32] {
             let shape = Shape::new(entry_bits);
             let mut groups = Groups::new(3, shape);
-            // Some ranks come often.
+            // Makes some ranks frequent.
             let rank = |i: usize| (i * i % 7 * 37) as u8;
             for group in 0..3 {
                 (0..shape.plane_bits).for_each(|i| assert_eq!(groups.push(group, rank(i), name(i)), i));

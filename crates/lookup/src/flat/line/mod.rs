@@ -1,33 +1,29 @@
-//! Line retrieval: a name's entry from one cache line, in 9 bits a name where entries have 8.
-//! byname's own engine for flat names, and its default.
+//! Line retrieval: reads a name's entry from one cache line, and takes 9 bits a name for entries of 8 bits. byname's
+//! own engine for flat names, and its default.
 //!
-//! **Cells.** The digest of a name chooses a *cell*: one cache line (or a half or a quarter of one,
-//! where entries have three bits or fewer). A cell is a small linear system over GF(2): a plane of
-//! bits for each bit of an entry, and bit `j` of a name's entry is the parity of plane `j` under the
-//! name's mask, drawn from its digest and the cell's seed (`cell`, `solve`). So a system has one
-//! unknown for each bit of memory, and can be filled to the last: there is a seed for which
-//! as many names as unknowns can be solved (two of seven work).
+//! **Cells.** The digest of a name chooses a *cell*: one cache line, or a half or a quarter of one if entries have
+//! three bits or fewer. A cell is a small linear system over GF(2) with a plane of bits for each bit of an entry. A
+//! name has a mask, drawn from its digest and the cell's seed. Bit `j` of its entry is the parity of plane `j` under
+//! the mask (`cell`, `solve`). So a system has one unknown for each bit of memory. It can be filled completely, because
+//! some seed solves a system of as many names as unknowns (two of seven seeds do).
 //!
-//! **Levels.** Names do not come evenly: a cell that gets more than it has unknowns *bumps* those of
-//! the highest ranks, 8 bits of the digest, and notes the threshold beside its seed. The bumped ones
-//! find a cell in the next level, which is made for as many as are expected; there are four levels,
-//! and the last has room to spare. Bumping is from BuRR (Dillinger, Hübschle-Schneider, Sanders,
-//! Walzer), whose one banded system over a whole table is denser still, but is solved all at once;
-//! cells that share nothing can be changed one by one.
+//! **Levels.** Names are not spread evenly. A cell with more names than unknowns *bumps* the names of the highest ranks
+//! (8 bits of the digest), and stores the threshold beside its seed. Bumped names get a cell in the next level, which
+//! is sized for their expected number. There are four levels, and the last has room to spare. Bumping is from BuRR
+//! (Dillinger, Hübschle-Schneider, Sanders, Walzer). BuRR has one banded system for the whole table, which is even
+//! smaller but is solved all at once. Cells share nothing, so they can be changed one by one.
 //!
-//! **Changes.** The control half keeps the digests of each cell together, and the inverse of its system:
-//! a change adds one vector to the planes whose bits change (`duals`), and only where no vector is left
-//! for a name is the cell solved again. It is written in one step, as readers see it (`changes`); where a
-//! cell bumps a name, it is in the next level before it leaves. Removing a name writes nothing. Names
-//! are shared out to parts (`table`) of at most some 2^17, so that growth and splits touch one part at a
-//! time, for a few milliseconds, while readers use the old one.
+//! **Changes.** The control half keeps the digests of each cell together, and the inverse of its system. A change adds
+//! one vector to the planes whose bits change (`duals`). The cell is solved again only if no vector is left for a name.
+//! Readers see each cell change in one step (`changes`). A bumped name is in the next level before it leaves the cell.
+//! Removing a name writes nothing. Names are divided into parts (`table`) of at most about 2^17 names. So growth and
+//! splits affect one part at a time, for a few milliseconds, while readers use the old part.
 //!
-//! Differs from [Concise §4]: one line for a name instead of two words, 1.13 bits for each bit of
-//! entry instead of 2.33 to 4, and no cycles, so that no change makes the whole table anew.
+//! Differs from [Concise §4]: a name reads one line instead of two words. Each bit of an entry takes 1.13 bits instead
+//! of 2.33 to 4. There are no cycles, so no change rebuilds the whole table.
 //!
-//! Cost: 9.1 to 9.2 bits a name where entries have 8, from one million names to 64; 3 names of 100 read
-//! a second line. The control half takes 27 bytes a name, and 31 to 38 with very short or very long
-//! entries.
+//! Cost: 9.1 to 9.2 bits a name for entries of 8 bits, from one million names to 64 million; 3 names of 100 read a
+//! second line. The control half takes 27 bytes a name, and 31 to 38 with very short or very long entries.
 
 mod bulk;
 mod cell;
@@ -52,28 +48,29 @@ use byname_wire::Digest;
 use self::table::{Maker, PART_NAMES_MAX, Table, build_all};
 use super::FlatFib;
 use crate::entry::EntryId;
+use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::update::{self, BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoad, bulk_load};
 pub use self::replica::Replica;
-pub use crate::instructions::Instructions;
 
-/// How a table is made.
+/// How to build a table.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bits of an entry, 1 to 32: ids are below two to this power.
+    /// Bits of an entry, 1 to 32: ids are below 2 to this power.
     pub entry_bits: u32,
-    /// Most names.
+    /// Maximum number of names.
     pub names_max: usize,
-    /// Pages of the query half. Parts that were made anew are on small pages until there are many.
+    /// Pages of the query half. Rebuilt parts are on small pages until there are many.
     pub pages: Pages,
-    /// Names that a cell is meant for, in percent of its unknowns, 50 to 150. More make the table
-    /// smaller, and let more names be bumped, to a second line: see the module's documentation.
+    /// Planned number of names of a cell, in percent of its unknowns, 50 to 150. A higher one makes the table smaller,
+    /// but bumps more names to a second line (see the module's documentation).
     pub fill_percent: u32,
-    /// Names above which a part is split, at most 2^17: parts are made anew as a whole.
+    /// Maximum number of names of a part before it is split, at most 2^17. A part is always rebuilt as a whole.
     pub part_names: usize,
-    /// What queries and changes are computed with, if this processor has it: less is for tests.
+    /// Instructions for queries and changes, if this processor has them. Tests use fewer.
+    #[cfg(feature = "lab")]
     pub instructions: Instructions,
 }
 
@@ -85,25 +82,36 @@ impl Default for Options {
             pages: Pages::default(),
             fill_percent: 95,
             part_names: PART_NAMES_MAX,
+            #[cfg(feature = "lab")]
             instructions: Instructions::detect(),
         }
     }
 }
 
+impl Options {
+    /// The instructions for queries and changes, which this processor has.
+    fn instructions(&self) -> Instructions {
+        let most = Instructions::detect();
+        #[cfg(feature = "lab")]
+        let most = most.min(self.instructions);
+        most
+    }
+}
+
 /// The control half: one writer.
 ///
-/// Readers that have an old query half when [`Update::Replace`] gives a new one must change before
-/// the next [`Control::apply`].
+/// Readers of an old query half must change to the new one of an [`Update::Replace`] before the next
+/// [`Control::apply`].
 pub struct LineRetrieval {
     options: Options,
     table: Table,
 }
 
 impl LineRetrieval {
-    /// An empty table.
+    /// Makes an empty table.
     ///
     /// # Panics
-    /// If entries are to have no bits, or more than 32.
+    /// If entries have no bits, or more than 32.
     pub fn new(options: &Options) -> Self {
         let mut maker = Maker::new(options);
         let mut parts = Vec::new();
@@ -111,14 +119,14 @@ impl LineRetrieval {
         LineRetrieval { options: options.clone(), table: Table::new(maker, parts) }
     }
 
-    /// A table of these names; of one that comes twice the last counts.
+    /// Builds a table of these names. If a name comes twice, the last one counts.
     ///
     /// # Errors
-    /// If an entry is out of range, there are too many names, the kernel refuses memory on such pages,
-    /// or the digests are not those of a keyed hash: [`BuildError::Skewed`].
+    /// If an entry is out of range, there are too many names, the kernel refuses memory on such pages, or the digests
+    /// do not come from a keyed hash: [`BuildError::Skewed`].
     ///
     /// # Panics
-    /// As [`LineRetrieval::new`].
+    /// As for [`LineRetrieval::new`].
     pub fn load(options: &Options, names: &[(Digest, EntryId)]) -> Result<Self, BuildError> {
         names.iter().try_for_each(|&(_, entry)| check_entry(options, entry))?;
         let mut maker = Maker::new(options);
@@ -131,12 +139,12 @@ impl LineRetrieval {
         }
     }
 
-    /// Names in the table.
+    /// Number of names in the table.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no names.
     pub fn is_empty(&self) -> bool {
         self.table.len() == 0
     }
@@ -171,11 +179,11 @@ impl Control<Digest> for LineRetrieval {
     }
 
     fn reclaim(&mut self) {
-        // Parts that were made anew go with the query halves that have them.
+        // Replaced parts are freed with the query halves that hold them.
     }
 }
 
-/// Names that a load sorts by part at a time, at 24 bytes each.
+/// Number of names that a load sorts by part at a time, at 24 bytes each.
 const NAMES_AT_ONCE: usize = 1 << 24;
 
 fn check_entry(options: &Options, entry: EntryId) -> Result<(), BuildError> {

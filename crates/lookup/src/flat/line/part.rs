@@ -1,4 +1,4 @@
-//! A part from the writer's side: the names of each cell, and how they come and go.
+//! The writer's side of a part: the names of each cell, and how they are added and removed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::prefetch;
 use crate::sync::Ordering;
 
 /// A name and its entry.
-// Packed: a sixth of the control half would be gaps.
+// Packed: padding would take a sixth of the control half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, packed(4))]
 pub(super) struct Named {
@@ -28,30 +28,31 @@ pub(super) struct Named {
 /// A part and the names in it.
 pub(super) struct PartWriter {
     pub(super) part: Part,
-    /// The bits of the hash that all its names share, uppermost first, behind a one.
+    /// The hash bits that all its names share, most significant first, behind a leading one.
     pub(super) number: u32,
     groups: Groups,
     len: usize,
-    /// With more names it is made anew.
+    /// The part is rebuilt when it has more names than this.
     limit: usize,
 }
 
-/// Ranks that a cell bumps for a new name before it is solved anew, which takes as long as several
-/// further changes: with each the odds that the name has no dual halve.
+/// Number of ranks that a cell bumps for a new name before it is solved again, which takes as long
+/// as several further changes. Each bumped rank halves the odds that the name has no dual.
 const RANKS_BUMPED_MAX: usize = 2;
-/// Names of these ranks, but for rare cells.
+/// Number of names of these ranks, except in rare cells.
 const BUMPED_INLINE: usize = 8;
-/// Names above what a part was made for, in percent, before it is made anew.
+/// How many names more than planned a part may have before it is rebuilt, in percent.
 const OVERLOAD: usize = 2;
 
-/// Of a cell that was never solved.
+/// The header of a cell that was never solved.
 const FRESH: Header = Header { seed: 0, threshold: ALL_RANKS };
 
 impl PartWriter {
-    /// Writes a part that has `cells` cells in each level, made for `room` names, to lines from `first` on.
+    /// Writes a part with `cells` cells in each level, sized for `room` names, to lines from
+    /// `first` on.
     ///
     /// # Errors
-    /// If the last level does not hold what the others bumped.
+    /// If the last level does not hold the names that the others bumped.
     pub(super) fn build(
         solver: &mut Solver,
         lines: &Arc<Lines>,
@@ -105,22 +106,23 @@ impl PartWriter {
                 }
             };
             let (line, words) = self.line_with(shape, cell, &words);
-            // Nobody reads it yet.
+            // No reader uses it yet.
             for (word, new) in self.part.lines[line].0.iter().zip(words) {
                 word.store(new, Ordering::Relaxed);
             }
         }
     }
 
-    /// Puts names into a group that were just solved for.
+    /// Puts the names that were just solved for into a group.
     fn put(&mut self, solver: &Solver, level: usize, group: usize, names: &[Named]) {
         let cells = self.part.levels[level].cells as usize;
         let ranked = names.iter().map(|named| (place(named.name, level, cells).rank, named.name));
         self.groups.replace_all(group, ranked, solver.duals());
     }
 
-    /// Solves a cell that has had this header for these names, no two alike, bumping those of the
-    /// highest ranks until that works. Thresholds never rise: names above are elsewhere.
+    /// Solves a cell with this header for these distinct names. Bumps those of the highest ranks
+    /// until the cell has a solution. Thresholds never rise, because names above them are
+    /// elsewhere.
     fn settle(
         &mut self,
         solver: &mut Solver,
@@ -136,7 +138,7 @@ impl PartWriter {
         names.iter().for_each(|named| ranks[usize::from(rank(named))] += 1);
         let mut most = solver.shape().plane_bits;
         let words = loop {
-            // The first rank of which not all names fit.
+            // The first rank that does not fit completely.
             let mut fitting = 0;
             let full = ranks.iter().position(|names| {
                 fitting += names;
@@ -145,7 +147,7 @@ impl PartWriter {
             let threshold = full.map_or(header.threshold, |rank| rank as u8);
             for named in names.extract_if(.., |named| rank(named) >= threshold) {
                 if level + 1 < LEVELS {
-                    // On its way while this cell is solved.
+                    // Prefetch it while this cell is solved.
                     self.prefetch(solver.shape(), level + 1, named.name);
                 }
                 bumped.push(named);
@@ -159,7 +161,7 @@ impl PartWriter {
         words
     }
 
-    /// The cell that holds, or would hold, a name. `None`: the last level does not take it.
+    /// The cell that holds a name, or would hold it. `None` if the last level does not take it.
     fn find(&self, shape: Shape, from: usize, name: Digest) -> Option<Found> {
         (from..LEVELS).find_map(|level| {
             let Level { first, cells } = self.part.levels[level];
@@ -176,12 +178,12 @@ impl PartWriter {
         cell - self.part.levels[0].first as usize
     }
 
-    /// Adds a name, or gives it another entry; the entry that it had. Names whose cell bumps them are
-    /// at their new place before they leave the old one, so that no reader misses them.
+    /// Adds a name or changes its entry. Returns the entry that it had. Bumped names are at their
+    /// new place before they leave the old one, so no reader misses them.
     ///
     /// # Errors
-    /// If the last level does not take a name: then nothing has changed, and the part must be made
-    /// anew with this one. A name that is there already causes none.
+    /// If the last level does not take a name. Nothing has changed then, and the part must be
+    /// rebuilt with this name. A name that is already there causes no error.
     pub(super) fn set(
         &mut self,
         solver: &mut Solver,
@@ -214,7 +216,8 @@ impl PartWriter {
         Ok(known.map(|_| before))
     }
 
-    /// Gives the name at a place of a group its entry, in the words of their cell; what it was before.
+    /// Gives the name at a place of a group its entry, in the words of its cell. Returns the entry
+    /// that it had.
     fn give_entry(&self, solver: &Solver, words: &mut [u64; 8], found: &Found, at: usize, named: Named) -> u32 {
         let shape = solver.shape();
         let before = solver.value(words, named.name, found.header.seed);
@@ -225,8 +228,8 @@ impl PartWriter {
         before
     }
 
-    /// Takes a name into its cell's group, with a dual of its own; `None`: that has no room, or would
-    /// need another seed.
+    /// Takes a name into its cell's group with a dual of its own. `None` if there is no room, or if
+    /// the cell would need another seed.
     fn add(&mut self, solver: &Solver, found: &Found, name: Digest) -> Option<usize> {
         let Found { group, rank, header, .. } = *found;
         let names = self.groups.count(group);
@@ -234,7 +237,7 @@ impl PartWriter {
         fits.then(|| self.groups.push(group, rank, name))
     }
 
-    /// Adds a name to a cell that must bump others for it, or be solved anew, or both.
+    /// Adds a name to a cell that must bump others for it, be solved again, or both.
     fn crowd_out(
         &mut self,
         solver: &mut Solver,
@@ -247,7 +250,7 @@ impl PartWriter {
         let words = self.bump_highest(solver, found, named, &mut bumped).unwrap_or_else(|| {
             let mut names = self.named(solver, cell);
             names.push(named);
-            // With this seed it has failed.
+            // This seed has failed.
             let header = Header { seed: header.seed.wrapping_add(1), ..header };
             self.settle(solver, level, group, header, names, &mut bumped)
         });
@@ -256,7 +259,7 @@ impl PartWriter {
                 for &Named { name, .. } in &bumped[..i] {
                     self.forget(solver.shape(), level + 1, name);
                 }
-                // Readers have the cell of before: so shall its group be.
+                // Readers still have the old cell, so its group stays as it was.
                 let added = named.name;
                 let mut others = self.named(solver, cell);
                 others.extend(bumped);
@@ -271,9 +274,9 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Adds a name to a cell that has no dual left for it, and bumps those of its highest rank: half of the
-    /// time that leaves one. If not, the next rank goes, too, before all is solved anew. `None`: none was
-    /// left, and nothing has changed.
+    /// Adds a name to a cell without a free dual, and bumps the names of its highest rank; half of
+    /// the time that frees a dual. If not, it bumps the next rank too, before the cell is solved
+    /// again. `None` if no dual became free; then nothing has changed.
     fn bump_highest(
         &mut self,
         solver: &Solver,
@@ -311,12 +314,12 @@ impl PartWriter {
         None
     }
 
-    /// Forgets a name. Readers see nothing of it: its answer is arbitrary from now on.
+    /// Forgets a name. Readers notice nothing; the name's answer is arbitrary from now on.
     pub(super) fn remove(&mut self, shape: Shape, name: Digest) {
         self.len -= usize::from(self.forget(shape, 0, name));
     }
 
-    /// Takes a name out of its cell's group; whether it was there.
+    /// Takes a name out of its cell's group. Returns whether it was there.
     fn forget(&mut self, shape: Shape, from: usize, name: Digest) -> bool {
         let Some(Found { group, rank, .. }) = self.find(shape, from, name) else { return false };
         let at = self.groups.position(group, rank, name);
@@ -327,7 +330,7 @@ impl PartWriter {
         self.find(shape, 0, name).is_some_and(|found| self.groups.position(found.group, found.rank, name).is_some())
     }
 
-    /// Asks for what a change of this name in this level reads first.
+    /// Prefetches what a change of this name in this level reads first.
     pub(super) fn prefetch(&self, shape: Shape, level: usize, name: Digest) {
         let Level { first, cells } = self.part.levels[level];
         let cell = first as usize + place(name, level, cells as usize).cell;
@@ -335,16 +338,15 @@ impl PartWriter {
         self.groups.prefetch(self.group(cell));
     }
 
-    /// Asks for what a change of this name reads then, from this level on, when what it reads first is
-    /// there.
+    /// Prefetches the memory that a change of this name reads next, from this level on. The first reads have arrived.
     pub(super) fn prefetch_found(&self, shape: Shape, from: usize, name: Digest) {
         if let Some(Found { group, rank, .. }) = self.find(shape, from, name) {
             self.groups.prefetch_name(group, rank);
         }
     }
 
-    /// Asks for what those names read first in the next level that this one, if it is new, drives out of
-    /// a full cell.
+    /// If this name is new and its cell is full, prefetches what the names that it bumps read first
+    /// in the next level.
     pub(super) fn prefetch_bumped(&self, shape: Shape, name: Digest) {
         let Some(Found { level, group, rank, .. }) = self.find(shape, 0, name) else { return };
         if level + 1 < LEVELS && self.groups.is_full(group) && self.groups.position(group, rank, name).is_none() {
@@ -357,22 +359,22 @@ impl PartWriter {
         self.len
     }
 
-    /// Cells of the first level.
+    /// Number of cells of the first level.
     pub(super) fn cells(&self) -> usize {
         self.part.levels[0].cells as usize
     }
 
-    /// It has more names than it was made for, or few of them.
+    /// Whether it has more names than it was sized for, or very few.
     pub(super) fn is_due(&self) -> bool {
         self.len > self.limit || (self.len < self.limit / 4 && self.limit > LIMIT_MIN)
     }
 
-    /// It could not be made anew: it is not to be tried again soon.
+    /// Notes that the part could not be rebuilt, so that the table does not try again soon.
     pub(super) fn put_off(&mut self) {
         self.limit = 2 * self.len;
     }
 
-    /// Bits of the hash that all its names share.
+    /// Number of hash bits that all its names share.
     pub(super) fn bits(&self) -> u32 {
         self.number.ilog2()
     }
@@ -397,7 +399,7 @@ impl PartWriter {
         size_of::<Self>() + self.groups.memory_bytes()
     }
 
-    /// Has the part's lines elsewhere, where they were copied to.
+    /// Uses a copy of the part's lines at another place.
     pub(super) fn move_to(&mut self, shape: Shape, lines: &Arc<Lines>, first: usize) {
         let by = first as i64 - self.part.lines_used(shape).start as i64;
         let by = by * shape.cells_per_line() as i64;
@@ -431,18 +433,18 @@ impl PartWriter {
     }
 }
 
-/// Where a name is, or would be.
+/// The place of a name, present or not.
 struct Found {
     level: usize,
-    /// Its number among all cells of the part's lines.
+    /// The cell's number among all cells of the part's lines.
     cell: usize,
-    /// Its number among all groups.
+    /// The group's number among all groups.
     group: usize,
     rank: u8,
     header: Header,
 }
 
-/// The names cell by cell, in order in each, and where those of each cell end.
+/// Sorts names by cell, in their order within each, and returns where the names of each cell end.
 fn by_cell(names: &[Named], cells: usize, cell_of: impl Fn(&Named) -> usize) -> (Vec<Named>, Vec<usize>) {
     let mut ends = vec![0; cells + 1];
     names.iter().for_each(|named| ends[cell_of(named) + 1] += 1);
@@ -457,17 +459,17 @@ fn by_cell(names: &[Named], cells: usize, cell_of: impl Fn(&Named) -> usize) -> 
     (sorted, ends)
 }
 
-/// Of names that come twice the last stays.
+/// Keeps the last of names that come twice.
 fn keep_last(names: &mut Vec<Named>) {
     names.reverse();
-    // Stable: equal names are neighbours then, the later one first.
+    // The sort is stable, so equal names become neighbours, the later one behind.
     names.sort_by_key(|named| named.name);
     names.dedup_by_key(|named| named.name);
 }
 
-/// Parts made for fewer names stay as large as they are.
+/// Parts sized for fewer names stay as large as they are.
 const LIMIT_MIN: usize = 256;
 
-/// A part must be made anew, with larger levels.
+/// A part must be rebuilt with larger levels.
 #[derive(Debug)]
 pub(super) struct LastLevelFull;

@@ -1,8 +1,8 @@
-//! What this processor has, and queries compiled for it.
+//! Detects what this processor has, and runs queries compiled for it.
 //!
-//! Equal answers come from plain arithmetic where the processor has nothing to offer. Processors with
-//! AVX2 but not AVX-512 run the same arithmetic compiled for them: their vectors count no bits, which
-//! is what a query does most.
+//! On other processors portable code gives the same answers. Processors with AVX2 but not AVX-512
+//! run the portable code compiled for AVX2: their vectors cannot count bits, which is most of a
+//! query's work.
 #![allow(unsafe_code)]
 
 use byname_wire::Digest;
@@ -11,7 +11,7 @@ use super::query::{Portable, Query};
 use crate::entry::EntryId;
 use crate::instructions::Instructions;
 
-/// As [`Query::burst`], by the query's instructions.
+/// Like [`Query::burst`], with the query's instructions.
 #[inline]
 pub(super) fn burst<const W: usize>(query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
     match query.instructions {
@@ -57,18 +57,18 @@ mod x86 {
         }
     }
 
-    /// All words of a line at once.
-    // Of the same features as its caller: with fewer, assembly is not inlined.
+    /// Loads all words of a line at once.
+    // Has the same target features as its caller. With fewer, the assembly would not be inlined.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2")]
     #[inline]
     fn load(line: &Line) -> __m512i {
         let words;
-        // SAFETY: 64 bytes are read from a `Line`, which is as long and aligned to as much. Another
-        // thread may store to its words meanwhile. To the abstract machine this is eight relaxed
-        // atomic loads, in no order, of words that are only ever accessed by atomics: in assembly
-        // there is no non-atomic access that could race, and no x86-64 processor tears the aligned
-        // eight bytes of a vector. Each is an acquire load too, as all loads of x86-64 are, which
-        // `Changes::read` asks for; what it makes of words of different moments, it drops.
+        // SAFETY: this reads 64 bytes from a `Line`, which has that length and alignment. Another
+        // thread may store to its words meanwhile. For the abstract machine this is eight relaxed
+        // atomic loads, in no order, of words that are only accessed by atomics. Assembly makes no
+        // non-atomic access that could race, and no x86-64 processor tears an aligned eight-byte
+        // part of a vector. Each load is also an acquire load, like all loads on x86-64, as
+        // `Changes::read` requires. `Changes::read` drops results from words of different moments.
         unsafe {
             asm!(
                 "vmovdqa64 {words}, zmmword ptr [{line}]",
@@ -80,14 +80,14 @@ mod x86 {
         words
     }
 
-    /// Where eight planes of a cell begin: their words, and the bits in them.
+    /// Start of eight planes of a cell: their words, and their bits within the words.
     #[derive(Clone, Copy)]
     struct Eight {
         word: __m512i,
         shift: __m512i,
     }
 
-    /// Where the planes of a cell begin. Only [`burst_avx512`] makes one.
+    /// Start of all planes of a cell. Only [`burst_avx512`] makes one.
     struct Planes<const EIGHTS: usize> {
         eights: [Eight; EIGHTS],
         /// The bits of an entry.
@@ -101,7 +101,8 @@ mod x86 {
                 let offset = |lane: usize| (eight * 8 + lane) * shape.plane_bits;
                 let word: [u64; 8] = std::array::from_fn(|lane| (offset(lane) / 64 % 8) as u64);
                 let shift: [u64; 8] = std::array::from_fn(|lane| (offset(lane) % 64) as u64);
-                // SAFETY: all of an array is read; the processor has what the caller is compiled for.
+                // SAFETY: the load reads exactly the whole array. The processor has what the caller
+                // is compiled for.
                 let load = |words: [u64; 8]| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
                 Eight { word: load(word), shift: load(shift) }
             });
@@ -112,14 +113,16 @@ mod x86 {
     impl<const EIGHTS: usize, const W: usize> Parities<W> for Planes<EIGHTS> {
         #[inline(always)]
         fn of(&self, line: &Line, first: usize, mask: [u64; W]) -> u32 {
-            // SAFETY: there is no `Planes` on a processor without what this is compiled for.
+            // SAFETY: a `Planes` exists only on a processor with the features that this is compiled
+            // for.
             let words = unsafe { load(line) };
             let mut value = 0;
             for (eight, planes) in self.eights.iter().enumerate() {
-                // SAFETY: these take no addresses, and there is no `Planes` on a processor without them.
+                // SAFETY: these instructions take no addresses, and a `Planes` exists only on a
+                // processor that has them.
                 let odd = unsafe {
                     let one = _mm512_set1_epi64(1);
-                    // Cells of one-word planes are whole lines.
+                    // Cells with planes of one word are whole lines.
                     let mut at = if W == 1 {
                         planes.word
                     } else {

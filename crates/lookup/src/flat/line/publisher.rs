@@ -1,4 +1,4 @@
-//! How what the writer does becomes visible: to readers here, and to replicas elsewhere.
+//! Publishes the writer's changes to readers in this process and to remote replicas.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::part::PartWriter;
 use super::shape::Shape;
 use crate::flat::message::Record;
 
-/// Writes lines, and keeps a record if there is somebody to send it to.
+/// Writes lines, and records the changes if they are to be sent to replicas.
 pub(super) struct Publisher {
     pub(super) changes: Arc<Changes>,
     pub(super) record: Option<Record>,
@@ -18,7 +18,7 @@ impl Publisher {
         Publisher { changes: Arc::new(Changes::new()), record: None }
     }
 
-    /// Writes a line of a part, in one step as readers see it.
+    /// Writes a line of a part in one step, as readers see it.
     pub(super) fn write(&mut self, part: &PartWriter, shape: Shape, line: usize, words: &[u64; 8]) {
         let lines = &part.part.lines;
         if let Some(record) = &mut self.record {
@@ -33,7 +33,7 @@ impl Publisher {
         self.changes.write(&lines[line], words);
     }
 
-    /// Notes parts that were made, and those whose place they take.
+    /// Notes the parts that were built, and the parts that they replace.
     pub(super) fn made(&mut self, made: &[PartWriter], replaced: &[PartWriter]) {
         if let Some(record) = &mut self.record {
             made.iter().chain(replaced).for_each(|part| record.made_anew(part.number));

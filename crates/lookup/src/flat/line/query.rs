@@ -1,4 +1,4 @@
-//! The query half: one line for a name, another for each level that its cell bumped it to.
+//! The query half: one line for a name, and one more for each level to which its cell bumped it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::sync::Ordering;
 /// The cells of one level of a part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Level {
-    /// Among all cells of the part's lines.
+    /// Number of its first cell among all cells of the part's lines.
     pub(super) first: u32,
     pub(super) cells: u32,
 }
 
-/// A part, as readers see it.
+/// A part as readers see it.
 #[derive(Clone)]
 pub(super) struct Part {
-    /// Which other parts may share.
+    /// Other parts may share these lines.
     pub(super) lines: Arc<Lines>,
     pub(super) levels: [Level; LEVELS],
 }
 
 impl Part {
-    /// Which lines are its own.
+    /// The range of lines that belong to this part.
     pub(super) fn lines_used(&self, shape: Shape) -> Range<usize> {
         let [head, .., last] = self.levels;
         let per_line = shape.cells_per_line();
@@ -45,20 +45,20 @@ impl Part {
 pub(super) struct Query {
     pub(super) shape: Shape,
     pub(super) changes: Arc<Changes>,
-    /// `1 << part_bits` parts, by the uppermost bits of the hash; those that need fewer bits come
+    /// `1 << part_bits` entries, by the hash's top bits. A part that needs fewer bits occurs
     /// several times.
     pub(super) parts: Box<[Part]>,
     pub(super) part_bits: u32,
     pub(super) instructions: Instructions,
 }
 
-/// How the parities of a cell's planes are computed.
+/// Computes the parities of a cell's planes.
 pub(super) trait Parities<const W: usize> {
-    /// Those of the cell that begins at word `first`. Loads words with acquire semantics.
+    /// The parities for the cell that begins at word `first`. Loads words with acquire semantics.
     fn of(&self, line: &Line, first: usize, mask: [u64; W]) -> u32;
 }
 
-/// By plain arithmetic.
+/// With portable code.
 pub(super) struct Portable(pub(super) Shape);
 
 impl<const W: usize> Parities<W> for Portable {
@@ -72,9 +72,9 @@ impl<const W: usize> Parities<W> for Portable {
     }
 }
 
-/// Names whose lines are on their way while one is asked: as many as keep the memory busy.
+/// Number of names whose lines are prefetched while one is asked: enough to keep the memory busy.
 const AHEAD: usize = 64;
-/// The same of names that cells have bumped, which are few.
+/// The same for bumped names, which are few.
 const AHEAD_BUMPED: usize = 8;
 
 /// The next cell to ask about a name.
@@ -85,24 +85,24 @@ struct Ask<'a> {
     first: u8,
     rank: u8,
     level: u8,
-    /// Which of the burst's names it is about.
+    /// Index of the name within the burst.
     of: u8,
 }
 
 impl Query {
-    /// What to ask about the burst's name `of` in a level.
+    /// The cell to ask about name `of` of the burst, in one level.
     #[inline(always)]
     fn ask<const W: usize>(&self, of: usize, name: Digest, level: usize) -> Ask<'_> {
         let part = &self.parts[part_of(name, self.part_bits)];
         let Level { first, cells } = part.levels[level];
         let place = place(name, level, cells as usize);
         let cell = first as usize + place.cell;
-        // Where a plane is one word, cells are whole lines.
+        // If a plane has one word, cells are whole lines.
         let (line, first) = if W == 1 { (cell, 0) } else { self.shape.line_of(cell) };
         Ask { line: &part.lines[line], first: first as u8, rank: place.rank, level: level as u8, of: of as u8 }
     }
 
-    /// The same, and asks the memory for the line.
+    /// The same, with a prefetch of the line.
     #[inline(always)]
     fn ask_ahead<const W: usize>(&self, of: usize, name: Digest, level: usize) -> Ask<'_> {
         let ask = self.ask::<W>(of, name, level);
@@ -110,7 +110,7 @@ impl Query {
         ask
     }
 
-    /// While one name's line is on its way, those before it are asked.
+    /// Asks earlier names while later names' lines are being prefetched.
     #[inline(always)]
     pub(super) fn burst<const W: usize>(
         &self,
@@ -130,7 +130,7 @@ impl Query {
             }
             out[i] = self.answer(*name, ask, parities);
             if out[i].is_none() {
-                // One that is bumped once more takes the place that it leaves.
+                // A name that is bumped again takes the place that it leaves.
                 while bumped.is_full() {
                     self.answer_bumped(names, &mut bumped, out, parities);
                 }
@@ -159,7 +159,7 @@ impl Query {
         }
     }
 
-    /// What a cell says about a name; `None`: it bumped it.
+    /// A cell's answer for a name. `None` if the cell bumped the name.
     #[inline(always)]
     fn answer<const W: usize>(&self, name: Digest, ask: Ask<'_>, parities: &impl Parities<W>) -> Option<EntryId> {
         let since = self.changes.moment(ask.line);
@@ -171,7 +171,7 @@ impl Query {
         (ask.rank < header.threshold).then_some(EntryId(entry))
     }
 
-    /// The same whatever the writer does meanwhile.
+    /// The same, correct whatever the writer does meanwhile.
     #[cold]
     fn settled<const W: usize>(&self, name: Digest, ask: Ask<'_>) -> Option<EntryId> {
         self.changes.settled(ask.line, |line| {
@@ -188,7 +188,7 @@ impl Query {
     }
 }
 
-/// Names that cells have bumped, in the order in which they were.
+/// Bumped names, in order.
 struct Bumped<'a> {
     asks: [Ask<'a>; AHEAD_BUMPED],
     begin: usize,

@@ -1,7 +1,7 @@
-//! A query half that is fed by messages alone [Concise §5.3].
+//! A query half that receives messages only [Concise §5.3].
 //!
-//! Parts travel whole when they are made, and what changes in one line at a time. Both ends must hash
-//! names under the same key.
+//! Whole parts are sent when they are built, and changes one line at a time. Both ends must hash
+//! names with the same key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,60 +19,59 @@ use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 use crate::update::Update;
 
-/// What a replica must know of the whole table: how many bits an entry has.
+/// Header of a whole table: the number of bits of an entry.
 pub(super) fn table_header(shape: Shape) -> Vec<u8> {
     vec![shape.entry_bits as u8]
 }
 
-/// A part as it travels: the cells of each level, and the words of its lines.
+/// A part as it is sent: the cells of each level, and the words of its lines.
 pub(super) fn part_block(number: u32, shape: Shape, part: &Part) -> Block {
     let header = part.levels.iter().flat_map(|level| level.cells.to_le_bytes());
     let words = part.lines[part.lines_used(shape)].iter().flat_map(changes::words);
     Block { number, header: header.collect(), words: words.collect() }
 }
 
-/// The query half of a [`LineRetrieval`](super::LineRetrieval) elsewhere. It has one writer.
+/// A remote query half of a [`LineRetrieval`](super::LineRetrieval). It has one writer.
 pub struct Replica {
     receiver: Receiver,
     table: Followed,
 }
 
 impl Replica {
-    /// A query half for messages sealed with `key`, and tables whose messages have at most so many
-    /// octets in all. It is stale at first.
-    pub fn new(key: NameHashKey, octets_max: usize, pages: Pages) -> Self {
+    /// A query half for messages sealed with `key`, and for tables whose messages have at most
+    /// `bytes_max` bytes in total. It is stale at first.
+    pub fn new(key: NameHashKey, bytes_max: usize, pages: Pages) -> Self {
         let table =
             Followed { pages, maker: None, changes: Arc::new(Changes::new()), parts: BTreeMap::new(), query: None };
-        Replica { receiver: Receiver::new(key, octets_max), table }
+        Replica { receiver: Receiver::new(key, bytes_max), table }
     }
 
-    /// Whether the table may differ from the control half's: the whole must be sent.
+    /// Whether the table may differ from the control half's. The whole table must then be sent.
     pub fn is_stale(&self) -> bool {
         self.receiver.is_stale()
     }
 
-    /// The query half for a new reader; `None` before a first table has come. If the replica is
-    /// stale, its answers are of an earlier state.
+    /// The query half for a new reader. `None` before a first table has arrived. A stale replica
+    /// answers from an earlier state.
     pub fn query(&self) -> Option<Arc<dyn FlatFib>> {
         self.table.query.clone().map(|query| query as Arc<dyn FlatFib>)
     }
 
-    /// Takes a message; `None`: nothing has changed for readers.
+    /// Takes a message. `None` if nothing changed for readers.
     ///
-    /// As after `Control::apply`, readers must have the query half that replaces theirs before the
-    /// next call.
+    /// As after `Control::apply`, readers must have a replacement before the next call.
     ///
     /// # Errors
-    /// If the message cannot be used. [`Replica::is_stale`] then says whether the table can.
+    /// If the message cannot be used. [`Replica::is_stale`] then tells whether the table still can.
     pub fn receive(&mut self, message: &[u8]) -> Result<Option<Update<dyn FlatFib>>, Refusal> {
         self.receiver.deliver(message, &mut self.table)
     }
 }
 
-/// What the replica has of the table.
+/// The replica's copy of the table.
 struct Followed {
     pages: Pages,
-    /// Of entries of as many bits as the last whole table has.
+    /// For entries of the width that the last whole table has.
     maker: Option<Maker>,
     changes: Arc<Changes>,
     /// By number.
@@ -121,7 +120,7 @@ impl Follower for Followed {
 }
 
 impl Followed {
-    /// The line of a change, which has flips of one line only; `None`: there is no such line.
+    /// The line of a change, all of whose flips are in one line. `None` if there is no such line.
     fn line_of(&self, shape: Shape, change: &[Flip]) -> Option<(&Part, usize)> {
         let first = change.first()?;
         let part = self.parts.get(&first.block)?;
@@ -131,19 +130,19 @@ impl Followed {
     }
 }
 
-/// Parts from blocks, on lines that they share.
+/// Builds parts from blocks, on lines that they share.
 fn read(shape: Shape, pages: Pages, blocks: &[Block]) -> Result<Vec<(u32, Part)>, Refusal> {
     let cells = blocks.iter().map(|block| read_cells(shape, block));
     let cells = cells.collect::<Option<Vec<_>>>().ok_or(Refusal::Corrupt)?;
     let words: usize = blocks.iter().map(|block| block.words.len()).sum();
-    let too_large = Refusal::TooLarge { octets: words as u64 * 8 };
-    // Cells are numbered by 32 bits.
+    let too_large = Refusal::TooLarge { bytes: words as u64 * 8 };
+    // Cell numbers have 32 bits.
     if words / 8 * shape.cells_per_line() > u32::MAX as usize {
         return Err(too_large);
     }
     let lines = Arc::new(Lines::zeroed(words / 8, pages).map_err(|_| too_large)?);
     for (line, words) in lines.iter().zip(blocks.iter().flat_map(|block| block.words.as_chunks::<8>().0)) {
-        // Nobody reads it yet.
+        // No reader uses it yet.
         line.0.iter().zip(words).for_each(|(word, new)| word.store(*new, Ordering::Relaxed));
     }
     let mut next = 0;
@@ -157,7 +156,7 @@ fn read(shape: Shape, pages: Pages, blocks: &[Block]) -> Result<Vec<(u32, Part)>
     Ok(parts.collect())
 }
 
-/// The cells of each level; `None`: that is not how the block's words are.
+/// The cells of each level. `None` if the block's words do not match.
 fn read_cells(shape: Shape, block: &Block) -> Option<[u32; LEVELS]> {
     let (cells, []) = block.header.as_chunks::<4>() else { return None };
     let cells: [u32; LEVELS] = cells.iter().copied().map(u32::from_le_bytes).collect::<Vec<_>>().try_into().ok()?;
@@ -168,7 +167,7 @@ fn read_cells(shape: Shape, block: &Block) -> Option<[u32; LEVELS]> {
     (fits && (1..2 << PART_BITS_MAX).contains(&block.number)).then_some(cells)
 }
 
-/// Whether all names of part `inner` are such as part `outer` holds.
+/// Whether part `outer` holds all names that part `inner` can hold.
 fn covers(outer: u32, inner: u32) -> bool {
     let (outer_bits, inner_bits) = (outer.ilog2(), inner.ilog2());
     outer_bits <= inner_bits && inner >> (inner_bits - outer_bits) == outer

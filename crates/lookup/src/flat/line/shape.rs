@@ -1,46 +1,46 @@
-//! Where a name goes: its part, its cells, its rank in them and its masks, all from its digest.
+//! Computes a name's part, cells, ranks and masks from its digest.
 //!
 //! ```text
 //! hash    part (0 to 16 bits, from above), cell of level 0 (32 bits), unused (8), rank in level 0 (8)
 //! check   masks, with all of the hash and the cell's seed
 //! ```
 //!
-//! Cells and ranks of lower levels are asked for rarely: both halves are mixed for them.
+//! Lower levels are rarely used, so their cells and ranks come from a mix of both halves.
 
 use byname_wire::Digest;
 
-/// Levels of a part. Names that do not fit a cell of one go to the next.
+/// Number of levels of a part. Names that do not fit a cell of one level go to the next.
 pub(super) const LEVELS: usize = 4;
-/// Most parts.
+/// Maximum number of bits that choose a part.
 pub(super) const PART_BITS_MAX: u32 = 16;
-/// Most bits of an entry.
+/// Maximum number of bits of an entry.
 pub(super) const ENTRY_BITS_MAX: u32 = 32;
-/// Most bits in a plane, so most names in a cell.
+/// Maximum number of bits of a plane, and so of names in a cell.
 pub(super) const PLANE_BITS_MAX: usize = 124;
 /// A threshold above all ranks.
 pub(super) const ALL_RANKS: u8 = 255;
 /// Bits of a cell's seed and threshold.
 pub(super) const HEADER_BITS: usize = 16;
 
-/// How the bits of a cell are shared out.
+/// How the bits of a cell are divided.
 ///
-/// A cell is a linear system of its own: a plane for each bit of an entry, and the header in the
-/// topmost 16 bits. It is a whole line, but for entries of so few bits that a plane would be longer
-/// than two words, whose systems would take long to solve: then two or four cells share a line.
+/// A cell is a linear system of its own: one plane for each bit of an entry, and the header in the
+/// top 16 bits. It takes a whole line, except for entries of few bits. Their planes would be longer
+/// than two words, and their systems slow to solve; two or four such cells share a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Bits of an entry, and planes of a cell.
+    /// Bits of an entry, which is the number of planes of a cell.
     pub(super) entry_bits: usize,
-    /// Bits of a plane: unknowns of the system, and most names in a cell.
+    /// Bits of a plane: the number of unknowns, and the maximum number of names in a cell.
     pub(super) plane_bits: usize,
-    /// Words of a cell: 2, 4 or 8.
+    /// Number of words of a cell: 2, 4 or 8.
     pub(super) cell_words: usize,
-    /// Bits of each word of a mask that lie in a plane.
+    /// For each word of a mask, the bits that lie in a plane.
     mask_bits: [u64; 2],
 }
 
 impl Shape {
-    /// Of cells whose entries have `entry_bits` bits, 1 to 32.
+    /// The shape for entries of `entry_bits` bits, 1 to 32.
     pub(super) fn new(entry_bits: u32) -> Self {
         assert!((1..=ENTRY_BITS_MAX).contains(&entry_bits), "entries of {entry_bits} bits");
         let cell_words = match entry_bits {
@@ -54,7 +54,7 @@ impl Shape {
         Shape { entry_bits, plane_bits, cell_words, mask_bits: [mask as u64, (mask >> 64) as u64] }
     }
 
-    /// Words of a mask, and of a plane.
+    /// Number of words of a mask, and of a plane.
     pub(super) fn mask_words(self) -> usize {
         self.plane_bits.div_ceil(64)
     }
@@ -70,14 +70,14 @@ impl Shape {
         (word / 8, word % 8)
     }
 
-    /// Cells of each level for up to `names` names of which `fill` times [`Shape::plane_bits`] are
-    /// meant for a cell of the first; `spare` widens all lower levels.
+    /// Number of cells of each level for up to `names` names. `fill` times [`Shape::plane_bits`] of
+    /// them are planned for each cell of the first level. `spare` widens all lower levels.
     pub(super) fn cells(self, names: usize, fill: f64, spare: f64) -> [usize; LEVELS] {
         let mut cells = [0; LEVELS];
         let mut names = names as f64;
         for (level, cells) in cells.iter_mut().enumerate() {
-            // Nothing takes what the last level cannot, so that its cells are a third full: with the
-            // few bits that many entry bits leave, that is still five names.
+            // Nothing takes what the last level cannot hold, so its cells are a third full. With
+            // the few plane bits that wide entries leave, that is still five names.
             let (fill, spare) = match level {
                 0 => (fill, 1.0),
                 LAST => (0.33, spare),
@@ -86,7 +86,8 @@ impl Shape {
             let lines = names * spare / (fill * self.plane_bits as f64 * self.cells_per_line() as f64);
             *cells = (lines.ceil() as usize).max(1) * self.cells_per_line();
             let mean = names / *cells as f64;
-            // By three standard deviations more than the mean; a rank too many is bumped for each.
+            // Three standard deviations above the mean, plus one rank too many that each cell
+            // bumps.
             names = *cells as f64 * (bumped(mean, self.plane_bits) + 0.01 * mean);
             names += 3.0 * names.sqrt();
         }
@@ -96,7 +97,8 @@ impl Shape {
 
 const LAST: usize = LEVELS - 1;
 
-/// Names that a cell with room for `room` is expected to bump if `mean` come on average.
+/// Number of names that a cell with room for `room` is expected to bump, if `mean` names arrive on
+/// average.
 fn bumped(mean: f64, room: usize) -> f64 {
     let mut chance = (-mean).exp();
     let mut kept = 0.0;
@@ -109,21 +111,21 @@ fn bumped(mean: f64, room: usize) -> f64 {
     (mean - kept - above * room as f64).max(0.0)
 }
 
-/// A name's cell among those of a level, and its rank: cells bump names from the highest rank down.
+/// A name's cell within a level, and its rank. Cells bump names from the highest rank down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) cell: usize,
     pub(super) rank: u8,
 }
 
-/// The part of a name, of `1 << part_bits`.
+/// The part of a name, among `1 << part_bits`.
 #[inline(always)]
 pub(super) fn part_of(name: Digest, part_bits: u32) -> usize {
-    // Two shifts: of all 64 bits there is no single one.
+    // Two shifts, because a single shift by all 64 bits is not allowed.
     (name.hash >> 1 >> (63 - part_bits)) as usize
 }
 
-/// The place of a name in a level of so many cells.
+/// The place of a name in a level of `cells` cells.
 #[inline(always)]
 pub(super) fn place(name: Digest, level: usize, cells: usize) -> Place {
     if level == 0 {
@@ -143,13 +145,13 @@ pub(super) fn mask<const W: usize>(shape: Shape, name: Digest, seed: u8) -> [u64
     })
 }
 
-/// Arbitrary, odd, half of all bits set.
+/// Arbitrary odd numbers with half of their bits set.
 const LEVEL_SEEDS: [u64; LEVELS] =
     [0x2d35_8dcc_aa6c_78a5, 0x8bb8_4b93_962e_acc9, 0x4b33_a62e_d433_d4a3, 0xa076_1d64_78bd_642f];
 const WORD_SEEDS: [(u64, u64); 2] =
     [(0xe703_7ed1_a0b4_28db, 0x5896_5c69_6f3e_7c1d), (0x1d8e_4e27_c47d_124f, 0xc2b2_ae3d_27d4_eb4f)];
 
-/// A number below 2^32 scaled to one below `cells`.
+/// Scales a number below 2^32 to one below `cells`.
 #[inline(always)]
 fn scaled(number: u64, cells: usize) -> usize {
     ((number * cells as u64) >> 32) as usize
@@ -157,11 +159,11 @@ fn scaled(number: u64, cells: usize) -> usize {
 
 #[inline(always)]
 fn rank(hash: u64) -> u8 {
-    // None is as high as `ALL_RANKS`.
+    // No rank is as high as `ALL_RANKS`.
     (hash as u8).min(ALL_RANKS - 1)
 }
 
-/// Both halves of a product: each bit depends on all bits of both factors.
+/// Both halves of a product, combined: each bit depends on all bits of both factors.
 #[inline(always)]
 fn folded(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_bumped_is_the_mean_of_the_excess() {
-        // As for a normal distribution, of 0.399 times its deviation; a little less.
+        // A normal distribution gives 0.399 times its deviation; this is slightly less.
         assert!((bumped(62.0, 62) / 62f64.sqrt() - 0.398).abs() < 0.002);
         assert!(bumped(10.0, 62) < 1e-9);
         assert!((bumped(100.0, 62) - 38.0).abs() < 0.01);

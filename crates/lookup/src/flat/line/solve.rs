@@ -1,11 +1,11 @@
-//! Linear systems over GF(2): from the names of a cell to its words.
+//! Linear systems over GF(2): computes the words of a cell from its names.
 //!
-//! Each name gives one equation for each bit of its entry: the parity of that bit's plane under the
-//! name's mask. All planes share the masks, so that one elimination solves them all. A system is
-//! solved by Gauss-Jordan elimination without a search for pivots: a row's lowest bit left is in no
-//! other row's pivot, since all earlier pivots were eliminated from it; and what is added to the row
-//! later has higher bits only. Which rows were added up is noted, so that the solution is not only that
-//! of these entries: it is the inverse, from which that of others follows (`duals`).
+//! Each name gives one equation for each bit of its entry: the parity of that bit's plane with the
+//! name's mask. All planes share the masks, so one elimination solves them all. Gauss-Jordan
+//! elimination needs no search for pivots here. A row's lowest remaining bit is in no other row's
+//! pivot, because earlier pivots were eliminated from it, and rows added later have only higher
+//! bits. The elimination also records which rows were added up. The result is therefore the
+//! inverse, from which solutions for other entries follow (`duals`).
 
 use byname_wire::Digest;
 
@@ -16,22 +16,22 @@ use super::part::Named;
 use super::shape::{ENTRY_BITS_MAX, PLANE_BITS_MAX, Shape, mask};
 use crate::instructions::Instructions;
 
-/// Words that are worked on together.
+/// Number of words that are processed together.
 pub(super) const LANES: usize = 8;
-/// As many words.
+/// That many words.
 pub(super) type Chunk = [u64; LANES];
 /// One word of each row of the largest system.
 pub(super) type Column = [Chunk; PLANE_BITS_MAX.div_ceil(LANES)];
 /// One word of each plane.
 type Planes = [Chunk; ENTRY_BITS_MAX as usize / LANES];
 
-/// What elimination does most.
+/// The inner operations of elimination.
 pub(super) trait Vectors {
-    /// Adds the row `row`, the sum of the rows `sum`, to those of eight that have its pivot.
+    /// Adds the row `row`, the sum of the rows `sum`, to those of eight rows that have its pivot.
     fn add<const W: usize>(rows: [&mut Chunk; W], sums: [&mut Chunk; W], row: [u64; W], sum: [u64; W], pivot: [u64; W]);
-    /// Flips `bits` of those of eight planes whose bit in `select` is set.
+    /// Flips `bits` in those of eight planes whose bit in `select` is set.
     fn flip(planes: &mut Chunk, bits: u64, select: u8);
-    /// As [`System::reduce`].
+    /// Like [`System::reduce`].
     #[inline(always)]
     fn reduce<const W: usize>(system: &mut System) -> bool
     where
@@ -39,14 +39,14 @@ pub(super) trait Vectors {
     {
         system.reduce::<W, Self>()
     }
-    /// As [`System::is_independent`].
+    /// Like [`System::is_independent`].
     #[inline(always)]
     fn is_independent<const W: usize>(system: &mut System) -> bool {
         system.is_independent::<W>()
     }
 }
 
-/// By plain arithmetic.
+/// With portable code.
 pub(super) struct Portable;
 
 impl Vectors for Portable {
@@ -76,24 +76,26 @@ impl Vectors for Portable {
     }
 }
 
-/// Seeds that are tried before the cell must bump a name. With as many names as unknowns two of
-/// seven seeds work, with fewer more.
+/// Number of seeds to try before the cell must bump a name. With as many names as unknowns two of
+/// seven seeds work; with fewer names more do.
 const SEEDS: u32 = 256;
-/// With so many names fewer than unknowns most seeds work: none is looked at before it is tried.
+/// With at least this many fewer names than unknowns, most seeds work, so seeds are tried without a
+/// check.
 const SPARE: usize = 2;
 
-/// A row for each name.
+/// One row for each name.
 #[derive(Default)]
 pub(super) struct System {
     pub(super) names: usize,
-    /// By word of the masks. Boxed, as the next: too much for the small stacks of loom's models.
+    /// Indexed by word of the masks. This field and the next are boxed, because they are too large
+    /// for the small stacks of loom's models.
     pub(super) rows: Box<[Column; 2]>,
-    /// Which of the masks each row is the sum of, by 64 of them.
+    /// The masks that each row is the sum of, as bits in words of 64.
     pub(super) sums: Box<[Column; 2]>,
 }
 
 impl System {
-    /// The names' masks.
+    /// Fills in the names' masks.
     #[inline(always)]
     fn fill<const W: usize>(&mut self, shape: Shape, names: &[Named], seed: u8) {
         self.names = names.len();
@@ -104,11 +106,11 @@ impl System {
                 rows[i] = word;
             }
         }
-        // What the last names leave of their chunk: rows without effect.
+        // Clear the rest of the last chunk: empty rows have no effect.
         rows.into_iter().for_each(|rows| rows[names.len()..].fill(0));
     }
 
-    /// Each row is the sum of itself.
+    /// Makes each row the sum of itself.
     #[inline(always)]
     fn fill_sums<const W: usize>(&mut self) {
         let whole = self.names.next_multiple_of(LANES);
@@ -127,8 +129,8 @@ impl System {
         std::array::from_fn(|w| self.sums[w].as_flattened()[i])
     }
 
-    /// Brings the masks to a form in which each row's lowest bit, its pivot, is in no other row.
-    /// False: there is no such form.
+    /// Brings the masks into a form in which each row's lowest bit, its pivot, is in no other row.
+    /// Returns false if there is no such form.
     #[inline(always)]
     pub(super) fn reduce<const W: usize, V: Vectors>(&mut self) -> bool {
         let chunks = self.names.div_ceil(LANES);
@@ -142,14 +144,14 @@ impl System {
                 let sums = std::array::from_fn(|_| &mut all.next().expect("W is 1 or 2")[chunk]);
                 V::add::<W>(rows, sums, row, sum, pivot);
             }
-            // It was added to itself.
+            // The row was added to itself; restore it.
             self.rows.iter_mut().zip(row).for_each(|(rows, row)| rows.as_flattened_mut()[i] = row);
             self.sums.iter_mut().zip(sum).for_each(|(sums, sum)| sums.as_flattened_mut()[i] = sum);
         }
         true
     }
 
-    /// Whether [`System::reduce`] would do it, in half of the time.
+    /// Whether [`System::reduce`] would succeed, computed in half the time.
     #[inline(always)]
     pub(super) fn is_independent<const W: usize>(&mut self) -> bool {
         for i in 0..self.names {
@@ -167,19 +169,19 @@ impl System {
     }
 }
 
-/// Solves systems, one after another in the same memory.
+/// Solves systems one after another in the same memory.
 pub(super) struct Solver {
     shape: Shape,
     processor: Processor,
     work: Work,
 }
 
-/// What a solution takes.
+/// Memory for one solution.
 #[derive(Default)]
 struct Work {
     system: System,
     duals: Duals,
-    /// What the system was solved to, by word of the planes.
+    /// The solution, by word of the planes.
     planes: [Planes; 2],
 }
 
@@ -192,8 +194,8 @@ impl Solver {
         self.shape
     }
 
-    /// The words of a cell with these names, and thresholds as given: `seed` if it works, or the next
-    /// that does; `None`: no seed does.
+    /// The words of a cell with these names and the given threshold. Uses `seed` if it works, or
+    /// the next seed that does. `None` if no seed works.
     pub(super) fn solve(&mut self, names: &[Named], seed: u8, threshold: u8) -> Option<[u64; 8]> {
         let is_tight = names.len() + SPARE > self.shape.plane_bits;
         let mut seeds = (0..SEEDS).map(|further| seed.wrapping_add(further as u8));
@@ -232,12 +234,12 @@ impl Solver {
         })
     }
 
-    /// Those of the names of the last attempt that worked.
+    /// The duals of the names in the last successful attempt.
     pub(super) fn duals(&self) -> &Duals {
         &self.work.duals
     }
 
-    /// The value of a name in a cell that begins at the first of `words` and has this seed.
+    /// The value of a name in a cell with this seed that begins at the first of `words`.
     pub(super) fn value(&self, words: &[u64; 8], name: Digest, seed: u8) -> u32 {
         let shape = self.shape;
         match shape.mask_words() {
@@ -246,8 +248,7 @@ impl Solver {
         }
     }
 
-    /// Gives names the entries that they have in a cell that begins at the first of `words` and has this
-    /// seed.
+    /// Reads the entries of names from a cell with this seed that begins at the first of `words`.
     pub(super) fn read(&self, words: &[u64; 8], names: &mut [Named], seed: u8) {
         let shape = self.shape;
         match shape.mask_words() {
@@ -256,7 +257,7 @@ impl Solver {
         }
     }
 
-    /// Gives one more name a dual beside those of `names` others; false: there is none.
+    /// Gives one more name a dual beside those of `names` others. Returns false if there is none.
     pub(super) fn extend(&self, duals: &mut [u64], names: usize, name: Digest, seed: u8) -> bool {
         let shape = self.shape;
         match shape.mask_words() {
@@ -266,7 +267,7 @@ impl Solver {
     }
 }
 
-/// Solves for the duals and the planes. False: there is no solution.
+/// Solves for the duals and the planes. Returns false if there is no solution.
 struct Eliminate<'a, const W: usize> {
     work: &'a mut Work,
     shape: Shape,
@@ -298,7 +299,7 @@ impl<const W: usize> Task for Eliminate<'_, W> {
     }
 }
 
-/// As [`Solver::is_independent`].
+/// Like [`Solver::is_independent`].
 struct IsIndependent<'a, const W: usize> {
     system: &'a mut System,
     shape: Shape,
@@ -316,7 +317,7 @@ impl<const W: usize> Task for IsIndependent<'_, W> {
     }
 }
 
-/// As [`Solver::read`]: plane by plane, which vectors of names' masks have the parities of.
+/// Like [`Solver::read`]. Works plane by plane on vectors of the names' masks.
 struct Read<'a, const W: usize> {
     shape: Shape,
     words: &'a [u64; 8],
@@ -349,7 +350,7 @@ impl<const W: usize> Task for Read<'_, W> {
     }
 }
 
-/// As [`cell::parities`].
+/// Like [`cell::parities`].
 struct ValueOf<'a, const W: usize> {
     shape: Shape,
     words: &'a [u64; 8],
@@ -366,7 +367,7 @@ impl<const W: usize> Task for ValueOf<'_, W> {
     }
 }
 
-/// As [`extend`].
+/// Like [`extend`].
 struct Extend<'a, const W: usize> {
     duals: &'a mut [u64],
     names: usize,
@@ -447,7 +448,7 @@ mod tests {
         }
     }
 
-    /// The share of seeds that solve a full system is that of random matrices: 0.2888.
+    /// The share of seeds that solve a full system equals that of random matrices: 0.2888.
     #[test]
     fn masks_are_as_good_as_random() {
         let mut rng = SmallRng::seed_from_u64(5);
@@ -457,7 +458,7 @@ mod tests {
             let mut solved = 0;
             for _ in 0..40 {
                 let mut names = names(&mut rng, shape.plane_bits, bits);
-                // As in a large table: the upper half of the hash is shared by all names of a cell.
+                // As in a large table, all names of a cell share the upper half of the hash.
                 names.iter_mut().for_each(|named| named.name.hash &= 0xffff_ffff);
                 let works = |seed: &u8| solver.attempt(&names, *seed, 0).is_some();
                 solved += (0..=u8::MAX).filter(works).count();

@@ -1,4 +1,4 @@
-//! All parts of a table: how they are made, split, made anew and brought together.
+//! All parts of a table: how they are built, split, rebuilt and moved together.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -19,31 +19,32 @@ use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 use crate::update::{BuildError, Change};
 
-/// Most names for which a part is not split: it is made anew in a few milliseconds.
+/// Maximum number of names of a part that is not split. Rebuilding it takes a few milliseconds.
 pub(super) const PART_NAMES_MAX: usize = 1 << 17;
-/// Names for 100 unknowns of a cell. With fewer, parts would be larger than a mapping is worth; with
-/// more, most names would be bumped again and again.
+/// Minimum and maximum number of names for each 100 unknowns of a cell. With fewer, the table is
+/// larger than a plain map is worth; with more, most names are bumped again and again.
 const FILL_PERCENT_MIN: u32 = 50;
 const FILL_PERCENT_MAX: u32 = 150;
 /// Room of the smallest part, in names.
 const ROOM_MIN: usize = 48;
-/// Room that a part which outgrew its own gets for more names, in percent.
+/// Extra room that an outgrown part gets when it is rebuilt, in percent.
 const GROWTH: usize = 12;
-/// Changes above which a batch looks at how many go to each part.
+/// Batches of more changes than this are first sorted by part.
 const BATCH_MANY: usize = 64;
-/// Changes for each cell of a part above which it is made anew: as much work as two changes for each.
+/// A part with more changes than this for each cell is rebuilt, which costs as much as two changes
+/// for each cell.
 const MANY_PER_CELL: usize = 2;
-/// How many changes ahead memory is asked for: what a change reads first, what it reads then, and what
-/// the names that it bumps read first.
+/// Prefetch distances in changes: for what a change reads first, for what it reads next, and for
+/// what the names that it bumps read first.
 const AHEAD: [usize; 3] = [12, 6, 3];
-/// Lines that lie apart from the common ones, in percent of all, before they are brought together.
+/// Share of lines outside the common ones, in percent, above which parts are moved together.
 const APART: usize = 12;
 
-/// How often the levels below the first are widened by a quarter, with all places in them drawn anew,
-/// before digests are no keyed hash's: to seven times what is expected.
+/// How often the lower levels are widened by a quarter and all their places drawn again, before the
+/// digests are refused as not keyed: up to seven times the expected size.
 const WIDENINGS: u32 = 8;
 
-/// What makes parts.
+/// Builds parts.
 pub(super) struct Maker {
     pub(super) solver: Solver,
     pub(super) shape: Shape,
@@ -56,19 +57,20 @@ pub(super) struct Maker {
 impl Maker {
     pub(super) fn new(options: &Options) -> Self {
         let shape = Shape::new(options.entry_bits);
-        let instructions = options.instructions.min(Instructions::detect());
+        let instructions = options.instructions();
         let fill = f64::from(options.fill_percent.clamp(FILL_PERCENT_MIN, FILL_PERCENT_MAX)) / 100.0;
         let part_names = options.part_names.clamp(1, PART_NAMES_MAX);
         Maker { solver: Solver::new(shape, instructions), shape, fill, pages: options.pages, part_names, instructions }
     }
 
-    /// Cells of a part for so many names, and the lines that they lie on.
+    /// The cells of a part for `names` names, and the number of lines that they take.
     fn plan(&self, names: usize, spare: f64) -> ([usize; LEVELS], usize) {
         let cells = self.shape.cells(names, self.fill, spare);
         (cells, cells.iter().sum::<usize>() / self.shape.cells_per_line())
     }
 
-    /// The part of this number with these names, or several if it would be too large.
+    /// Builds the part with this number from these names, or several parts if it would be too
+    /// large.
     pub(super) fn make(
         &mut self,
         number: u32,
@@ -87,7 +89,7 @@ impl Maker {
         self.make(2 * number + 1, high, growth, made)
     }
 
-    /// A part on lines of its own, made for `room` names.
+    /// A part on lines of its own, sized for `room` names.
     fn build_apart(&mut self, number: u32, names: &[Named], room: usize) -> Result<PartWriter, BuildError> {
         let room = room.max(ROOM_MIN);
         for widening in 0..WIDENINGS {
@@ -100,7 +102,8 @@ impl Maker {
         Err(BuildError::Skewed { names: names.len() })
     }
 
-    /// Of parts in the order of the bits of the hash that their names share, with how many these are.
+    /// Takes parts in the order of the hash bits that their names share, with the number of those
+    /// bits.
     pub(super) fn query<'a>(
         &self,
         changes: &Arc<Changes>,
@@ -118,10 +121,10 @@ impl Maker {
     }
 }
 
-/// Makes all parts from a source of names that can be gone through again and again, holding about
-/// `names_at_once` of them at a time. Each part is handed to `made` when it is done.
+/// Builds all parts from a source of names that can be read again and again. It holds about
+/// `names_at_once` names at a time and passes each finished part to `made`.
 ///
-/// Of names that come twice the last counts.
+/// If a name comes twice, the last one counts.
 pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
     maker: &mut Maker,
     source: impl Fn() -> I,
@@ -169,18 +172,18 @@ pub(super) struct Table {
     pub(super) publisher: Publisher,
     /// In the order of the bits that they share.
     pub(super) parts: Vec<PartWriter>,
-    /// The part of each number that [`part_of`] gives; `1 << part_bits` long.
+    /// The part for each number that [`part_of`] gives; `1 << part_bits` entries.
     directory: Vec<u32>,
-    /// What most parts lie on together: large pages, if there are any to have.
+    /// The lines that most parts share, on large pages if there are any.
     common: Arc<Lines>,
     names: usize,
     query: Arc<Query>,
-    /// Readers have another query half than they should.
+    /// Readers need a new query half.
     replaced: bool,
 }
 
 impl Table {
-    /// Of parts in the order of the bits that they share.
+    /// Takes parts in the order of the bits that they share.
     pub(super) fn new(maker: Maker, parts: Vec<PartWriter>) -> Self {
         let publisher = Publisher::new();
         let query = Arc::new(maker.query(&publisher.changes, seen(&parts)));
@@ -200,7 +203,7 @@ impl Table {
         self.names
     }
 
-    /// Lines of all parts.
+    /// Number of lines of all parts.
     pub(super) fn lines(&self) -> usize {
         self.parts.iter().map(|part| part.part.lines_used(self.maker.shape).len()).sum()
     }
@@ -225,11 +228,11 @@ impl Table {
         self.directory = copies.collect();
     }
 
-    /// Applies all changes, in order, or none; whether readers need a new query half. Entries fit the
-    /// shape.
+    /// Applies all changes in order, or none. Returns whether readers need a new query half. The
+    /// entries must fit the shape.
     ///
     /// # Errors
-    /// If the digests of a part's names are no keyed hash's, or there is no memory.
+    /// If the digests of a part's names do not come from a keyed hash, or if there is no memory.
     pub(super) fn apply(&mut self, changes: &[Change<Digest>]) -> Result<bool, BuildError> {
         let Divided { few, many } = self.divide(changes);
         let mut undo = Vec::new();
@@ -272,7 +275,7 @@ impl Table {
         divided
     }
 
-    /// Sets all names that are to be set, in order, and notes how to undo it.
+    /// Applies all `Set` changes in order, and notes how to undo each.
     fn set_all(&mut self, changes: &[&Change<Digest>], undo: &mut Vec<Done>) -> Result<(), BuildError> {
         for (i, change) in changes.iter().enumerate() {
             self.prefetch(AHEAD.map(|ahead| changes.get(i + ahead)));
@@ -302,8 +305,8 @@ impl Table {
         Ok(())
     }
 
-    /// Removes all names that are to be removed and not set again later. This cannot fail, so that it
-    /// comes when all else is done.
+    /// Removes all names that are removed and not set again later. Removal cannot fail, so it comes
+    /// last.
     fn remove_all(&mut self, changes: &[&Change<Digest>]) {
         if !changes.iter().any(|change| matches!(change, Change::Remove(_))) {
             return;
@@ -322,7 +325,7 @@ impl Table {
         }
     }
 
-    /// Forgets a name; the number of its part.
+    /// Forgets a name. Returns the number of its part.
     fn remove(&mut self, name: Digest) -> u32 {
         let at = self.part(name);
         let part = &mut self.parts[at];
@@ -332,7 +335,8 @@ impl Table {
         part.number
     }
 
-    /// Asks for what three changes to come read first, then, and for the names that they bump.
+    /// Prefetches for three coming changes: what the first reads at the start, what the second
+    /// reads next, and what the names that the third bumps read.
     fn prefetch(&self, [first, then, bumps]: [Option<&&Change<Digest>>; 3]) {
         let shape = self.maker.shape;
         if let Some(Change::Set(name, _) | Change::Remove(name)) = first {
@@ -346,7 +350,7 @@ impl Table {
         }
     }
 
-    /// Undoes what was done: readers still have the query half of before.
+    /// Undoes changes: readers still have the old query half.
     fn undo_all(&mut self, undo: Vec<Done>) {
         undo.into_iter().rev().for_each(|done| self.undo(done));
         self.replaced = false;
@@ -365,8 +369,8 @@ impl Table {
         }
     }
 
-    /// Makes a part anew that has more names than it was made for, or few of them. It does without
-    /// until later if that cannot be.
+    /// Rebuilds a part that has outgrown its room or has become nearly empty. If that fails, the
+    /// part stays as it is for now.
     fn make_if_due(&mut self, number: u32, undo: &mut Vec<Done>) {
         let at = self.part_numbered(number).start;
         if !self.parts[at].is_due() {
@@ -380,7 +384,7 @@ impl Table {
         }
     }
 
-    /// What takes a part's place with all of `changes`, which are its own.
+    /// Builds the replacement of a part with all of `changes`, which concern this part only.
     fn make_with(&mut self, number: u32, changes: &[&Change<Digest>]) -> Result<Vec<PartWriter>, BuildError> {
         let mut last = HashMap::with_capacity(changes.len());
         for (i, change) in changes.iter().enumerate() {
@@ -398,7 +402,8 @@ impl Table {
         Ok(made)
     }
 
-    /// Puts parts in the place of those that have the names of this number, which is one, or was.
+    /// Replaces the parts that hold the names of this number by `made`. There is one such part, or
+    /// there was.
     fn replace(&mut self, number: u32, made: Vec<PartWriter>) -> PartWriter {
         let names = |parts: &[PartWriter]| parts.iter().map(PartWriter::len).sum::<usize>();
         let range = self.part_numbered(number);
@@ -410,7 +415,7 @@ impl Table {
         old
     }
 
-    /// Where the parts are that have the names of this number.
+    /// The range of parts that hold the names of this number.
     pub(super) fn part_numbered(&self, number: u32) -> Range<usize> {
         let (bits, all) = (number.ilog2(), self.directory.len().ilog2());
         let first = ((number ^ 1 << bits) as usize) << (all - bits);
@@ -418,7 +423,7 @@ impl Table {
         self.directory[first] as usize..self.directory[last] as usize + 1
     }
 
-    /// Brings all parts together on common lines, if many lie apart.
+    /// Moves all parts to common lines, if many lie apart.
     fn gather(&mut self) {
         let shape = self.maker.shape;
         let count = |part: &PartWriter| part.part.lines_used(shape).len();
@@ -427,7 +432,7 @@ impl Table {
         if self.parts.len() == 1 || apart.map(count).sum::<usize>() * 100 <= total * APART {
             return;
         }
-        // Without memory for that they stay where they are, and this is tried again.
+        // Without memory, the parts stay where they are, and the next call tries again.
         let Ok(lines) = Lines::zeroed(total, self.maker.pages) else { return };
         lines.prefault();
         let lines = Arc::new(lines);
@@ -436,7 +441,7 @@ impl Table {
             let old = part.part.lines_used(shape);
             let count = old.len();
             for (from, to) in part.part.lines[old].iter().zip(&lines[first..]) {
-                // Nobody reads it yet.
+                // No reader uses it yet.
                 to.0.iter().zip(changes::words(from)).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
             }
             part.move_to(shape, &lines, first);
@@ -446,22 +451,22 @@ impl Table {
     }
 }
 
-/// What was done, and what was there before.
+/// A change that was made, with what it replaced.
 enum Done {
     Set(Digest, Option<u32>),
     Replaced(Box<PartWriter>),
 }
 
-/// A batch, by how it is applied.
+/// A batch, divided by how its changes are applied.
 #[derive(Default)]
 struct Divided<'a> {
-    /// One by one.
+    /// Applied one by one.
     few: Vec<&'a Change<Digest>>,
-    /// By the part's number: so many that it is less work to make the part anew.
+    /// By the part's number: so many changes that rebuilding the part is less work.
     many: BTreeMap<u32, Vec<&'a Change<Digest>>>,
 }
 
-/// Parts as readers see them.
+/// The parts as readers see them.
 fn seen(parts: &[PartWriter]) -> impl Iterator<Item = (u32, &Part)> + Clone {
     parts.iter().map(|part| (part.bits(), &part.part))
 }

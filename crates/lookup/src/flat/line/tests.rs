@@ -1,4 +1,4 @@
-//! The table as a whole: against the oracle's map, and what it costs.
+//! Tests of the whole table against a map, and of its costs.
 
 use std::collections::HashMap;
 
@@ -42,8 +42,8 @@ fn every_width_answers_every_name_with_all_instructions() {
     }
 }
 
-/// What readers of one half after another are given: the changes of batches of many sizes, on tables
-/// that grow by a factor of a hundred and shrink again.
+/// Applies batches of many sizes to tables that grow by a factor of a hundred and shrink again, and
+/// checks every query half that readers get.
 fn assert_changes_are_right(entry_bits: u32, names_most: usize, seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let pool = named(&mut rng, names_most, entry_bits);
@@ -51,7 +51,7 @@ fn assert_changes_are_right(entry_bits: u32, names_most: usize, seed: u64) {
     let mut fib = control.query();
     let mut known = HashMap::new();
     for turn in 0..60 {
-        // Up to four fifths, and down to few.
+        // Grow to four fifths, then shrink to a few.
         let wanted = if turn < 40 { names_most * (turn + 1) / 50 } else { names_most / (turn - 38) };
         while known.len().abs_diff(wanted) > names_most / 100 {
             let batch = [1, 7, 100, 5000][rng.random_range(0..4)].min(known.len().abs_diff(wanted));
@@ -102,7 +102,7 @@ fn parts_split_and_come_together() {
         }
     }
     assert_answers(&*fib, &names);
-    // Up to an eighth is room for growth, another of what is still apart.
+    // Up to an eighth is room for growth, and another eighth lies apart for now.
     let bits = bits_a_name(&*fib, names.len());
     assert!(bits < 12.0, "{bits}");
     assert!(control.control_bytes() < 36 * names.len(), "{}", control.control_bytes() / names.len());
@@ -117,7 +117,7 @@ fn bits_a_name_stay_level_and_follow_the_entries() {
         bits_a_name(&*control.query(), names.len())
     };
     let [small, large] = [bits(200_000, 8), bits(1_000_000, 8)];
-    // The counters of changes are a third of a bit for each of the small table's names.
+    // The counters of changes add a third of a bit for each name of the small table.
     assert!(small < 9.6 && large < 9.3 && large > 8.5, "{small} {large}");
     assert!(bits(200_000, 5) <= small * 5.0 / 8.0 * 1.02);
     assert!(bits(200_000, 32) <= 43.0);
@@ -174,7 +174,7 @@ fn digests_that_no_keyed_hash_makes_are_refused_and_nothing_is_changed() {
     assert!(skewed(control.apply(&all).map(|_| ())));
     let mut refused = 0;
     for crowd in many[..2000].chunks(40) {
-        // Others that come, go and change beside them, some of them twice.
+        // Other names come, go and change beside them, some of them twice.
         let mut changes: Vec<_> = crowd.iter().map(set).collect();
         for _ in 0..120 {
             let (name, _) = pool[rng.random_range(0..pool.len())];

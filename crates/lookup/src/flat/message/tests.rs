@@ -20,7 +20,7 @@ fn blocks() -> Vec<Block> {
 /// All messages that a sender makes of these, in order.
 fn messages() -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
-    let mut sender = Sender::new(KEY, MESSAGE_OCTETS_MIN);
+    let mut sender = Sender::new(KEY, MESSAGE_BYTES_MIN);
     sender.blocks(true, b"whole", blocks().into_iter(), |message| messages.push(message.to_vec()));
     sender.changes(flips().iter().map(Vec::as_slice), |message| messages.push(message.to_vec()));
     sender.blocks(false, b"some", blocks().into_iter().skip(1), |message| messages.push(message.to_vec()));
@@ -33,7 +33,7 @@ fn what_is_sent_is_delivered() {
     let mut receiver = Receiver::new(KEY, 10_000);
     assert!(receiver.is_stale());
     let messages = messages();
-    assert!(messages.iter().all(|message| message.len() <= MESSAGE_OCTETS_MIN));
+    assert!(messages.iter().all(|message| message.len() <= MESSAGE_BYTES_MIN));
     let delivered: Vec<_> = messages.iter().filter_map(|m| receiver.receive(m).expect("in order")).collect();
     let some = blocks().split_off(1);
     let right = [
@@ -48,7 +48,7 @@ fn what_is_sent_is_delivered() {
 
 #[test]
 fn a_change_that_is_too_long_does_not_fit() {
-    let sender = Sender::new(KEY, MESSAGE_OCTETS_MIN);
+    let sender = Sender::new(KEY, MESSAGE_BYTES_MIN);
     let change: Vec<_> = (0..40).map(|word| Flip { block: 1, word, flip: u64::MAX }).collect();
     assert!(sender.fits(&change[..20]));
     assert!(!sender.fits(&change));
@@ -72,7 +72,7 @@ fn a_gap_makes_stale_and_a_repeat_changes_nothing() {
 }
 
 #[test]
-fn no_bit_may_change_and_no_octet_be_lost() {
+fn no_bit_may_change_and_no_byte_be_lost() {
     let messages = messages();
     let mut receiver = Receiver::new(KEY, 10_000);
     for message in &messages {
@@ -88,7 +88,7 @@ fn no_bit_may_change_and_no_octet_be_lost() {
     }
 }
 
-/// Octets that the right key seals, but no sender of ours: what a broken sender may send.
+/// Bytes with a valid seal that our sender never makes, as a broken sender might.
 #[test]
 fn sealed_nonsense_is_refused_without_memory() {
     let mut random = 1u64;
@@ -105,7 +105,7 @@ fn sealed_nonsense_is_refused_without_memory() {
         refused += usize::from(receiver.receive(&message).is_err());
     }
     assert!(refused > 10_000);
-    // A block of 2^60 words, changes of 2^63 words, a table of 2^62 octets.
+    // A block of 2^60 words, changes of 2^63 words, a table of 2^62 bytes.
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
     for (kind, body) in [(BEGIN, [&[1][..], &[12, 0, 5, 0], &huge[..]].concat()), (CHANGES, huge.to_vec())] {
         let message = sender.message(kind, &body);

@@ -1,4 +1,4 @@
-//! Batches of changes: all of one, or nothing.
+//! Batches of changes, which are applied completely or not at all.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use super::query::Part;
 use crate::entry::EntryId;
 use crate::update::BuildError;
 
-/// A change as the network makes it.
+/// One change of the network.
 #[derive(Clone, Copy)]
 pub(super) enum Step<'a> {
-    /// Adds the name, or replaces its entries: one for each table.
+    /// Adds the name or replaces its entries: one entry for each table.
     Set(Digest, &'a [EntryId]),
-    /// Replaces the entry in the table of this number, if there is such a name.
+    /// Replaces the name's entry in one table, if the name exists.
     Alter(Digest, usize, EntryId),
-    /// Removes the name, if there is one.
+    /// Removes the name, if it exists.
     Remove(Digest),
 }
 
@@ -27,35 +27,35 @@ impl Step<'_> {
     }
 }
 
-/// What a batch has done so far, so that it can be undone.
+/// The steps that a batch has done so far, so that they can be undone.
 #[derive(Default)]
 pub(super) struct Undo {
     done: Vec<Done>,
-    /// The vertices of all flips, and by what they were flipped in each table.
+    /// The vertices of all flips, and the value that each was flipped by in each table.
     vertices: Vec<(u32, u16)>,
     deltas: Vec<u32>,
 }
 
 enum Done {
-    /// Values of a part were flipped, for a name that was added to it or for one that was there.
+    /// Values of a part were flipped, for a name that was added or for an existing one.
     Flipped { part: u32, vertices: usize, added: Option<Digest> },
-    /// A part was made anew.
+    /// A part was rebuilt.
     Made(Box<Before>),
 }
 
-/// A part that was made anew, as it was.
+/// The earlier state of a part that was rebuilt.
 pub(super) struct Before {
     pub(super) number: u32,
     pub(super) part: NamesOfPart,
     /// Its values in each table.
     pub(super) values: Vec<Part>,
-    /// How many parts there were: a split adds some.
+    /// The number of parts before. A split adds parts.
     pub(super) parts: usize,
     pub(super) names: usize,
 }
 
 impl Undo {
-    /// Notes a flip of these vertices, by so much in each table.
+    /// Notes a flip of these vertices, with its delta in each table.
     pub(super) fn flipped(
         &mut self,
         part: u32,
@@ -68,7 +68,7 @@ impl Undo {
         self.done.push(Done::Flipped { part, vertices: vertices.len(), added });
     }
 
-    /// The last flip's deltas, one for each of `tables` tables.
+    /// The deltas of the last flip, one for each of `tables` tables.
     pub(super) fn last_deltas(&self, tables: usize) -> &[u32] {
         &self.deltas[self.deltas.len() - tables..]
     }
@@ -91,7 +91,7 @@ impl Undo {
 }
 
 impl Network {
-    /// Applies all steps, in order, or none. Entries fit, and so do the names.
+    /// Applies all steps in order, or none. The caller has checked that entries and names fit.
     pub(super) fn apply_steps<'a>(&mut self, steps: impl Iterator<Item = Step<'a>> + Clone) -> Result<(), BuildError> {
         self.prepare(steps.clone().filter_map(|step| match step {
             Step::Set(name, _) => Some((name, true)),
@@ -109,7 +109,7 @@ impl Network {
         set
     }
 
-    /// All but removals.
+    /// Applies all steps except removals.
     pub(super) fn set_all<'a>(
         &mut self,
         steps: impl Iterator<Item = Step<'a>> + Clone,
@@ -129,8 +129,8 @@ impl Network {
         }
     }
 
-    /// Removes all names that are to be removed and not set again later. This cannot fail, so that it
-    /// comes when all else is done.
+    /// Removes all names that are removed and not set again later. Removal cannot fail, so it comes
+    /// last.
     fn remove_all<'a>(&mut self, steps: impl Iterator<Item = Step<'a>> + Clone) {
         let mut removed = HashSet::new();
         for step in steps {
@@ -147,7 +147,7 @@ impl Network {
         }
     }
 
-    /// Undoes what was done, the last first: readers still have the query halves of before.
+    /// Undoes all steps, last first. Readers still have the old query halves.
     pub(super) fn undo_all(&mut self, undo: &mut Undo) {
         while let Some(done) = undo.done.pop() {
             match done {
@@ -171,7 +171,7 @@ impl Network {
     fn go_back(&mut self, before: Before) {
         let Before { number, part, values, parts, names } = before;
         if self.parts.len() > parts {
-            // It was split: all names that begin so are its own again.
+            // The part was split. Names with this prefix belong to it again.
             let prefix = part.graph.names().next().map_or(0, |name| super::query::index(name, part.depth));
             self.direct(prefix, part.depth, number);
             self.parts.truncate(parts);

@@ -1,8 +1,9 @@
-//! Additions, removals and changes of entries, and what they make of the parts they fall on: parts
-//! with another pair of hash functions, other sizes, or split in two.
+//! Adds, removes and changes entries, and rebuilds parts: with another pair of hash functions, with
+//! another size, or split in two.
 //!
-//! Differs from [Concise §4.3.2], where a cycle costs a graph of all names: only the names of one
-//! part, some ten thousand, get other hash functions, and only its memory is made anew.
+//! Differs from [Concise §4.3.2], where a cycle rebuilds the graph of all names. Here only the
+//! names of one part, about ten thousand, get new hash functions, and only that part's memory is
+//! rebuilt.
 
 use std::collections::HashMap;
 
@@ -20,28 +21,28 @@ use crate::flat::FlatFib;
 use crate::memory::Pages;
 use crate::update::{BuildError, Update};
 
-/// First bits of a digest that may choose a part.
+/// Maximum number of leading digest bits that may choose a part.
 pub(super) const DEPTH_MAX: u32 = 24;
-/// And how many more than uniform digests need: parts are split no deeper, or names that begin alike
-/// would make a directory far larger than the parts are many.
+/// How many more bits than uniform digests need may choose a part. Names with a common prefix would
+/// otherwise make the directory far larger than the number of parts.
 const DEPTH_SPARE: u32 = 6;
-/// Names for which a part that is full is made anew, in percent of those it has.
+/// Number of names for which a full part is rebuilt, in percent of those that it has.
 const GROWTH_PERCENT: usize = 110;
 
-/// A part that is built, and not in its place yet.
+/// A part that is built but not published yet.
 struct Made {
-    /// With what the digests of its names begin: so many bits.
+    /// The leading bits that all its names' digests share.
     prefix: usize,
     depth: u32,
     graph: Graph,
-    /// For each table.
+    /// One for each table.
     values: Vec<Part>,
 }
 
 /// Names, with their entries in each table.
 struct Names {
     names: Vec<Digest>,
-    /// By table, then by name.
+    /// Indexed by table, then by name.
     entries: Vec<Vec<u32>>,
 }
 
@@ -54,7 +55,8 @@ impl Network {
         self.directory.len().trailing_zeros()
     }
 
-    /// Builds all parts, and returns those of each table. `bits` of a digest choose its part.
+    /// Builds all parts and returns those of each table. `bits` leading bits of a digest choose its
+    /// part.
     pub(super) fn build_all(
         &mut self,
         names: &[Digest],
@@ -77,7 +79,7 @@ impl Network {
         for range in starts.windows(2) {
             let mut members = order[range[0]..range[1]].to_vec();
             if members.len() > EDGES_MAX {
-                // A few names, given many times, are not too many.
+                // A few names that are given many times are not too many.
                 keep_last(&mut members, names);
             }
             let graph = loop {
@@ -100,8 +102,8 @@ impl Network {
         Ok(made)
     }
 
-    /// Refuses changes that would make too many names at any time, or too many that begin alike:
-    /// additions (`true`) and removals.
+    /// Refuses changes that would, at any time, make too many names, or too many with a common
+    /// prefix. The flag is `true` for additions.
     pub(super) fn prepare(&mut self, changes: impl Iterator<Item = (Digest, bool)> + Clone) -> Result<(), BuildError> {
         self.check_room(changes.clone())?;
         let set = changes.filter(|&(_, is_set)| is_set).map(|(name, _)| name);
@@ -113,8 +115,8 @@ impl Network {
         if set.clone().any(may_crowd) { self.check_crowds(set) } else { Ok(()) }
     }
 
-    /// Refuses names of which too many for one part would begin alike in all bits that may choose
-    /// one. That removals may come first does not help them: digests of a keyed hash never get here.
+    /// Refuses names if too many for one part would agree in all bits that may choose a part.
+    /// Removals that come first do not help; digests of a keyed hash never get here.
     fn check_crowds(&self, set: impl Iterator<Item = Digest> + Clone) -> Result<(), BuildError> {
         let mut added = vec![0; self.parts.len()];
         set.clone().for_each(|name| added[self.part_of(name) as usize] += 1);
@@ -149,7 +151,7 @@ impl Network {
         Ok(())
     }
 
-    /// Asks for what changes of these names will read: as far as their trees are walked mostly.
+    /// Prefetches what changes of these names will read, as far as their trees are usually walked.
     pub(super) fn prefetch(&self, names: impl Iterator<Item = Digest>) {
         let mut asked = [(0, [0; 2]); AHEAD];
         let mut len = 0;
@@ -166,7 +168,7 @@ impl Network {
         asked.iter().for_each(|&(part, ends)| self.parts[part as usize].graph.prefetch_beyond(ends));
     }
 
-    /// Adds a name, or replaces its entries; one for each table. If that fails, nothing changes.
+    /// Adds a name or replaces its entries, one for each table. On failure nothing changes.
     pub(super) fn set(&mut self, name: Digest, entries: &[EntryId], undo: &mut Undo) -> Result<(), BuildError> {
         let number = self.part_of(name);
         let NamesOfPart { graph, depth } = &mut self.parts[number as usize];
@@ -204,7 +206,7 @@ impl Network {
         Ok(())
     }
 
-    /// Replaces a name's entry in one table. If that fails, nothing changes.
+    /// Replaces a name's entry in one table. On failure nothing changes.
     pub(super) fn alter(
         &mut self,
         name: Digest,
@@ -233,12 +235,12 @@ impl Network {
         self.names -= 1;
         let lines = lines_for(self.width, graph.len() * GROWTH_PERCENT / 100);
         if graph.load_percent() < LOAD_PERCENT_MIN && lines < graph.shape().lines {
-            // If that fails the part stays, larger than it need be.
+            // On failure the part stays larger than it needs to be.
             let _ = self.rebuild(number, None, lines);
         }
     }
 
-    /// What the changes since the last call did to a table.
+    /// The effect of the changes since the last call on a table.
     pub(super) fn publish(&mut self, table: usize) -> Update<dyn FlatFib> {
         match self.tables[table].publish(&self.directory) {
             true => Update::Replace(self.query(table)),
@@ -246,8 +248,8 @@ impl Network {
         }
     }
 
-    /// Makes a part anew, with one more name, or other entries for one; what it was before. If that
-    /// fails, nothing changes.
+    /// Rebuilds a part with one more name, or with other entries for one. Returns the earlier part.
+    /// On failure nothing changes.
     fn rebuild(&mut self, number: u32, set: Option<(Digest, &[EntryId])>, lines: u32) -> Result<Before, BuildError> {
         let NamesOfPart { graph, depth } = &self.parts[number as usize];
         let mut names: Vec<_> = graph.names().collect();
@@ -261,7 +263,7 @@ impl Network {
             entries.iter_mut().zip(new).for_each(|(entries, new)| entries[at] = new.0);
         }
         let (depth, mut made) = (*depth, Vec::new());
-        // A part without names is not split: it stays where it is.
+        // A part without names is not split. It stays where it is.
         let prefix = names.first().map_or(0, |&name| index(name, depth));
         self.make(prefix, depth, Names { names, entries }, lines, &mut made)?;
         let is_split = made.len() > 1;
@@ -314,7 +316,7 @@ impl Network {
         Ok(())
     }
 
-    /// Lets the directory give names that begin so to this part.
+    /// Makes the directory lead names with this prefix to this part.
     pub(super) fn direct(&mut self, prefix: usize, depth: u32, number: u32) {
         while self.directory_bits() < depth {
             self.directory = self.directory.iter().flat_map(|&part| [part; 2]).collect();
@@ -325,7 +327,7 @@ impl Network {
 }
 
 impl Names {
-    /// By the first bit behind the first `depth` of their digests.
+    /// Splits by the first bit after the first `depth` bits of the digests.
     fn split(self, depth: u32) -> [Names; 2] {
         let side = |name: Digest| index(name, depth + 1) & 1;
         [0, 1].map(|which| {
@@ -337,19 +339,19 @@ impl Names {
     }
 }
 
-/// Cache lines of each side for so many names.
+/// Number of cache lines of each side for `names` names.
 fn lines_for(width: Width, names: usize) -> u32 {
     let vertices = names.min(EDGES_MAX) * VERTICES_PERCENT / 100;
     (vertices as u32).div_ceil(width.per_line()).max(1)
 }
 
-/// Of equal names keeps the last.
+/// Keeps the last of equal names.
 fn keep_last(members: &mut Vec<u32>, names: &[Digest]) {
     members.sort_unstable_by_key(|&number| (names[number as usize], std::cmp::Reverse(number)));
     members.dedup_by_key(|number| names[*number as usize]);
 }
 
-/// SplitMix64: seeds need to differ, no more; what is hashed is uniform already.
+/// SplitMix64. Seeds only need to differ, because the hashed digests are already uniform.
 pub(super) fn next_seed(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,4 +1,4 @@
-//! What a table's query half elsewhere is told [Concise §5.3].
+//! Sends the changes of a table to a remote query half [Concise §5.3].
 
 use super::Othello;
 use super::network::Network;
@@ -6,11 +6,11 @@ use super::table::Table;
 use crate::flat::message::{Block, Feed, Record, Sender, Sent, Source, send_whole};
 
 impl Network {
-    /// Tells a query half elsewhere what has changed in a table since the last call. The first call
-    /// sends the whole table, and so does one that comes after more changes than that has words.
+    /// Sends the changes of a table since the last call to a remote query half. Sends the whole table on the first
+    /// call, and after more changes than the table has words.
     ///
     /// # Panics
-    /// If there is no such table.
+    /// If the table does not exist.
     pub fn feed(&mut self, table: usize, sender: &mut Sender, send: &mut dyn FnMut(&[u8])) -> Sent {
         match self.tables[table].take_record() {
             Some(record) if !record.is_too_long() => record.send(&self.told(table), sender, send),
@@ -18,10 +18,10 @@ impl Network {
         }
     }
 
-    /// Sends a whole table to a query half elsewhere.
+    /// Sends a whole table to a remote query half.
     ///
     /// # Panics
-    /// If there is no such table.
+    /// If the table does not exist.
     pub fn feed_whole(&mut self, table: usize, sender: &mut Sender, send: &mut dyn FnMut(&[u8])) -> Sent {
         let words = self.tables[table].values() * self.width.bits() as usize / 64;
         self.tables[table].set_record(Record::new(words));
@@ -43,7 +43,7 @@ impl Feed for Othello {
     }
 }
 
-/// A table and what it shares with others.
+/// A table, and the directory that it shares with others.
 struct Told<'a> {
     table: &'a Table,
     directory: &'a [u32],
@@ -55,7 +55,7 @@ impl Source for Told<'_> {
     }
 
     fn block(&self, number: u32) -> Option<Block> {
-        // A split that was undone has left the numbers of its parts.
+        // An undone split leaves numbers of parts in the record that no longer exist.
         ((number as usize) < self.table.parts()).then(|| self.table.block(number))
     }
 
@@ -63,13 +63,13 @@ impl Source for Told<'_> {
         self.table.blocks()
     }
 
-    /// Which of the table's values are flipped, and by what.
+    /// Entropy of which values are flipped, and by what.
     fn entropy_bits(&self, values: usize) -> f64 {
         entropy_bits(self.table.values(), values) + f64::from(self.table.width().bits())
     }
 }
 
-/// Bits that tell which `chosen` of `all` values are meant.
+/// Entropy of a choice of `chosen` of `all` values, in bits.
 fn entropy_bits(all: usize, chosen: usize) -> f64 {
     (0..chosen).map(|at| ((all - at) as f64 / (at + 1) as f64).log2()).sum()
 }

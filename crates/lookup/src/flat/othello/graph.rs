@@ -1,9 +1,9 @@
-//! The bipartite graph of one part: a vertex for each value, an edge for each name, no cycle
+//! The bipartite graph of one part: a vertex for each value, an edge for each name, and no cycle
 //! [Concise §4.2].
 //!
-//! The edges are the only place where names are kept, and the lists of edges at a vertex the only
-//! way to find one. What a name's entry is stands in the values of its two vertices alone, so that
-//! one graph serves the tables of many switches [Concise §5.1].
+//! Only the edges store names, and only the lists of edges at each vertex lead to them. Only the
+//! values of its two vertices determine a name's entry, so one graph serves the tables of many
+//! switches [Concise §5.1].
 
 use byname_wire::Digest;
 
@@ -13,15 +13,15 @@ use crate::prefetch;
 
 /// No edge.
 const NONE: u16 = u16::MAX;
-/// Most edges of a graph: who counts them up steps to the number behind the last one.
+/// Maximum number of edges of a graph. One number more than the last is left for counting.
 pub(super) const EDGES_MAX: usize = NONE as usize - 1;
-/// Most vertices that change at once: each value may lie in two words.
+/// Maximum number of vertices that change at once, because each value may lie in two words.
 const FLIPPED_MAX: usize = WORDS_MAX / 2;
 
 /// A name, in 20 bytes.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
-    /// The digest; in halves of its halves, or alignment would cost four bytes.
+    /// The digest as four 32-bit words. Larger words would cost four bytes of padding.
     name: [u32; 4],
     /// The next edge at each of its two vertices.
     next: [u16; 2],
@@ -45,28 +45,28 @@ pub(super) struct Graph {
     shape: Shape,
     width: Width,
     edges: Vec<Edge>,
-    /// The first edge at each vertex: those of the first side, then those of the second.
+    /// The first edge at each vertex: vertices of the first side, then those of the second.
     heads: Box<[u16]>,
 }
 
-/// Part of a connected component, explored vertex by vertex.
+/// A part of a connected component, explored vertex by vertex.
 #[derive(Default)]
-struct Walk {
-    /// Vertices, and the edge by which each was reached.
+struct Exploration {
+    /// The vertices that were reached, and the edge that led to each.
     reached: Vec<(u32, u16)>,
     explored: usize,
 }
 
 /// Memory for exploring both sides of an edge.
 #[derive(Default)]
-pub(super) struct Walks([Walk; 2]);
+pub(super) struct Walks([Exploration; 2]);
 
-/// What to do for a new or changed edge to get its value.
+/// How a new or changed edge gets its value.
 pub(super) enum Flip<'a> {
-    /// Change the values of these vertices alike: no other name's changes.
+    /// Change the values of these vertices alike. No other name's entry changes.
     Vertices(&'a [(u32, u16)]),
-    /// The edge closes a cycle, or too many vertices would have to change at once: only another
-    /// graph will do.
+    /// The edge closes a cycle, or too many vertices would change at once. The graph must be
+    /// rebuilt.
     Rebuild,
 }
 
@@ -90,7 +90,7 @@ impl Graph {
         self.edges.iter().map(Edge::name)
     }
 
-    /// Names for each hundred vertices of a side: the paper's c, in percent.
+    /// Names per hundred vertices of a side: the paper's c, in percent.
     pub(super) fn load_percent(&self) -> usize {
         self.edges.len() * 100 / self.shape.side(self.width) as usize
     }
@@ -105,12 +105,12 @@ impl Graph {
         self.shape.places(self.width, name).map(|place| place.vertex(self.width))
     }
 
-    /// Asks for the first edges' numbers at a name's vertices.
+    /// Prefetches the numbers of the first edges at a name's vertices.
     pub(super) fn prefetch(&self, ends: [u32; 2]) {
         ends.iter().for_each(|&end| prefetch::read(&self.heads[end as usize]));
     }
 
-    /// Asks for the first edges at a name's vertices.
+    /// Prefetches the first edges at a name's vertices.
     pub(super) fn prefetch_edges(&self, ends: [u32; 2]) {
         for end in ends {
             if let Some(edge) = self.edges.get(usize::from(self.heads[end as usize])) {
@@ -119,8 +119,8 @@ impl Graph {
         }
     }
 
-    /// Asks for what lies behind the first edges at a name's vertices, which are there: the next ones,
-    /// and those at their other ends.
+    /// Prefetches what follows the first edges at a name's vertices: the next edges, and those at
+    /// their other ends. The first edges have arrived.
     pub(super) fn prefetch_beyond(&self, ends: [u32; 2]) {
         for (side, end) in ends.into_iter().enumerate() {
             let Some(edge) = self.edges.get(usize::from(self.heads[end as usize])) else { continue };
@@ -159,7 +159,7 @@ impl Graph {
         ends.iter().for_each(|&end| self.heads[end as usize] = at);
     }
 
-    /// Removes a name: the values stay as they are [Concise §4.3.4].
+    /// Removes a name. The values stay as they are [Concise §4.3.4].
     pub(super) fn remove(&mut self, at: u16, ends: [u32; 2]) {
         let next = self.edges[usize::from(at)].next;
         self.redirect(0, ends[0], at, next[0]);
@@ -174,7 +174,7 @@ impl Graph {
         self.edges.swap_remove(usize::from(at));
     }
 
-    /// Removes a name by itself, if it is there.
+    /// Removes a name by its digest, if it is there.
     pub(super) fn forget(&mut self, name: Digest) {
         let ends = self.ends(name);
         if let Some(at) = self.find(name, ends) {
@@ -182,7 +182,7 @@ impl Graph {
         }
     }
 
-    /// Lets whatever leads to edge `from` at a vertex lead to `to`.
+    /// Makes what leads to edge `from` at a vertex lead to `to`.
     fn redirect(&mut self, side: usize, vertex: u32, from: u16, to: u16) {
         let head = &mut self.heads[vertex as usize];
         if *head == from {
@@ -196,12 +196,12 @@ impl Graph {
         self.edges[at].next[side] = to;
     }
 
-    /// What to change so that a new name between these vertices gets its value [Concise §4.3.2].
+    /// The changes that give a new name between these vertices its value [Concise §4.3.2].
     pub(super) fn flip_to_add<'a>(&self, ends: [u32; 2], walks: &'a mut Walks) -> Flip<'a> {
         walks.smaller_side(self, ends, NONE)
     }
 
-    /// What to change so that an edge gets another value [Concise §4.3.3].
+    /// The changes that give an edge another value [Concise §4.3.3].
     pub(super) fn flip_to_alter<'a>(&self, at: u16, ends: [u32; 2], walks: &'a mut Walks) -> Flip<'a> {
         walks.smaller_side(self, ends, at)
     }
@@ -211,8 +211,8 @@ impl Graph {
     }
 }
 
-impl Walk {
-    /// Goes on from the next vertex that was reached; whether `other` was reached by that.
+impl Exploration {
+    /// Continues from the next vertex that was reached. Returns whether this reached `other`.
     fn explore(&mut self, graph: &Graph, other: u32) -> bool {
         let (vertex, from) = self.reached[self.explored];
         self.explored += 1;
@@ -234,8 +234,8 @@ impl Walk {
 }
 
 impl Walks {
-    /// Explores from both ends of an edge, not through it, in turn: whichever side is exhausted
-    /// first is the smaller, and has cost no more than twice what there is of it.
+    /// Explores from both ends of an edge in turn, without crossing it. The side that is exhausted
+    /// first is the smaller one, and the search has cost at most twice its size.
     fn smaller_side(&mut self, graph: &Graph, ends: [u32; 2], edge: u16) -> Flip<'_> {
         for (walk, end) in self.0.iter_mut().zip(ends) {
             walk.reached.clear();
@@ -264,47 +264,48 @@ struct Step {
     edge: u16,
 }
 
-/// Builds graphs, and keeps what it needs for the values of the last one.
+/// Builds graphs, and keeps what the values of the last one need.
 #[derive(Default)]
 pub(super) struct Builder {
     ends: Vec<[u32; 2]>,
     seen: Vec<bool>,
     stack: Vec<(u32, u16)>,
-    /// In which order vertices get their values.
+    /// The order in which vertices get their values.
     order: Vec<Step>,
     values: Vec<u32>,
 }
 
-/// Why there is no graph of some names.
+/// Why some names have no graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoGraph {
-    /// Two of them are the same.
+    /// Two names are equal.
     Duplicate,
-    /// They are more than [`EDGES_MAX`], or close a cycle under every pair of hash functions that
-    /// was tried: their digests are not a keyed hash's.
+    /// There are more than [`EDGES_MAX`] names, or they close a cycle with every pair of hash
+    /// functions that was tried. Their digests do not come from a keyed hash.
     Skewed,
 }
 
-/// What came of an attempt.
+/// The result of one attempt.
 enum Attempt {
     Acyclic,
     Cyclic,
     Duplicate,
 }
 
-/// Attempts with one size before a larger one is tried. Each succeeds with odds of about one half
-/// [Concise, Theorem 1], less where names are few.
+/// Number of attempts with one size before a larger one is tried. Each succeeds with probability of
+/// about one half [Concise, Theorem 1], and less if there are few names.
 const ATTEMPTS: usize = 16;
-/// Sizes tried, each an eighth larger than the one before: the last has 15 times the vertices. Then
-/// one name in 17 vertices of a side is too many, and uniform digests have odds of a cycle of some
-/// 1 in 600 at each attempt.
+/// Number of sizes tried, each an eighth larger than the one before. The last has 15 times the
+/// vertices. A part then has one name for each 17 vertices of a side, and uniform digests close a
+/// cycle with probability of about 1 in 600 at each attempt.
 const SIZES: usize = 24;
 
 impl Builder {
-    /// A graph without cycles: hash functions are drawn until there is one, within bounds. `lines`
-    /// is for each side; the graph has more only if there was none.
+    /// Finds a graph without cycles by drawing hash functions, within bounds. `lines` is the size
+    /// of each side; the graph is larger only if no smaller one was found.
     ///
-    /// It numbers the names anew: those of a tree lie side by side, each behind one that it meets.
+    /// The names get new numbers: those of a tree are consecutive, and each follows a name that
+    /// shares a vertex with it.
     pub(super) fn graph(
         &mut self,
         names: impl IntoIterator<Item = Digest>,
@@ -357,7 +358,8 @@ impl Builder {
         if self.traverse(graph) { Attempt::Acyclic } else { Attempt::Cyclic }
     }
 
-    /// Finds an order in which each vertex gets its value from one before it; false: a cycle.
+    /// Finds an order in which each vertex gets its value from an earlier one. Returns false if
+    /// there is a cycle.
     fn traverse(&mut self, graph: &Graph) -> bool {
         let side = graph.shape.side(graph.width);
         self.seen.clear();
@@ -389,7 +391,7 @@ impl Builder {
         true
     }
 
-    /// The order for a graph that was built before.
+    /// The order for a graph that was built earlier.
     pub(super) fn resume(&mut self, graph: &Graph) {
         self.ends.clear();
         self.ends.extend(graph.names().map(|name| graph.ends(name)));
@@ -399,7 +401,8 @@ impl Builder {
         }
     }
 
-    /// Takes the names in the order of their numbers; false: changes have broken it.
+    /// Takes the names in the order of their numbers. Returns false if changes have destroyed that
+    /// order.
     fn follow_numbers(&mut self, graph: &Graph) -> bool {
         self.seen.clear();
         self.seen.resize(2 * graph.shape.side(graph.width) as usize, false);
@@ -415,8 +418,9 @@ impl Builder {
         true
     }
 
-    /// The values of all vertices of the last graph, by the entries of its names
-    /// [Concise §4.3.1]: in the order in which they were given, or by number if it was resumed.
+    /// The values of all vertices of the last graph, computed from its names' entries [Concise
+    /// §4.3.1]. Entries come in the order in which the names were given, or by number if the graph
+    /// was resumed.
     pub(super) fn values(&mut self, graph: &Graph, entries: &[u32]) -> &[u32] {
         self.values.clear();
         self.values.resize(2 * graph.shape.side(graph.width) as usize, 0);

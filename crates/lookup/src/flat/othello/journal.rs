@@ -1,30 +1,33 @@
-//! Changes of several words that readers see whole or not at all, without locks.
+//! Lock-free changes of several words, which readers see completely or not at all.
 //!
-//! The D1 and D2 of [Concise §5.3] with two differences. They are counters, not bits: two changes
-//! during one query flip a bit back, and the paper's reader would not notice. And the writer notes
-//! what the words held before it touches them, so that a reader which meets a change in progress
-//! answers from the notes instead of waiting: a writer that sleeps in the middle delays nobody.
+//! These are D1 and D2 of [Concise §5.3] with two differences. They are counters instead of bits:
+//! two changes during one query would flip a bit back, and the paper's reader would not notice. The
+//! writer also notes the old contents of the words before it changes them. A reader that meets a
+//! change in progress answers from these notes instead of waiting, so a descheduled writer delays
+//! nobody.
 //!
-//! One pair of counters serves a whole table, not 512: a reader looks at it once for eight names,
-//! and is disturbed by a change only in the few tens of nanoseconds in which it reads those.
+//! One pair of counters serves a whole table; the paper has 512. A reader checks the counters once
+//! for eight names. A change disturbs it only during the few tens of nanoseconds in which it reads
+//! them.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Most words that one change may touch.
+/// Maximum number of words that one change may touch.
 pub(super) const WORDS_MAX: usize = 256;
 
-/// What tells readers of changes. There is one writer.
+/// The state of changes that readers check. There is one writer.
 #[repr(align(64))]
 pub(super) struct Journal {
-    /// Changes whose notes are being taken, or were.
+    /// Number of changes that have begun to take notes.
     begun: AtomicU64,
-    /// Changes whose notes are complete: words are touched only after that. The paper's D1.
+    /// Number of changes whose notes are complete. The writer touches words only after that. The
+    /// paper's D1.
     ready: AtomicU64,
-    /// Changes all of whose words are written. The paper's D2.
+    /// Number of changes whose words are all written. The paper's D2.
     finished: AtomicU64,
-    /// Words noted.
+    /// Number of words noted.
     noted: AtomicU64,
-    /// Where each word lies, and what it held.
+    /// The address of each word, and its old contents.
     notes: Box<[[AtomicU64; 2]]>,
 }
 
@@ -35,7 +38,7 @@ pub(super) struct Moment(u64);
 impl Journal {
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        // A model takes its time for each.
+        // A model takes its time for each note.
         let notes = if cfg!(loom) { 4 } else { WORDS_MAX };
         Journal {
             begun: zero(),
@@ -46,13 +49,13 @@ impl Journal {
         }
     }
 
-    /// Changes all of these words to what stands beside them. The writer's method.
+    /// Sets each of these words to the value beside it. For the writer.
     ///
     /// # Panics
-    /// If they are more than [`WORDS_MAX`].
+    /// If there are more than [`WORDS_MAX`] words.
     pub(super) fn change<'a>(&self, words: impl ExactSizeIterator<Item = (&'a AtomicU64, u64)> + Clone) {
         let change = self.begun.load(Ordering::Relaxed) + 1;
-        // Release, here and below: who sees a store sees all that went before it.
+        // Release, here and below: a reader that sees a store sees everything before it.
         self.begun.store(change, Ordering::Release);
         self.noted.store(words.len() as u64, Ordering::Release);
         for (note, (word, _)) in self.notes[..words.len()].iter().zip(words.clone()) {
@@ -66,40 +69,42 @@ impl Journal {
         self.finished.store(change, Ordering::Release);
     }
 
-    /// The beginning of some reads, which [`Journal::undisturbed`] ends.
+    /// Begins some reads. [`Journal::undisturbed`] ends them.
     #[inline(always)]
     pub(super) fn moment(&self) -> Moment {
         Moment(self.finished.load(Ordering::Acquire))
     }
 
-    /// Whether all words that were read since then, by acquire loads, are of one state.
+    /// Whether all words that were read since then, by acquire loads, belong to one state.
     #[inline(always)]
     pub(super) fn undisturbed(&self, since: Moment) -> bool {
-        // Had a read seen a word of a later change, this load would see that change's count.
+        // If a read had seen a word of a later change, this load would see that change's count.
         self.ready.load(Ordering::Relaxed) == since.0
     }
 
-    /// What `query` makes of words that are all of one state, which was the table's at some time
-    /// during this call. `query` is given how to read a word, and is called again if it must be.
+    /// Calls `query` with a function that reads words, all of one state that the table had at some
+    /// time during this call. `query` may be called again.
     ///
-    /// Each time it is, the writer has begun another change: one that rests, wherever it does,
-    /// delays nobody. No bound on the tries, as there is nothing right to answer behind one. A
-    /// try takes less time than a change, so that each further one comes with odds well below one.
+    /// Each repetition means that the writer began another change. A writer that pauses delays
+    /// nobody, wherever it pauses. The number of tries has no bound, because there would be no
+    /// correct answer beyond one. A try takes less time than a change, so each further try has a
+    /// probability well below one.
     pub(super) fn read<T>(&self, query: impl Fn(&dyn Fn(&AtomicU64) -> u64) -> T) -> T {
         loop {
             let since = self.moment();
-            // Acquire: the notes of this change are seen whole.
+            // Acquire: this change's notes are seen completely.
             let ready = self.ready.load(Ordering::Acquire);
             let (found, is_one_state) = if ready == since.0 {
                 let found = query(&|word| word.load(Ordering::Acquire));
                 (found, self.undisturbed(since))
             } else {
-                // In progress: the state before it, unless the next one begins meanwhile.
+                // A change is in progress: read the state before it, unless the next change begins
+                // meanwhile.
                 let found = query(&|word| {
                     let now = word.load(Ordering::Acquire);
                     self.noted(word).unwrap_or(now)
                 });
-                // Acquire: if not, the next try sees at least that this change was finished.
+                // Acquire: otherwise the next try sees at least that this change has finished.
                 (found, self.begun.load(Ordering::Acquire) == ready)
             };
             if is_one_state {
@@ -108,7 +113,7 @@ impl Journal {
         }
     }
 
-    /// What the word held before the change whose notes these are.
+    /// The word's contents before the change with these notes.
     fn noted(&self, word: &AtomicU64) -> Option<u64> {
         let noted = (self.noted.load(Ordering::Acquire) as usize).min(self.notes.len());
         let note = self.notes[..noted].iter().find(|note| note[0].load(Ordering::Acquire) == address(word))?;
@@ -124,14 +129,14 @@ fn address(word: &AtomicU64) -> u64 {
     std::ptr::from_ref(word).addr() as u64
 }
 
-/// Every order of the steps of a writer and a reader, and every value the reader may see.
+/// Every order of the steps of a writer and a reader, and every value that the reader may see.
 #[cfg(all(test, loom))]
 mod models {
     use std::sync::Arc;
 
     use super::*;
 
-    /// Two words whose exclusive-or is what a query answers, as those of a name are.
+    /// Two words whose exclusive-or is a query's answer, like those of a name.
     struct Table {
         journal: Journal,
         words: [AtomicU64; 2],
@@ -143,7 +148,7 @@ mod models {
         }
     }
 
-    /// One query while changes are made; none of them changes the exclusive-or.
+    /// One query during changes that all keep the exclusive-or.
     fn an_answer_is_of_one_state(changes: &'static [[u64; 2]], read: fn(&Table) -> Option<u64>) {
         loom::model(move || {
             let table = Arc::new(Table { journal: Journal::new(), words: [AtomicU64::new(1), AtomicU64::new(2)] });
@@ -178,7 +183,7 @@ mod models {
         an_answer_is_of_one_state(&[[4, 7], [8, 11]], in_burst);
     }
 
-    /// The paper's two flips, which set a bit back.
+    /// The paper's two flips, which restore a bit.
     #[test]
     fn a_change_and_its_contrary_are_seen_whole() {
         an_answer_is_of_one_state(&[[4, 7], [1, 2], [16, 19]], in_burst);

@@ -1,36 +1,38 @@
-//! Othello: two values a name, combined by exclusive-or; the engine of [Concise §4].
+//! Othello, the engine of [Concise §4]: a name's entry is the exclusive-or of two values.
 //!
-//! **Query half.** Two arrays of l-bit values; a name's entry is the exclusive-or of one value of
-//! each, which two hash functions choose: the parallel group of [Concise §5.1], two cache lines
-//! whatever l. Values are packed to l bits.
+//! **Query half.** There are two arrays of l-bit values. A name's entry is the exclusive-or of one
+//! value of each array, and two hash functions choose the values. This is the parallel group of
+//! [Concise §5.1]: two cache lines for any l. Values are packed to l bits.
 //!
-//! **Control half.** A bipartite graph with a vertex for each value and an edge for each name.
-//! While it has no cycle, values can be chosen for any entries; a change flips the values of the
-//! smaller of the two trees that its edge joins. A name whose edge would close a cycle makes us
-//! draw other hash functions.
+//! **Control half.** A bipartite graph has a vertex for each value and an edge for each name. While
+//! the graph has no cycle, there are values for any entries. A change flips the values of the
+//! smaller of the two trees that the name's edge joins. If a name's edge would close a cycle, other
+//! hash functions are drawn.
 //!
 //! Differs from the paper:
-//! - Names are split into *parts* of some ten thousand by the first bits of their digests, each an
-//!   Othello of its own with its own hash functions. A part is built within the second-level
-//!   cache, and a cycle, growth or a split touches no other. A query reads a descriptor more, of
-//!   which there are few enough for the caches next to the core.
-//! - The arrays have any number of cache lines, not powers of two of elements: 2.30 l bits a name
-//!   when built, at any number of names, where the paper has 2.67 l to 4 l. A part that additions
-//!   have filled to 91 % of its vertices of a side is made anew for a tenth more names.
-//! - The hash functions are made from the 128-bit digest by one multiplication: names whose digests
-//!   differ get apart under some seed, and strangers cannot make cycles.
-//! - `journal` has what became of the version bits of [Concise §5.3].
+//! - The first bits of their digests divide the names into *parts* of about ten thousand. Each part
+//!   is an Othello with its own hash functions. A part is built within the second-level cache, and
+//!   a cycle, growth or a split affects no other part. A query also reads a descriptor; there are
+//!   few enough of them for the caches next to the core.
+//! - The arrays have any number of cache lines, where the paper needs a power of two of elements. A
+//!   new table takes 2.30 l bits a name at any number of names, where the paper's takes 2.67 l to 4
+//!   l. A part that additions have filled to 91 % of the vertices of a side is rebuilt for a tenth
+//!   more names.
+//! - One multiplication derives the hash functions from the 128-bit digest. Some seed separates any
+//!   two names whose digests differ, and strangers cannot make cycles.
+//! - `journal` replaces the version bits of [Concise §5.3].
 //!
-//! Digests must be a keyed hash's: a batch that would make more than 65,534 names begin alike in all
-//! bits that may choose a part is refused whole, as [`BuildError::Skewed`]. So is a change for which
-//! 384 hash functions, on ever more vertices, all close a cycle: what its batch did before is undone
-//! (`batch`). Uniform digests have odds below 10^-600 of that, and no others are known that get there.
+//! The digests must come from a keyed hash. A batch is refused as a whole with
+//! [`BuildError::Skewed`] if more than 65,534 names would agree in all bits that may choose a part.
+//! The same holds for a change for which 384 hash functions, on more and more vertices, all close a
+//! cycle; the batch's earlier changes are undone (`batch`). For uniform digests the probability of
+//! that is below 10^-600.
 //!
-//! Odds: names that the control half knows are never answered wrongly. All others get an arbitrary
-//! entry [Concise §7.3].
+//! Correctness: names that the control half knows always get their entries. All others get an
+//! arbitrary entry [Concise §7.3].
 //!
-//! Cost: 2.3 to 2.6 l bits a name for the query half; while a table grows, up to twice as much
-//! until all parts that share memory have been made anew. The control half takes 25 to 30 bytes a
+//! Cost: 2.3 to 2.6 l bits a name for the query half. A growing table takes up to twice as much
+//! until all parts that share memory have been rebuilt. The control half takes 25 to 30 bytes a
 //! name.
 
 mod batch;
@@ -56,34 +58,36 @@ use self::graph::EDGES_MAX;
 use self::place::Width;
 use super::FlatFib;
 use crate::entry::EntryId;
-pub use crate::instructions::Instructions;
+use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::network::{Network, NetworkChange};
 pub use self::replica::Replica;
 
-/// Vertices of each side for a hundred names: the paper has 133 and 100 at least. The product
-/// decides, so that equal sides are the smallest: c is 0.87, and half of all draws succeed.
+/// Vertices of each side for each hundred names. The paper has 133 and at least 100. The product of
+/// both sides decides, so equal sides are smallest: c is 0.87, and half of all draws succeed.
 const VERTICES_PERCENT: usize = 115;
-/// Names for each hundred vertices of a side, the paper's c in percent, for which a part grows:
-/// trees become large near 100.
+/// Names for each hundred vertices of a side (the paper's c in percent) above which a part grows.
+/// Near 100, trees become large.
 const LOAD_PERCENT_MAX: usize = 91;
-/// And below which it shrinks.
+/// The same number, below which a part shrinks.
 const LOAD_PERCENT_MIN: usize = 40;
 
 /// How tables are made.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The paper's l: entries are below 2 to the power of this. 1 to 32.
+    /// The paper's l: entries are below 2^l. 1 to 32.
     pub entry_bits: u32,
-    /// Most names.
+    /// Maximum number of names.
     pub names_max: usize,
-    /// Most names of a part that is built in bulk; half as many more split it. 1 to 40,000.
+    /// Maximum number of names of a part that is built in bulk. Half as many more split it. 1 to
+    /// 40,000.
     pub part_names: usize,
     /// Pages of query halves that are built in bulk.
     pub pages: Pages,
-    /// What queries are computed with, if this processor has it: less is for tests.
+    /// Instructions for queries, if this processor has them. Tests use fewer.
+    #[cfg(feature = "lab")]
     pub instructions: Instructions,
 }
 
@@ -94,6 +98,7 @@ impl Default for Options {
             names_max: u32::MAX as usize,
             part_names: 1 << 15,
             pages: Pages::default(),
+            #[cfg(feature = "lab")]
             instructions: Instructions::detect(),
         }
     }
@@ -105,6 +110,14 @@ impl Options {
         Width::new(self.entry_bits)
     }
 
+    /// The instructions for queries, which this processor has.
+    fn instructions(&self) -> Instructions {
+        let most = Instructions::detect();
+        #[cfg(feature = "lab")]
+        let most = most.min(self.instructions);
+        most
+    }
+
     /// A part with more names is split.
     fn names_of_part_max(&self) -> usize {
         self.part_names * 3 / 2
@@ -113,7 +126,7 @@ impl Options {
 
 const _: () = assert!(40_000 * 3 / 2 < EDGES_MAX);
 
-/// The control half of one table: a [`Network`] of one switch.
+/// The control half of one table: a [`Network`] with one switch.
 pub struct Othello {
     network: Network,
 }
@@ -125,19 +138,20 @@ impl Othello {
     /// If the kernel refuses memory on such pages.
     ///
     /// # Panics
-    /// If the options are out of their ranges.
+    /// If an option is out of its range.
     pub fn new(options: Options) -> Result<Self, BuildError> {
         Ok(Othello { network: Network::new(options, 1)? })
     }
 
-    /// A table in which `entries[i]` is the entry of `names[i]`. Of equal names the last one counts.
+    /// A table in which `entries[i]` is the entry of `names[i]`. If a name comes twice, the last
+    /// one counts.
     ///
     /// # Errors
     /// If there are too many names, an entry is too large, the kernel refuses memory on such pages,
-    /// or the digests are not those of a keyed hash: [`BuildError::Skewed`].
+    /// or the digests do not come from a keyed hash: [`BuildError::Skewed`].
     ///
     /// # Panics
-    /// If the lengths differ, or the options are out of their ranges.
+    /// If the lengths differ, or an option is out of its range.
     pub fn construct(options: Options, names: &[Digest], entries: &[EntryId]) -> Result<Self, BuildError> {
         Ok(Othello { network: Network::construct(options, names, &[entries])? })
     }
@@ -152,12 +166,12 @@ impl Othello {
         self.network.is_empty()
     }
 
-    /// The entry of a name; `None`: no such name.
+    /// The entry of a name. `None` if the table does not have it.
     pub fn entry(&self, name: Digest) -> Option<EntryId> {
         self.network.entry(0, name)
     }
 
-    /// Memory of the control half, in bytes, the query half aside.
+    /// Memory of the control half in bytes, without the query half.
     pub fn memory_bytes(&self) -> usize {
         self.network.memory_bytes()
     }
@@ -184,6 +198,6 @@ impl Control<Digest> for Othello {
     }
 
     fn reclaim(&mut self) {
-        // What readers may hold is counted with the query halves that they have.
+        // Parts that readers may still hold are counted with their query halves.
     }
 }

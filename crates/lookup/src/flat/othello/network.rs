@@ -1,8 +1,8 @@
-//! The tables of many switches that forward the same names, each its own way [Concise §5.1].
+//! The tables of many switches that know the same names, each with its own entries [Concise §5.1].
 //!
-//! Graph and hash functions depend on the names alone, so they are made once. A further table costs
-//! its values: they are computed in the order that was found when the graph was built, or found
-//! again by one traversal.
+//! The graph and the hash functions depend on the names only, so they are built once. A further
+//! table costs only its values. They are computed in the order found when the graph was built, or
+//! in one that a new traversal finds.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::entry::EntryId;
 use crate::flat::FlatFib;
 use crate::update::{BuildError, Update};
 
-/// Changes whose memory is asked for ahead of the first.
+/// How many changes ahead memory is prefetched.
 pub(super) const AHEAD: usize = 16;
 
 /// A change of the tables of all switches, or of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkChange {
-    /// Adds the name, or replaces its entries: one for each table.
+    /// Adds the name or replaces its entries: one entry for each table.
     Set(Digest, Box<[EntryId]>),
-    /// Replaces the entry in the table of this number; no such name, no effect.
+    /// Replaces the entry in one table. Without such a name it has no effect.
     Alter(Digest, usize, EntryId),
-    /// Removes the name from all tables; no name, no effect.
+    /// Removes the name from all tables. Without such a name it has no effect.
     Remove(Digest),
 }
 
@@ -35,12 +35,12 @@ pub enum NetworkChange {
 pub struct Network {
     pub(super) options: Options,
     pub(super) width: Width,
-    /// Numbers of parts, by the first bits of a digest.
+    /// Numbers of parts, indexed by the first bits of a digest.
     pub(super) directory: Vec<u32>,
     pub(super) parts: Vec<NamesOfPart>,
     pub(super) tables: Vec<Table>,
     pub(super) names: usize,
-    /// Parts whose names have so many bits in common are not split; set for each batch.
+    /// Parts whose names have this many bits in common are not split. Set for each batch.
     pub(super) depth_limit: u32,
     pub(super) seed: u64,
     pub(super) builder: Builder,
@@ -49,31 +49,31 @@ pub struct Network {
     pub(super) undo: Undo,
 }
 
-/// The names whose digests begin alike.
+/// The names of one part, whose digests share a prefix.
 pub(super) struct NamesOfPart {
     pub(super) graph: Graph,
-    /// How many bits they share.
+    /// Length of the shared prefix in bits.
     pub(super) depth: u32,
 }
 
 impl Network {
-    /// So many empty tables.
+    /// `tables` empty tables.
     ///
     /// # Errors
     /// If the kernel refuses memory on such pages.
     ///
     /// # Panics
-    /// If there are no tables, or the options are out of their ranges.
+    /// If there are no tables, or an option is out of its range.
     pub fn new(options: Options, tables: usize) -> Result<Self, BuildError> {
         Self::construct(options, &[], &vec![&[][..]; tables])
     }
 
     /// Tables of these names [Concise §4.3.1]: `entries[t][i]` is the entry of `names[i]` in table
-    /// `t`. Of equal names the last one counts.
+    /// `t`. If a name comes twice, the last one counts.
     ///
     /// # Errors
     /// If there are too many names, an entry is too large, the kernel refuses memory on such pages,
-    /// or the digests are not those of a keyed hash: [`BuildError::Skewed`].
+    /// or the digests do not come from a keyed hash: [`BuildError::Skewed`].
     ///
     /// # Panics
     /// If there are no tables, their lengths differ from the names', or the options are out of
@@ -103,17 +103,17 @@ impl Network {
             undo: Undo::default(),
         };
         let made = network.build_all(names, entries, bits)?;
-        let (instructions, directory) = (network.options.instructions, &network.directory);
+        let (instructions, directory) = (network.options.instructions(), &network.directory);
         network.tables = made.into_iter().map(|parts| Table::new(width, instructions, parts, directory)).collect();
         Ok(network)
     }
 
-    /// Names in every table.
+    /// Number of names in every table.
     pub fn len(&self) -> usize {
         self.names
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names == 0
     }
@@ -131,7 +131,7 @@ impl Network {
         self.tables[table].query().clone()
     }
 
-    /// The entry of a name in one table; `None`: no such name.
+    /// The entry of a name in one table. `None` if there is no such name.
     ///
     /// # Panics
     /// If there is no such table.
@@ -142,7 +142,7 @@ impl Network {
         graph.find(name, ends).map(|_| EntryId(self.tables[table].entry(part, ends)))
     }
 
-    /// Memory of the control half, in bytes, query halves aside.
+    /// Memory of the control half in bytes, without query halves.
     pub fn memory_bytes(&self) -> usize {
         let graphs = self.parts.iter().map(|part| size_of::<NamesOfPart>() + part.graph.memory_bytes());
         size_of::<Self>()
@@ -157,7 +157,7 @@ impl Network {
         check_entry(self.width, entry)
     }
 
-    /// Adds a switch: `entry_of` gives each name's entry in its table, whose number is returned.
+    /// Adds a switch. `entry_of` gives each name's entry in its table. Returns the table's number.
     ///
     /// # Errors
     /// If an entry is too large, or the kernel refuses memory on such pages.
@@ -174,17 +174,17 @@ impl Network {
             self.builder.resume(graph);
             parts.push(blocks.part(&mut self.builder, graph, &entries, self.width)?);
         }
-        self.tables.push(Table::new(self.width, self.options.instructions, parts, &self.directory));
+        self.tables.push(Table::new(self.width, self.options.instructions(), parts, &self.directory));
         Ok(self.tables.len() - 1)
     }
 
-    /// Applies all changes, in order, or none; what that did to the query half of each table.
+    /// Applies all changes in order, or none. Returns the effect on the query half of each table.
     ///
     /// # Errors
-    /// As [`Network::construct`].
+    /// As for [`Network::construct`].
     ///
     /// # Panics
-    /// If a change names no table, or has not one entry for each.
+    /// If a change names a table that does not exist, or does not have one entry for each table.
     pub fn apply(&mut self, changes: &[NetworkChange]) -> Result<Vec<Update<dyn FlatFib>>, BuildError> {
         for change in changes {
             match change {
@@ -212,6 +212,6 @@ fn check_entry(width: Width, entry: EntryId) -> Result<(), BuildError> {
     if entry.0 <= width.mask() {
         return Ok(());
     }
-    // Narrower than an id, or none could be too large.
+    // Here the width is below 32 bits: with 32 bits every id fits.
     Err(BuildError::EntryOutOfRange { entry: entry.0, entries_max: 1 << width.bits() })
 }

@@ -1,17 +1,17 @@
-//! Where the two values of a name lie, and how values are packed.
+//! The places of a name's two values, and the packing of values.
 //!
-//! Differs from [Concise §4.2], whose arrays have powers of two of elements: multiply-shift
-//! reduction takes any number of cache lines, so that bits a name stay level as tables grow.
+//! Differs from [Concise §4.2]: the paper's arrays have a power of two of elements. Multiply-shift reduction allows any
+//! number of cache lines, so the bits per name stay constant as tables grow.
 
 use byname_wire::Digest;
 
 /// Bits of a cache line.
 pub(super) const LINE_BITS: u32 = 512;
-/// Bits of the widest value.
+/// Maximum number of bits of a value.
 pub(super) const BITS_MAX: u32 = 32;
 
-/// Values of so many bits, packed into cache lines so that none lies in two: a query reads two
-/// lines, whatever the width. At most 5 % of a line is left over.
+/// Width of values. Values are packed into cache lines so that none lies in two lines. A query therefore reads two
+/// lines for any width. At most 5 % of a line is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Width {
     bits: u32,
@@ -30,7 +30,7 @@ impl Width {
         self.bits
     }
 
-    /// Values in a cache line.
+    /// Number of values in a cache line.
     pub(super) fn per_line(self) -> u32 {
         self.per_line
     }
@@ -41,26 +41,26 @@ impl Width {
         u32::MAX >> (BITS_MAX - self.bits)
     }
 
-    /// Whether values may lie in two words.
+    /// Whether a value may lie in two words.
     #[inline(always)]
     pub(super) fn straddles(self) -> bool {
         !self.bits.is_power_of_two()
     }
 
-    /// The value that begins at `bit` of a line, whose words `word` reads; `STRADDLE` unless none
-    /// [straddles](Width::straddles).
+    /// The value that begins at `bit` of a line. `word` reads the line's words. `STRADDLE` may be false only if no
+    /// value [straddles](Width::straddles).
     #[inline(always)]
     pub(super) fn value<const STRADDLE: bool>(self, bit: u32, word: impl Fn(usize) -> u64) -> u32 {
         let (at, shift) = ((bit / 64) as usize % 8, bit % 64);
         let mut value = word(at) >> shift;
         if STRADDLE {
-            // What comes from behind the last word is masked away: no value goes on there.
+            // The mask removes bits from behind the last word, because no value continues there.
             value |= word((at + 1) % 8) << 1 << (63 - shift);
         }
         value as u32 & self.mask()
     }
 
-    /// What to change in which words of a part, so that the vertex's value changes by `delta`.
+    /// The words of a part, and the bits to flip in them, that change the vertex's value by `delta`.
     pub(super) fn flips(self, vertex: u32, delta: u32) -> [(u32, u64); 2] {
         let (line, bit) = (vertex / self.per_line, vertex % self.per_line * self.bits);
         let (word, shift, delta) = (line * 8 + bit / 64, bit % 64, u64::from(delta));
@@ -68,12 +68,12 @@ impl Width {
     }
 }
 
-/// How names are laid onto a part: the pair of hash functions and the size [Concise §4.1].
+/// Maps names to the values of a part: the pair of hash functions, and the size [Concise §4.1].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// What makes the pair.
+    /// Determines the pair of hash functions.
     pub(super) seed: u64,
-    /// Cache lines of each of the two arrays; those of the second follow those of the first.
+    /// Number of cache lines of each array. The lines of the second array follow those of the first.
     pub(super) lines: u32,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where it begins in its line.
+    /// Offset of the value in its line, in bits.
     #[inline(always)]
     pub(super) fn bit(self, width: Width) -> u32 {
         self.slot * width.bits
@@ -96,7 +96,7 @@ impl Place {
         Place { line: vertex / width.per_line, slot: vertex % width.per_line }
     }
 
-    /// The vertex whose value lies here.
+    /// The vertex whose value is at this place.
     #[inline(always)]
     pub(super) fn vertex(self, width: Width) -> u32 {
         self.line * width.per_line + self.slot
@@ -104,11 +104,11 @@ impl Place {
 }
 
 impl Shape {
-    /// Of each of a name's two places, the line in its array and, below that, how far into the line: both
-    /// are fractions of 2^32.
+    /// For each of a name's two values: the upper 32 bits are the line in its array, and the lower 32 bits are the
+    /// fraction of the line, in units of 2^-32.
     ///
-    /// Digests are uniform already, so one folded product of all their bits with the seed is a
-    /// fresh draw for each seed.
+    /// Digests are already uniform. So one folded product of all their bits with the seed gives independent places for
+    /// each seed.
     #[inline(always)]
     fn scaled(&self, name: Digest) -> [u64; 2] {
         let product = u128::from(name.hash ^ self.seed) * u128::from(name.check ^ self.seed.rotate_left(32));
@@ -120,27 +120,27 @@ impl Shape {
     pub(super) fn places(&self, width: Width, name: Digest) -> [Place; 2] {
         let [a, b] = self.scaled(name);
         let place = |scaled: u64, first: u32| {
-            // What the reduction leaves over chooses the slot.
+            // The remainder of the reduction chooses the slot.
             let slot = ((scaled & 0xffff_ffff) * u64::from(width.per_line)) >> 32;
             Place { line: first + (scaled >> 32) as u32, slot: slot as u32 }
         };
         [place(a, 0), place(b, self.lines)]
     }
 
-    /// The lines of a name's two places, and at which bit each value begins: what [`Shape::places`] gives,
-    /// and in fewer steps where no value [straddles](Width::straddles).
+    /// Line and bit of each of a name's two values. They equal those of [`Shape::places`], with fewer steps if no value
+    /// [straddles](Width::straddles).
     #[inline(always)]
     pub(super) fn bits<const STRADDLE: bool>(&self, width: Width, name: Digest) -> [(u32, u32); 2] {
         if STRADDLE {
             return self.places(width, name).map(|place| (place.line, place.bit(width)));
         }
         let [a, b] = self.scaled(name);
-        // Slots are a power of two: the first bits of the rest are the bit in the line.
+        // The number of slots is a power of two, so the first bits of the remainder are the bit in the line.
         let bit = |scaled: u64| (scaled as u32 >> (32 - LINE_BITS.ilog2())) & !(width.bits - 1);
         [((a >> 32) as u32, bit(a)), ((b >> 32) as u32 + self.lines, bit(b))]
     }
 
-    /// Vertices of each of the two sides of the part's graph.
+    /// Number of vertices on each side of the part's graph.
     pub(super) fn side(&self, width: Width) -> u32 {
         self.lines * width.per_line
     }
@@ -188,7 +188,7 @@ mod tests {
             seen[a.vertex(width) as usize] += 1;
             seen[b.vertex(width) as usize] += 1;
         }
-        // 327 each are expected.
+        // The expected number is 327 each.
         assert!(seen.iter().all(|&seen| (200..480).contains(&seen)), "{seen:?}");
     }
 }

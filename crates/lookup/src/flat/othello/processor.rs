@@ -1,5 +1,5 @@
-//! What this processor has, and queries compiled for it: with vectors of 512 bits eight names at once, if no
-//! value [straddles](Width::straddles) two words.
+//! Detects what this processor has, and runs queries compiled for it. With vectors of 512 bits it handles eight names
+//! at once, if no value [straddles](Width::straddles) two words.
 #![allow(unsafe_code)]
 
 use byname_wire::Digest;
@@ -9,17 +9,17 @@ use super::query::{Part, Portable, Query};
 use crate::entry::EntryId;
 use crate::instructions::Instructions;
 
-/// How queries are computed.
+/// How to compute queries.
 pub(super) enum Processor {
-    /// One by one.
+    /// One name at a time.
     Portable,
-    /// Eight at once.
+    /// Eight names at once.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     Avx512(x86::Vectors),
 }
 
 impl Processor {
-    /// With such instructions at most, for these parts.
+    /// Uses at most these instructions, for these parts.
     pub(super) fn with(instructions: Instructions, width: Width, parts: &[Part]) -> Self {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if instructions.min(Instructions::detect()) == Instructions::Avx512 && !width.straddles() {
@@ -29,14 +29,14 @@ impl Processor {
         Processor::Portable
     }
 
-    /// As [`Query::burst`].
+    /// Like [`Query::burst`].
     #[inline]
     pub(super) fn burst(&self, query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
         match self {
             Processor::Portable if query.width.straddles() => query.burst(names, out, &Portable::<true>),
             Processor::Portable => query.burst(names, out, &Portable::<false>),
             #[cfg(all(target_arch = "x86_64", not(loom)))]
-            // SAFETY: there are `Vectors` only where `Instructions::detect` found them.
+            // SAFETY: `Vectors` exist only on a processor where `Instructions::detect` found them.
             Processor::Avx512(vectors) => unsafe { x86::burst(vectors, query, names, out) },
         }
     }
@@ -68,32 +68,32 @@ mod x86 {
     use crate::prefetch;
     use crate::sync::{AtomicU64, Ordering};
 
-    /// As [`Query::burst`].
+    /// Like [`Query::burst`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,bmi2")]
     pub(super) fn burst(vectors: &Vectors, query: &Query, names: &[Digest], out: &mut [Option<EntryId>]) {
         query.burst(names, out, vectors);
     }
 
-    /// A part as vectors are made from it.
+    /// A part in a form from which vectors are loaded.
     #[repr(C, align(32))]
     struct Row {
         seed: u64,
-        /// Of each array.
+        /// Number of lines of each array.
         lines: u64,
         /// Address of the first line, in bits.
         first: u64,
     }
 
-    /// Eight names at once. Made only where the processor has what this is compiled for.
+    /// Computes eight names at once. Exists only on a processor that has what this is compiled for.
     pub(in crate::flat::othello) struct Vectors {
         /// In the order of the query half's parts, which keep the lines alive.
         parts: Box<[Row]>,
-        /// By how much a hash, halved, is shifted to choose a part.
+        /// Shift that chooses a part from a hash that is already shifted by one.
         shift: i32,
         width: Width,
     }
 
-    /// Where the values of eight names begin: addresses in bits, of each array.
+    /// Start of the values of eight names in each array: addresses in bits.
     #[derive(Clone, Copy)]
     pub(in crate::flat::othello) struct Places<'a> {
         bits: [[u64; GROUP]; 2],
@@ -114,13 +114,13 @@ mod x86 {
             size_of_val(&*self.parts)
         }
 
-        /// Seeds, lines and first bits of the parts of eight names.
+        /// Seeds, numbers of lines, and first bits of the parts of eight names.
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,bmi2")]
         #[inline]
         fn parts_of(&self, hashes: __m512i) -> [__m512i; 3] {
-            // Shifted twice: no bits at all are a shift by all 64.
+            // Two shifts, because a single shift by all 64 bits is not allowed.
             let numbers = words(_mm512_srl_epi64(_mm512_srli_epi64::<1>(hashes), _mm_cvtsi32_si128(self.shift)));
-            // SAFETY: all of a row is read.
+            // SAFETY: the load reads exactly one row.
             let row = |i: usize| unsafe {
                 _mm256_loadu_si256(std::ptr::from_ref(&self.parts[numbers[i] as usize]).cast::<__m256i>())
             };
@@ -133,19 +133,19 @@ mod x86 {
             })
         }
 
-        /// As `Shape::bits`, of eight names.
+        /// Like `Shape::bits`, for eight names.
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,bmi2")]
         #[inline]
         fn bits_of(&self, names: &[Digest; GROUP]) -> [[u64; GROUP]; 2] {
             let pointer = names.as_ptr().cast::<__m512i>();
-            // SAFETY: eight digests, of two words each, are as long as two vectors.
+            // SAFETY: eight digests of two words each have the length of two vectors.
             let (low, high) = unsafe { (_mm512_loadu_si512(pointer), _mm512_loadu_si512(pointer.add(1))) };
             let hash = _mm512_permutex2var_epi64(low, _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), high);
             let check = _mm512_permutex2var_epi64(low, _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1), high);
             let [seed, lines, first] = self.parts_of(hash);
             let mixed = folded(_mm512_xor_si512(hash, seed), _mm512_xor_si512(check, _mm512_rol_epi64::<32>(seed)));
             let second = _mm512_add_epi64(first, _mm512_slli_epi64::<{ LINE_BITS.ilog2() }>(lines));
-            // The line is above 2^32, and below it where in the line the value is.
+            // The bits from 2^32 up are the line, and those below are the place in the line.
             let own_bits = _mm512_set1_epi64(!(i64::from(self.width.bits()) - 1));
             let bit = |first, half| {
                 let scaled = _mm512_srli_epi64::<{ 32 - LINE_BITS.ilog2() }>(_mm512_mul_epu32(half, lines));
@@ -156,11 +156,11 @@ mod x86 {
     }
 
     impl Places<'_> {
-        /// A value's word.
+        /// The word of a value.
         #[inline(always)]
         fn word(&self, array: usize, name: usize) -> &AtomicU64 {
             let address = self.bits[array][name] / 64 * 8;
-            // SAFETY: it is that of a word in the lines of the query half.
+            // SAFETY: this is the address of a word in the query half's lines.
             unsafe { &*std::ptr::with_exposed_provenance(address as usize) }
         }
     }
@@ -202,19 +202,20 @@ mod x86 {
     #[inline]
     fn words(vector: __m512i) -> [u64; GROUP] {
         let mut words = [0; GROUP];
-        // SAFETY: eight words are as long as a vector.
+        // SAFETY: eight words have the length of a vector.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
         words
     }
 
-    /// Both halves of the products of eight pairs, each put together from four products of half as many bits.
+    /// Multiplies eight pairs, and combines the halves of each product by exclusive-or. A product is computed from four
+    /// products of halves.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,bmi2")]
     #[inline]
     fn folded(left: __m512i, right: __m512i) -> __m512i {
         let low = |product| _mm512_and_si512(product, _mm512_set1_epi64(0xffff_ffff));
         let high = |product| _mm512_srli_epi64::<32>(product);
         let lowest = _mm512_mul_epu32(left, right);
-        // No sum overflows: a product of two numbers below 2^32 leaves room for two more of them.
+        // No sum overflows: a product of two numbers below 2^32 leaves room for two more such numbers.
         let middle = _mm512_add_epi64(_mm512_mul_epu32(high(left), right), high(lowest));
         let other = _mm512_add_epi64(_mm512_mul_epu32(left, high(right)), low(middle));
         let upper = _mm512_add_epi64(_mm512_mul_epu32(high(left), high(right)), high(middle));

@@ -14,22 +14,22 @@ use crate::memory::{Line, Lines};
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Queries between two looks at the journal: reading as many values takes some tens of nanoseconds.
+/// Number of queries between two checks of the journal. Reading their values takes a few tens of nanoseconds.
 pub(super) const GROUP: usize = 8;
-/// Groups whose lines are on their way while as many are asked: enough to keep the memory busy.
+/// Number of groups whose lines are prefetched while as many groups are asked: enough to keep the memory busy.
 const AHEAD: usize = 8;
 
-/// The values of the names whose digests begin alike.
+/// The values of names whose digests begin with the same bits.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) shape: Shape,
-    /// Where its lines begin: parts that were built together share their memory.
+    /// Number of its first line in `lines`, which other parts may share.
     pub(super) first: u32,
     pub(super) lines: Arc<Lines>,
 }
 
 impl Part {
-    /// A word of it; eight in each line.
+    /// A word of the part; each line has eight.
     #[inline(always)]
     pub(super) fn word(&self, word: u32) -> &AtomicU64 {
         &self.line(word / 8).0[word as usize % 8]
@@ -50,35 +50,35 @@ impl Part {
 pub(super) struct Query {
     pub(super) journal: Arc<Journal>,
     pub(super) width: Width,
-    /// By the first bits of a digest; their number is a power of two.
+    /// Indexed by the first bits of a digest; the length is a power of two.
     pub(super) parts: Box<[Part]>,
-    /// What entries are computed with: no more than this processor has.
+    /// Computes entries with at most what this processor has.
     pub(super) processor: Processor,
 }
 
-/// The two values of a name: their lines, and where they begin.
+/// The two values of a name: their lines, and the bits at which they begin.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     lines: [&'a Line; 2],
     bits: [u32; 2],
 }
 
-/// How the values of eight names at a time are found, and combined when their lines have come.
+/// Finds the values of eight names at a time, and combines them when their lines have arrived.
 pub(super) trait Eight {
-    /// Where the values of eight names lie.
+    /// Places of the values of eight names.
     type Places<'a>: Copy;
 
-    /// Of no names yet.
+    /// Places before any names are found.
     fn nowhere<'a>(&self, query: &'a Query) -> Self::Places<'a>;
-    /// Finds them.
+    /// Finds the places of the values of eight names.
     fn find<'a>(&self, query: &'a Query, names: &[Digest; GROUP], places: &mut Self::Places<'a>);
-    /// Asks the memory for the lines.
+    /// Prefetches the lines of the values.
     fn prefetch(&self, places: &Self::Places<'_>);
-    /// Of values that are read by acquire loads.
+    /// Combines the values. Reads them with acquire loads.
     fn entries(&self, query: &Query, places: &Self::Places<'_>) -> [u32; GROUP];
 }
 
-/// One by one, in plain arithmetic; `STRADDLE` unless no value [straddles](Width::straddles).
+/// One name at a time, with portable code. `STRADDLE` may be false only if no value [straddles](Width::straddles).
 pub(super) struct Portable<const STRADDLE: bool>;
 
 impl<const STRADDLE: bool> Eight for Portable<STRADDLE> {
@@ -126,20 +126,20 @@ impl Query {
         EntryId(value(0) ^ value(1))
     }
 
-    /// The answer whatever the writer does meanwhile.
+    /// The entry, correct whatever the writer does meanwhile.
     #[cold]
     fn settled(&self, pair: &Pair<'_>) -> EntryId {
         self.journal.read(|read| self.combine::<true>(pair, read))
     }
 
-    /// Finds the first groups before it asks for lines of any, so that several are computed at once.
+    /// Finds the places of several groups before it prefetches any line, so that the computations overlap.
     #[inline(always)]
     fn ask_ahead<'a, E: Eight>(&'a self, names: &[[Digest; GROUP]], eight: &E, places: &mut [E::Places<'a>; AHEAD]) {
         places.iter_mut().zip(names).for_each(|(places, names)| eight.find(self, names, places));
         places.iter().zip(names).for_each(|(places, _)| eight.prefetch(places));
     }
 
-    /// While some names' lines are on their way, those before them are asked.
+    /// Asks earlier names while later names' lines are being prefetched.
     #[inline(always)]
     pub(super) fn burst<E: Eight>(&self, names: &[Digest], out: &mut [Option<EntryId>], eight: &E) {
         let (groups, rest) = names.as_chunks::<GROUP>();
@@ -191,9 +191,9 @@ impl FlatFib for Query {
     }
 }
 
-/// The number that the first `bits` bits of a digest make.
+/// The number formed by the first `bits` bits of a digest.
 #[inline(always)]
 pub(super) fn index(name: Digest, bits: u32) -> usize {
-    // Shifted twice: no bits at all are a shift by all 64.
+    // Two shifts, because a single shift by all 64 bits is not allowed.
     (name.hash >> 1 >> (63 - bits)) as usize
 }

@@ -1,4 +1,4 @@
-//! A query half that is fed by messages alone.
+//! A query half that receives only messages.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ use crate::memory::Pages;
 use crate::sync::Ordering;
 use crate::update::Update;
 
-const BLOCK_HEADER_OCTETS: usize = 12;
+const BLOCK_HEADER_BYTES: usize = 12;
 
-/// The query half of an [`Othello`](super::Othello) elsewhere.
+/// A remote query half of an [`Othello`](super::Othello).
 pub struct Replica {
     receiver: Receiver,
     table: Followed,
 }
 
-/// What the replica has of the table.
+/// The replica's copy of the table.
 struct Followed {
     pages: Pages,
     table: Option<Table>,
 }
 
 impl Table {
-    /// What a replica must know of the whole table: the width, and the directory.
+    /// Header of a whole table: the width, and the directory.
     pub(super) fn header(&self, directory: &[u32]) -> Vec<u8> {
         let parts = directory.iter().flat_map(|part| part.to_le_bytes());
         std::iter::once(self.width().bits() as u8).chain(parts).collect()
     }
 
-    /// A part as it travels.
+    /// A part as it is sent.
     pub(super) fn block(&self, number: u32) -> Block {
         let part = self.part(number);
         let header = [&part.shape.seed.to_le_bytes()[..], &part.shape.lines.to_le_bytes()].concat();
@@ -47,7 +47,7 @@ impl Table {
     }
 }
 
-/// The width and the directory.
+/// Reads the width and the directory.
 fn read_header(header: &[u8]) -> Option<(Width, Vec<u32>)> {
     let (&bits, parts) = header.split_first()?;
     let (parts, rest) = parts.as_chunks();
@@ -57,44 +57,43 @@ fn read_header(header: &[u8]) -> Option<(Width, Vec<u32>)> {
     sane.then(|| (Width::new(bits.into()), directory))
 }
 
-/// How the names of a part are laid out; `None`: that is not how its words are.
+/// The shape of a part. `None` if the block's words do not match it.
 fn read_shape(block: &Block) -> Option<Shape> {
-    let header: &[u8; BLOCK_HEADER_OCTETS] = block.header.as_slice().try_into().ok()?;
+    let header: &[u8; BLOCK_HEADER_BYTES] = block.header.as_slice().try_into().ok()?;
     let (seed, lines) = header.split_first_chunk()?;
     let shape = Shape { seed: u64::from_le_bytes(*seed), lines: u32::from_le_bytes(lines.try_into().ok()?) };
     let words = u64::from(shape.lines) * 16;
     (shape.lines > 0 && block.words.len() as u64 == words && words <= LINES_MAX * 16).then_some(shape)
 }
 
-/// No part has more lines on a side: as many as edges, with some room.
+/// Maximum number of lines on a side: one for each edge, with some room.
 const LINES_MAX: u64 = 2 * EDGES_MAX as u64;
 
 impl Replica {
-    /// A query half for messages sealed with `key`, and tables whose messages have at most so many
-    /// octets in all. It is stale at first.
-    pub fn new(key: NameHashKey, octets_max: usize, pages: Pages) -> Self {
-        Replica { receiver: Receiver::new(key, octets_max), table: Followed { pages, table: None } }
+    /// A query half for messages sealed with `key`, and for tables whose messages have at most `bytes_max` bytes in
+    /// total. It is stale at first.
+    pub fn new(key: NameHashKey, bytes_max: usize, pages: Pages) -> Self {
+        Replica { receiver: Receiver::new(key, bytes_max), table: Followed { pages, table: None } }
     }
 
-    /// Whether the table may differ from the control half's: the whole must be sent.
+    /// Whether the table may differ from the control half's. The whole table must then be sent.
     pub fn is_stale(&self) -> bool {
         self.receiver.is_stale()
     }
 
-    /// The query half for a new reader; `None` before a first table has come. If the replica is
-    /// stale, its answers are of an earlier state.
+    /// The query half for a new reader. `None` before a first table has arrived. A stale replica answers from an
+    /// earlier state.
     pub fn query(&self) -> Option<Arc<dyn FlatFib>> {
         let table = self.table.table.as_ref()?;
         Some(table.query().clone())
     }
 
-    /// Takes a message; `None`: nothing has changed for readers.
+    /// Takes a message. `None` if nothing changed for readers.
     ///
-    /// As after `Control::apply`, readers must have the query half that replaces theirs before the
-    /// next call.
+    /// As after `Control::apply`, readers must have a replacement before the next call.
     ///
     /// # Errors
-    /// If the message cannot be used. [`Replica::is_stale`] then says whether the table can.
+    /// If the message cannot be used. [`Replica::is_stale`] then tells whether the table still can.
     pub fn receive(&mut self, message: &[u8]) -> Result<Option<Update<dyn FlatFib>>, Refusal> {
         self.receiver.deliver(message, &mut self.table)
     }
@@ -120,7 +119,7 @@ impl Follower for Followed {
             Some(table) if table.width() == width => table.parts(),
             _ => return Err(Refusal::Corrupt),
         };
-        // Known parts, then new ones in order: numbers have no gaps.
+        // Known parts may come in any order. New parts must follow without gaps in their numbers.
         let new = blocks.iter().map(|block| block.number as usize).filter(|&number| number >= known);
         let parts = known + new.clone().count();
         if !new.eq(known..parts) || directory.iter().any(|&part| part as usize >= parts) {
@@ -128,7 +127,7 @@ impl Follower for Followed {
         }
         let lines = shapes.iter().map(|shape| 2 * shape.lines as usize).sum();
         let pages = if is_whole { self.pages } else { Pages::Small };
-        let too_large = |_| Refusal::TooLarge { octets: lines as u64 * 64 };
+        let too_large = |_| Refusal::TooLarge { bytes: lines as u64 * 64 };
         let mut memory = Blocks::new(pages, lines).map_err(too_large)?;
         let made = blocks.iter().zip(shapes).map(|(block, shape)| {
             let part = memory.room(shape)?;
@@ -152,7 +151,7 @@ impl Follower for Followed {
     }
 }
 
-/// Whether a change is one that [`Table::flip_words`] takes.
+/// Whether [`Table::flip_words`] can apply a change.
 fn is_sane(table: &Table, change: &[Flip]) -> bool {
     let Some(first) = change.first() else { return false };
     (first.block as usize) < table.parts()

@@ -13,7 +13,7 @@ use crate::instructions::Instructions;
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 
-/// Cache lines that parts built together share, so that they lie on large pages: 8 MiB.
+/// Number of cache lines shared by parts that are built together: 8 MiB, so that they can lie on large pages.
 const BLOCK_LINES: usize = 1 << 17;
 
 /// The values of one switch.
@@ -21,19 +21,19 @@ pub(super) struct Table {
     width: Width,
     instructions: Instructions,
     journal: Arc<Journal>,
-    /// By number.
+    /// Indexed by number.
     parts: Vec<Part>,
     query: Arc<Query>,
-    /// Readers have another query half than `parts` make.
+    /// Whether `parts` have changed since the query half was made.
     is_stale: bool,
     /// The words of one change.
     words: Vec<(u32, u64)>,
-    /// What query halves elsewhere are to be told.
+    /// Changes to send to remote query halves.
     record: Option<Record>,
 }
 
 impl Table {
-    /// A table of these parts, all of which the directory names.
+    /// Makes a table of these parts. The directory contains all their numbers.
     pub(super) fn new(width: Width, instructions: Instructions, parts: Vec<Part>, directory: &[u32]) -> Self {
         let journal = Arc::new(Journal::new());
         let query = Arc::new(query(&journal, width, instructions, &parts, directory));
@@ -57,7 +57,7 @@ impl Table {
         &self.parts[number as usize]
     }
 
-    /// All parts as they travel.
+    /// All parts as they are sent.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         (0..self.parts.len() as u32).map(|part| self.block(part))
     }
@@ -67,18 +67,18 @@ impl Table {
         self.parts.iter().map(|part| 2 * part.shape.side(self.width) as usize).sum()
     }
 
-    /// Notes all that changes from here on.
+    /// Starts to record changes.
     pub(super) fn set_record(&mut self, record: Record) {
         self.record = Some(record);
     }
 
-    /// What was noted; the next changes are noted anew. `None`: nothing was.
+    /// Takes the recorded changes and continues with an empty record. `None` if nothing is recorded.
     pub(super) fn take_record(&mut self) -> Option<Record> {
         let anew = self.record.as_ref()?.emptied();
         self.record.replace(anew)
     }
 
-    /// Asks for the values of a name.
+    /// Prefetches the values of a name.
     pub(super) fn prefetch(&self, part: u32, vertices: [u32; 2]) {
         let part = &self.parts[part as usize];
         for vertex in vertices {
@@ -111,7 +111,7 @@ impl Table {
         let flips = vertices.iter().flat_map(|&(vertex, _)| self.width.flips(vertex, delta));
         self.words.extend(flips.filter(|&(_, flip)| flip != 0));
         self.words.sort_unstable_by_key(|&(word, _)| word);
-        // Values of the same word change at once.
+        // Flips of the same word are combined into one.
         self.words.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
             if same {
@@ -125,7 +125,7 @@ impl Table {
         self.flip_words(part, self.words.iter().copied());
     }
 
-    /// Flips bits of these words, all different, as one change.
+    /// Flips bits of distinct words as one change.
     pub(super) fn flip_words(&self, part: u32, words: impl ExactSizeIterator<Item = (u32, u64)> + Clone) {
         let part = &self.parts[part as usize];
         self.journal.change(words.map(|(word, flip)| {
@@ -134,7 +134,7 @@ impl Table {
         }));
     }
 
-    /// Puts a part in the place of another, which it returns, or behind all.
+    /// Replaces a part and returns the old one, or adds a part at the end.
     pub(super) fn set_part(&mut self, number: u32, part: Part) -> Option<Part> {
         if let Some(record) = &mut self.record {
             record.made_anew(number);
@@ -149,17 +149,17 @@ impl Table {
         }
     }
 
-    /// Forgets the parts behind the first `parts`.
+    /// Removes all parts behind the first `parts`.
     pub(super) fn truncate(&mut self, parts: usize) {
         self.parts.truncate(parts);
     }
 
-    /// All is as readers have it.
+    /// Notes that `parts` are again as in the query half.
     pub(super) fn is_as_before(&mut self) {
         self.is_stale = false;
     }
 
-    /// Makes a query half if readers need another; whether they do.
+    /// Makes a query half if readers need a new one. Returns whether they do.
     pub(super) fn publish(&mut self, directory: &[u32]) -> bool {
         if self.is_stale {
             self.query = Arc::new(query(&self.journal, self.width, self.instructions, &self.parts, directory));
@@ -183,17 +183,17 @@ pub(super) struct Blocks {
     pages: Pages,
     block: Arc<Lines>,
     used: usize,
-    /// Lines that are still to be asked for, by estimate.
+    /// Estimated number of lines still needed.
     expected: usize,
 }
 
 impl Blocks {
-    /// For parts of so many lines in all.
+    /// Memory for parts with `expected` lines in total.
     pub(super) fn new(pages: Pages, expected: usize) -> io::Result<Self> {
         Ok(Blocks { pages, block: Arc::new(Lines::zeroed(0, Pages::Small)?), used: 0, expected })
     }
 
-    /// A part without values.
+    /// A part with room for its values, which are zero.
     pub(super) fn room(&mut self, shape: Shape) -> io::Result<Part> {
         let needed = 2 * shape.lines as usize;
         if self.block.len() - self.used < needed {
@@ -207,7 +207,7 @@ impl Blocks {
         Ok(part)
     }
 
-    /// The part with the values of a graph that was built or resumed last.
+    /// Makes a part with the values of the graph that was built or resumed last.
     pub(super) fn part(
         &mut self,
         builder: &mut Builder,

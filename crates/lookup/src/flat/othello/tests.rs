@@ -1,4 +1,4 @@
-//! The worked example of [Concise §4], Theorem 1, and what the graph's bounds do.
+//! Tests the worked example of [Concise §4], Theorem 1, and the bounds of the graph.
 
 use byname_wire::Digest;
 
@@ -10,7 +10,7 @@ use super::{Network, NetworkChange, Options, Othello};
 use crate::entry::EntryId;
 use crate::update::{Change, Control, Update};
 
-/// Values as wide as a word, so that a side has as few vertices as can be: 16 in a line.
+/// The maximum width, so that a side has as few vertices as possible: 16 in a line.
 const WIDTH: u32 = 32;
 
 fn digest(number: u64) -> Digest {
@@ -18,7 +18,7 @@ fn digest(number: u64) -> Digest {
     Digest { hash: next_seed(&mut state), check: next_seed(&mut state) }
 }
 
-/// The graph of some names, and how many hash functions were drawn.
+/// The graph of some names, and the number of hash functions that were drawn.
 fn build(names: impl IntoIterator<Item = Digest>, lines: u32) -> Result<(Graph, usize), NoGraph> {
     let mut seeds = 0;
     let graph = Builder::default().graph(names, Width::new(WIDTH), lines, || {
@@ -28,8 +28,8 @@ fn build(names: impl IntoIterator<Item = Digest>, lines: u32) -> Result<(Graph, 
     Ok((graph, seeds as usize))
 }
 
-/// [Concise, Figure 2] has five names, k0, k3 and k4 in X, k1 and k2 in Y: equal values for those of
-/// X, different ones for those of Y [Concise §4.1]. It has eight values a side, here there are 16.
+/// [Concise, Figure 2] has five names: k0, k3 and k4 in the set X, k1 and k2 in the set Y. The two values of a name are
+/// equal in X and differ in Y [Concise §4.1]. The figure has eight values on a side; this test has 16.
 #[test]
 fn the_papers_five_names_are_in_their_sets() {
     let names: [_; 5] = std::array::from_fn(|k| digest(k as u64));
@@ -47,7 +47,7 @@ fn the_papers_five_names_are_in_their_sets() {
     }
 }
 
-/// The same names, added one by one, moved to the other set, and deleted [Concise §4.3.2 to §4.3.4].
+/// The same names are added one by one, moved to the other set, and deleted [Concise §4.3.2 to §4.3.4].
 #[test]
 fn the_papers_operations_move_names_between_sets() {
     let options = Options { entry_bits: 1, ..Options::default() };
@@ -86,7 +86,7 @@ fn as_many_hash_functions_are_drawn_as_theorem_1_says() {
         rounds
     });
     let mean = rounds.sum::<usize>() as f64 / TRIALS as f64;
-    // Its standard deviation is 0.05.
+    // The standard deviation of the mean is 0.05.
     assert!((1.3..1.72).contains(&mean), "{mean} draws");
 }
 
@@ -98,15 +98,15 @@ fn equal_names_and_too_many_names_have_no_graph() {
     assert_eq!(build(names(EDGES_MAX + 1), 5000).err(), Some(NoGraph::Skewed));
 }
 
-/// Names that need more vertices than they are given get them.
+/// A side grows if it has too few vertices for its names.
 #[test]
 fn a_side_that_is_too_small_grows() {
     let (graph, rounds) = build((0..200).map(digest), 1).expect("it grows within its bound");
     assert!(graph.shape().lines > 8 && rounds > 16, "{:?} after {rounds}", graph.shape());
 }
 
-/// A batch that fails halfway is undone: parts that were made anew or split, names that were added or
-/// altered, once or again and again.
+/// A batch that fails halfway is undone: rebuilt and split parts, and names that were added or changed, once or
+/// repeatedly.
 #[test]
 fn what_is_undone_leaves_nothing() {
     let entry = |number: u64, table: u64| EntryId((number * 7 + table) as u32 % 251);

@@ -1,4 +1,4 @@
-//! A checksum of the name beside its action.
+//! Stores a checksum of the name beside its entry.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::entry::EntryId;
 use crate::flat::FlatFib;
 use crate::update::{BuildError, Change, Control, Update};
 
-/// How an entry and a checksum share what an engine stores.
+/// How an engine's stored bits are divided into an entry and a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Check {
     entry_bits: u32,
@@ -17,21 +17,21 @@ pub struct Check {
 }
 
 impl Check {
-    /// Entries of `entry_bits` bits, checksums of `check_bits`.
+    /// Entries of `entry_bits` bits and checksums of `check_bits` bits.
     ///
     /// # Panics
-    /// If either is 0, or they are more than 32 together.
+    /// If either is 0, or their sum exceeds 32.
     pub fn new(entry_bits: u32, check_bits: u32) -> Self {
         assert!(entry_bits > 0 && check_bits > 0 && entry_bits + check_bits <= 32);
         Check { entry_bits, check_bits }
     }
 
-    /// Bits that the engine stores for a name.
+    /// Number of bits that the engine stores for a name.
     pub fn bits(&self) -> u32 {
         self.entry_bits + self.check_bits
     }
 
-    /// What the engine stores for a name: to construct one in bulk.
+    /// The value that the engine stores for a name. For bulk loading.
     ///
     /// # Errors
     /// If the entry is too large.
@@ -42,13 +42,12 @@ impl Check {
         Ok(EntryId(entry.0 << self.check_bits | self.sum(name)))
     }
 
-    /// A query half for names that are known, from one for what is stored: where the control half is
-    /// elsewhere.
+    /// Wraps a query half of stored values, where the control half is elsewhere.
     pub fn query(self, fib: Arc<dyn FlatFib>) -> Arc<dyn FlatFib> {
         Arc::new(CheckedFib { fib, check: self })
     }
 
-    /// Bits of the digest as no engine mixes them.
+    /// Bits of the digest, mixed in a way that no engine uses.
     #[inline(always)]
     fn sum(&self, name: Digest) -> u32 {
         let mixed = (name.hash.rotate_left(29) ^ name.check).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -62,8 +61,8 @@ impl Check {
     }
 }
 
-/// An engine that stores a checksum with each action. An unknown name gets an entry with odds of two
-/// to the power of minus the checksum's bits, and `None` else.
+/// An engine that stores a checksum with each entry. An unknown name gets an entry with probability
+/// 2^-c for a checksum of c bits, and otherwise `None`.
 pub struct Checked<C> {
     engine: C,
     check: Check,
@@ -75,7 +74,8 @@ struct CheckedFib {
 }
 
 impl<C: Control<Digest, Query = dyn FlatFib>> Checked<C> {
-    /// Around an engine for entries of [`Check::bits`] bits, empty or made of [`Check::stored`].
+    /// Wraps an engine for entries of [`Check::bits`] bits that is empty or was built from
+    /// [`Check::stored`].
     pub fn new(engine: C, check: Check) -> Self {
         Checked { engine, check }
     }

@@ -1,7 +1,7 @@
-//! A Bloom filter in front of an engine.
+//! Puts a Bloom filter in front of an engine.
 //!
-//! The filter, of the crate `fastbloom`, takes names while it is read. It forgets none: when as many
-//! names were removed as it may hold too many, it is made anew of those that are left.
+//! The filter, from the crate `fastbloom`, accepts names while readers use it. It cannot forget
+//! names. When many names have been removed, it is rebuilt from those that are left.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::update::{BuildError, Change, Control, Update};
 
 const NAMES_MIN: usize = 1000;
 
-/// An engine behind a filter. An unknown name gets an entry with the odds asked for at most, and
-/// `None` else; so may one that was removed, with odds of one until the filter is made anew.
+/// An engine behind a filter. An unknown name gets an entry with at most the given probability, and
+/// otherwise `None`. A removed name may still get its entry until the filter is rebuilt.
 pub struct Filtered<C> {
     engine: C,
     odds: f64,
     names: HashSet<Digest>,
     filter: Arc<AtomicBloomFilter>,
-    /// Names in the filter, and most for which the odds hold.
+    /// Number of names in the filter, and the maximum for which the probability holds.
     noted: usize,
     noted_max: usize,
 }
@@ -32,7 +32,7 @@ struct FilteredFib {
     filter: Arc<AtomicBloomFilter>,
 }
 
-/// The filter derives all its hashes from one of 64 bits.
+/// The filter derives all its hashes from one 64-bit hash.
 #[inline(always)]
 fn hash(name: Digest) -> u64 {
     name.hash ^ name.check.rotate_left(32)
@@ -43,11 +43,11 @@ fn filter(names_max: usize, odds: f64) -> Arc<AtomicBloomFilter> {
 }
 
 impl<C: Control<Digest, Query = dyn FlatFib>> Filtered<C> {
-    /// Around an engine that holds `names`, which are kept here, too, for when the filter is made
-    /// anew.
+    /// Wraps an engine that holds `names`. This wrapper also keeps the names, to rebuild the
+    /// filter.
     ///
     /// # Panics
-    /// If `odds` are not between 0 and 1.
+    /// If `odds` is not between 0 and 1.
     pub fn new(engine: C, names: impl IntoIterator<Item = Digest>, odds: f64) -> Self {
         assert!(odds > 0.0 && odds < 1.0, "odds are between 0 and 1");
         let names = names.into_iter().collect();
@@ -56,7 +56,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Filtered<C> {
         filtered
     }
 
-    /// Makes the filter anew, with room for so many more names.
+    /// Rebuilds the filter with room for `more` further names.
     fn make_filter(&mut self, more: usize) {
         self.noted = self.names.len();
         self.noted_max = ((self.noted + more) * 5 / 4).max(NAMES_MIN);

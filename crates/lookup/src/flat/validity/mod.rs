@@ -1,4 +1,4 @@
-//! Names that the control half does not know [Concise §7.3]: three ways to tell them, around any
+//! Names that the control half does not know [Concise §7.3]: three ways to detect them, around any
 //! flat engine.
 //!
 //! | | what an unknown name passes as known with | memory a name | cost of a query |
@@ -20,7 +20,7 @@ pub use self::checked::{Check, Checked};
 pub use self::filtered::Filtered;
 pub use self::verified::{Verified, VerifiedFib};
 
-/// Wraps the query half that an update brings.
+/// Wraps the query half that an update delivers.
 fn wrapped(
     update: Update<dyn FlatFib>,
     wrap: impl FnOnce(Arc<dyn FlatFib>) -> Arc<dyn FlatFib>,

@@ -9,7 +9,7 @@ use crate::update::{BuildError, Change, Control};
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
 fn digest(number: u32) -> Digest {
-    KEY.digest_octets(&number.to_le_bytes())
+    KEY.digest_bytes(&number.to_le_bytes())
 }
 
 fn othello(entry_bits: u32) -> Othello {
@@ -20,7 +20,8 @@ fn set(number: u32) -> Change<Digest> {
     Change::Set(digest(number), EntryId(number % 256))
 }
 
-/// How many of ten thousand unknown names get an entry, all known ones having theirs.
+/// Number of unknown names, of ten thousand, that get an entry. Checks that all known names get
+/// theirs.
 fn passed(control: &impl Control<Digest, Query = dyn FlatFib>, known: impl Iterator<Item = u32>) -> usize {
     let fib = control.query();
     for number in known {
@@ -43,7 +44,7 @@ fn a_checksum_tells_most_unknown_names() {
     let mut control = Checked::new(othello(check.bits()), check);
     control.apply(&(0..5000).map(set).collect::<Vec<_>>()).expect("room");
     control.apply(&(0..1000).map(|number| Change::Remove(digest(number))).collect::<Vec<_>>()).expect("room");
-    // 156 are expected.
+    // The expected number is 156.
     let passed = passed(&control, 1000..5000);
     assert!((90..240).contains(&passed), "{passed}");
     let too_large = control.apply(&[Change::Set(digest(1), EntryId(256))]).expect_err("9 bits");
@@ -60,7 +61,7 @@ fn a_filter_tells_most_unknown_names() {
         control.apply(&gone.collect::<Vec<_>>()).expect("room");
     }
     let passed = passed(&control, (0..10_000).filter(|number| number % 100 >= 50));
-    // 200 at most are expected, fewer where the filter has room.
+    // The expected number is at most 200, and less if the filter has room.
     assert!((1..280).contains(&passed), "{passed}");
 }
 

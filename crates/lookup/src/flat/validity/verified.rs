@@ -1,7 +1,7 @@
-//! Names kept whole, for the ingress: no unknown name gets an entry.
+//! Stores whole names, for ingress routers: no unknown name gets an entry.
 //!
-//! The engine leads from a name's digest to the number of its record, which holds the name itself
-//! and its entry: two reads as ever, one for the record, one for the name.
+//! The engine maps a name's digest to the number of its record. The record holds the name and its
+//! entry. A lookup therefore reads two more places: the record and the name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,18 +21,19 @@ struct Record {
     entry: EntryId,
 }
 
-/// By number. The writer changes records one at a time; readers have them for as long as they look.
+/// Indexed by number. The writer replaces records one at a time; readers keep a record as long as
+/// they use it.
 type Records = Arc<[ArcSwapOption<Record>]>;
 
-/// A name, and the entry that it is to have in the end; `None`: it is to go.
+/// A name and the entry that it must have at the end of the batch. `None` if it is removed.
 type Wanted<'a> = (&'a [u8], Option<EntryId>);
 
-/// The control half: names of any octets.
+/// The control half: names of any bytes.
 pub struct Verified<C> {
     key: NameHashKey,
     engine: C,
     numbers: HashMap<Digest, u32>,
-    /// Numbers that no name has any more.
+    /// Numbers that no name uses any more.
     free: Vec<u32>,
     records: Records,
 }
@@ -45,8 +46,8 @@ pub struct VerifiedFib {
 }
 
 impl<C: Control<Digest, Query = dyn FlatFib>> Verified<C> {
-    /// Around an empty engine, for names hashed under `key`. The engine's entries are numbers of
-    /// names: it needs as many bits as count them.
+    /// Wraps an empty engine, for names hashed with `key`. The engine's entries are numbers of
+    /// names, so they need enough bits to count them.
     pub fn new(key: NameHashKey, engine: C) -> Self {
         let records = (0..RECORDS_MIN).map(|_| ArcSwapOption::empty()).collect();
         Verified { key, engine, numbers: HashMap::new(), free: Vec::new(), records }
@@ -62,7 +63,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Verified<C> {
         self.numbers.is_empty()
     }
 
-    /// The last change of each name that is changed.
+    /// The last change of each name in the batch.
     fn last_of_each<'a>(&self, changes: &'a [Change<Box<[u8]>>]) -> Result<HashMap<Digest, Wanted<'a>>, BuildError> {
         let mut last = HashMap::new();
         for change in changes {
@@ -70,7 +71,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Verified<C> {
                 Change::Set(name, entry) => (&**name, Some(*entry)),
                 Change::Remove(name) => (&**name, None),
             };
-            let digest = self.key.digest_octets(name);
+            let digest = self.key.digest_bytes(name);
             let known = self.numbers.get(&digest).and_then(|&number| self.records[number as usize].load_full());
             let other = known.is_some_and(|record| *record.name != *name);
             if other || last.insert(digest, (name, entry)).is_some_and(|(before, _)| before != name) {
@@ -112,7 +113,7 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Control<Box<[u8]>> for Verified<C>
                 None => {}
             }
         }
-        // Until the records are there, the engine leads to none, or to one of another name.
+        // Until the records are there, the engine leads to no record, or to another name's.
         let update = self.engine.apply(&of_engine)?;
         self.free = free;
         for change in of_engine {
@@ -142,9 +143,9 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Control<Box<[u8]>> for Verified<C>
 }
 
 impl VerifiedFib {
-    /// The entry of this very name; `None`: there is no such name.
+    /// The entry of exactly this name. `None` if the table does not have it.
     pub fn entry(&self, name: &[u8]) -> Option<EntryId> {
-        let number = self.fib.entry(self.key.digest_octets(name))?;
+        let number = self.fib.entry(self.key.digest_bytes(name))?;
         let record = self.records.get(number.0 as usize)?.load();
         record.as_ref().filter(|record| *record.name == *name).map(|record| record.entry)
     }

@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Topology, ReadError> {
     Ok(Topology { graph, names: nodes.names })
 }
 
-/// Nodes in the order in which they are named first.
+/// Nodes, in the order of their first mention.
 #[derive(Default)]
 struct Nodes<'a> {
     numbers: HashMap<&'a str, u32>,
@@ -33,7 +33,7 @@ impl<'a> Nodes<'a> {
     fn number(&mut self, name: &'a str) -> u32 {
         *self.numbers.entry(name).or_insert_with(|| {
             self.names.push(name.to_owned());
-            // Beyond 2^32 nodes numbers are not used: there is no such graph.
+            // Numbers beyond 2^32 are not used, because no graph has so many nodes.
             (self.names.len() - 1) as u32
         })
     }

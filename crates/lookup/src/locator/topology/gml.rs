@@ -1,8 +1,8 @@
 //! The Graph Modelling Language.
 //!
-//! A text is a list of keys, each with a number, a string or a list in brackets. No reader of it on
-//! crates.io is maintained (graph-io-gml, gml_parser), and both call themselves for each bracket: a
-//! stranger's text could exhaust the stack. This one keeps a count of brackets.
+//! A text is a list of keys, each with a number, a string, or a list in brackets. No reader on
+//! crates.io is maintained (graph-io-gml, gml_parser). Both recurse at each bracket, so a
+//! stranger's text could exhaust the stack. This reader counts brackets instead.
 
 use std::collections::HashMap;
 
@@ -26,12 +26,12 @@ pub(super) fn read(text: &str) -> Result<Topology, ReadError> {
     }
 }
 
-/// What a graph's list has.
+/// The contents of the graph's list.
 #[derive(Default)]
 struct Found {
     names: Vec<String>,
     by_id: HashMap<i64, u32>,
-    /// The ids that each edge joins, and its line. An edge may stand before its nodes.
+    /// The ids that each edge joins, and its line. An edge may precede its nodes.
     edges: Vec<(i64, i64, usize)>,
 }
 
@@ -74,7 +74,7 @@ impl Reader<'_> {
             }
         }
         let id = id.ok_or(ReadError::Syntax { line, what: "a node has an id" })?;
-        // Beyond 2^32 nodes numbers are not used: there is no such graph.
+        // Numbers beyond 2^32 are not used, because no graph has so many nodes.
         let number = self.found.names.len() as u32;
         if self.found.by_id.insert(id, number).is_some() {
             return Err(ReadError::SecondNode { line, id });
@@ -149,7 +149,7 @@ impl<'a> Tokens<'a> {
         }))
     }
 
-    /// The next key; `None` at the end of the text.
+    /// The next key. `None` at the end of the text.
     fn key(&mut self) -> Result<Option<&'a str>, ReadError> {
         match self.next()? {
             None => Ok(None),
@@ -158,7 +158,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The next key of a list; `None` at its end.
+    /// The next key of a list. `None` at its end.
     fn key_in_list(&mut self) -> Result<Option<&'a str>, ReadError> {
         self.skip_space();
         if self.rest.starts_with(']') {
@@ -192,7 +192,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Passes over a value, a list with all that is in it.
+    /// Skips a value, or a list with all its contents.
     fn skip_value(&mut self) -> Result<(), ReadError> {
         let mut open: usize = 0;
         loop {
@@ -210,7 +210,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// To the next token: past white space and comments, which go from `#` to the end of the line.
+    /// Skips white space and comments, which go from `#` to the end of the line.
     fn skip_space(&mut self) {
         loop {
             self.take(self.rest.len() - self.rest.trim_ascii_start().len());

@@ -1,4 +1,4 @@
-//! Graphs as people write them down: lists of edges, and GML.
+//! Readers for graphs: lists of edges, and GML.
 
 mod edge_list;
 mod gml;
@@ -14,33 +14,34 @@ use super::graph::{Graph, GraphError};
 pub struct Topology {
     /// The graph.
     pub graph: Graph,
-    /// The names of its nodes. Two nodes may have the same in GML, whose nodes go by their ids.
+    /// The names of its nodes. In GML two nodes may have the same name, because nodes are
+    /// identified by their ids.
     pub names: Vec<String>,
 }
 
-/// Why a text is no graph.
+/// A text that is not a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// A line that does not belong there.
+    /// A line with wrong syntax.
     #[error("line {line}: {what}")]
     Syntax {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// An edge ends at a node that is not there.
+    /// An edge ends at a node that does not exist.
     #[error("line {line}: there is no node {id}")]
     NoSuchNode {
-        /// Of the edge.
+        /// The edge's line.
         line: usize,
         /// The node.
         id: i64,
     },
-    /// Two nodes have one id.
+    /// Two nodes have the same id.
     #[error("line {line}: there is a node {id} already")]
     SecondNode {
-        /// Of the second.
+        /// The second node's line.
         line: usize,
         /// The id.
         id: i64,
@@ -51,21 +52,21 @@ pub enum ReadError {
 }
 
 impl Topology {
-    /// Reads an edge a line: the names of two nodes, any words or numbers, with space or a comma
-    /// between. Empty lines, and lines that begin with `#` or `%`, are comments.
+    /// Reads one edge a line: the names of two nodes, which are any words or numbers, separated by
+    /// white space or a comma. Empty lines, and lines that begin with `#` or `%`, are skipped.
     ///
     /// # Errors
-    /// If a line is anything else.
+    /// If a line has any other form.
     pub fn from_edge_list(text: &str) -> Result<Self, ReadError> {
         edge_list::read(text)
     }
 
     /// Reads the Graph Modelling Language [Himsolt, "GML: A portable Graph File Format", 1997]: the
-    /// ids and labels of a graph's nodes, and its edges; all else is skipped. A node without a label
-    /// has its id for a name.
+    /// ids and labels of a graph's nodes, and its edges. Everything else is skipped. A node without
+    /// a label gets its id as its name.
     ///
     /// # Errors
-    /// If the text is no GML, has no graph or more than one, or an edge ends at no node.
+    /// If the text is not GML, has no graph or several, or has an edge that ends at no node.
     pub fn from_gml(text: &str) -> Result<Self, ReadError> {
         gml::read(text)
     }

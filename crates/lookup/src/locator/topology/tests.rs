@@ -1,4 +1,4 @@
-//! Texts as they come, and as strangers write them.
+//! Ordinary texts, and texts that strangers might write.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! How a rule comes, changes and goes.
+//! How rules are added, changed and removed.
 //!
-//! Each single write takes every lookup from the answer of before the change to that of after it:
-//! a rule is found only through all of its markers, and a marker that leads nowhere answers what the
-//! search would have found without it.
+//! Each single write moves every lookup from the answer before the change to the answer after it. A
+//! rule is found only through all of its markers, and a marker that leads nowhere gives the answer
+//! that the search would have found without it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::entry::EntryId;
 use crate::prefix::PrefixMatch;
 use crate::prefix::level_pulling::Pulled;
 
-/// Buckets of a table that are rebuilt at a time, so that their name entries come together.
+/// Number of buckets of a table that are rebuilt together, so that their name entries are fetched
+/// together.
 const REBUILD_GROUP: usize = 8;
 
-/// Lengths from 1 to 128.
+/// A set of lengths from 1 to 128.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Lengths(u128);
 
@@ -48,7 +49,7 @@ impl Lengths {
 }
 
 impl BinarySearch {
-    /// Asks for the buckets of a change ahead of it.
+    /// Prefetches the buckets of a change.
     pub(super) fn prefetch(&self, name: &NameView<'_>) {
         for depth in leading_sums(name.len()) {
             if let Some(level) = self.table.level(depth) {
@@ -70,7 +71,7 @@ impl BinarySearch {
         covered_by.filter(|found| found.depth == depth).map(|found| found.entry)
     }
 
-    /// Makes one change.
+    /// Applies one change.
     pub(super) fn change(&mut self, name: &NameView<'_>, entry: Option<EntryId>) {
         let old = self.entry_of(name);
         if old == entry {
@@ -102,7 +103,7 @@ impl BinarySearch {
     fn insert(&mut self, name: &NameView<'_>, entry: EntryId) -> Parting {
         let depth = name.len();
         let rule = PrefixMatch { entry, depth };
-        // The markers and the rule itself, as far as nobody else has them.
+        // The markers and the rule itself that no other rule has already.
         let mut own = [(0, Forwarding { covered_by: None, rules_below: 0 }); SHARED_MAX];
         let mut count = 0;
         for length in leading_sums(depth) {
@@ -132,7 +133,7 @@ impl BinarySearch {
         parting
     }
 
-    /// What a new marker of `rule` forwards to, or the rule itself.
+    /// The rule that a new marker of `rule`, or the rule itself, forwards to.
     fn fresh(&self, name: &NameView<'_>, length: usize, rule: PrefixMatch) -> Forwarding {
         if length == rule.depth {
             return Forwarding { covered_by: Some(rule), rules_below: 0 };
@@ -167,7 +168,7 @@ impl BinarySearch {
         parting
     }
 
-    /// Gives the markers below a rule, until the next rules, what they inherit now.
+    /// Gives the markers below a rule, down to the next rules, what they inherit now.
     fn pass_down(&mut self, name: &NameView<'_>, covered_by: Option<PrefixMatch>) {
         let depth = name.len();
         let mut below = self.trie.below(&self.table.names, name.name().value());
@@ -191,8 +192,8 @@ impl BinarySearch {
         sums.fold(self.pulled_lengths(name), Lengths::with)
     }
 
-    /// The lengths at which the rule `name` has markers because of popular prefixes above it: theirs
-    /// and the next.
+    /// The lengths at which the rule `name` has markers because of popular prefixes above it: the
+    /// prefix's own and the next.
     fn pulled_lengths(&self, name: &NameView<'_>) -> Lengths {
         let Some(pulling) = &self.pulling else { return Lengths(0) };
         let names = &self.table.names;
@@ -245,7 +246,7 @@ impl BinarySearch {
     fn place(&mut self, hash: u64, length: usize, at: EntryRef, leaf: bool) {
         let options = &self.options;
         let capacity =
-            self.table.level_or(length, || Level::somewhere(0, options.pages, options.fingerprint_bits)).capacity();
+            self.table.level_or(length, || Level::somewhere(0, options.pages, options.fingerprint_bits())).capacity();
         let mut full = self.uses[length].prefixes >= capacity;
         while full || {
             let level = self.table.level(length).expect("made above");
@@ -260,7 +261,7 @@ impl BinarySearch {
         }
     }
 
-    /// Takes a prefix out of the table of its length.
+    /// Removes a prefix from the table of its length.
     fn drop_marker(&mut self, hash: u64, hit: Hit) {
         self.existing_level(hit.depth).remove(hash, hit.entry);
         self.names.drop_marker(&self.table.names, hit.entry, hit.depth);
@@ -272,7 +273,7 @@ impl BinarySearch {
         }
     }
 
-    /// Makes the tables for the rules that are expected.
+    /// Makes the tables for the expected rules.
     pub(super) fn make_expected_levels(&self) -> io::Result<()> {
         let mut prefixes = [0; DEPTHS];
         for expected in &self.options.expected {
@@ -281,20 +282,20 @@ impl BinarySearch {
             }
         }
         for (length, &prefixes) in prefixes.iter().enumerate().filter(|(_, prefixes)| **prefixes > 0) {
-            let level = Level::new(prefixes, self.options.pages, self.options.fingerprint_bits)?;
+            let level = Level::new(prefixes, self.options.pages, self.options.fingerprint_bits())?;
             self.table.level_or(length, || level);
         }
         Ok(())
     }
 
-    /// Puts the prefixes of one length into a table of twice the size, and sends readers there.
+    /// Moves the prefixes of one length to a table of twice the size, and sends readers there.
     fn rebuild(&mut self, length: usize) {
         let old = self.table.level(length).expect("the table of a prefix that is there").clone();
         let (mut name, mut slots) = (Vec::new(), Vec::new());
         let mut capacity = old.capacity();
         'larger: loop {
             capacity *= 2;
-            let new = Level::somewhere(capacity, self.options.pages, self.options.fingerprint_bits);
+            let new = Level::somewhere(capacity, self.options.pages, self.options.fingerprint_bits());
             let mut overflow_used = 0;
             for first in (0..old.buckets_in_all()).step_by(REBUILD_GROUP) {
                 slots.clear();
@@ -321,11 +322,11 @@ impl BinarySearch {
         self.table = next;
     }
 
-    /// A rule came or went. Counts the children of the prefix above the component in which it
-    /// differs from all others, and makes that prefix a starting point, or no longer.
+    /// After a rule was added or removed: counts the children of the prefix above the component in
+    /// which the rule differs from all others. Makes that prefix a starting point, or ends that.
     fn count_child(&mut self, name: &NameView<'_>, parting: Parting, came: bool) {
-        let Parting::Sibling { octets } = parting else { return };
-        let depth = (0..name.len()).rev().find(|&depth| name.prefix(depth).value().len() <= octets);
+        let Parting::Sibling { bytes } = parting else { return };
+        let depth = (0..name.len()).rev().find(|&depth| name.prefix(depth).value().len() <= bytes);
         let Some(depth) = depth.filter(|&depth| depth > 0) else { return };
         let pulling = self.pulling.as_mut().expect("called where there is one");
         if came && pulling.child_came(name, depth) {
@@ -335,8 +336,8 @@ impl BinarySearch {
         }
     }
 
-    /// Makes the first `depth` components of `name` a starting point: every rule below gets markers
-    /// at this length and the next.
+    /// Makes the first `depth` components of `name` a starting point: every rule below it gets
+    /// markers at this length and the next.
     fn pull(&mut self, name: &NameView<'_>, depth: usize) {
         self.table.shared.count_change();
         let mut below = self.trie.below(&self.table.names, name.prefix(depth).value());
@@ -364,7 +365,8 @@ impl BinarySearch {
             pulled.retain(|pulled| (pulled.hit.entry, pulled.hit.depth) != (slot.entry(), depth))
         });
         self.table.shared.count_change();
-        // Another change: who began at this prefix and misses its markers looks up again.
+        // Counts as another change: a reader that began at this prefix and misses its markers looks
+        // up again.
         self.table.shared.count_change();
         let mut below = self.trie.below(&self.table.names, name.prefix(depth).value());
         let mut buffer = RuleBuffer::default();
@@ -389,11 +391,11 @@ impl BinarySearch {
     }
 }
 
-/// Room for the name of a rule that is visited, and for its hashes.
+/// Room for the name of a visited rule, and for its hashes.
 #[derive(Default)]
 struct RuleBuffer {
     name: Vec<u8>,
-    /// Large, so made only for the first rule.
+    /// Large, so it is made for the first rule only.
     hashes: Option<Box<PrefixHashes>>,
 }
 

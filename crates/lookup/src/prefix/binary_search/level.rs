@@ -1,12 +1,12 @@
 //! The hash table of one prefix length, with the buckets of [Yuan §3.2.1, Figure 2].
 //!
-//! A bucket is one cache line: seven slots, and in its eighth word the number of an overflow bucket.
-//! For n prefixes there are n/4 buckets and a tenth as many for overflow. A slot holds a 20-bit
-//! fingerprint, the occupied, collided and leaf bits, and where the name entry is, in 32 bits where
-//! the paper has a 44-bit pointer. Equal fingerprints in one chain are marked as collided, so that
-//! a lookup knows when only the name can tell.
+//! A bucket is one cache line: seven slots, and a last word with the number of an overflow bucket.
+//! For n prefixes there are n/4 buckets, and a tenth as many for overflow. A slot holds a 20-bit
+//! fingerprint, the bits occupied, collided and leaf, and a 32-bit reference to the name entry,
+//! where the paper has a 44-bit pointer. Equal fingerprints in one chain are marked as collided, so
+//! a lookup knows when it must compare names.
 //!
-//! Bits of the hash: the upper 20 are the fingerprint, the others choose the bucket.
+//! Use of the hash: the upper 20 bits are the fingerprint; the others choose the bucket.
 
 use std::io;
 
@@ -17,16 +17,16 @@ use crate::memory::{Line, Lines, Pages};
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Slots in a bucket; few in models, which follow each atomic.
+/// Number of slots in a bucket. Loom models have few, because loom follows each atomic.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 7 };
-/// The word of a bucket that holds the number of the next one.
+/// Index of the word with the number of the next bucket.
 const NEXT: usize = 7;
-/// Prefixes a bucket, on average, when the table is full.
+/// Mean number of prefixes in a bucket of a full table.
 const LOAD: usize = 4;
-/// Buckets of the smallest table, and for its overflow.
+/// Number of buckets of the smallest table, and of its overflow buckets.
 const BUCKETS_MIN: usize = if cfg!(loom) { 1 } else { 4 };
 const OVERFLOW_MIN: usize = if cfg!(loom) { 3 } else { 2 };
-/// Bits of a fingerprint, at most.
+/// Maximum length of a fingerprint in bits.
 pub(super) const FINGERPRINT_BITS: u32 = 20;
 const FINGERPRINT_SHIFT: u32 = 41;
 
@@ -43,12 +43,12 @@ impl Slot {
     pub(super) fn entry(self) -> EntryRef {
         EntryRef(self.0 as u32)
     }
-    /// Another prefix of the chain has this fingerprint, too.
+    /// Another prefix in the chain has the same fingerprint.
     #[inline]
     pub(super) fn is_collided(self) -> bool {
         self.0 & Slot::COLLIDED != 0
     }
-    /// A rule that is no other rule's marker: the search may end.
+    /// A rule that is no other rule's marker, so the search may end.
     #[inline]
     pub(super) fn is_leaf(self) -> bool {
         self.0 & Slot::LEAF != 0
@@ -63,17 +63,17 @@ impl Slot {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OverflowExhausted;
 
-/// The table. All methods may be called by readers, except those that say otherwise.
+/// The table. Readers may call all methods except those marked as the writer's.
 pub(super) struct Level {
-    /// The buckets that hashes choose, then those for overflow.
+    /// The primary buckets, followed by the overflow buckets.
     lines: Lines,
     buckets: usize,
-    /// Of the bits that are compared: occupied and fingerprint.
+    /// The bits that are compared: occupied and fingerprint.
     compared: u64,
 }
 
 impl Level {
-    /// A table for so many prefixes.
+    /// A table for `prefixes` prefixes.
     ///
     /// # Errors
     /// If the kernel refuses the pages.
@@ -82,13 +82,13 @@ impl Level {
         Ok(Level::of(Lines::zeroed(buckets + overflow, pages)?, buckets, fingerprint_bits))
     }
 
-    /// The same, on ordinary pages if those are refused.
+    /// The same, on ordinary pages if the kernel refuses others.
     pub(super) fn somewhere(prefixes: usize, pages: Pages, fingerprint_bits: u32) -> Self {
         let (buckets, overflow) = Self::buckets(prefixes);
         Level::of(lines_somewhere(buckets + overflow, pages), buckets, fingerprint_bits)
     }
 
-    /// Buckets that hashes choose, and those for overflow.
+    /// Numbers of primary and overflow buckets.
     fn buckets(prefixes: usize) -> (usize, usize) {
         let buckets = prefixes.div_ceil(LOAD).max(BUCKETS_MIN);
         (buckets, (buckets / 10).max(OVERFLOW_MIN))
@@ -99,7 +99,7 @@ impl Level {
         Level { lines, buckets, compared: Slot::OCCUPIED | fingerprint }
     }
 
-    /// Prefixes that it was made for.
+    /// Number of prefixes that it was made for.
     pub(super) fn capacity(&self) -> usize {
         self.buckets * LOAD
     }
@@ -108,36 +108,36 @@ impl Level {
         size_of_val(&*self.lines)
     }
 
-    /// Asks for the bucket of `hash` ahead of its probe.
+    /// Prefetches the bucket of `hash`.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         prefetch::read(&self.lines[self.bucket(hash)]);
     }
 
-    /// The slots that have the fingerprint of `hash`, in its chain.
+    /// The slots in the chain of `hash` that have its fingerprint.
     #[inline]
     pub(super) fn matches(&self, hash: u64, tally: &impl Tally) -> impl Iterator<Item = Slot> {
         let pattern = self.pattern(hash);
         self.chain(hash).inspect(|_| tally.lines(1)).flat_map(|line| &line.0[..SLOTS]).filter_map(move |word| {
-            // Acquire: pairs with the writer's release, so that the name entry is seen.
+            // Acquire pairs with the writer's release, so the name entry is visible.
             let slot = word.load(Ordering::Acquire);
             (slot & self.compared == pattern).then_some(Slot(slot))
         })
     }
 
-    /// All slots of some buckets. A writer's method.
+    /// All slots of some buckets. For the writer.
     pub(super) fn slots_of(&self, buckets: std::ops::Range<usize>) -> impl Iterator<Item = Slot> {
         let words = self.lines[buckets].iter().flat_map(|line| &line.0[..SLOTS]);
         words.map(|word| Slot(word.load(Ordering::Relaxed))).filter(|slot| slot.0 != 0)
     }
 
-    /// Buckets, those for overflow included.
+    /// Number of buckets, including overflow buckets.
     pub(super) fn buckets_in_all(&self) -> usize {
         self.lines.len()
     }
 
-    /// Adds a prefix, which is not there yet; readers see it at once. `overflow_used` counts the
-    /// overflow buckets in use, from zero. The writer's method.
+    /// Adds a prefix, which must not be there yet. Readers see it at once. `overflow_used` counts
+    /// the overflow buckets in use, from zero. For the writer.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -167,7 +167,7 @@ impl Level {
         Ok(())
     }
 
-    /// Removes a prefix. The writer's method.
+    /// Removes a prefix. For the writer.
     ///
     /// # Panics
     /// If it is not there.
@@ -179,7 +179,7 @@ impl Level {
         }
     }
 
-    /// The writer's method.
+    /// Sets the leaf bit of a prefix. For the writer.
     ///
     /// # Panics
     /// If the prefix is not there.
@@ -195,7 +195,7 @@ impl Level {
             .expect("the writer changes only what it found stored")
     }
 
-    /// The words that hold the fingerprint of `hash`.
+    /// The words with the fingerprint of `hash`.
     fn twins(&self, hash: u64) -> impl Iterator<Item = &AtomicU64> {
         let pattern = self.pattern(hash);
         self.words(hash).filter(move |word| word.load(Ordering::Relaxed) & self.compared == pattern)
@@ -230,7 +230,7 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// Bucket 0, whatever the size, with this fingerprint.
+    /// Bucket 0, whatever the table's size, with this fingerprint.
     fn hash(fingerprint: u64) -> u64 {
         fingerprint << (64 - FINGERPRINT_BITS)
     }

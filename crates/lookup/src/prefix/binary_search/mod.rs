@@ -1,35 +1,35 @@
 //! Longest name prefix match by binary search over prefix lengths.
 //!
-//! Implements [Yuan §3]: a hash table for each prefix length (`level`), probed in the order of a
-//! binary search tree (`search`), so that a name costs at most ⌈log2(k+1)⌉ of them for rules of up
-//! to k components, whatever the rules are. A rule leaves a *marker* wherever its own search comes
-//! by, or shallower tables would send the search the wrong way; a marker stores the match that its
-//! prefix inherits, so that a lookup never backtracks; a *leaf* bit ends the search at a rule that
-//! is nobody's marker. Tables hold 20-bit fingerprints, and lead to name entries (`name_store`)
-//! that a rule and its markers share. Answers are exact: octets of names are compared, at each match
-//! or at the end ([`Strategy`]).
+//! Implements [Yuan §3]. There is a hash table for each prefix length (`level`). A lookup probes
+//! them in the order of a binary search tree (`search`), at most ⌈log2(k+1)⌉ for rules of up to k
+//! components. A rule leaves a *marker* in each table that its own search passes, because the
+//! search would otherwise turn the wrong way there. A marker stores the match that its prefix
+//! inherits, so a lookup never backtracks. A *leaf* bit ends the search at a rule that is no other
+//! rule's marker. Tables hold 20-bit fingerprints and lead to name entries (`name_store`), which a
+//! rule and its markers share. Answers are exact: the lookup compares the names' bytes, at each
+//! match or at the end ([`Strategy`]).
 //!
 //! Differs:
-//! - 32-bit places of 16 octets replace the paper's 44-bit pointers.
-//! - For k other than 2^n - 1 the tree is that of the next such k without the missing lengths: as
-//!   deep, and no marker moves when the first deeper rule comes. Lengths without a table are not
-//!   probed.
-//! - Tables grow: one that is full, or out of overflow buckets, is rebuilt at twice its size. The old
-//!   one sends its readers on, so that they see changes that came later.
-//! - Rules change while readers look up. Markers count the rules that need them; the rules below a
-//!   prefix are found by a trie of names on the control side (`rule_trie`). A lookup that overlaps
-//!   at most one change gives the answer of before or of after it; one that overlaps more is
-//!   repeated. The eighth try stands: only a writer that never pauses for a lookup's length gets
-//!   that far.
-//! - [`Prefetch::Burst`] is not in the paper: the searches of a burst go on side by side.
-//! - `/` is a rule; no marker inherits it, so it changes at once.
+//! - 32-bit places of 16 bytes replace the paper's 44-bit pointers.
+//! - For k other than 2^n - 1, the tree is that of the next such k without the missing lengths. It
+//!   is as deep, and no marker moves when the first deeper rule arrives. Lengths without a table
+//!   are not probed.
+//! - Tables grow. A table that is full or out of overflow buckets is rebuilt at twice its size. The
+//!   old table sends its readers on, so that they see later changes.
+//! - Rules change while readers look up. Markers count the rules that need them. A trie of names on
+//!   the control side (`rule_trie`) finds the rules below a prefix. A lookup that overlaps at most
+//!   one change gives the answer from before or after it. A lookup that overlaps more is repeated.
+//!   The eighth try stands, which takes a writer that never pauses for the length of a lookup.
+//! - [`Prefetch::Burst`] is not in the paper: the searches of a burst run side by side.
+//! - `/` may be a rule. No marker inherits it, so it changes in one write.
 //!
-//! Takes entry ids below 2^24 and names of up to 8,800 octets, 64 GiB of them.
+//! Limits: entry ids below 2^24, names of up to 8,800 bytes, and 64 GiB of names.
 //!
-//! Cost, in bytes a rule: in the query half 17.6 for each table in which it has a slot that no other
-//! rule shares (three for seven random components), and an entry of 8 + 8 for each such slot + the
-//! name, rounded up to 16; on the control side 12. Seven components of 6 to 10 octets: 164 and 12. A
-//! rule that comes, changes or goes visits those below it that no other rule covers.
+//! Cost, in bytes a rule. The query half takes 17.6 for each table in which the rule has a slot
+//! that no other rule shares (three for seven random components). It also takes an entry of 8
+//! bytes, 8 for each such slot, and the name, rounded up to 16. The control side takes 12. With
+//! seven components of 6 to 10 bytes that is 164 and 12. A rule that is added, changed or removed
+//! visits those below it that no other rule covers.
 
 mod changes;
 mod level;
@@ -60,34 +60,34 @@ use crate::update::{BuildError, Change, Control, Update};
 pub(super) use self::name_store::EntryRef;
 pub(super) use self::search::Hit;
 
-/// Entry ids are below this.
+/// Entry ids must be below this.
 pub const ENTRIES_MAX: u32 = 1 << 24;
-/// Changes whose hashes and buckets are on their way while one is applied.
+/// Number of changes whose hashes and buckets are prefetched together.
 const GROUP: usize = 8;
 
 /// When names are compared [Yuan §3.2.2].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// Wherever a fingerprint matches.
+    /// At each match of a fingerprint.
     Always,
-    /// Once, when the fingerprints have led to an answer; if that is a false positive, the name is
-    /// looked up again as with [`Strategy::Always`]. Needs hashes that strangers cannot foresee,
-    /// which all of byname's are.
+    /// Once, when the fingerprints have led to an answer. If that is a false positive, the name is
+    /// looked up again as with [`Strategy::Always`]. This needs hashes that strangers cannot
+    /// predict, like all of byname's.
     #[default]
     AtEnd,
 }
 
-/// Which cache lines are asked for ahead [Yuan §3.3.3].
+/// Cache lines to prefetch [Yuan §3.3.3].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Prefetch {
     /// None.
     None,
-    /// Of each name, the bucket that is read first.
+    /// For each name, the bucket that is read first.
     First,
-    /// Of each name, the buckets of all lengths, of which a few will be read.
+    /// For each name, the buckets of all lengths, a few of which will be read.
     #[default]
     All,
-    /// Of all names of a burst, what each reads next, while the others go on. Not in the paper.
+    /// For all names of a burst, what each reads next, while the others continue. Not in the paper.
     Burst,
 }
 
@@ -96,25 +96,26 @@ pub enum Prefetch {
 pub struct Options {
     /// When names are compared.
     pub strategy: Strategy,
-    /// Which cache lines are asked for ahead.
+    /// The cache lines to prefetch.
     pub prefetch: Prefetch,
-    /// The pages of tables and names. Where the table grows beyond reserved ones, it takes
+    /// The pages of tables and names. When the table outgrows reserved pages, it takes
     /// [`Pages::Large`].
     pub pages: Pages,
-    /// Most rules.
+    /// Maximum number of rules.
     pub rules_max: usize,
-    /// Rules to come, by their number of components, so that the tables need not grow.
+    /// The expected rules, by their number of components, so that the tables need not grow.
     pub expected: Vec<Expected>,
-    /// Bits of a fingerprint that are compared, 20 at most; fewer, for tests, collide more.
+    /// Number of fingerprint bits that are compared, at most 20. Fewer collide more.
+    #[cfg(feature = "lab")]
     pub fingerprint_bits: u32,
 }
 
-/// So many rules of so many components are to come.
+/// An expected number of rules with a number of components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
-    /// Their components.
+    /// Number of components of each rule.
     pub components: usize,
-    /// Their number.
+    /// Number of rules.
     pub rules: usize,
 }
 
@@ -126,7 +127,22 @@ impl Default for Options {
             pages: Pages::default(),
             rules_max: 1 << 30,
             expected: Vec::new(),
+            #[cfg(feature = "lab")]
             fingerprint_bits: FINGERPRINT_BITS,
+        }
+    }
+}
+
+impl Options {
+    /// Number of fingerprint bits that are compared.
+    fn fingerprint_bits(&self) -> u32 {
+        #[cfg(feature = "lab")]
+        {
+            self.fingerprint_bits
+        }
+        #[cfg(not(feature = "lab"))]
+        {
+            FINGERPRINT_BITS
         }
     }
 }
@@ -136,13 +152,13 @@ pub struct BinarySearch {
     key: NameHashKey,
     options: Options,
     table: Arc<Table>,
-    /// By length.
+    /// Indexed by length.
     uses: Box<[Use]>,
     names: Writer,
     trie: RuleTrie,
     rules: usize,
     pulling: Option<Pulling>,
-    /// Of the changes at hand. Kept, since they are large.
+    /// Hashes of the current changes. Kept, because they are large.
     hashes: Vec<PrefixHashes>,
 }
 
@@ -154,19 +170,19 @@ struct Use {
 }
 
 impl BinarySearch {
-    /// An empty table for names hashed under `key`.
+    /// An empty table for names hashed with `key`.
     ///
     /// # Errors
-    /// If the kernel refuses the pages for the rules that are expected.
+    /// If the kernel refuses pages for the expected rules.
     ///
     /// # Panics
-    /// If `fingerprint_bits` is above 20.
+    /// If a fingerprint has more than 20 bits, with the feature `lab`.
     pub fn new(key: NameHashKey, options: Options) -> io::Result<Self> {
         Self::with_pulling(key, options, None)
     }
 
     pub(super) fn with_pulling(key: NameHashKey, options: Options, pulling: Option<Pulling>) -> io::Result<Self> {
-        assert!(options.fingerprint_bits <= FINGERPRINT_BITS, "slots have room for 20 bits");
+        assert!(options.fingerprint_bits() <= FINGERPRINT_BITS, "slots have room for 20 bits");
         let table = Table::new(&options, pulling.as_ref().map(Pulling::trie))?;
         let engine = BinarySearch {
             key,
@@ -204,19 +220,19 @@ impl BinarySearch {
         size_of::<Self>() + self.table.memory_bytes() + self.names.memory_bytes() + self.trie.memory_bytes() + pulling
     }
 
-    /// Tables that a lookup of `name` probes.
+    /// Number of tables that a lookup of `name` probes.
     pub fn hash_lookups(&self, name: &NameView<'_>) -> usize {
         self.table.count(name).lookups.get()
     }
 
-    /// Prefixes below which searches begin.
+    /// Number of prefixes below which searches begin.
     pub(super) fn starting_points(&self) -> usize {
         self.pulling.as_ref().map_or(0, Pulling::len)
     }
 
-    /// Refuses a batch that cannot be applied whole.
+    /// Refuses a batch that cannot be applied as a whole.
     fn admit(&self, changes: &[Change<Name>]) -> Result<(), BuildError> {
-        let (mut sets, mut octets) = (0, 0);
+        let (mut sets, mut bytes) = (0, 0);
         for change in changes {
             let (name, entry) = parts(change);
             let depth = name.as_ref().len();
@@ -224,22 +240,22 @@ impl BinarySearch {
                 return Err(BuildError::TooDeep { depth });
             }
             if name.value().len() > PACKET_BYTES_MAX {
-                return Err(BuildError::Memory { reason: format!("a name of {} octets", name.value().len()) });
+                return Err(BuildError::Memory { reason: format!("a name of {} bytes", name.value().len()) });
             }
             let Some(EntryId(entry)) = entry else { continue };
             if entry >= ENTRIES_MAX {
                 return Err(BuildError::EntryOutOfRange { entry, entries_max: ENTRIES_MAX });
             }
             sets += 1;
-            octets += name.value().len();
+            bytes += name.value().len();
         }
-        if !self.names.has_room(sets, octets) {
+        if !self.names.has_room(sets, bytes) {
             return Err(BuildError::Memory { reason: "the store of names is full".to_owned() });
         }
         if self.rules + sets > self.options.rules_max { self.refuse_overfull(changes) } else { Ok(()) }
     }
 
-    /// Counts exactly: a batch may add a rule twice, or remove what makes room for others.
+    /// Counts exactly: a batch may add a rule twice, or remove rules to make room for others.
     fn refuse_overfull(&self, changes: &[Change<Name>]) -> Result<(), BuildError> {
         let (mut present, mut rules) = (HashMap::new(), self.rules);
         let mut hashes = PrefixHashes::default();
@@ -300,7 +316,7 @@ fn parts(change: &Change<Name>) -> (&Name, Option<EntryId>) {
     }
 }
 
-/// Lines on the pages asked for, or on ordinary ones where the reserved ones have run out.
+/// Lines on the requested pages, or on ordinary ones if reserved pages have run out.
 ///
 /// # Panics
 /// If the system is out of memory.

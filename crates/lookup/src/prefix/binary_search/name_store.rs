@@ -1,13 +1,14 @@
-//! Name entries [Yuan §3.2.1, Figure 3]: what a fingerprint leads to.
+//! Name entries [Yuan §3.2.1, Figure 3], to which fingerprints lead.
 //!
-//! An entry is a run of words: a header; one word of forwarding information for each marker that
-//! shares the entry, and for the rule itself; the octets of the rule's name, eight a word. Entries
-//! begin at multiples of 16 octets, so that 32 bits find them in 64 GiB. They lie in chunks that
-//! never move, are written before anything leads to them, and keep their names for as long as a
-//! reader may hold a way to them; only the forwarding words change under readers.
+//! An entry is a sequence of words: a header, one word of forwarding information for each marker
+//! that shares the entry and for the rule itself, and the bytes of the rule's name, eight a word.
+//! Entries are aligned to 16 bytes, so that 32 bits address 64 GiB. They lie in chunks that never
+//! move. An entry is written before anything leads to it, and keeps its name as long as a reader
+//! may hold a reference to it. Only the forwarding words change while readers use it.
 //!
-//! A rule of depth `d` has markers at the leading sums of `d`'s binary digits ([`super::search`]),
-//! so the digits that are set in a depth number the words, and one mask tells which are there.
+//! A rule of depth `d` has markers at the leading sums of `d`'s binary digits ([`super::search`]).
+//! The digits that are set in a depth therefore number the words, and one mask tells which are
+//! there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,18 +24,18 @@ use crate::prefetch;
 use crate::prefix::PrefixMatch;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words in a unit: entries begin at multiples of 16 octets.
+/// Number of words in a unit. Entries are aligned to 16 bytes.
 const UNIT_WORDS: usize = 2;
-/// Units in a cache line.
+/// Number of units in a cache line.
 const LINE_UNITS: usize = 4;
-/// Units of the largest chunks, in bits: 1 GiB.
+/// Number of units of the largest chunks, as a power of two: 1 GiB.
 const CHUNK_BITS_MAX: u32 = if cfg!(loom) { 5 } else { 26 };
-/// Units of all chunks, in bits.
+/// Number of units of all chunks, as a power of two.
 const UNITS_BITS: u32 = if cfg!(loom) { 7 } else { 32 };
-/// Most markers that share an entry, the rule included: depths are at most 128.
+/// Maximum number of markers that share an entry, including the rule. Depths are at most 128.
 pub(super) const SHARED_MAX: usize = 8;
 
-/// Where an entry begins, in units.
+/// The start of an entry, in units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::prefix) struct EntryRef(pub(super) u32);
 
@@ -45,46 +46,47 @@ struct Header(u64);
 impl Header {
     const RULE: u64 = 1 << 40;
 
-    fn new(octets: usize, depth: usize, owned: u8) -> Self {
-        Header(octets as u64 | (depth as u64) << 16 | u64::from(owned) << 24 | u64::from(owned) << 32)
+    fn new(bytes: usize, depth: usize, owned: u8) -> Self {
+        Header(bytes as u64 | (depth as u64) << 16 | u64::from(owned) << 24 | u64::from(owned) << 32)
     }
-    fn octets(self) -> usize {
+    fn bytes(self) -> usize {
         usize::from(self.0 as u16)
     }
-    /// Bit `i`: the entry has a word for the marker at the sum of the first `i + 1` digits.
+    /// Bit `i` is set if the entry has a word for the marker at the sum of the first `i + 1`
+    /// digits.
     fn owned(self) -> u8 {
         (self.0 >> 24) as u8
     }
-    /// The markers of these words are in the tables.
+    /// The words whose markers are in the tables.
     fn live(self) -> u8 {
         (self.0 >> 32) as u8
     }
-    /// The trie of rules leads here.
+    /// The trie of rules leads to this entry.
     fn is_rule(self) -> bool {
         self.0 & Header::RULE != 0
     }
-    fn first_octet_word(self) -> usize {
+    fn first_byte_word(self) -> usize {
         1 + self.owned().count_ones() as usize
     }
     fn words(self) -> usize {
-        self.first_octet_word() + self.octets().div_ceil(8)
+        self.first_byte_word() + self.bytes().div_ceil(8)
     }
     fn units(self) -> usize {
         self.words().div_ceil(UNIT_WORDS)
     }
 }
 
-/// The bit of a depth in the masks of a header.
+/// The bit of a depth in a header's masks.
 fn mask_bit(depth: usize) -> u8 {
     1 << (depth.count_ones() - 1)
 }
 
-/// What a marker or a rule forwards to, and how many rules are found through it.
+/// The rule that a marker or a rule forwards to, and the number of rules found through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Forwarding {
-    /// The deepest rule that covers the prefix; `None`: no rule but perhaps `/` does.
+    /// The deepest rule that covers the prefix. `None` if only `/` may cover it.
     pub(super) covered_by: Option<PrefixMatch>,
-    /// Deeper rules that have their marker here.
+    /// Number of deeper rules that have their marker here.
     pub(super) rules_below: u32,
 }
 
@@ -95,7 +97,7 @@ impl Forwarding {
     }
 
     fn unpack(word: u64) -> Self {
-        // Depth zero stands for none: `/` is kept elsewhere.
+        // Depth zero means none, because `/` is stored elsewhere.
         let depth = usize::from((word >> 24) as u8);
         let entry = EntryId(word as u32 & (ENTRIES_MAX - 1));
         let covered_by = (depth > 0).then_some(PrefixMatch { entry, depth });
@@ -106,10 +108,11 @@ impl Forwarding {
 /// All entries. Readers share it; the writer keeps a [`Writer`] beside it.
 pub(super) struct NameStore {
     chunks: Box<[OnceLock<Lines>]>,
-    /// Units of the first chunk, in bits; chunks double from there up to the largest.
+    /// Size of the first chunk in units, as a power of two. Chunks double from there up to the
+    /// largest.
     first_bits: u32,
     pages: Pages,
-    /// Units that were ever used: what is resident.
+    /// Number of units that were ever used, which are resident.
     used: AtomicU64,
 }
 
@@ -121,7 +124,7 @@ impl NameStore {
     pub(super) fn new(pages: Pages) -> io::Result<Self> {
         let first_bits = match pages {
             _ if cfg!(loom) => CHUNK_BITS_MAX,
-            // 128 KiB: names of a small table, and room for the longest.
+            // 128 KiB: names of a small table, and room for the longest name.
             Pages::Small | Pages::Large => 13,
             Pages::Reserved2M => 17,
             Pages::Reserved1G => CHUNK_BITS_MAX,
@@ -129,7 +132,7 @@ impl NameStore {
         let chunks = (CHUNK_BITS_MAX - first_bits) as usize + (1 << (UNITS_BITS - CHUNK_BITS_MAX));
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
         let store = NameStore { chunks, first_bits, pages, used: AtomicU64::new(0) };
-        // Nobody else sets it.
+        // No other code sets it.
         let _ = store.chunks[0].set(Lines::zeroed(store.chunk_units(0) / LINE_UNITS, pages)?);
         Ok(store)
     }
@@ -146,7 +149,7 @@ impl NameStore {
         NameEntry { lines, word: unit * UNIT_WORDS }
     }
 
-    /// Asks for an entry ahead of its comparison: a name of 100 octets lies in two lines.
+    /// Prefetches an entry before it is compared. A name of 100 bytes lies in two lines.
     #[inline]
     pub(super) fn prefetch(&self, at: EntryRef) {
         let (chunk, unit) = self.place(at.0);
@@ -158,7 +161,7 @@ impl NameStore {
         }
     }
 
-    /// The chunk of a unit, and the unit's place there.
+    /// The chunk of a unit, and the unit's index in it.
     #[inline]
     fn place(&self, unit: u32) -> (usize, usize) {
         if unit >> self.first_bits == 0 {
@@ -185,7 +188,7 @@ impl NameStore {
 #[derive(Clone, Copy)]
 pub(super) struct NameEntry<'a> {
     lines: &'a [Line],
-    /// Its first word.
+    /// Index of its first word.
     word: usize,
 }
 
@@ -201,72 +204,71 @@ impl<'a> NameEntry<'a> {
         Header(self.word(0).load(Ordering::Relaxed))
     }
 
-    /// The word of the marker, or of the rule, at `depth`.
+    /// The forwarding word of the marker, or of the rule, at `depth`.
     #[inline]
     fn forwarding_word(&self, depth: usize) -> &'a AtomicU64 {
         let before = self.header().owned() & (mask_bit(depth) - 1);
         self.word(1 + before.count_ones() as usize)
     }
 
-    /// What the marker, or the rule, at `depth` forwards to.
+    /// The rule that the marker or the rule at `depth` forwards to.
     #[inline]
     pub(super) fn forwarding(&self, depth: usize) -> Forwarding {
-        // Acquire: who sees the forwarding of a change sees that it was begun.
+        // Acquire: a reader that sees the forwarding of a change sees that the change was begun.
         Forwarding::unpack(self.forwarding_word(depth).load(Ordering::Acquire))
     }
 
-    /// The writer's method.
+    /// For the writer.
     pub(super) fn set_forwarding(&self, depth: usize, forwarding: Forwarding) {
         self.forwarding_word(depth).store(forwarding.pack(), Ordering::Release);
     }
 
-    /// Whether the entry's name begins with `octets`: whole components, so that equal octets are
+    /// Whether the entry's name begins with `bytes`. These are whole components, so equal bytes are
     /// equal components.
     #[inline]
-    pub(super) fn starts_with(&self, octets: &[u8], tally: &impl Tally) -> bool {
+    pub(super) fn starts_with(&self, bytes: &[u8], tally: &impl Tally) -> bool {
         let header = self.header();
-        let first = header.first_octet_word();
-        tally.lines((self.word % 8 + first + octets.len().div_ceil(8)).div_ceil(8));
-        if header.octets() < octets.len() {
+        let first = header.first_byte_word();
+        tally.lines((self.word % 8 + first + bytes.len().div_ceil(8)).div_ceil(8));
+        if header.bytes() < bytes.len() {
             return false;
         }
-        let (words, rest) = octets.as_chunks::<8>();
+        let (words, rest) = bytes.as_chunks::<8>();
         let word = |i: usize| self.word(first + i).load(Ordering::Relaxed);
-        if !words.iter().enumerate().all(|(i, octets)| word(i) == u64::from_le_bytes(*octets)) {
+        if !words.iter().enumerate().all(|(i, bytes)| word(i) == u64::from_le_bytes(*bytes)) {
             return false;
         }
         rest.is_empty() || (word(words.len()) ^ little_endian(rest)) << (64 - 8 * rest.len()) == 0
     }
 
-    /// Octet `i` of the name, if it has that many.
-    pub(super) fn octet(&self, i: usize) -> Option<u8> {
+    /// Byte `i` of the name, if the name is that long.
+    pub(super) fn byte(&self, i: usize) -> Option<u8> {
         let header = self.header();
-        let word = || self.word(header.first_octet_word() + i / 8).load(Ordering::Relaxed);
-        (i < header.octets()).then(|| (word() >> (8 * (i % 8))) as u8)
+        let word = || self.word(header.first_byte_word() + i / 8).load(Ordering::Relaxed);
+        (i < header.bytes()).then(|| (word() >> (8 * (i % 8))) as u8)
     }
 
-    /// Puts the whole name into `octets`.
-    pub(super) fn copy_name(&self, octets: &mut Vec<u8>) {
+    /// Copies the whole name into `bytes`.
+    pub(super) fn copy_name(&self, bytes: &mut Vec<u8>) {
         let header = self.header();
-        octets.clear();
-        for i in header.first_octet_word()..header.words() {
-            octets.extend_from_slice(&self.word(i).load(Ordering::Relaxed).to_le_bytes());
+        bytes.clear();
+        for i in header.first_byte_word()..header.words() {
+            bytes.extend_from_slice(&self.word(i).load(Ordering::Relaxed).to_le_bytes());
         }
-        octets.truncate(header.octets());
+        bytes.truncate(header.bytes());
     }
 }
 
-fn little_endian(octets: &[u8]) -> u64 {
-    octets.iter().rev().fold(0, |word, &octet| word << 8 | u64::from(octet))
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// The writer's side of the store: which entries are whose, and where there is room.
+/// The writer's side of the store: which entries are in use, and where there is room.
 ///
-/// Freed entries are used again for names of their size or shorter ones, once they are reclaimed;
-/// neighbours are not joined.
+/// Reclaimed entries are reused for names of their size or shorter. Neighbours are not joined.
 #[derive(Default)]
 pub(super) struct Writer {
-    /// Free runs by their length in units.
+    /// Free entries, by their length in units.
     free: BTreeMap<usize, Vec<u32>>,
     /// Entries that readers may still hold.
     retired: Vec<EntryRef>,
@@ -275,17 +277,18 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Whether entries for so many names, of so many octets in all, certainly find room.
-    pub(super) fn has_room(&self, names: usize, octets: usize) -> bool {
-        let words = names * (1 + SHARED_MAX + UNIT_WORDS) + octets.div_ceil(8);
-        // Twice: a chunk's end may be too small for the next entry.
+    /// Whether entries for this many names, of this many bytes in total, are certain to find room.
+    pub(super) fn has_room(&self, names: usize, bytes: usize) -> bool {
+        let words = names * (1 + SHARED_MAX + UNIT_WORDS) + bytes.div_ceil(8);
+        // Twice, because the end of a chunk may be too small for the next entry.
         self.unused_from + 2 * words.div_ceil(UNIT_WORDS) < 1 << UNITS_BITS
     }
 
-    /// Writes an entry for `name` with words for the markers at the depths of `markers`.
+    /// Writes an entry for `name`, with words for the markers at the depths of `markers`.
     ///
     /// # Panics
-    /// If the store is full, of which [`Writer::has_room`] warns, or the system out of memory.
+    /// If the store is full, which [`Writer::has_room`] predicts, or if the system is out of
+    /// memory.
     pub(super) fn add(
         &mut self,
         store: &NameStore,
@@ -293,9 +296,9 @@ impl Writer {
         depth: usize,
         markers: &[(usize, Forwarding)],
     ) -> EntryRef {
-        let octets = name.value();
+        let bytes = name.value();
         let owned = markers.iter().fold(0, |mask, (depth, _)| mask | mask_bit(*depth));
-        let header = Header::new(octets.len(), depth, owned);
+        let header = Header::new(bytes.len(), depth, owned);
         let at = self.take(store, header.units());
         let entry = store.entry(at);
         // Relaxed: the release store of a slot publishes all of them.
@@ -303,19 +306,19 @@ impl Writer {
         for (depth, forwarding) in markers {
             entry.forwarding_word(*depth).store(forwarding.pack(), Ordering::Relaxed);
         }
-        for (i, octets) in octets.chunks(8).enumerate() {
-            entry.word(header.first_octet_word() + i).store(little_endian(octets), Ordering::Relaxed);
+        for (i, bytes) in bytes.chunks(8).enumerate() {
+            entry.word(header.first_byte_word() + i).store(little_endian(bytes), Ordering::Relaxed);
         }
         at
     }
 
-    /// The entry is, or is no more, what the trie of rules leads to.
+    /// Marks whether the trie of rules leads to this entry.
     pub(super) fn set_rule(&mut self, store: &NameStore, at: EntryRef, is_rule: bool) {
         let header = store.entry(at).header().0;
         self.set_header(store, at, if is_rule { header | Header::RULE } else { header & !Header::RULE });
     }
 
-    /// The marker, or the rule, at `depth` is no longer in the tables.
+    /// Notes that the marker or the rule at `depth` is no longer in the tables.
     pub(super) fn drop_marker(&mut self, store: &NameStore, at: EntryRef, depth: usize) {
         let header = store.entry(at).header().0;
         self.set_header(store, at, header & !(u64::from(mask_bit(depth)) << 32));
@@ -334,7 +337,7 @@ impl Writer {
     }
 
     fn set_header(&mut self, store: &NameStore, at: EntryRef, header: u64) {
-        // Readers need only its lower half, which stays.
+        // Readers need its lower half only, which does not change.
         store.entry(at).word(0).store(header, Ordering::Relaxed);
         let header = Header(header);
         if header.live() == 0 && !header.is_rule() {

@@ -1,51 +1,53 @@
-//! The names of all rules, so that those below a prefix can be found: a bitwise Patricia trie.
+//! A bitwise Patricia trie over the names of all rules, which finds the rules below a prefix.
 //!
-//! Where a rule comes, changes or goes, the markers below it inherit another match, and hash tables
-//! cannot tell which those are. Twelve octets a rule: a node is the first bit at which two runs of
-//! names differ and the two ways from there; names stay in their entries.
+//! When a rule is added, changed or removed, the markers below it inherit another match, and hash
+//! tables cannot tell which these are. The trie takes twelve bytes a rule. A node holds the first
+//! bit at which two groups of names differ, and the two links from there. Names stay in their
+//! entries.
 //!
-//! Bits are numbered so that each octet has nine: first, whether the name has that octet at all.
-//! So a rule and the rules below it part at the first bit after its name, it on side 0.
+//! Each byte counts as nine bits. The first tells whether the name has that byte at all. A rule and
+//! the rules below it therefore differ first at the bit after its name, where the rule itself is on
+//! side 0.
 //!
-//! Cost: a node for each rule on the way down, at most nine times as many as its name has octets;
-//! for names without a common pattern about 1.4 log2 of the rules.
+//! Cost: a walk visits one node for each bit at which rules differ: at most nine for each byte of
+//! the name, and for names without a common pattern about 1.4 log2 of the number of rules.
 
 use super::name_store::{EntryRef, NameEntry, NameStore};
 
-/// The way to a leaf or to an inner node.
+/// A link to a leaf or to an inner node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     Rule(EntryRef),
     Inner(u32),
 }
 
-/// A bit of a name: `octet << 4 | bit`; bit 0 is whether there is that octet, then the octet's own
-/// bits follow, the highest first.
+/// A bit of a name: `byte << 4 | bit`. Bit 0 tells whether the byte exists. The byte's own bits
+/// follow, most significant first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position(u32);
 
 impl Position {
-    fn octet(self) -> usize {
+    fn byte(self) -> usize {
         (self.0 >> 4) as usize
     }
     fn bit(self) -> u32 {
         self.0 & 15
     }
-    /// The first bit after a name of so many octets.
-    fn end(octets: usize) -> Self {
-        Position((octets as u32) << 4)
+    /// The first bit after a name of `bytes` bytes.
+    fn end(bytes: usize) -> Self {
+        Position((bytes as u32) << 4)
     }
-    /// Which side of this bit a name is on.
+    /// The side of this bit that a name is on.
     fn side_of(self, name: &[u8]) -> usize {
-        match (name.get(self.octet()), self.bit()) {
+        match (name.get(self.byte()), self.bit()) {
             (None, _) => 0,
             (Some(_), 0) => 1,
-            (Some(octet), bit) => usize::from(octet >> (8 - bit) & 1),
+            (Some(byte), bit) => usize::from(byte >> (8 - bit) & 1),
         }
     }
     /// The first bit at which the names differ.
     fn of_difference(name: &[u8], other: NameEntry<'_>) -> Option<Self> {
-        (0..=name.len()).find_map(|i| match (name.get(i), other.octet(i)) {
+        (0..=name.len()).find_map(|i| match (name.get(i), other.byte(i)) {
             (Some(a), Some(b)) if a == &b => None,
             (Some(a), Some(b)) => Some(Position((i as u32) << 4 | (1 + (a ^ b).leading_zeros()))),
             (None, None) => None,
@@ -56,7 +58,7 @@ impl Position {
 
 #[derive(Clone, Copy)]
 struct Node {
-    /// The position, and in the two highest bits which ways lead to rules.
+    /// The position. Its two highest bits tell which links lead to rules.
     position: u32,
     ways: [u32; 2],
 }
@@ -83,13 +85,13 @@ impl Node {
     }
 }
 
-/// Where a rule's name leaves those of the other rules.
+/// The point at which a rule's name differs from those of other rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parting {
-    /// After so many octets, within or at the start of a component that no other rule shares.
+    /// After this many bytes, within or at the start of a component that no other rule shares.
     Sibling {
-        /// Octets that it shares with another rule.
-        octets: usize,
+        /// Number of bytes that it shares with another rule.
+        bytes: usize,
     },
     /// It is the first rule below the rule above it.
     OnlyBelow,
@@ -110,7 +112,7 @@ impl RuleTrie {
         self.nodes.capacity() * size_of::<Node>() + self.free.capacity() * 4
     }
 
-    /// Adds a rule, which is not there yet.
+    /// Adds a rule, which must not be there yet.
     pub(super) fn insert(&mut self, names: &NameStore, name: &[u8], entry: EntryRef) -> Parting {
         let Some(nearest) = self.nearest(name) else {
             self.root = Some(Link::Rule(entry));
@@ -127,7 +129,7 @@ impl RuleTrie {
         parting(position, side)
     }
 
-    /// Takes a rule out, which is there. Returns its entry, too.
+    /// Removes a rule, which must be there. Returns its entry, too.
     pub(super) fn remove(&mut self, name: &[u8]) -> (EntryRef, Parting) {
         let (mut above, mut last) = (None, None);
         let mut link = self.root.expect("the rule is there");
@@ -154,8 +156,8 @@ impl RuleTrie {
     }
 
     /// The rules that have `name` as a proper prefix.
-    pub(super) fn below(&self, names: &NameStore, name: &[u8]) -> Walk {
-        let mut walk = Walk { open: Vec::new() };
+    pub(super) fn below(&self, names: &NameStore, name: &[u8]) -> RulesBelow {
+        let mut walk = RulesBelow { open: Vec::new() };
         let (_, link) = self.descend(name, |at| at < Position::end(name.len()));
         let Some(link) = link else { return walk };
         if !names.entry(self.any_rule(link)).starts_with(name, &()) {
@@ -165,7 +167,7 @@ impl RuleTrie {
             Link::Inner(node) if self.nodes[node as usize].position() == Position::end(name.len()) => {
                 walk.open.push(self.nodes[node as usize].way(1));
             }
-            Link::Rule(entry) if names.entry(entry).octet(name.len()).is_none() => {}
+            Link::Rule(entry) if names.entry(entry).byte(name.len()).is_none() => {}
             link => walk.open.push(link),
         }
         walk
@@ -179,7 +181,7 @@ impl RuleTrie {
         }
     }
 
-    /// Follows `name` while `go_on` allows it: the way taken last, and what it leads to.
+    /// Follows `name` as long as `go_on` allows. Returns the last link taken, and what it leads to.
     fn descend(&self, name: &[u8], go_on: impl Fn(Position) -> bool) -> (Option<(u32, usize)>, Option<Link>) {
         let (mut above, mut link) = (None, self.root);
         while let Some(Link::Inner(at)) = link {
@@ -224,22 +226,22 @@ fn parting(position: Position, side: usize) -> Parting {
     match (position.bit(), side) {
         (0, 0) => Parting::Above,
         (0, _) => Parting::OnlyBelow,
-        _ => Parting::Sibling { octets: position.octet() },
+        _ => Parting::Sibling { bytes: position.byte() },
     }
 }
 
-/// Rules below a prefix, not yet visited. The trie may not change meanwhile.
-pub(super) struct Walk {
+/// Rules below a prefix that were not visited yet. The trie must not change meanwhile.
+pub(super) struct RulesBelow {
     open: Vec<Link>,
 }
 
-impl Walk {
-    /// The next rule, in the order of names, of all of them.
+impl RulesBelow {
+    /// The next of these rules, in the order of names.
     pub(super) fn next(&mut self, trie: &RuleTrie) -> Option<EntryRef> {
         self.step(trie, |_| true)
     }
 
-    /// The next rule of those that are below no other of them.
+    /// The next of these rules that is not below another of them.
     pub(super) fn next_uncovered(&mut self, trie: &RuleTrie) -> Option<EntryRef> {
         // Side 1 of such a bit is below the rule on side 0.
         self.step(trie, |position| position.bit() != 0)

@@ -1,52 +1,52 @@
-//! Which length to probe next: the tree of [Yuan Figure 1], for any number of lengths.
+//! Chooses the length to probe next: the tree of [Yuan, Figure 1], for any number of lengths.
 //!
-//! Of the lengths that are still open, `lo < length <= hi`, the next one is that which the largest
-//! power of two divides. For rules of up to seven components this is the paper's tree: 4, then 2 or
+//! The open lengths are `lo < length <= hi`. The next one is the length that is divisible by the
+//! largest power of two. For rules of up to seven components this is the paper's tree: 4, then 2 or
 //! 6, then 1, 3, 5 or 7. A rule is found through markers at the leading sums of its length's binary
-//! digits (7 = 4 + 2 + 1: at 4 and 6), whatever the deepest length is: a deeper rule adds a level on
-//! top of the tree and moves no marker.
+//! digits: 7 = 4 + 2 + 1 has markers at 4 and 6. This does not depend on the maximum length. A
+//! deeper rule adds a level at the top of the tree and moves no marker.
 //!
-//! The same markers serve a search that begins anywhere, which [Yuan §4] needs: if a length is
+//! The same markers serve a search that begins anywhere, which [Yuan §4] needs. If a length is
 //! chosen from an interval, every deeper length of that interval has it among its leading sums,
-//! since no other multiple of that power of two is open.
+//! because no other multiple of that power of two is open.
 
 use std::cell::Cell;
 
 use super::level::Slot;
 use super::name_store::EntryRef;
 
-/// Of the lengths from `lo + 1` to `hi`, the one that the largest power of two divides.
+/// The length from `lo + 1` to `hi` that is divisible by the largest power of two.
 ///
-/// `lo < hi`.
+/// Requires `lo < hi`.
 #[inline]
 fn most_even(lo: usize, hi: usize) -> usize {
     hi & (usize::MAX << (lo ^ hi).ilog2())
 }
 
-/// The lengths at which a rule of `depth` components has markers, and `depth` itself; shortest
+/// The lengths at which a rule of `depth` components has markers, and `depth` itself, shortest
 /// first.
 pub(super) fn leading_sums(depth: usize) -> impl Iterator<Item = usize> {
     let next = move |sum: usize| (sum < depth).then(|| sum | 1 << (sum ^ depth).ilog2());
     std::iter::successors(next(0), move |&sum| next(sum))
 }
 
-/// A prefix of the name that a table has, if the fingerprint does not deceive.
+/// A prefix of the name that a table has, unless the fingerprint is a false positive.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::prefix) struct Hit {
     pub(in crate::prefix) entry: EntryRef,
     pub(in crate::prefix) depth: usize,
 }
 
-/// One search under way.
+/// The state of one search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search {
-    /// The deepest prefix found; zero: none yet.
+    /// Length of the deepest prefix found; zero if none was found yet.
     lo: usize,
-    /// No deeper one is there.
+    /// The maximum length that is still possible.
     hi: usize,
     /// The length to probe next.
     at: usize,
-    /// Of the deepest prefix found.
+    /// The entry of the deepest prefix found.
     entry: EntryRef,
 }
 
@@ -57,20 +57,20 @@ impl Search {
         Search { lo: 0, hi, at: if hi > 0 { most_even(0, hi) } else { 0 }, entry: EntryRef(0) }
     }
 
-    /// A search below a prefix that is known to be there, all whose children have their prefix in
-    /// the next table: that one is probed first [Yuan §4].
+    /// A search below a prefix that is known to exist. All its children have their prefix in the
+    /// next table, so that table is probed first [Yuan §4].
     #[inline]
     pub(super) fn below(hit: Hit, hi: usize) -> Self {
         Search { lo: hit.depth, hi, at: hit.depth + 1, entry: hit.entry }
     }
 
-    /// The length to probe next; `None`: all is known.
+    /// The length to probe next. `None` if the search has ended.
     #[inline]
     pub(super) fn next(&self) -> Option<usize> {
         (self.lo < self.hi).then_some(self.at)
     }
 
-    /// Takes in what the table of the length at hand had.
+    /// Records what the table of the current length had.
     #[inline]
     pub(super) fn take(&mut self, found: Option<Slot>) {
         match found {
@@ -95,11 +95,11 @@ impl Search {
     }
 }
 
-/// Counts what a lookup does; the real one counts nothing.
+/// Counts what a lookup does. The implementation for real lookups counts nothing.
 pub(super) trait Tally {
-    /// A table is looked into.
+    /// The lookup probes a table.
     fn lookup(&self);
-    /// Cache lines are read.
+    /// The lookup reads cache lines.
     fn lines(&self, lines: usize);
 }
 
@@ -110,7 +110,7 @@ impl Tally for () {
     fn lines(&self, _: usize) {}
 }
 
-/// What one lookup did.
+/// The cost of one lookup.
 #[derive(Default)]
 pub(super) struct Count {
     pub(super) lookups: Cell<usize>,

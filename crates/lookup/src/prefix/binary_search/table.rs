@@ -1,4 +1,4 @@
-//! The query half: what readers walk.
+//! The query half, which readers walk.
 
 use std::array;
 use std::io;
@@ -16,17 +16,17 @@ use crate::prefix::level_pulling::CTrie;
 use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often a lookup is repeated because rules changed meanwhile; the last answer stands.
+/// How often a lookup that changes disturb is tried. Then the last answer stands.
 const TRIES_MAX: usize = 8;
 
-/// What all tables of an engine share, from the first to the newest.
+/// State that all tables of an engine share, from the first to the newest.
 pub(super) struct Shared {
-    /// The rule `/`: its entry plus one, or zero. Markers do not inherit it, so that it changes at
-    /// once.
+    /// The rule `/`: its entry plus one, or zero. Markers do not inherit it, so it changes in one
+    /// write.
     root: AtomicU64,
     /// The deepest length that has prefixes.
     deepest: AtomicU64,
-    /// Two for each change that is done, one more while one goes on.
+    /// Two for each completed change, and one more during a change.
     changes: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Shared {
         Some(PrefixMatch { entry: EntryId(entry as u32), depth: 0 })
     }
 
-    /// The writer's method.
+    /// For the writer.
     pub(super) fn set_root(&self, entry: Option<EntryId>) {
         self.root.store(entry.map_or(0, |entry| u64::from(entry.0) + 1), Ordering::Release);
     }
@@ -45,37 +45,38 @@ impl Shared {
         self.deepest.load(Ordering::Acquire) as usize
     }
 
-    /// The writer's method.
+    /// For the writer.
     pub(super) fn set_deepest(&self, deepest: usize) {
         self.deepest.store(deepest as u64, Ordering::Release);
     }
 
-    /// A change begins or ends. The writer's method.
+    /// Counts the beginning or the end of a change. For the writer.
     pub(super) fn count_change(&self) {
         self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// At most one change went on since `before` was read. One is harmless: each single write
-    /// leads from an answer of before it to one of after it.
+    /// Whether at most one change went on since `before` was read. One change is harmless, because
+    /// each single write leads from an answer before it to one after it.
     fn at_most_one_since(&self, before: u64) -> bool {
-        // The walk's loads are acquire loads: had one seen a later change, this one sees its count.
+        // The walk's loads are acquire loads. If one had seen a later change, this one would see
+        // its count.
         self.changes.load(Ordering::Relaxed).div_ceil(2) - before / 2 <= 1
     }
 }
 
 /// One table for each prefix length, and all names.
 pub(super) struct Table {
-    /// By length.
+    /// Indexed by length.
     levels: Box<[OnceLock<Arc<Level>>]>,
     pub(super) names: Arc<NameStore>,
     pub(super) shared: Arc<Shared>,
-    /// Where searches below popular prefixes begin [Yuan §4].
+    /// The starting points of searches below popular prefixes [Yuan §4].
     pub(super) start: Option<Arc<CTrie>>,
     strategy: Strategy,
     prefetch: Prefetch,
-    /// The table that replaces this one. Changes are made there only, so readers go there.
+    /// The table that replaces this one. Only that table is changed, so readers go there.
     next: OnceLock<Arc<Table>>,
-    /// One once `next` is set; an atomic of ours, which models follow.
+    /// One after `next` was set. A separate atomic, which models follow.
     replaced: AtomicU64,
 }
 
@@ -108,7 +109,7 @@ impl Table {
         }
     }
 
-    /// Sends readers on to `next`. The writer's method, once.
+    /// Sends readers to `next`. For the writer, once.
     pub(super) fn replace_by(&self, next: Arc<Table>) {
         let fresh = self.next.set(next).is_ok();
         assert!(fresh, "a table is replaced once");
@@ -119,17 +120,17 @@ impl Table {
         self.levels[depth].get()
     }
 
-    /// The writer's method: the first prefix of this length comes.
+    /// The table of this length, made for its first prefix. For the writer.
     pub(super) fn level_or(&self, depth: usize, make: impl FnOnce() -> Level) -> &Arc<Level> {
         self.levels[depth].get_or_init(|| Arc::new(make()))
     }
 
-    /// For a table that nobody reads yet.
+    /// For a table that no reader uses yet.
     pub(super) fn set_level(&mut self, depth: usize, level: Level) {
         self.levels[depth] = OnceLock::from(Arc::new(level));
     }
 
-    /// The slot of the first `depth` components, certainly theirs.
+    /// The slot of the first `depth` components, after comparing the name.
     pub(super) fn find(&self, name: &NameView<'_>, depth: usize) -> Option<Slot> {
         self.probe(self.level(depth)?, name, depth, Strategy::Always, &())
     }
@@ -139,7 +140,7 @@ impl Table {
         self.covered_by(self.search(name, Search::up_to(hi), Strategy::Always, &()).hit()?)
     }
 
-    /// Counts what a lookup of `name` does.
+    /// Counts the cost of a lookup of `name`.
     pub(super) fn count(&self, name: &NameView<'_>) -> Count {
         let count = Count::default();
         self.longest(name, &count);
@@ -157,7 +158,7 @@ impl Table {
         self.conclude(name, &search, tally)
     }
 
-    /// Chooses where to begin.
+    /// Chooses where the search begins.
     #[inline]
     fn begin(&self, name: &NameView<'_>, tally: &impl Tally) -> Search {
         let hi = self.shared.deepest().min(name.len());
@@ -172,7 +173,7 @@ impl Table {
         search
     }
 
-    /// Passes over lengths for which there is no table.
+    /// Skips lengths without a table.
     #[inline]
     fn skip_absent(&self, search: &mut Search) {
         while search.next().is_some_and(|at| self.level(at).is_none()) {
@@ -203,13 +204,13 @@ impl Table {
         })
     }
 
-    /// Whether a hit is what it seems: compares the octets.
+    /// Whether a hit is real: compares the bytes.
     #[inline]
     fn is(&self, name: &NameView<'_>, hit: Hit, tally: &impl Tally) -> bool {
         self.names.entry(hit.entry).starts_with(name.prefix(hit.depth).value(), tally)
     }
 
-    /// The answer that a finished search has found, compared now if it was not before.
+    /// The answer of a finished search. Compares names now if that was not done before.
     #[inline]
     fn conclude(&self, name: &NameView<'_>, search: &Search, tally: &impl Tally) -> Option<PrefixMatch> {
         let mut hit = search.hit();
@@ -234,7 +235,7 @@ impl Table {
         }
     }
 
-    /// Asks for the bucket of each prefix, of which the search will read a few [Yuan §3.3.3].
+    /// Prefetches the bucket of each prefix; the search will read a few of them [Yuan §3.3.3].
     fn prefetch_all(&self, name: &NameView<'_>) {
         for depth in 1..=self.shared.deepest().min(name.len()) {
             if let Some(level) = self.level(depth) {
@@ -243,7 +244,7 @@ impl Table {
         }
     }
 
-    /// All names step by step in turn: each reads what it asked for in the round before.
+    /// Advances all names in turn, step by step. Each step reads what the round before prefetched.
     fn longest_pipelined(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         let mut steps: [Step; BURST_MAX] = array::from_fn(|_| Step { search: Search::up_to(0), name_asked: false });
         let mut open: [u8; BURST_MAX] = array::from_fn(|i| i as u8);
@@ -268,7 +269,8 @@ impl Table {
         }
     }
 
-    /// Reads what was asked for and asks for what comes next. False: the search has ended.
+    /// Reads what was prefetched, and prefetches what comes next. Returns false if the search has
+    /// ended.
     #[inline]
     fn advance(&self, name: &NameView<'_>, step: &mut Step) -> bool {
         let Some(at) = step.search.next() else { return false };
@@ -294,7 +296,7 @@ impl Table {
         false
     }
 
-    /// The newest table: rules change there only.
+    /// The newest table. Rules change only there.
     #[inline]
     fn newest(&self) -> &Table {
         let mut table = self;
@@ -305,10 +307,10 @@ impl Table {
     }
 }
 
-/// One name of a burst under way.
+/// One name of a burst.
 struct Step {
     search: Search,
-    /// The name entry is under way, so that it can be compared.
+    /// The name entry is being fetched for comparison.
     name_asked: bool,
 }
 
@@ -316,7 +318,7 @@ impl PrefixFib for Table {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
         let mut tries = 0;
         loop {
-            // Acquire: the changes counted here are seen by the walk.
+            // Acquire: the walk sees the changes counted here.
             let before = self.shared.changes.load(Ordering::Acquire);
             let found = self.newest().longest(name, &());
             tries += 1;

@@ -27,7 +27,7 @@ fn longest(fib: &dyn PrefixFib, uri: &str) -> Option<(u32, usize)> {
     with_view(uri, |view| fib.longest_match(view)).map(|found| (found.entry.0, found.depth))
 }
 
-/// An engine that its writer looks up in.
+/// An engine, with lookups by its writer.
 struct Subject(BinarySearch);
 
 impl Subject {
@@ -48,7 +48,7 @@ impl Subject {
     fn lookups(&self, uri: &str) -> usize {
         with_view(uri, |view| self.0.hash_lookups(view))
     }
-    /// What the table of the name's length has for it: what it forwards to, rules below, leaf.
+    /// The entry of a name in the table of its length: the target, the number of rules below, and the leaf bit.
     fn stored(&self, uri: &str) -> Option<(Option<u32>, u32, bool)> {
         with_view(uri, |view| {
             let slot = self.0.table.find(view, view.len())?;
@@ -58,8 +58,8 @@ impl Subject {
     }
 }
 
-/// [Yuan §3.1]: `/a/b/c/d` and `/a/b/c` are rules, `/a/b` is none. A search for `/a/b/c/random` that
-/// finds nothing at four must not end at `/a`; one for `/a/b/random` must not have to go back.
+/// [Yuan §3.1]: `/a/b/c/d` and `/a/b/c` are rules, `/a/b` is not. A search for `/a/b/c/random` that
+/// finds nothing at four must not end at `/a`. A search for `/a/b/random` must not backtrack.
 #[test]
 fn markers_lead_deeper_and_inherit_their_match() {
     let mut subject = Subject::new(&[("/a", 1), ("/a/b/c/d", 4)]);
@@ -105,7 +105,7 @@ fn rules_share_markers_until_the_last_of_them_goes() {
     let mut subject = Subject::new(&[("/a/b/c", 1), ("/a/b/x", 2), ("/a/b/y", 3)]);
     assert_eq!(subject.stored("/a/b"), Some((None, 3, false)));
     assert_eq!(subject.0.prefixes(), 4);
-    // The marker lies in the entry of the first.
+    // The marker lies in the entry of the first rule.
     subject.apply(&[remove("/a/b/c")]);
     subject.0.reclaim();
     subject.apply(&[set("/z/z/z", 9)]);
@@ -119,7 +119,7 @@ fn rules_share_markers_until_the_last_of_them_goes() {
 
 #[test]
 fn markers_inherit_each_rule_that_comes_changes_or_goes_above_them() {
-    // Markers at 4 and 6, another rule between.
+    // Markers at 4 and 6, with another rule between.
     let mut subject = Subject::new(&[("/a/b/c/d/e/f/g", 7), ("/a/b/c/d/e", 5)]);
     let inherited =
         |subject: &Subject| ["/a/b/c/d", "/a/b/c/d/e/f"].map(|uri| subject.stored(uri).expect("a marker").0);
@@ -152,7 +152,7 @@ fn the_root_covers_what_no_marker_inherits() {
     assert_eq!(subject.longest("/a/b/x"), None);
 }
 
-/// Without any fingerprint bits, each stored prefix seems to be every name that comes to its bucket.
+/// Without fingerprint bits, each stored prefix seems to be every name that reaches its bucket.
 #[test]
 fn false_positives_are_found_out() {
     for strategy in [Strategy::AtEnd, Strategy::Always] {
@@ -201,12 +201,12 @@ fn names_come_and_go_in_the_room_of_those_before() {
         subject.0.reclaim();
         bytes.push(subject.0.table.names.memory_bytes());
     }
-    // Names of all lengths shift by an octet now and then; nothing else needs new room.
+    // Names of all lengths shift by a byte now and then. Nothing else needs new room.
     assert!(bytes[19] < bytes[0] + bytes[0] / 4, "{bytes:?}");
 }
 
 #[test]
-fn long_names_are_compared_to_the_last_octet() {
+fn long_names_are_compared_to_the_last_byte() {
     let uri = |last: char| format!("/{}/{}{last}", "x".repeat(4000), "y".repeat(4000));
     let subject = Subject::with(Options { fingerprint_bits: 0, ..Options::default() }, &[(&uri('a'), 1)]);
     assert_eq!(subject.longest(&uri('a')), Some((1, 2)));
@@ -221,7 +221,7 @@ fn what_cannot_be_stored_is_refused_with_its_whole_batch() {
     for (bad, error) in [
         (set("/b", ENTRIES_MAX), BuildError::EntryOutOfRange { entry: ENTRIES_MAX, entries_max: ENTRIES_MAX }),
         (set(&"/b".repeat(129), 1), BuildError::TooDeep { depth: 129 }),
-        (set(&long, 1), BuildError::Memory { reason: format!("a name of {} octets", long.len() + 4) }),
+        (set(&long, 1), BuildError::Memory { reason: format!("a name of {} bytes", long.len() + 4) }),
         (set("/c", 1), BuildError::Full { rules: 1 }),
     ] {
         assert_eq!(subject.0.apply(&[set("/b", 2), bad]).unwrap_err(), error);
@@ -241,7 +241,8 @@ fn lines_are_those_of_buckets_and_of_compared_names() {
         let subject = Subject::with(Options { strategy, ..Options::default() }, rules);
         with_view(uri, |view| subject.0.query().lines_read(view)).expect("counted")
     };
-    // Three buckets; one short name in the first line of the store, compared once or thrice.
+    // Three buckets, and one short name in the first line of the store, which is compared once or
+    // three times.
     assert_eq!(lines(Strategy::AtEnd, "/a/b/c/d/e/f/g"), 4);
     assert_eq!(lines(Strategy::Always, "/a/b/c/d/e/f/g"), 6);
     assert_eq!(lines(Strategy::Always, "/x/b/c/d/e/f/g"), 1);

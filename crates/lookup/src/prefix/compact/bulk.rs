@@ -1,4 +1,4 @@
-//! A table made at once from sorted rules, of which no names are kept.
+//! Builds a table in one pass over sorted rules, without keeping their names.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use super::levels::LevelsWriter;
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
 use super::trie::shared_depth;
-use super::word::{self, Answer, Word};
+use super::word::{Answer, Word};
 use super::{DEPTH_MAX, ENTRIES_MAX, Options};
 use crate::entry::EntryId;
 use crate::prefix::PrefixFib;
 use crate::update::BuildError;
 
-/// Entries whose lines are on their way.
+/// Number of entries whose lines are prefetched.
 const AHEAD: usize = 48;
 
-/// A prefix of the rule pushed last at which a node is, or may be.
+/// A prefix of the last rule at which there is, or may be, a node.
 struct Open {
     depth: usize,
     rule: Option<EntryId>,
     has_children: bool,
 }
 
-/// An entry on its way to its bucket.
+/// An entry that waits for its bucket's line.
 struct Waiting {
     hash: u64,
     tag: u16,
@@ -34,14 +34,14 @@ struct Waiting {
 
 /// Builds a query half from rules in NDN's canonical order.
 ///
-/// Since neighbours share their prefixes, the trie is known from one pass, and nothing of a rule
-/// need be kept but its entry: a billion rules take 11.4 GB in all. What is made so cannot be
-/// changed afterwards; for that, give the rules to [`Compact`](super::Compact).
+/// Neighbours in that order share their prefixes. One pass therefore determines the trie, and only
+/// a rule's entry must be kept: a billion rules take 11.4 GB in total. The result cannot be
+/// changed. For changes, give the rules to [`Compact`](super::Compact).
 pub struct BulkLoader {
     key: NameHashKey,
     shared: Arc<Shared>,
     part: Part,
-    /// From `/` to the last rule.
+    /// The path from `/` to the last rule.
     open: Vec<Open>,
     last: Vec<u8>,
     hashes: Box<PrefixHashes>,
@@ -51,9 +51,9 @@ pub struct BulkLoader {
 }
 
 impl BulkLoader {
-    /// Room for `nodes` nodes: one for each rule but `/`, and one for each other prefix below which
-    /// rules branch (so at most twice the rules, and hardly more than the rules if these share no
-    /// first components).
+    /// Room for `nodes` nodes: one for each rule except `/`, and one for each other prefix below
+    /// which rules branch. There are at most twice as many nodes as rules, and hardly more than
+    /// rules if these share no first components.
     ///
     /// # Errors
     /// If the kernel refuses memory on such pages.
@@ -64,7 +64,7 @@ impl BulkLoader {
         let root = Open { depth: 0, rule: None, has_children: false };
         Ok(BulkLoader {
             key,
-            shared: Arc::new(Shared::new(word::fingerprint_mask(options.fingerprint_bits))),
+            shared: Arc::new(Shared::new(options.fingerprint_mask())),
             part: Part::new(buckets, options.pages)?,
             open: vec![root],
             last: Vec::new(),
@@ -78,9 +78,8 @@ impl BulkLoader {
     /// Adds a rule.
     ///
     /// # Errors
-    /// If it does not come after the rule before it in canonical order, is deeper than
-    /// [`DEPTH_MAX`], has an entry not below [`ENTRIES_MAX`], or finds no room. The loader is of no
-    /// use then.
+    /// If the rule does not follow the one before in canonical order, is deeper than [`DEPTH_MAX`],
+    /// has an entry of [`ENTRIES_MAX`] or more, or finds no room. The loader is useless afterwards.
     pub fn push(&mut self, name: NameRef<'_>, entry: EntryId) -> Result<(), BuildError> {
         let depth = name.len();
         if depth > DEPTH_MAX {
@@ -120,12 +119,13 @@ impl BulkLoader {
         Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None }))
     }
 
-    /// Writes the entries of the open nodes deeper than `depth`: nothing more comes below them.
+    /// Writes the entries of the open nodes deeper than `depth`, because no rule follows below
+    /// them.
     fn close_below(&mut self, depth: usize) -> Result<(), BuildError> {
         while let Some(node) = self.open.pop_if(|node| node.depth > depth) {
             let above = self.open.last_mut().expect("`/` stays open");
             if above.depth < depth {
-                // The next rule leaves the edge to this node at `depth`: a branch.
+                // The next rule leaves the edge to this node at `depth`, so there is a branch.
                 self.open.push(Open { depth, rule: None, has_children: true });
             } else {
                 above.has_children = true;
@@ -135,7 +135,7 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Sends the entry of a node, whose parent is the last one open, on its way.
+    /// Prefetches the bucket of a node whose parent is the last one open, and queues its entry.
     fn write(&mut self, node: &Open) -> Result<(), BuildError> {
         let last = NameView::from_filled(NameRef::new_checked_before(&self.last), &self.hashes);
         let above = self.open.last().expect("`/` stays open").depth;

@@ -1,13 +1,13 @@
-//! One change of one rule: what is written, and in which order.
+//! One change of one rule: what is written, in which order.
 //!
-//! Whatever a lookup sees of a change, its answer is that of before or of after:
+//! During a change, every lookup gives the answer from before or from after:
 //!
 //! - An answer is one word, changed in one step.
-//! - A new node's entry is there before anything tells that names go on below its parent.
-//! - Where a node's handle goes to another node, the entry is handed over in one step, and what
-//!   stands under the new handle was there before.
-//! - Before an entry is taken out the change counter is raised, so that a lookup which saw the trie
-//!   as it was above the entry, and then missed the entry, is repeated.
+//! - A new node's entry is in the table before anything says that names go on below its parent.
+//! - If a node's handle passes to another node, the entry changes in one step. The entry under the
+//!   node's new handle is in the table before.
+//! - The change counter rises before an entry is removed. A lookup that saw the old trie above the
+//!   entry and then missed the entry is therefore repeated.
 
 use byname_wire::{NameRef, NameView};
 
@@ -23,17 +23,17 @@ use crate::update::BuildError;
 
 /// Both halves of a prefix's hash.
 #[derive(Clone, Copy)]
-struct Digest {
+struct PrefixDigest {
     depth: usize,
     hash: u64,
     check: u64,
 }
 
-impl Digest {
+impl PrefixDigest {
     fn of(view: &NameView<'_>, depth: usize) -> Self {
-        Digest { depth, hash: view.hash(depth), check: view.check(depth) }
+        PrefixDigest { depth, hash: view.hash(depth), check: view.check(depth) }
     }
-    /// The key of a node of this depth whose handle this is.
+    /// The key of a node of this depth that has this handle.
     fn key(self, node_depth: usize) -> Key {
         Key { handle: self.depth, hash: self.hash, tag: tag_of(self.check), extent: node_depth - self.depth }
     }
@@ -82,7 +82,7 @@ impl Compact {
                 self.table.set_name_rule(node, Some(entry));
                 self.refresh(node, view.check(view.len()));
                 self.spread(node);
-                // The entry is as it was but for the answer: it collides with nothing new.
+                // Only the answer changes, so no new collision is possible.
                 if ruled {
                     return Ok(());
                 }
@@ -131,14 +131,14 @@ impl Compact {
         let leaf = self.add_node(view, view.len(), parent, Some(entry))?;
         self.put(view, leaf, Answer::Leaf(entry))?;
         self.trie.attach(leaf, view.hash(above + 1));
-        // The first child of a rule: lookups must go on below it now.
+        // The rule's first child: lookups must continue below it from now on.
         if parent != ROOT && self.trie.children(parent) == 1 {
             self.rewrite(parent, Word::no_leaf);
         }
         Ok(leaf)
     }
 
-    /// Adds a node at `depth` in the middle of the edge to `child`, on the way to `view`.
+    /// Adds a node at `depth` on the edge to `child`, on the way to `view`.
     fn split(
         &mut self,
         view: &NameView<'_>,
@@ -154,7 +154,7 @@ impl Compact {
         let below = fattest(depth, child_depth);
         let [lower, moved] = self.digests(child, [depth + 1, below]);
         if handle == self.trie.key(child).handle {
-            // The handle is the middle's now; the child is under another first.
+            // The new node takes over the handle. First the child is stored under another one.
             let (key, moved) = (self.trie.key(child), moved.key(child_depth));
             let word = self.table.word(key, child).with_extent(moved.extent);
             self.table.put(moved, word, child, |node| self.trie.key(node).hash)?;
@@ -187,7 +187,8 @@ impl Compact {
         }
     }
 
-    /// Takes out a node without rule that has one child. `view` is the node's name or goes on below.
+    /// Removes a node without a rule that has one child. `view` is the node's name or continues
+    /// below it.
     fn merge(&mut self, view: &NameView<'_>, middle: NodeId) {
         let child = self.trie.only_child(middle);
         let (depth, child_depth) = (self.trie.depth(middle), self.trie.depth(child));
@@ -196,7 +197,7 @@ impl Compact {
         let (key, child_key) = (self.trie.key(middle), self.trie.key(child));
         let handle = fattest(above, child_depth);
         if handle == self.trie.key(middle).handle {
-            // The middle's handle is the child's now.
+            // The child takes over the handle.
             let moved = Key { extent: child_depth - handle, ..key };
             let word = self.table.word(child_key, child).with_extent(moved.extent);
             self.table.hand_over(key, middle, child, word);
@@ -211,7 +212,7 @@ impl Compact {
         self.trie.merge(middle, view.hash(above + 1), lower.hash);
     }
 
-    /// Makes a node of the first `depth` components of `view`, which nothing leads to yet.
+    /// Makes a node for the first `depth` components of `view`. Nothing leads to it yet.
     fn add_node(
         &mut self,
         view: &NameView<'_>,
@@ -225,11 +226,11 @@ impl Compact {
         Ok(node)
     }
 
-    /// Writes the entry of a new node, whose name is `view`'s first components.
+    /// Writes the entry of a new node whose name is a prefix of `view`.
     fn put(&mut self, view: &NameView<'_>, node: NodeId, answer: Answer) -> Result<(), BuildError> {
         let depth = self.trie.depth(node);
         let handle = fattest(self.trie.depth(self.trie.parent(node)), depth);
-        let key = Digest::of(view, handle).key(depth);
+        let key = PrefixDigest::of(view, handle).key(depth);
         let word = Word::new(answer, key.extent, view.check(depth));
         self.trie.set_key(node, key);
         self.table.put(key, word, node, |node| self.trie.key(node).hash)?;
@@ -257,15 +258,15 @@ impl Compact {
         }
     }
 
-    /// Hashes of a node's prefixes, from the name that the trie keeps.
-    fn digests<const N: usize>(&mut self, node: NodeId, depths: [usize; N]) -> [Digest; N] {
+    /// Hashes of a node's prefixes, computed from the name in the trie.
+    fn digests<const N: usize>(&mut self, node: NodeId, depths: [usize; N]) -> [PrefixDigest; N] {
         let name = NameRef::new_checked_before(self.trie.name(node));
         let view = NameView::new(&self.key, name, &mut self.scratch);
-        depths.map(|depth| Digest::of(&view, depth))
+        depths.map(|depth| PrefixDigest::of(&view, depth))
     }
 
-    /// Looks for entries that a lookup of this node's name would take for its own, or the other
-    /// way round.
+    /// Looks for entries that a lookup of this node's name would mistake for its own, or the
+    /// reverse.
     fn note_collisions(&mut self, node: NodeId) {
         let key = self.trie.key(node);
         let alike: Vec<_> = self.table.look_alikes(key, node).collect();
@@ -275,7 +276,8 @@ impl Compact {
         }
     }
 
-    /// Whether a lookup of `node`'s name takes `word`, which stands under its handle, for its own.
+    /// Whether a lookup of `node`'s name would mistake `word`, which stands under its handle, for
+    /// its own.
     fn is_taken_for(&mut self, node: NodeId, word: Word) -> bool {
         let depth = self.trie.key(node).handle + word.extent();
         if depth > self.trie.depth(node) {

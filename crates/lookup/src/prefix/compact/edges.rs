@@ -1,8 +1,8 @@
-//! From the prefix that an edge begins with to the node that it ends at.
+//! Maps the first prefix of an edge to the node at the edge's end.
 //!
-//! Open addressing, one array for each of 64 shards, so that growth never moves more than a shard
-//! at a time. A slot holds 32 bits of the prefix's hash and the node; the caller tells by the
-//! node's name whether it is the right one.
+//! Open addressing, with one array for each of 64 shards, so that growth moves only one shard at a
+//! time. A slot holds 32 bits of the prefix's hash and the node. The caller compares the node's
+//! name to tell whether it is the right one.
 
 use super::NodeId;
 use crate::prefetch;
@@ -10,7 +10,7 @@ use crate::prefetch;
 const SHARDS: usize = 64;
 const CAPACITY_MIN: usize = 8;
 
-/// `hash << 32 | node + 1`; zero: empty.
+/// `hash << 32 | node + 1`, or zero if empty.
 type Slot = u64;
 
 fn node_of(slot: Slot) -> NodeId {
@@ -27,7 +27,7 @@ impl Shard {
         Shard { slots: vec![0; capacity].into(), used: 0 }
     }
 
-    /// Where the probes for a hash begin: by its upper bits, so that order by hash is kept.
+    /// The slot at which probes for a hash begin. The upper bits decide, which keeps the order by hash.
     fn home(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
@@ -56,7 +56,7 @@ impl Shard {
         .filter(move |&at| (self.slots[at] >> 32) as u32 == hash)
     }
 
-    /// Closes the gap, or probes would end at it too early.
+    /// Closes the gap, because probes would otherwise end at it.
     fn remove(&mut self, mut gap: usize) {
         self.used -= 1;
         let mut at = gap;
@@ -66,7 +66,7 @@ impl Shard {
                 break;
             }
             let home = self.home((self.slots[at] >> 32) as u32);
-            // Whether the gap lies on the way from `home` to `at`, round the end if need be.
+            // Whether the gap lies between `home` and `at`, if necessary around the end.
             let stays = if gap <= at { gap < home && home <= at } else { gap < home || home <= at };
             if !stays {
                 self.slots[gap] = self.slots[at];
@@ -97,25 +97,25 @@ impl Edges {
         (hash >> 58) as usize
     }
 
-    /// Asks for the slots of a prefix ahead of [`Edges::find`].
+    /// Prefetches the slots of a prefix ahead of [`Edges::find`].
     pub(super) fn prefetch(&self, hash: u64) {
         let shard = &self.0[Self::shard(hash)];
         prefetch::read(&shard.slots[shard.home(hash as u32)]);
     }
 
-    /// The first node under this hash, right or not: one to ask memory for.
+    /// The first node with this hash, whether it is the right one or not. Used for prefetching.
     pub(super) fn likely(&self, hash: u64) -> Option<NodeId> {
         let shard = &self.0[Self::shard(hash)];
         shard.matches(hash as u32).next().map(|at| node_of(shard.slots[at]))
     }
 
-    /// The node whose edge begins with the prefix of this hash; `is_it` compares names.
+    /// The node whose edge begins with the prefix of this hash. `is_it` compares names.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let shard = &self.0[Self::shard(hash)];
         shard.matches(hash as u32).map(|at| node_of(shard.slots[at])).find(|&node| is_it(node))
     }
 
-    /// Adds an edge that is not there.
+    /// Adds an edge, which must not exist.
     pub(super) fn add(&mut self, hash: u64, node: NodeId) {
         let shard = &mut self.0[Self::shard(hash)];
         if (shard.used + 1) * 5 > shard.slots.len() * 4 {
@@ -124,7 +124,7 @@ impl Edges {
         shard.add(hash << 32 | u64::from(node.0 + 1));
     }
 
-    /// Makes the edge to `old` end at `new`.
+    /// Makes the edge that ends at `old` end at `new`.
     ///
     /// # Panics
     /// If there is no such edge.
@@ -160,7 +160,7 @@ mod tests {
         let mut state = 9u64;
         for i in 0..20_000u32 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Few distinct hashes of the upper kind, so that probes run into each other.
+            // Few distinct upper bits, so that probes collide.
             let hash = (state >> 60 << 58) | (state >> 40 & 0x3f) << 26;
             if state >> 20 & 3 != 0 || list.is_empty() {
                 edges.add(hash, NodeId(i));

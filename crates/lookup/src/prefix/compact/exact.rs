@@ -1,12 +1,12 @@
-//! Whole names where readers can compare them: the engine's exact mode.
+//! The engine's exact mode: whole names that readers can compare.
 //!
-//! A compact-array table [So §2.2] beside the entries leads from a node's hash to its name and
-//! rule. A lookup that found a node compares its name with the packet's, octet by octet; if they
-//! differ, which the key makes as rare as the odds say, the answer comes from this table alone,
+//! A compact-array table [So §2.2] beside the entries maps a node's hash to its name and rule. A
+//! lookup that found a node compares the node's name with the packet's, byte by byte. They differ
+//! only as rarely as the engine's odds say. If they differ, this table alone gives the answer,
 //! longest prefix first.
 //!
-//! Cost: two more cache lines and the name for each lookup; about 120 bytes and the name for each
-//! node.
+//! Cost: two more cache lines and the name for each lookup, and about 120 bytes plus the name for
+//! each node.
 
 use std::io;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::memory::Pages;
 use crate::prefix::PrefixMatch;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Nodes a bucket when the table is made, and the most it means to hold.
+/// Nodes for each bucket of a new table, and the maximum.
 const LOAD_FRESH: usize = 2;
 const LOAD_MAX: usize = 4;
 const NODES_MIN: usize = 64;
 
 /// A node as readers see it.
 struct Record {
-    /// Of the node's own prefix.
+    /// The hash of the node's own prefix.
     hash: u64,
     name: Box<[u8]>,
-    /// The rule's entry plus one; zero: a branch.
+    /// The rule's entry plus one, or zero for a branch.
     rule: AtomicU64,
 }
 
 /// The table that readers see.
 pub(super) struct ExactNames {
     buckets: BucketArray,
-    /// By node.
+    /// Indexed by node.
     records: Box<[ArcSwapOption<Record>]>,
 }
 
@@ -48,7 +48,7 @@ impl ExactNames {
         Ok(ExactNames { buckets, records: (0..2 * nodes).map(|_| ArcSwapOption::empty()).collect() })
     }
 
-    /// The record of the node with these octets.
+    /// The record of the node with this name.
     fn record(&self, hash: u64, name: NameRef<'_>) -> Option<Arc<Record>> {
         self.buckets.find(hash, &mut (), |index, _| {
             let record = self.records.get(index as usize)?.load_full()?;
@@ -56,12 +56,12 @@ impl ExactNames {
         })
     }
 
-    /// Whether there is a node with the first `depth` components of `name`.
+    /// Whether the table has a node for the first `depth` components of `name`.
     pub(super) fn holds(&self, name: &NameView<'_>, depth: usize) -> bool {
         self.record(name.hash(depth), name.prefix(depth)).is_some()
     }
 
-    /// The deepest rule above `name`, `/` aside, by whole names.
+    /// The deepest rule above `name`, except `/`, found by whole names.
     pub(super) fn longest_match(&self, name: &NameView<'_>, depth_max: usize) -> Option<PrefixMatch> {
         (1..=name.len().min(depth_max)).rev().find_map(|depth| {
             let record = self.record(name.hash(depth), name.prefix(depth))?;
@@ -95,12 +95,12 @@ impl ExactWriter {
         &self.names
     }
 
-    /// Whether `more` nodes, of ids below `ids`, are likely to fit into the table that readers have.
+    /// Whether `more` nodes with ids below `ids` probably fit into the readers' table.
     pub(super) fn has_room(&self, more: usize, ids: usize) -> bool {
         ids <= self.names.records.len() && self.nodes + more <= self.names.buckets.shape().primary * LOAD_MAX
     }
 
-    /// Makes the table anew, with room for `more` nodes. Readers of the old one are not disturbed.
+    /// Rebuilds the table with room for `more` nodes. Readers of the old one are not disturbed.
     pub(super) fn rebuild(&mut self, more: usize, ids: usize) -> io::Result<()> {
         let mut nodes = (self.nodes + more).max(ids).max(NODES_MIN);
         'larger: loop {
@@ -138,14 +138,14 @@ impl ExactWriter {
         added
     }
 
-    /// Sets or takes away a node's rule.
+    /// Sets or removes a node's rule.
     pub(super) fn set_rule(&self, node: NodeId, rule: Option<EntryId>) {
         if let Some(record) = &*self.names.records[node.0 as usize].load() {
             record.rule.store(rule.map_or(0, |entry| u64::from(entry.0) + 1), Ordering::Release);
         }
     }
 
-    /// Removes a node, after its entry.
+    /// Removes a node, after its entry was removed.
     pub(super) fn remove(&mut self, node: NodeId) {
         let record = self.names.records[node.0 as usize].swap(None).expect("every node but the root has its record");
         self.names.buckets.remove(record.hash, node.0);

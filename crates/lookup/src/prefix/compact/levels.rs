@@ -1,28 +1,28 @@
-//! Which depths have handles at all, and at depths with few of them, which these may be.
+//! Tells which depths have handles, and, for depths with few handles, which hashes they may have.
 //!
-//! A search probes the fattest depths first, where a table often has few handles or none: depth 8
-//! and 16 where most rules have five components, depth 1 and 2 where rules share no components.
-//! What is known to be absent needs no probe.
+//! A search probes the fattest depths first, where a table often has few handles or none: depths 8
+//! and 16 if most rules have five components, or depths 1 and 2 if rules share no first components.
+//! A handle that is known to be absent needs no probe.
 
 use super::DEPTH_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
 const LEVELS: usize = DEPTH_MAX + 1;
-/// Bits of a depth's filter: 4 KiB.
+/// Number of bits of a depth's filter: 4 KiB.
 const BITS: usize = if cfg!(loom) { 64 } else { 1 << 15 };
-/// Most handles of a depth whose filter is worth its look: it lets one in eight through.
+/// Maximum number of handles of a depth for which the filter pays off: it then passes one in eight.
 const SPARSE_MAX: usize = BITS / 8;
 
-/// What readers see.
+/// The part that readers see.
 pub(super) struct Levels {
-    /// Bit `d`: there are handles of depth `d`.
+    /// Bit `d` is set if there are handles of depth `d`.
     used: AtomicU64,
-    /// Bit `d`: too many for the filter.
+    /// Bit `d` is set if depth `d` has too many handles for its filter.
     dense: AtomicU64,
     filters: Box<[AtomicU64]>,
 }
 
-/// Of the bits that a node keeps of its handle's hash.
+/// Uses only hash bits that a node keeps of its handle.
 fn bit_of(hash: u64) -> usize {
     (hash >> 8) as usize % BITS
 }
@@ -41,11 +41,11 @@ impl Levels {
         }
     }
 
-    /// Whether a handle of this depth and hash may be in the table. To be asked anew for each probe:
-    /// whoever has seen a handle's entry must see, here, the handles that were added before it.
+    /// Whether the table may hold a handle of this depth and hash. Ask again for each probe: a
+    /// reader that has seen a handle's entry must see here the handles that were added before it.
     #[inline]
     pub(super) fn may_hold(&self, depth: usize, hash: u64) -> bool {
-        // Acquire: what led to these is seen, the filter among it.
+        // Acquire: the reader sees everything that was written before, including the filter.
         if self.used.load(Ordering::Acquire) >> depth & 1 == 0 {
             return false;
         }
@@ -61,11 +61,11 @@ impl Levels {
     }
 }
 
-/// What the writer counts of one depth.
+/// The writer's counts for one depth.
 #[derive(Default)]
 struct Level {
     handles: usize,
-    /// Handles by bit of the filter; empty: the depth is dense, or has none.
+    /// Number of handles by filter bit. Empty if the depth is dense or has no handles.
     counts: Vec<u16>,
 }
 
@@ -77,7 +77,7 @@ impl LevelsWriter {
         LevelsWriter((0..LEVELS).map(|_| Level::default()).collect())
     }
 
-    /// Tells of a handle, before its entry is written.
+    /// Adds a handle, before its entry is written.
     pub(super) fn add(&mut self, levels: &Levels, depth: usize, hash: u64) {
         let level = &mut self.0[depth];
         level.handles += 1;
@@ -96,7 +96,7 @@ impl LevelsWriter {
         set(&levels.used, mask);
     }
 
-    /// Forgets a handle, after its entry was taken out. A dense depth stays so until it is empty.
+    /// Removes a handle, after its entry was removed. A dense depth stays dense until it is empty.
     pub(super) fn remove(&mut self, levels: &Levels, depth: usize, hash: u64) {
         let level = &mut self.0[depth];
         level.handles -= 1;

@@ -1,46 +1,44 @@
-//! Longest name prefix match in 11 bytes a rule and little more than one cache line: byname's own
+//! Longest name prefix match in 11 bytes a rule and little more than one cache line. byname's own
 //! engine, and its default.
 //!
-//! **Search.** The rules make a trie of components; only the nodes of the *compacted* trie count:
-//! rules, and prefixes below which rules branch. Each node has one entry, stored under the hash of
-//! one prefix on the edge that leads to it, its *handle*: the prefix whose depth most powers of two
-//! divide (the z-fast trie of Belazzougui, Boldi, Pagh and Vigna, over components in place of
-//! bits). A binary search over depths that always probes the fattest depth left passes every
-//! handle on a name's way, so that it finds the deepest node above a name in at most
-//! ⌈log2(k+1)⌉ probes for k components, like [Yuan §3.1], with one entry for each node instead of
-//! one marker for each level of each rule. An entry tells its node's depth, whether anything is
-//! below (if not, the search ends at once), and the answer for names that end here: the node's own
-//! rule or the one it inherits.
+//! **Search.** The rules form a trie of components. Only the nodes of the *compacted* trie have
+//! entries: rules, and prefixes below which rules branch. A node's entry is stored under the hash
+//! of one prefix on the edge that leads to the node. This prefix is the node's *handle*: the one
+//! whose depth is divisible by the largest power of two. This is the z-fast trie of Belazzougui,
+//! Boldi, Pagh and Vigna, over components instead of bits. A binary search over depths that always
+//! probes the fattest remaining depth passes every handle on a name's path. It finds the deepest
+//! node above a name in at most ⌈log2(k+1)⌉ probes for k components, like [Yuan §3.1], but with one
+//! entry for each node instead of one marker for each level of each rule. An entry holds its node's
+//! depth, whether anything is below (if not, the search ends at once), and the answer for names
+//! that end here: the node's own rule, or the rule that it inherits.
 //!
-//! **Table.** Buckets of one cache line with six entries of ten octets (`part`), two buckets for
-//! each handle, a filter in the line so that the second is read only when it must be; filled to
-//! 94 %. A burst of names is searched in rounds, so that the lines of all are on their way at once.
-//! Where a reader's names have no deep rules, they are hashed no deeper than the first probe, which
-//! finds nothing ([`PrefixFib::longest_match_names`]).
+//! **Table.** Buckets are one cache line with six entries of ten bytes (`part`). Each handle has
+//! two buckets; a filter in the first line tells whether the second must be read. Buckets are
+//! filled to 94 %. A burst of names is searched in rounds, so that the lines of all names are
+//! fetched at the same time.
 //!
-//! **Odds.** The query half keeps no names. An entry matches when its 16-bit tag, of the handle,
-//! and its fingerprint of 41 bits, of the node's own prefix, do (36 bits where the answer is
-//! inherited); both are of the check half of a keyed 128-bit hash, while the other half chooses the
-//! bucket. A probe compares with at most six entries, and six more if the filter says so, on
-//! average five and a half: for a name that no rule covers the odds of a wrong match are 2^-54.5 a
-//! probe, 2^-53.4 at worst (2^-48.4 if all twelve inherit), whatever the number of rules. Ten
-//! million foreign names of seven components a second, three probes each, are matched wrongly once
-//! in 27 years. Nobody without the key can do better than guess. *Rules* are not confused with each
-//! other: two whose entries look alike are found when the second is inserted, which is refused
-//! ([`BuildError::Collision`]), as is a rule that is not found after its insertion. Where even that
-//! is too much, [`Options::exact`] compares whole names.
+//! **Odds of a wrong match.** The query half keeps no names. An entry matches if its 16-bit tag agrees with the
+//! handle's, and its fingerprint of 41 bits with the node's prefix (36 bits if the answer is inherited). Both come from
+//! the check half of a keyed 128-bit hash; the other half chooses the bucket. A probe compares at most six entries, and
+//! six more if the filter says so; the average is five and a half. For a name that no rule covers, the probability of a
+//! wrong match is 2^-54.5 a probe, and at worst 2^-53.4 (2^-48.4 if all twelve inherit), whatever the number of rules.
+//! Ten million foreign names of seven components a second, with three probes each, cause one wrong match in 27 years.
+//! Without the key, nobody can do better than guess. Two *rules* are never confused. If two entries look alike, the
+//! second insertion is refused ([`BuildError::Collision`]), and so is a rule that a lookup does not find after its
+//! insertion. If even these odds are too high, [`Options::exact`] compares whole names.
 //!
-//! **Changes.** The control half keeps the trie with all names whole. One change writes a few words
-//! in such an order that a lookup which overlaps it gives the answer of before or of after; one that
-//! overlaps several is repeated, as a counter shared by names of the same first component tells.
-//! After eight tries the answer stands: only a writer that never pauses gets that far.
+//! **Changes.** The control half keeps the trie with all whole names. A change writes a few words
+//! in an order that gives every overlapping lookup the answer from before or from after. A lookup
+//! that overlaps several changes is repeated; a counter that names with the same first component
+//! share detects this. After eight tries the answer stands, which takes a writer that never pauses.
 //!
-//! Limits: rules of at most 32 components (the field's limit too: NFD refuses deeper ones), entry
-//! ids below 65,536, 2^32 - 2 nodes, 32 GiB of names.
+//! Limits: rules of at most 32 components (NFD refuses deeper ones, too), entry ids below 65,536,
+//! 2^32 - 2 nodes, and 32 GiB of names.
 //!
-//! Cost: 11.4 bytes a node for the query half, up to 14 just after a part has grown; there are at
-//! most twice as many nodes as rules, and as many where rules do not branch below each other. The
-//! control half takes about 40 bytes a node, 24 more where rules go on below it, and the names.
+//! Cost: the query half takes 11.4 bytes a node, and up to 14 just after a part has grown. There
+//! are at most twice as many nodes as rules, and as many if rules do not branch below each other.
+//! The control half takes about 40 bytes a node, 24 more for rules that have others below them, and
+//! the names.
 
 mod bulk;
 mod change;
@@ -69,32 +67,33 @@ use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::bulk::BulkLoader;
 
-/// Deepest rule.
+/// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;
 /// Entry ids are below this.
 pub const ENTRIES_MAX: u32 = word::ENTRIES_MAX;
-/// Changes that are hashed, and whose memory is asked for, ahead of the first.
+/// How many changes ahead names are hashed and memory is prefetched.
 const AHEAD: usize = 16;
 
 /// Number of a node of the trie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NodeId(u32);
 
-/// How a table is made.
+/// How to build a table.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Most rules.
+    /// Maximum number of rules.
     pub rules_max: usize,
     /// Pages of the query half.
     pub pages: Pages,
-    /// How much of its room a [`BulkLoader`] means to fill, in percent; 1 to 99. More takes longer to
-    /// load, and lets more probes read a second line.
+    /// The share of its room that a [`BulkLoader`] fills, in percent; 1 to 99. With more, loading
+    /// takes longer and more probes read a second line.
     pub fill_percent: u32,
-    /// Readers compare whole names: a wrong match is out of the question, at two cache lines and the
+    /// Readers compare whole names, which excludes wrong matches and costs two cache lines and the
     /// name for each lookup. Not for a [`BulkLoader`], which keeps no names.
     pub exact: bool,
-    /// Bits of a fingerprint that are compared, 1 to 41. Fewer than all make wrong matches likely:
-    /// for tests.
+    /// Number of fingerprint bits that are compared, 1 to 41. With fewer, wrong matches become
+    /// likely.
+    #[cfg(feature = "lab")]
     pub fingerprint_bits: u32,
 }
 
@@ -105,8 +104,20 @@ impl Default for Options {
             pages: Pages::default(),
             fill_percent: 94,
             exact: false,
+            #[cfg(feature = "lab")]
             fingerprint_bits: word::FINGERPRINT_BITS,
         }
+    }
+}
+
+impl Options {
+    /// The bits of a word that readers compare.
+    fn fingerprint_mask(&self) -> u64 {
+        #[cfg(feature = "lab")]
+        let bits = self.fingerprint_bits;
+        #[cfg(not(feature = "lab"))]
+        let bits = word::FINGERPRINT_BITS;
+        word::fingerprint_mask(bits)
     }
 }
 
@@ -118,29 +129,29 @@ pub struct Compact {
     key: NameHashKey,
     rules_max: usize,
     rules: usize,
-    /// Readers compare names: entries may look alike.
+    /// Readers compare names, so entries may look alike.
     exact: bool,
-    /// An entry was written that looks like another's.
+    /// An entry was written that looks like another.
     collided: bool,
     trie: Trie,
     table: Table,
     shared: Arc<Shared>,
-    /// For hashing names that the trie keeps.
+    /// Scratch space for hashing names from the trie.
     scratch: Box<PrefixHashes>,
-    /// For hashing the names of changes.
+    /// Scratch space for hashing the names of changes.
     ahead: Vec<PrefixHashes>,
 }
 
 impl Compact {
-    /// An empty table for names hashed under `key`.
+    /// An empty table for names hashed with `key`.
     ///
     /// # Errors
     /// If the kernel refuses memory on such pages.
     ///
     /// # Panics
-    /// If the options' fingerprints are not of 1 to 41 bits.
+    /// If the fingerprints do not have 1 to 41 bits, with the feature `lab`.
     pub fn new(key: NameHashKey, options: &Options) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(word::fingerprint_mask(options.fingerprint_bits)));
+        let shared = Arc::new(Shared::new(options.fingerprint_mask()));
         Ok(Compact {
             key,
             rules_max: options.rules_max,
@@ -170,7 +181,7 @@ impl Compact {
         size_of::<Self>() + self.trie.memory_bytes() + self.table.memory_bytes() + self.table.query().memory_bytes()
     }
 
-    /// Refuses what cannot be applied whatever the table holds.
+    /// Refuses changes that no table could apply.
     fn check(changes: &[Change<Name>]) -> Result<(), BuildError> {
         for change in changes {
             let (Change::Set(name, _) | Change::Remove(name)) = change;
@@ -187,7 +198,7 @@ impl Compact {
         Ok(())
     }
 
-    /// Applies changes in order; those that were applied when one fails are undone.
+    /// Applies changes in order. If one fails, the earlier ones are undone.
     fn change_all(&mut self, changes: &[Change<Name>]) -> Result<(), BuildError> {
         let mut undo = Vec::with_capacity(changes.len());
         let mut ahead = std::mem::take(&mut self.ahead);
@@ -225,13 +236,13 @@ impl Compact {
         self.change(&NameView::new(&self.key, name, &mut hashes), entry)
     }
 
-    /// Asks for what changes of these names will read: what must be read to know the next address
-    /// has come when the round over all names is done.
+    /// Prefetches what changes of these names will read. When a round over all names is done, the
+    /// next addresses have arrived.
     fn prefetch<'a>(&self, views: impl Iterator<Item = NameView<'a>> + Clone) {
         views.clone().for_each(|view| self.trie.prefetch(&view));
         views.clone().for_each(|view| self.trie.prefetch_node(&view));
         for view in views.filter(|view| !view.is_empty()) {
-            // A name of a new first component will have its handle here.
+            // If the first component is new, the handle will be here.
             let fresh = || view.hash(query::fattest(0, view.len()));
             self.table.prefetch(self.trie.prefetch_name(&view).unwrap_or_else(fresh));
         }
@@ -248,7 +259,7 @@ impl Control<Name> for Compact {
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         Self::check(changes)?;
         let sets = changes.iter().filter(|change| matches!(change, Change::Set(..))).count();
-        // A rule may bring a branch above it.
+        // A rule may add a branch above it.
         self.table.reserve(2 * sets, self.trie.ids() + 2 * sets, |node| self.trie.key(node).hash)?;
         self.change_all(changes)?;
         let replaced = self.table.finish(|node| self.trie.key(node).hash)?;
@@ -256,7 +267,7 @@ impl Control<Name> for Compact {
     }
 
     fn reclaim(&mut self) {
-        // Entries tell by themselves whose they are: nothing that readers hold is used again.
+        // Entries carry their identity, and no memory that readers hold is used again.
     }
 }
 

@@ -1,11 +1,11 @@
-//! Octets of names, packed.
+//! The bytes of names, packed.
 
-/// Names begin at multiples of this.
+/// Alignment of names in bytes.
 const UNIT: usize = 8;
-/// Units in a chunk: 1 MiB.
+/// Number of units in a chunk: 1 MiB.
 const CHUNK: usize = 1 << 17;
-/// Longest name: no packet carries a longer one.
-const OCTETS_MAX: usize = u16::MAX as usize;
+/// Maximum length of a name in bytes. No packet carries a longer one.
+const BYTES_MAX: usize = u16::MAX as usize;
 
 /// Where a name lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,23 +14,23 @@ pub(super) struct NameAt {
     pub(super) len: u16,
 }
 
-/// Names in chunks that never move; room of removed ones is used again for names of like length.
+/// Names in chunks that never move. Room of removed names is reused for names of similar length.
 #[derive(Default)]
 pub(super) struct Names {
     chunks: Vec<Box<[u8]>>,
-    /// First unit never used.
+    /// The first unit that was never used.
     unused: usize,
-    /// Free places, by their units.
+    /// Free places, by their length in units.
     free: Vec<Vec<u32>>,
 }
 
 impl Names {
-    /// Stores a name; `None` when 32 GiB are full.
+    /// Stores a name. `None` if 32 GiB are full.
     ///
     /// # Panics
-    /// If it has more than 65,535 octets.
+    /// If it has more than 65,535 bytes.
     pub(super) fn add(&mut self, name: &[u8]) -> Option<NameAt> {
-        assert!(name.len() <= OCTETS_MAX, "no packet carries a name this long");
+        assert!(name.len() <= BYTES_MAX, "no packet carries a name this long");
         let units = name.len().div_ceil(UNIT);
         let unit = match self.free.get_mut(units).and_then(Vec::pop) {
             Some(unit) => unit,
@@ -43,7 +43,7 @@ impl Names {
         Some(NameAt { unit, len: name.len() as u16 })
     }
 
-    /// The place behind those in use; what is left of a chunk too small for it is not used.
+    /// The place behind all used ones. The rest of a chunk that is too small stays unused.
     fn fresh(&mut self, units: usize) -> Option<u32> {
         if self.unused % CHUNK + units > CHUNK {
             self.unused = self.unused.next_multiple_of(CHUNK);

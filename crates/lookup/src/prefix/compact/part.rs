@@ -1,9 +1,9 @@
 //! A part of the table: buckets of one cache line, two for each key.
 //!
-//! A line holds six entries of ten octets: a 16-bit tag, so that a probe looks at the words of the
-//! right entries only, and the 64-bit [`Word`]. The four octets left hold a filter of the tags that
-//! overflowed to their other bucket, so that a probe reads a second line only when it must, and a
-//! version, which counts entries that moved away.
+//! A line holds six entries of ten bytes: a 16-bit tag and a 64-bit [`Word`]. A probe reads the
+//! words of entries with the right tag only. The remaining four bytes hold a filter and a version.
+//! The filter contains the tags that overflowed to their other bucket, so a probe reads a second
+//! line only if necessary. The version counts entries that moved away.
 //!
 //! ```text
 //! word 0      tags of slots 0 to 3
@@ -11,13 +11,13 @@
 //! words 2..8  the entries' words
 //! ```
 //!
-//! The other bucket follows from the bucket and the tag alone (cuckoo filters do so, with
-//! fingerprints), by mirroring: any number of buckets will do, and nobody need know the key of an
-//! entry to move it.
+//! The other bucket follows from the bucket and the tag alone, by mirroring. (Cuckoo filters do
+//! this with fingerprints.) The number of buckets is therefore arbitrary, and an entry can move
+//! without its key.
 //!
-//! One writer, any number of readers. An entry that moves is written to its new place first, so
-//! that it is never absent; a reader that missed it there sees by the version of the key's first
-//! bucket that something moved, and looks again.
+//! There is one writer and any number of readers. An entry that moves is first written to its new
+//! place, so it is never absent. A reader that missed it there sees a new version in the key's
+//! first bucket, and looks again.
 
 use std::io;
 
@@ -31,25 +31,25 @@ use crate::sync::Ordering;
 pub(super) const SLOTS: usize = 6;
 const VERSION_SHIFT: u32 = 48;
 const FILTER_SHIFT: u32 = 32;
-/// Most buckets to look at for room.
+/// Maximum number of buckets to examine for room.
 const REACHED_MAX: usize = 250;
 
-/// What a probe of one line tells.
+/// The result of probing one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probe {
     Found(Word),
     Absent,
-    /// It may be in the other bucket.
+    /// The entry may be in the other bucket.
     Overflowed(Version),
-    /// Entries moved meanwhile: begin again.
+    /// Entries moved meanwhile. Start again.
     Moved,
 }
 
-/// The word of a first bucket that holds its version, as it was read.
+/// The word of a first bucket that holds its version, as a probe read it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
-/// Where an entry stands.
+/// The place of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) bucket: u32,
@@ -77,7 +77,7 @@ impl Part {
         Ok(Part { lines, buckets })
     }
 
-    /// Entries for which there is a slot.
+    /// Number of slots for entries.
     pub(super) fn slots(&self) -> usize {
         self.buckets as usize * SLOTS
     }
@@ -92,8 +92,8 @@ impl Part {
         (((hash & 0xffff_ffff) * u64::from(self.buckets)) >> 32) as u32
     }
 
-    /// The other bucket of an entry that may stand in `bucket`: the mirror image, so that the other
-    /// of the other is `bucket` again.
+    /// The other bucket of an entry that may be in `bucket`. It is the mirror image, so the other
+    /// bucket of the result is `bucket` again.
     #[inline]
     pub(super) fn other(&self, bucket: u32, tag: u16) -> u32 {
         let spread = u64::from(u32::from(tag).wrapping_mul(0x9e37_79b1));
@@ -101,17 +101,17 @@ impl Part {
         if mirror >= bucket { mirror - bucket } else { mirror + (self.buckets - bucket) }
     }
 
-    /// Asks for a bucket ahead of its probe.
+    /// Prefetches a bucket.
     #[inline]
     pub(super) fn prefetch(&self, bucket: u32) {
         prefetch::read(&self.lines[bucket as usize]);
     }
 
-    /// Looks for the word under `tag` that `accepts`, in the first bucket of its key.
+    /// Looks for a word with `tag` that `accepts` takes, in the key's first bucket.
     #[inline]
     pub(super) fn probe(&self, primary: u32, tag: u16, accepts: impl Fn(Word) -> bool) -> Probe {
         let line = &self.lines[primary as usize].0;
-        // Acquire, here and below: whoever sees an entry gone sees what went before that.
+        // Acquire, here and below: a reader that sees an entry gone sees what happened before.
         let head = line[1].load(Ordering::Acquire);
         if let Some(word) = self.find_in(primary, head, tag, |word| !word.is_alternate() && accepts(word)) {
             return Probe::Found(word);
@@ -122,7 +122,7 @@ impl Part {
         self.absent(primary, Version(head))
     }
 
-    /// Looks for it in the other bucket; `version` is what the first probe told.
+    /// Looks for the word in the other bucket. `version` is from the first probe.
     #[inline]
     pub(super) fn probe_other(
         &self,
@@ -139,7 +139,7 @@ impl Part {
         }
     }
 
-    /// Entries that moved away while probes ran may have been missed in both places.
+    /// Entries that moved during the probes may have been missed in both places.
     #[inline]
     fn absent(&self, primary: u32, version: Version) -> Probe {
         let now = self.lines[primary as usize].0[1].load(Ordering::Acquire);
@@ -161,7 +161,7 @@ impl Part {
         None
     }
 
-    /// The tag in a slot; zero: empty. This and all that follows are the writer's.
+    /// The tag in a slot, or zero if it is empty. This method and all below are for the writer.
     pub(super) fn tag(&self, place: Place) -> u16 {
         let line = &self.lines[place.bucket as usize].0;
         (line[place.slot / 4].load(Ordering::Relaxed) >> (place.slot % 4 * 16)) as u16
@@ -171,7 +171,7 @@ impl Part {
         Word(self.lines[place.bucket as usize].0[2 + place.slot].load(Ordering::Relaxed))
     }
 
-    /// Changes the word of an entry in one step.
+    /// Changes an entry's word in one step.
     pub(super) fn set_word(&self, place: Place, word: Word) {
         self.lines[place.bucket as usize].0[2 + place.slot].store(word.0, Ordering::Release);
     }
@@ -181,7 +181,7 @@ impl Part {
         (0..SLOTS).map(|slot| Place { bucket, slot }).find(|&place| self.tag(place) == 0)
     }
 
-    /// Puts an entry into an empty slot; `word` says whether that is its other bucket.
+    /// Puts an entry into an empty slot. `word` says whether this is its other bucket.
     pub(super) fn put(&self, place: Place, tag: u16, word: Word) {
         self.set_word(place, word);
         self.set_tag(place, tag);
@@ -192,8 +192,8 @@ impl Part {
         }
     }
 
-    /// The places where a lookup of a key looks for words: entries under its tag in its first
-    /// bucket, and in the other those that overflowed.
+    /// The places where a lookup of a key reads words: entries with its tag in the first bucket,
+    /// and those in the other bucket that overflowed.
     pub(super) fn places(&self, hash: u64, tag: u16) -> impl Iterator<Item = Place> {
         let primary = self.primary(hash);
         let head = self.lines[primary as usize].0[1].load(Ordering::Relaxed);
@@ -211,8 +211,8 @@ impl Part {
         places.map(|place| (place, self.tag(place), self.word(place))).filter(|&(_, tag, _)| tag != 0)
     }
 
-    /// Puts a new entry into one of its two buckets, and says where; `None`: they are full, and so is
-    /// all that was looked at to make room. `moved` is told of entries that make room.
+    /// Puts a new entry into one of its two buckets and returns its place. `None` if both are full
+    /// and no room was found nearby. Calls `moved` for entries that make room.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -230,9 +230,9 @@ impl Part {
         Some(place)
     }
 
-    /// Empties a slot of one of two full buckets, along the shortest chain of moves.
+    /// Empties a slot of one of two full buckets, by the shortest chain of moves.
     fn make_room(&self, full: [u32; 2], moved: &mut impl FnMut(Place, Place)) -> Option<Place> {
-        // A bucket, how it was reached: the step before and the slot of its bucket.
+        // Each bucket, with the step before it and the slot in that step's bucket.
         let mut reached = vec![(full[0], None), (full[1], None)];
         let mut at = 0;
         while at < reached.len() {
@@ -251,7 +251,7 @@ impl Part {
         None
     }
 
-    /// Moves the last entry of a chain first, so that none is ever absent.
+    /// Moves the last entry of a chain first, so that no entry is ever absent.
     fn shift_along(
         &self,
         reached: &[(u32, Option<(usize, usize)>)],
@@ -281,12 +281,12 @@ impl Part {
         let primary = if word.is_alternate() { to.bucket } else { from.bucket };
         self.put(to, tag, word.placed(!word.is_alternate()));
         let head = &self.lines[primary as usize].0[1];
-        // The version is the uppermost field: what it overflows by is lost.
+        // The version is the topmost field, so its overflow is lost.
         head.store(head.load(Ordering::Relaxed).wrapping_add(1 << VERSION_SHIFT), Ordering::Release);
         self.clear(from);
     }
 
-    /// Forgets overflows that are no more.
+    /// Removes filter bits of entries that no longer overflow.
     pub(super) fn refresh_filters(&self) {
         let mut filters = vec![0u16; self.buckets as usize];
         for (place, tag, _) in self.entries().filter(|(_, _, word)| word.is_alternate()) {
@@ -307,7 +307,7 @@ impl Part {
     }
 }
 
-/// The tag of a key with this check half: never zero, which stands for an empty slot.
+/// The tag of a key with this check half. It is never zero, which marks an empty slot.
 #[inline]
 pub(super) fn tag_of(check: u64) -> u16 {
     (check as u16).max(1)
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn the_other_of_the_other_is_the_first() {
         for buckets in [1, 2, 3, 8, 1000, 177_000_000, u32::MAX] {
-            // Nothing is written: the part has fewer lines than it says.
+            // The part has fewer lines than it says, but nothing is written.
             let part = Part { lines: Lines::zeroed(1, Pages::Small).expect("a line"), buckets };
             for tag in [1, 2, 77, 40_000, 65_535] {
                 for bucket in [0, buckets / 3, buckets - 1] {
@@ -365,7 +365,7 @@ mod tests {
     }
 }
 
-/// Every order of the steps of one reader and the writer, and every value the reader may see.
+/// Every order of the steps of one reader and the writer, and every value that the reader may see.
 #[cfg(all(test, loom))]
 mod models {
     use std::sync::Arc;
@@ -374,7 +374,7 @@ mod models {
     use crate::entry::EntryId;
     use crate::prefix::compact::word::Answer;
 
-    /// One lookup while an entry moves from its first bucket to the other or back.
+    /// One lookup while an entry moves from its first bucket to the other, or back.
     fn an_entry_that_moves_is_never_missed(back: bool) {
         loom::model(move || {
             let part = Arc::new(Part::new(2, Pages::Small).expect("two lines"));

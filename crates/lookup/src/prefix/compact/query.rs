@@ -1,10 +1,14 @@
-//! The query half: fat binary search, a burst of names at a time.
+//! The query half: fat binary search on bursts of names.
+
+#[cfg(feature = "lab")]
+mod in_steps;
 
 use std::sync::Arc;
 
+use byname_wire::NameView;
 use byname_wire::name_hash::DepthSet;
-use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
-use smallvec::SmallVec;
+#[cfg(feature = "lab")]
+use byname_wire::{NameHashKey, NameRef};
 
 use super::DEPTH_MAX;
 use super::exact::ExactNames;
@@ -12,27 +16,31 @@ use super::levels::Levels;
 use super::part::{Part, Probe, Version, tag_of};
 use super::word::Word;
 use crate::entry::EntryId;
+#[cfg(feature = "lab")]
+use crate::prefix::HashRoom;
 use crate::prefix::depth_set::SharedDepthSet;
-use crate::prefix::{BURST_MAX, HashRoom, PrefixFib, PrefixMatch, views};
+use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often a lookup, or a probe, is repeated because of changes meanwhile; the last answer stands.
-/// A change is counted twice at most, so lookups that overlap three are still right.
+/// Maximum number of tries of a lookup, or of a probe, that changes disturb. Then the last answer
+/// stands. A change is counted at most twice, so lookups that overlap three changes are still
+/// right.
 const TRIES_MAX: u8 = 8;
-/// Counters of changes; names share one by their first component.
+/// Number of change counters. Names share a counter by their first component.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// What all query halves of one table share.
+/// State that all query halves of one table share.
 pub(super) struct Shared {
-    /// The entry of the rule `/`, plus one; zero: no such rule.
+    /// The entry of the rule `/` plus one, or zero without such a rule.
     root: AtomicU64,
     /// No node is deeper.
     depth_max: AtomicU64,
-    /// Depths of nodes and handles that there are or were, and that of the first component. Noted
-    /// before a node of theirs is visible.
+    /// Depths of all nodes and handles that exist or existed, and depth 1. Noted before a node
+    /// becomes visible.
     depths: SharedDepthSet,
     pub(super) levels: Levels,
-    /// Changes begun, by first component: counted before each, so that a reader notices.
+    /// Numbers of changes begun, by first component. Counted before each change, so that readers
+    /// notice it.
     changes: Box<[AtomicU64]>,
     /// The bits of a word that are compared.
     pub(super) fingerprint_mask: u64,
@@ -51,44 +59,45 @@ impl Shared {
     }
 
     pub(super) fn root(&self) -> Option<EntryId> {
-        // Acquire: what changed before this answer was given is seen.
+        // Acquire: the reader sees what changed before this answer.
         let root = self.root.load(Ordering::Acquire);
         root.checked_sub(1).map(|entry| EntryId(entry as u32))
     }
 
-    /// The writer's method.
+    /// For the writer.
     pub(super) fn set_root(&self, entry: Option<EntryId>) {
         self.root.store(entry.map_or(0, |entry| u64::from(entry.0) + 1), Ordering::Release);
     }
 
-    /// Makes room for nodes of this depth. The writer's method.
+    /// Makes room for nodes of this depth. For the writer.
     pub(super) fn deepen(&self, depth: usize) {
         if self.depth_max.load(Ordering::Relaxed) < depth as u64 {
             self.depth_max.store(depth as u64, Ordering::Release);
         }
     }
 
-    /// Notes the depths of a handle and its node, before their entry is visible. The writer's method.
+    /// Notes the depths of a handle and its node, before their entry is visible. For the writer.
     pub(super) fn note_depths(&self, handle: usize, node: usize) {
         self.depths.insert(handle);
         self.depths.insert(node);
     }
 
-    /// The counter of changes to names that share the first component of `name`.
+    /// The change counter of names that share the first component of `name`.
     #[inline]
     fn changes(&self, name: &NameView<'_>) -> &AtomicU64 {
         let first = if name.is_empty() { 0 } else { name.check(1) };
         &self.changes[first as usize % STRIPES]
     }
 
-    /// Notes that a change is about to become visible. The writer's method.
+    /// Notes that a change is about to become visible. For the writer.
     pub(super) fn begin_change(&self, name: &NameView<'_>) {
         let changes = self.changes(name);
         changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
-/// The number between `above` (excluded) and `up_to` (included) that most powers of two divide.
+/// The number between `above` (exclusive) and `up_to` (inclusive) that is divisible by the largest
+/// power of two.
 #[inline]
 pub(super) fn fattest(above: usize, up_to: usize) -> usize {
     debug_assert!(above < up_to);
@@ -104,46 +113,58 @@ pub(super) struct Query {
     pub(super) exact: Option<Arc<ExactNames>>,
 }
 
-/// So many components are hashed at once: it does not pay to leave some of them out.
-const HASHED_TOGETHER: usize = 4;
-/// Names of which one has a deep rule where it does not pay to hash in two steps.
-const DEEP_SHARE: usize = 8;
-
-/// How far the search for one name has come.
+/// The state of one name's search.
 #[derive(Clone, Copy, Default)]
-struct Walk {
+struct Search {
     /// The word found at depth `low`.
     found: Word,
-    /// What the probe of the first bucket told, where the other is probed next.
+    /// The result of probing the first bucket, if the other bucket is probed next.
     version: Version,
     bucket: u32,
     part: u16,
     /// The other bucket is probed next.
     other: bool,
-    /// The deepest node found yet is here; zero: none but the root.
+    /// Depth of the deepest node found so far; zero if only the root was found.
     low: u8,
-    /// The deepest node that there is, is no deeper.
+    /// An upper bound on the depth of the deepest node.
     high: u8,
-    /// The depth that is probed next.
+    /// The depth to probe next.
     handle: u8,
-    /// Probes begun again because entries moved.
+    /// Number of probes repeated because entries moved.
     again: u8,
-    /// The name goes on behind what was hashed of it.
+    /// The name continues after its hashed part.
+    #[cfg(feature = "lab")]
     cut: bool,
-    /// The search waits for more of the name.
+    /// The search waits for more of the name to be hashed.
+    #[cfg(feature = "lab")]
     waits: bool,
-    /// What it waits at: the word that the last probe found, if the name goes on as that asks.
+    /// While waiting: the word that the last probe found, which matches if the name continues
+    /// accordingly.
+    #[cfg(feature = "lab")]
     candidate: Word,
 }
 
+impl Search {
+    /// Whether the name continues after its hashed part.
+    #[inline(always)]
+    fn is_cut(&self) -> bool {
+        #[cfg(feature = "lab")]
+        {
+            self.cut
+        }
+        #[cfg(not(feature = "lab"))]
+        {
+            false
+        }
+    }
+}
+
 /// The searches for the names of a burst.
-struct Walks {
-    /// No node was deeper when the searches began.
-    depth_max: usize,
-    /// How many changes there had been, of each name's stripe.
+struct Searches {
+    /// The number of changes so far in each name's stripe.
     changes: [u64; BURST_MAX],
-    walks: [Walk; BURST_MAX],
-    /// The names whose next line is on its way.
+    searches: [Search; BURST_MAX],
+    /// The names whose next line is being prefetched.
     active: [u8; BURST_MAX],
     left: usize,
 }
@@ -152,160 +173,146 @@ impl Query {
     /// The part that holds a handle with this hash.
     #[inline]
     pub(super) fn part_of(&self, hash: u64) -> usize {
-        // The number of parts is a power of two; the lower half of the hash chooses the bucket.
+        // The number of parts is a power of two. The lower half of the hash chooses the bucket.
         (hash >> 32) as usize & (self.parts.len() - 1)
     }
 
-    /// Aims at the first probe; whether there is one.
+    /// Chooses the first probe. Returns whether there is one.
     #[inline(always)]
-    fn begin(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
-        walk.high = name.len().min(self.depth_max()) as u8;
-        self.aim(name, walk)
+    fn begin(&self, name: &NameView<'_>, search: &mut Search) -> bool {
+        search.high = name.len().min(self.depth_max()) as u8;
+        self.aim(name, search)
     }
 
-    /// Chooses the next probe and asks for its line; false: there is nothing left to probe.
+    /// Chooses the next probe and prefetches its line. Returns false if nothing is left to probe.
     #[inline(always)]
-    fn aim(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
-        while walk.low < walk.high {
-            let handle = fattest(walk.low.into(), walk.high.into());
+    fn aim(&self, name: &NameView<'_>, search: &mut Search) -> bool {
+        while search.low < search.high {
+            let handle = fattest(search.low.into(), search.high.into());
             let hash = name.hash(handle);
             if self.shared.levels.may_hold(handle, hash) {
                 let part = self.part_of(hash);
-                walk.handle = handle as u8;
-                walk.part = part as u16;
-                walk.bucket = self.parts[part].primary(hash);
-                self.parts[part].prefetch(walk.bucket);
+                search.handle = handle as u8;
+                search.part = part as u16;
+                search.bucket = self.parts[part].primary(hash);
+                self.parts[part].prefetch(search.bucket);
                 return true;
             }
-            walk.high = handle as u8 - 1;
+            search.high = handle as u8 - 1;
         }
         false
     }
 
-    /// Probes the line that was asked for; whether another one is needed, which is asked for then.
+    /// Probes the prefetched line. Returns whether another probe is needed, whose line it
+    /// prefetches.
     #[inline(always)]
-    fn step(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
-        let handle = usize::from(walk.handle);
-        let part = &self.parts[usize::from(walk.part)];
+    fn step(&self, name: &NameView<'_>, search: &mut Search) -> bool {
+        let handle = usize::from(search.handle);
+        let part = &self.parts[usize::from(search.part)];
         let tag = tag_of(name.check(handle));
         let mask = self.shared.fingerprint_mask;
-        let cut = walk.cut;
+        let cut = search.is_cut();
         let accepts = |word: Word| {
             let depth = handle + word.extent();
             if depth <= name.len() { word.is_of(name.check(depth), mask) } else { cut }
         };
-        let probe = match walk.other {
-            false => part.probe(walk.bucket, tag, accepts),
-            true => part.probe_other(walk.bucket, tag, walk.version, accepts),
+        let probe = match search.other {
+            false => part.probe(search.bucket, tag, accepts),
+            true => part.probe_other(search.bucket, tag, search.version, accepts),
         };
-        walk.other = false;
+        search.other = false;
         match probe {
-            // There is, or may be, more below than was hashed.
+            // There is, or may be, more below the hashed part.
+            #[cfg(feature = "lab")]
             Probe::Found(word) if cut && handle + word.extent() + usize::from(!word.is_leaf()) > name.len() => {
-                (walk.waits, walk.candidate) = (true, word);
+                (search.waits, search.candidate) = (true, word);
                 return false;
             }
-            Probe::Found(word) => return self.descend(name, walk, word),
+            Probe::Found(word) => return self.descend(name, search, word),
             Probe::Overflowed(version) => {
-                (walk.other, walk.version) = (true, version);
-                part.prefetch(part.other(walk.bucket, tag));
+                (search.other, search.version) = (true, version);
+                part.prefetch(part.other(search.bucket, tag));
                 return true;
             }
-            Probe::Moved if walk.again < TRIES_MAX => {
-                walk.again += 1;
+            Probe::Moved if search.again < TRIES_MAX => {
+                search.again += 1;
                 return true;
             }
-            Probe::Absent | Probe::Moved => walk.high = walk.handle - 1,
+            Probe::Absent | Probe::Moved => search.high = search.handle - 1,
         }
-        self.aim(name, walk)
+        self.aim(name, search)
     }
 
-    /// Goes on below the node that the last probe found; whether there is another to make.
+    /// Continues below the node that the last probe found. Returns whether there is another probe
+    /// to make.
     #[inline(always)]
-    fn descend(&self, name: &NameView<'_>, walk: &mut Walk, word: Word) -> bool {
-        walk.low = (usize::from(walk.handle) + word.extent()) as u8;
-        walk.found = word;
-        !word.is_leaf() && self.aim(name, walk)
-    }
-
-    /// Goes on with a search that waited, now that `name` is hashed as deep as rules are; whether
-    /// there is a probe to make.
-    #[inline(always)]
-    fn resume(&self, name: &NameView<'_>, walk: &mut Walk) -> bool {
-        (walk.cut, walk.waits, walk.high) = (false, false, name.len() as u8);
-        let depth = usize::from(walk.handle) + walk.candidate.extent();
-        let mask = self.shared.fingerprint_mask;
-        match depth <= name.len() && walk.candidate.is_of(name.check(depth), mask) {
-            true => self.descend(name, walk, walk.candidate),
-            // The line has it not, or another that looked alike: it is there to be probed again.
-            false => true,
-        }
+    fn descend(&self, name: &NameView<'_>, search: &mut Search, word: Word) -> bool {
+        search.low = (usize::from(search.handle) + word.extent()) as u8;
+        search.found = word;
+        !word.is_leaf() && self.aim(name, search)
     }
 
     #[inline]
-    fn answer(&self, name: &NameView<'_>, walk: &Walk) -> Option<PrefixMatch> {
-        let found = match (usize::from(walk.low), &self.exact) {
+    fn answer(&self, name: &NameView<'_>, search: &Search) -> Option<PrefixMatch> {
+        let found = match (usize::from(search.low), &self.exact) {
             (0, _) => None,
             (low, Some(exact)) if !exact.holds(name, low) => exact.longest_match(name, self.depth_max()),
-            (low, _) => walk.found.answer(low),
+            (low, _) => search.found.answer(low),
         };
         found.or_else(|| self.shared.root().map(|entry| PrefixMatch { entry, depth: 0 }))
     }
 
-    /// Begins to search for all names of a burst; `cut` tells of which there is more.
+    /// Begins the searches for all names of a burst.
     #[inline(always)]
-    fn begin_all(&self, names: &[NameView<'_>], cut: impl Fn(usize) -> bool) -> Walks {
-        let mut walks = Walks {
-            depth_max: 0,
+    fn begin_all(&self, names: &[NameView<'_>]) -> Searches {
+        let mut searches = Searches {
             changes: [0; BURST_MAX],
-            walks: [Walk::default(); BURST_MAX],
+            searches: [Search::default(); BURST_MAX],
             active: [0; BURST_MAX],
             left: 0,
         };
-        for (changes, name) in walks.changes.iter_mut().zip(names) {
+        for (changes, name) in searches.changes.iter_mut().zip(names) {
             *changes = self.shared.changes(name).load(Ordering::Acquire);
         }
-        walks.depth_max = self.depth_max();
-        for (i, (name, walk)) in names.iter().zip(&mut walks.walks).enumerate() {
-            walk.cut = cut(i);
-            walks.active[walks.left] = i as u8;
-            walks.left += usize::from(self.begin(name, walk));
+        for (i, (name, search)) in names.iter().zip(&mut searches.searches).enumerate() {
+            searches.active[searches.left] = i as u8;
+            searches.left += usize::from(self.begin(name, search));
         }
-        walks
+        searches
     }
 
-    /// Round by round: while one name's line is on its way, the others' are probed.
+    /// Searches in rounds: while one name's line is being fetched, the others' lines are probed.
     #[inline(always)]
-    fn search_all(&self, names: &[NameView<'_>], walks: &mut Walks) {
-        let Walks { walks, active, left, .. } = walks;
+    fn search_all(&self, names: &[NameView<'_>], searches: &mut Searches) {
+        let Searches { searches, active, left, .. } = searches;
         while *left > 0 {
             let mut kept = 0;
             for at in 0..*left {
                 let i = active[at];
                 active[kept] = i;
-                kept += usize::from(self.step(&names[usize::from(i)], &mut walks[usize::from(i)]));
+                kept += usize::from(self.step(&names[usize::from(i)], &mut searches[usize::from(i)]));
             }
             *left = kept;
         }
     }
 
-    /// Whether there were changes that a name's search, or its answer, may have seen half of.
+    /// Whether a name's search or its answer may have seen a part of some changes only.
     #[inline]
     fn is_outdated(&self, name: &NameView<'_>, changes: u64) -> bool {
-        // Probes are acquire loads: had one seen a later change, this load would see its count.
+        // Probes are acquire loads. If one had seen a later change, this load would see its count.
         self.shared.changes(name).load(Ordering::Relaxed) != changes
     }
 
-    /// The answer for one name, and the lines that were read for it.
+    /// The answer for one name, and the number of lines read for it.
     fn search(&self, name: &NameView<'_>) -> (Option<PrefixMatch>, usize) {
-        let mut walk = Walk::default();
-        let mut more = self.begin(name, &mut walk);
+        let mut search = Search::default();
+        let mut more = self.begin(name, &mut search);
         let mut lines = 0;
         while more {
-            more = self.step(name, &mut walk);
+            more = self.step(name, &mut search);
             lines += 1;
         }
-        (self.answer(name, &walk), lines)
+        (self.answer(name, &search), lines)
     }
 }
 
@@ -314,7 +321,7 @@ impl PrefixFib for Query {
         let counter = self.shared.changes(name);
         let mut tries = 0;
         loop {
-            // Acquire: all changes before the one counted here are seen by the probes below.
+            // Acquire: the probes below see all changes before the one counted here.
             let changes = counter.load(Ordering::Acquire);
             let (found, _) = self.search(name);
             tries += 1;
@@ -327,18 +334,17 @@ impl PrefixFib for Query {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
-        let mut walks = self.begin_all(names, |_| false);
-        self.search_all(names, &mut walks);
+        let mut searches = self.begin_all(names);
+        self.search_all(names, &mut searches);
         for (i, (name, found)) in names.iter().zip(out).enumerate() {
-            *found = self.answer(name, &walks.walks[i]);
-            if self.is_outdated(name, walks.changes[i]) {
+            *found = self.answer(name, &searches.searches[i]);
+            if self.is_outdated(name, searches.changes[i]) {
                 *found = self.longest_match(name);
             }
         }
     }
 
-    /// Where few names of the burst before had a deep rule, hashes no deeper than the first probe at
-    /// first, and on if that finds something.
+    #[cfg(feature = "lab")]
     fn longest_match_names(
         &self,
         key: &NameHashKey,
@@ -346,30 +352,17 @@ impl PrefixFib for Query {
         room: &mut HashRoom,
         out: &mut [Option<PrefixMatch>],
     ) {
-        let depth_max = self.depth_max();
-        // Here is the first probe for all names that are so deep or deeper.
-        let first = fattest(0, depth_max.max(1));
-        let no_gain = depth_max <= HASHED_TOGETHER || first == depth_max || self.exact.is_some();
-        let at_once = no_gain || room.deep;
-        let hashes = room.hashes(names.len());
-        if at_once {
-            PrefixHashes::fill_burst_to(depth_max, key, names, hashes);
-            self.longest_match_burst(&views(names, hashes), out);
-        } else {
-            self.longest_match_in_steps((first, depth_max), key, names, hashes, out);
-        }
-        let deep = out.iter().flatten().filter(|found| found.depth >= first).count();
-        room.deep = deep * DEEP_SHARE > names.len();
+        self.longest_match_hashing(key, names, room, out);
     }
 
     #[inline]
     fn depth_max(&self) -> usize {
-        // Acquire: whoever sees a node of this depth or what it led to sees the depth.
+        // Acquire: a reader that sees a node of this depth, or what led to it, sees the depth.
         (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
     }
 
     fn depths(&self) -> DepthSet {
-        // In exact mode all of a name's prefixes may be compared.
+        // Exact mode may compare all prefixes of a name.
         if self.exact.is_some() { DepthSet::up_to(self.depth_max()) } else { self.shared.depths.load() }
     }
 
@@ -383,46 +376,6 @@ impl PrefixFib for Query {
             + self.shared.levels.memory_bytes()
             + self.exact.as_ref().map_or(0, |exact| exact.memory_bytes())
             + self.parts.iter().map(|part| size_of::<Part>() + part.memory_bytes()).sum::<usize>()
-    }
-}
-
-impl Query {
-    /// Hashes names down to the depth of the first probe, and those for which it found something
-    /// down to the deepest rule.
-    fn longest_match_in_steps(
-        &self,
-        (first, depth_max): (usize, usize),
-        key: &NameHashKey,
-        names: &[NameRef<'_>],
-        hashes: &mut [PrefixHashes],
-        out: &mut [Option<PrefixMatch>],
-    ) {
-        assert_eq!(names.len(), out.len());
-        PrefixHashes::fill_burst_to(first, key, names, hashes);
-        let begun = views(names, hashes);
-        let mut walks = self.begin_all(&begun, |i| begun[i].name().value().len() < names[i].value().len());
-        self.search_all(&begun, &mut walks);
-        let waiting: SmallVec<[usize; BURST_MAX]> = (0..names.len()).filter(|i| walks.walks[*i].waits).collect();
-        drop(begun);
-        PrefixHashes::go_on_burst_to(depth_max, key, names, hashes, waiting.iter().copied());
-        let further = views(names, hashes);
-        for i in waiting {
-            walks.active[walks.left] = i as u8;
-            walks.left += usize::from(self.resume(&further[i], &mut walks.walks[i]));
-        }
-        self.search_all(&further, &mut walks);
-        let mut outdated = SmallVec::<[usize; BURST_MAX]>::new();
-        for (i, (name, found)) in further.iter().zip(&mut *out).enumerate() {
-            *found = self.answer(name, &walks.walks[i]);
-            // A deeper rule than there was at first may be probed for elsewhere at first.
-            if self.is_outdated(name, walks.changes[i]) || walks.depth_max > depth_max {
-                outdated.push(i);
-            }
-        }
-        drop(further);
-        for i in outdated {
-            out[i] = self.longest_match(&NameView::new(key, names[i], &mut hashes[i]));
-        }
     }
 }
 

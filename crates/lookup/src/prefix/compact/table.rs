@@ -1,4 +1,4 @@
-//! The writer's side of the table: which node each entry belongs to, room, growth.
+//! The writer's side of the table: the owner of each entry, room and growth.
 
 use std::io;
 use std::sync::Arc;
@@ -15,55 +15,56 @@ use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::prefetch;
 
-/// Parts of a table that changes: each grows by itself, so that no growth takes long.
+/// Number of parts of a table that changes. Each grows by itself, so that no growth takes long.
 const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
 const BUCKETS_MIN: u32 = 8;
 /// A part above this share of its slots, in percent, grows at once.
 const FULL: usize = 94;
-/// And one that lacks no more than this of it is the next to grow.
+/// When a part grows, parts within this distance of being full, in percent, grow with it.
 const SOON: usize = 2;
-/// Entries to move before other parts wait for the next batch: some tens of milliseconds.
+/// Number of entries to move in one batch, which takes tens of milliseconds. Other parts wait for
+/// the next batch.
 const MOVED_MAX: usize = 200_000;
-/// Small parts fill less evenly: with fewer slots than this, they grow at [`FULL_SMALL`].
+/// Small parts fill less evenly. Those with fewer slots than this grow at [`FULL_SMALL`].
 const SMALL: usize = 600;
 const FULL_SMALL: usize = 75;
 
-/// What the query half knows a node's entry by. While its handle changes a node has two entries,
-/// which differ in what lies between handle and node.
+/// How the query half finds a node's entry. While a node's handle changes, the node has two
+/// entries, which differ in the distance from handle to node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     /// Depth of the handle.
     pub(super) handle: usize,
-    /// Of the handle.
+    /// The handle's hash.
     pub(super) hash: u64,
-    /// Of the handle.
+    /// The handle's tag.
     pub(super) tag: u16,
-    /// Components between the handle and the node.
+    /// Number of components from the handle to the node.
     pub(super) extent: usize,
 }
 
-/// What the writer knows of a part.
+/// The writer's data about a part.
 struct Side {
-    /// By place; meaningless where the slot is empty.
+    /// Indexed by place. Meaningless for empty slots.
     owners: Box<[NodeId]>,
     used: usize,
-    /// Entries that left their other bucket: the filters still tell of them.
+    /// Number of entries that left their other bucket while the filters still contain them.
     stale: usize,
 }
 
-/// The query half, with the writer's side of its parts.
+/// The query half, and the writer's side of its parts.
 pub(super) struct Table {
     query: Arc<Query>,
     sides: Vec<Side>,
     levels: LevelsWriter,
     pages: Pages,
-    /// Names that readers compare, in exact mode.
+    /// In exact mode, the names that readers compare.
     exact: Option<ExactWriter>,
-    /// Entries that every part has room for, at least.
+    /// Every part has room for at least this many entries.
     room: usize,
-    /// A part is to grow, or to have its filters made anew, when the batch is applied.
+    /// A part must grow, or have its filters rebuilt, when the batch is applied.
     is_due: bool,
-    /// Readers have another query half than `query`.
+    /// Readers need `query` instead of the half that they have.
     replaced: bool,
 }
 
@@ -95,15 +96,15 @@ impl Table {
         sides.sum::<usize>() + self.levels.memory_bytes()
     }
 
-    /// Makes room for `entries` more before any is written.
+    /// Makes room for `entries` more entries before any is written.
     ///
-    /// A batch either writes only where its readers look, or makes everything anew: if it wrote to
-    /// a part of its own and to parts that readers of the old query half share, these would see
-    /// one of two changes.
+    /// A batch either writes only where its readers look, or rebuilds everything. If it wrote to a
+    /// new part and to parts that readers of the old query half share, these readers would see one
+    /// of two changes.
     ///
-    /// Their nodes' ids are below `ids`.
+    /// The ids of their nodes are below `ids`.
     pub(super) fn reserve(&mut self, entries: usize, ids: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
-        // Twice the fair share: keyed hashes spread evenly, small numbers less so.
+        // Twice the fair share. Keyed hashes spread evenly, but small numbers less so.
         let share = entries.div_ceil(PARTS) * 2 + 8;
         if share > self.room {
             let parts = self.query.parts.iter().zip(&self.sides);
@@ -120,7 +121,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes all parts anew, each with room for `spare` more entries.
+    /// Rebuilds all parts, each with room for `spare` more entries.
     fn rebuild(&mut self, spare: usize, hash_of: impl Fn(NodeId) -> u64) -> io::Result<()> {
         let made = (0..PARTS)
             .map(|i| self.refilled(i, buckets_for(self.sides[i].used + spare), &hash_of))
@@ -137,8 +138,8 @@ impl Table {
         self.replaced = true;
     }
 
-    /// Grows the parts that are nearly full, and says whether readers need a new query half. To be
-    /// called when a batch is applied.
+    /// Grows the parts that are nearly full. Returns whether readers need a new query half. Called
+    /// when a batch is applied.
     pub(super) fn finish(&mut self, hash_of: impl Fn(NodeId) -> u64) -> io::Result<bool> {
         if !std::mem::take(&mut self.is_due) {
             return Ok(std::mem::take(&mut self.replaced));
@@ -152,8 +153,8 @@ impl Table {
         if !self.query.parts.iter().zip(&self.sides).any(|(part, side)| side.lacks(part, SOON)) {
             return Ok(std::mem::take(&mut self.replaced));
         }
-        // Parts fill alike: those that are nearly as full grow with it, or readers would need a new
-        // query half for each.
+        // Parts fill alike. Those that are nearly as full grow too, because otherwise each would
+        // need a new query half soon.
         let (mut parts, mut moved) = (self.query.parts.clone(), 0);
         for i in 0..PARTS {
             let (side, used) = (&self.sides[i], self.sides[i].used);
@@ -167,7 +168,7 @@ impl Table {
         Ok(std::mem::take(&mut self.replaced))
     }
 
-    /// The entries of a part in `buckets` buckets, or more if that many do not hold them.
+    /// Puts the entries of a part into `buckets` buckets, or into more if these do not hold them.
     fn refilled(&self, i: usize, mut buckets: u32, hash_of: impl Fn(NodeId) -> u64) -> io::Result<(Part, Side)> {
         let (old, old_side) = (&self.query.parts[i], &self.sides[i]);
         'larger: loop {
@@ -183,7 +184,7 @@ impl Table {
         }
     }
 
-    /// Gives readers the name of a node that comes, in exact mode; `hash` is that of the name.
+    /// In exact mode, gives readers the name of a new node. `hash` is the name's hash.
     pub(super) fn add_name(
         &mut self,
         node: NodeId,
@@ -195,21 +196,21 @@ impl Table {
         while let Some(exact) = &mut self.exact
             && exact.add(node, hash, name, rule).is_err()
         {
-            // Rare, and everything anew: as in `put`.
+            // Rare. Everything is rebuilt, as in `put`.
             exact.rebuild(node.0 as usize, node.0 as usize + 1)?;
             self.rebuild(8, &hash_of)?;
         }
         Ok(())
     }
 
-    /// Sets or takes away the rule of such a name.
+    /// Sets or removes the rule of such a name.
     pub(super) fn set_name_rule(&self, node: NodeId, rule: Option<EntryId>) {
         if let Some(exact) = &self.exact {
             exact.set_rule(node, rule);
         }
     }
 
-    /// Takes such a name out.
+    /// Removes such a name.
     pub(super) fn remove_name(&mut self, node: NodeId) {
         if let Some(exact) = &mut self.exact {
             exact.remove(node);
@@ -228,7 +229,7 @@ impl Table {
         self.levels.add(&self.query.shared.levels, key.handle, key.hash);
         let i = self.query.part_of(key.hash);
         while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {
-            // Rare: room was made ahead. Everything anew, for the reason given there.
+            // Rare, because room was made ahead. Everything is rebuilt, for the reason given there.
             self.rebuild(self.sides[i].used / 4 + 8, &hash_of)?;
         }
         self.room = self.room.saturating_sub(1);
@@ -243,7 +244,7 @@ impl Table {
         part.set_word(place, change(word).placed(word.is_alternate()));
     }
 
-    /// Gives the entry of one node to another, of the same key, in one step.
+    /// Gives the entry of one node to another node with the same key, in one step.
     pub(super) fn hand_over(&mut self, key: Key, from: NodeId, to: NodeId, word: Word) {
         self.query.shared.note_depths(key.handle, key.handle + word.extent());
         let i = self.query.part_of(key.hash);
@@ -252,7 +253,7 @@ impl Table {
         self.sides[i].owners[place.index()] = to;
     }
 
-    /// Takes out a node's entry.
+    /// Removes a node's entry.
     pub(super) fn remove(&mut self, key: Key, owner: NodeId) {
         let i = self.query.part_of(key.hash);
         let (part, place) = self.place(key, owner);
@@ -272,7 +273,7 @@ impl Table {
         part.word(place)
     }
 
-    /// Other nodes whose entries stand where those of this key may, under its tag.
+    /// The other nodes whose entries stand where those of this key may, with its tag.
     pub(super) fn look_alikes(&self, key: Key, owner: NodeId) -> impl Iterator<Item = (NodeId, Word)> {
         let i = self.query.part_of(key.hash);
         let (part, side) = (&self.query.parts[i], &self.sides[i]);
@@ -290,7 +291,7 @@ impl Table {
         (part, place.expect("every node but the root has its entry"))
     }
 
-    /// Asks for the bucket of a handle ahead of its change.
+    /// Prefetches the bucket of a handle ahead of its change.
     pub(super) fn prefetch(&self, hash: u64) {
         let i = self.query.part_of(hash);
         let bucket = self.query.parts[i].primary(hash);
@@ -300,7 +301,7 @@ impl Table {
 }
 
 impl Side {
-    /// Whether no more than `percent` of the part are left before it is full.
+    /// Whether the part is full except for at most `percent`.
     fn lacks(&self, part: &Part, percent: usize) -> bool {
         let full = if part.slots() < SMALL { FULL_SMALL } else { FULL };
         self.used * 100 > part.slots() * (full - percent)
@@ -322,7 +323,7 @@ fn empty_part(buckets: u32, pages: Pages) -> io::Result<(Part, Side)> {
     Ok((part, Side { owners, used: 0, stale: 0 }))
 }
 
-/// Buckets that hold so many entries with some room left.
+/// Number of buckets that hold this many entries, with some room left.
 fn buckets_for(entries: usize) -> u32 {
     let slots = entries * 100 / if entries < SMALL { FULL_SMALL } else { FULL };
     (slots.div_ceil(super::part::SLOTS) as u32).max(BUCKETS_MIN)

@@ -1,7 +1,7 @@
-//! The comparison of six tags at once.
+//! Compares six tags at once.
 #![allow(unsafe_code)]
 
-/// Bit `2 i` for each slot `i`: the filter and the version, behind the tags, are none.
+/// Bit `2 i` for each slot `i`. The filter and the version, behind the tags, have none.
 const SLOT_BITS: u32 = 0x555;
 
 /// Bit `2 i` for each slot `i` whose tag, in the first two words of a line, equals `tag`.
@@ -20,14 +20,15 @@ pub(super) fn slots_tagged(first: u64, head: u64, tag: u16) -> u32 {
     slots_tagged_portable(first, head, tag)
 }
 
-/// The same in plain arithmetic.
+/// The same in portable code.
 #[cfg(any(all(test, not(loom)), not(target_arch = "x86_64")))]
 fn slots_tagged_portable(first: u64, head: u64, tag: u16) -> u32 {
     const LANES: u64 = 0x0001_0001_0001_0001;
     const LOW: u64 = 0x7fff * LANES;
     let lanes_equal = |tags: u64| {
         let differ = tags ^ (u64::from(tag) * LANES);
-        // Bit 15 of each 16 that are equal, exactly; then two bits apart from each other.
+        // Sets bit 15 of each 16-bit group that is equal, exactly, then moves the bits to every
+        // second position.
         let equal = !(((differ & LOW) + LOW) | differ | LOW) >> 15;
         (equal | equal >> 14 | equal >> 28 | equal >> 42) as u32 & 0x55
     };

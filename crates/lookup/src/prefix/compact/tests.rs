@@ -1,4 +1,4 @@
-//! What is the compact engine's own; what all engines share is in `tests/prefix_engines`.
+//! Tests of what only the compact engine has. `tests/prefix_engines` tests what all engines share.
 
 use byname_wire::{Component, HashFunction, Name};
 
@@ -22,7 +22,7 @@ fn longest(key: &NameHashKey, fib: &dyn PrefixFib, name: &Name) -> Option<Prefix
     fib.longest_match(&NameView::new(key, name.as_ref(), &mut hashes))
 }
 
-/// Names of a dense little universe, seeded.
+/// Names from a small dense universe, with a seed.
 fn names(count: usize, seed: u64) -> impl Iterator<Item = Name> {
     let mut state = seed;
     let mut below = move |n: u64| {
@@ -80,7 +80,7 @@ fn a_bulk_load_says_what_it_cannot_take() {
     assert!(matches!(full, Some(BuildError::Full { .. })), "{full:?}");
 }
 
-/// Ten thousand branches that nobody ruled get their answer from whatever is above them.
+/// Ten thousand branches without rules inherit the answer of whatever is above them.
 #[test]
 fn a_rule_above_many_branches_changes_what_all_inherit() {
     let branch = |i: u64| name("/top").join_number(8, i);
@@ -106,12 +106,12 @@ fn a_rule_above_many_branches_changes_what_all_inherit() {
     check(&engine, Some((1, 0)));
 }
 
-/// With fingerprints of one bit most insertions meet their like.
+/// With fingerprints of one bit, most insertions meet one that looks alike.
 #[test]
 fn rules_that_look_alike_are_refused_with_their_whole_batch() {
     let mut engine = empty(&Options { fingerprint_bits: 1, ..Options::default() });
     let (mut refused, mut taken) = (0, 0);
-    // Enough for tags of 16 bits to meet within their buckets.
+    // Enough for 16-bit tags to meet within their buckets.
     for i in 0..60_000u64 {
         let rules = [0, 1].map(|j| Name::default().join_number(8, i % 77).join_number(8, 2 * i + j));
         let batch = rules.each_ref().map(|rule| set(rule, 5));

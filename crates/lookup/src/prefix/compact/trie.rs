@@ -1,4 +1,4 @@
-//! The compacted component trie, as the control half keeps it: rules, branches, whole names.
+//! The compacted component trie of the control half: rules, branches, whole names.
 
 use byname_wire::{NameRef, NameView};
 
@@ -10,24 +10,24 @@ use super::word::Answer;
 use crate::entry::EntryId;
 use crate::prefetch;
 
-/// No node: the end of a list, or what is above the root.
+/// No node: the end of a list, or the parent of the root.
 const NONE: NodeId = NodeId(u32::MAX);
-/// Nodes in a chunk.
+/// Number of nodes in a chunk.
 const CHUNK: usize = 1 << 12;
 pub(super) const ROOT: NodeId = NodeId(0);
 
-/// A rule, or a prefix below which rules branch, or `/`.
+/// A rule, a prefix below which rules branch, or `/`.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Where its name is; apart, for the padding that they would have together.
+    /// Where its name is. Stored apart, because together they would need padding.
     name_unit: u32,
     name_len: u16,
-    /// Of the handle: its tag, and what of its hash tells the bucket and the part.
+    /// The handle's tag, and the part of its hash that determines the bucket and the part.
     tag: u16,
     bucket_hash: u32,
     part_hash: u8,
     depth: u8,
-    /// Depth of the handle: the fattest on the edge that ends here.
+    /// Depth of the handle: the fattest depth on the edge that ends here.
     handle: u8,
     parent: NodeId,
     below: Below,
@@ -35,8 +35,8 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == 24);
 
-/// What is below a node: with [`Below::BRANCH`] where its [`Branch`] is, else the rule of a leaf, as
-/// in [`Branch::rule`].
+/// Describes what is below a node. With [`Below::BRANCH`] it is the place of the node's [`Branch`];
+/// otherwise it is the rule of a leaf, as in [`Branch::rule`].
 #[derive(Clone, Copy)]
 struct Below(u32);
 
@@ -48,35 +48,36 @@ impl Below {
     }
 }
 
-/// What a node has besides where rules go on below it, or it has none.
+/// The additional data of a node with rules below it or without a rule of its own.
 #[derive(Clone, Copy)]
 struct Branch {
-    /// The rule's entry plus one; zero: a branch without a rule.
+    /// The rule's entry plus one, or zero for a branch without a rule.
     rule: u32,
     children: u32,
-    /// All children, by exclusive or: of one child, itself.
+    /// The exclusive or of all children, which for an only child is the child itself.
     children_xor: u32,
-    /// Children without rules, which inherit what changes here: the first of a list.
+    /// The first of a list of children without rules, which inherit changes of this node.
     unruled: NodeId,
     next_unruled: NodeId,
     previous_unruled: NodeId,
 }
 
-/// Where a name is, or would be, in the trie.
+/// The place of a name in the trie, present or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
     /// A node has this name.
     At(NodeId),
-    /// No edge below this node leads there.
+    /// No edge below this node leads to the name.
     Below(NodeId),
-    /// It leaves the edge that ends at `child` at a depth between the edge's ends, or ends there.
+    /// The name leaves the edge that ends at `child` at a depth between the edge's ends, or ends
+    /// there.
     Within { child: NodeId, depth: usize },
 }
 
 /// The trie.
 pub(super) struct Trie {
     nodes: Vec<Box<[Node]>>,
-    /// Nodes in use or free: the next one is new.
+    /// Number of nodes in use or free. The next id above is new.
     unused: u32,
     free: Vec<NodeId>,
     branches: Vec<Branch>,
@@ -85,7 +86,7 @@ pub(super) struct Trie {
     edges: Edges,
 }
 
-/// The name store or the node ids are used up.
+/// The name store is full, or all node ids are used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TrieFull;
 
@@ -131,7 +132,7 @@ impl Trie {
         self.branch(id).map_or(0, |branch| branch.children as usize)
     }
 
-    /// What the query half knows a node's entry by.
+    /// How the query half finds a node's entry.
     pub(super) fn key(&self, id: NodeId) -> Key {
         let node = self.node(id);
         Key {
@@ -146,7 +147,7 @@ impl Trie {
         self.node(id).below.branch().map(|at| &self.branches[at])
     }
 
-    /// Made if there is none.
+    /// Makes one if there is none.
     fn branch_mut(&mut self, id: NodeId) -> &mut Branch {
         let below = self.node(id).below;
         let at = below.branch().unwrap_or_else(|| {
@@ -169,7 +170,7 @@ impl Trie {
         &mut self.branches[at]
     }
 
-    /// Frees what a node has as a branch, once it is none.
+    /// Frees a node's branch when the node no longer needs one.
     fn prune(&mut self, id: NodeId) {
         if let Some(at) = self.node(id).below.branch()
             && self.branches[at].children == 0
@@ -183,7 +184,7 @@ impl Trie {
         &mut self.nodes[id.0 as usize / CHUNK][id.0 as usize % CHUNK]
     }
 
-    /// Ids of nodes are below this.
+    /// All node ids are below this.
     pub(super) fn ids(&self) -> usize {
         self.unused as usize
     }
@@ -202,14 +203,14 @@ impl Trie {
             + self.edges.memory_bytes()
     }
 
-    /// Asks for what [`Trie::find`] of a name reads first.
+    /// Prefetches what [`Trie::find`] of a name reads first.
     pub(super) fn prefetch(&self, view: &NameView<'_>) {
         if !view.is_empty() {
             self.edges.prefetch(view.hash(1));
         }
     }
 
-    /// Asks for what [`Trie::find`] reads next, once the first has come: the node, if there is one.
+    /// Prefetches the memory that [`Trie::find`] reads next: the node, if there is one. The first reads have arrived.
     pub(super) fn prefetch_node(&self, view: &NameView<'_>) {
         if !view.is_empty()
             && let Some(node) = self.edges.likely(view.hash(1))
@@ -218,11 +219,11 @@ impl Trie {
         }
     }
 
-    /// Asks for the name of that node, once the node has come; yields the hash of its handle.
+    /// Prefetches the name of that node, which has arrived, and returns the hash of its handle.
     pub(super) fn prefetch_name(&self, view: &NameView<'_>) -> Option<u64> {
         let node = if view.is_empty() { None } else { self.edges.likely(view.hash(1)) }?;
-        if let Some(octet) = self.name(node).first() {
-            prefetch::read(octet);
+        if let Some(byte) = self.name(node).first() {
+            prefetch::read(byte);
         }
         Some(self.key(node).hash)
     }
@@ -257,7 +258,7 @@ impl Trie {
         let name = self.names.add(name.value()).ok_or(TrieFull)?;
         let id = match self.free.pop() {
             Some(id) => id,
-            // The last ids are not nodes: one is `NONE`, and edges store each plus one.
+            // The last ids are not nodes: one is `NONE`, and edges store each id plus one.
             None if self.unused >= NONE.0 - 1 => return Err(TrieFull),
             None => {
                 self.unused += 1;
@@ -282,14 +283,14 @@ impl Trie {
         Ok(id)
     }
 
-    /// Sets where the query half finds a node.
+    /// Sets how the query half finds a node.
     pub(super) fn set_key(&mut self, id: NodeId, key: Key) {
         let node = self.node_mut(id);
         (node.handle, node.tag) = (key.handle as u8, key.tag);
         (node.bucket_hash, node.part_hash) = (key.hash as u32, (key.hash >> 32) as u8);
     }
 
-    /// Sets or takes away a node's rule.
+    /// Sets or removes a node's rule.
     pub(super) fn set_rule(&mut self, id: NodeId, rule: Option<EntryId>) {
         let ruled = self.rule(id).is_some();
         if id != ROOT && ruled && rule.is_none() {
@@ -304,14 +305,14 @@ impl Trie {
         }
     }
 
-    /// Makes `child` (whose parent field says where) a child; `first` is the hash of the prefix
-    /// one component below that parent.
+    /// Makes `child` a child of the node in its parent field. `first` is the hash of the prefix one
+    /// component below that parent.
     pub(super) fn attach(&mut self, child: NodeId, first: u64) {
         self.edges.add(first, child);
         self.adopt(child);
     }
 
-    /// Takes a childless node out. `first` as in [`Trie::attach`].
+    /// Removes a node without children. `first` is as in [`Trie::attach`].
     pub(super) fn detach(&mut self, child: NodeId, first: u64) {
         self.edges.remove(first, child);
         self.disown(child);
@@ -322,7 +323,7 @@ impl Trie {
     }
 
     /// Puts `middle` between `child` and its parent. `upper` and `lower` are the hashes of the
-    /// prefixes that the two halves of the edge begin with.
+    /// prefixes with which the two halves of the edge begin.
     pub(super) fn split(&mut self, child: NodeId, middle: NodeId, upper: u64, lower: u64) {
         self.edges.replace(upper, child, middle);
         self.disown(child);
@@ -331,7 +332,7 @@ impl Trie {
         self.attach(child, lower);
     }
 
-    /// Takes out a node with one child, which takes its place: [`Trie::split`] undone.
+    /// Removes a node with one child, which takes its place. Reverses [`Trie::split`].
     pub(super) fn merge(&mut self, middle: NodeId, upper: u64, lower: u64) -> NodeId {
         let child = self.only_child(middle);
         self.edges.remove(lower, child);
@@ -344,21 +345,21 @@ impl Trie {
         child
     }
 
-    /// The only child of a node that has one.
+    /// The child of a node that has exactly one.
     pub(super) fn only_child(&self, id: NodeId) -> NodeId {
         let branch = self.branch(id).expect("it has a child");
         debug_assert_eq!(branch.children, 1);
         NodeId(branch.children_xor)
     }
 
-    /// Children of a node that have no rules.
+    /// The children of a node that have no rules.
     pub(super) fn unruled_children(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let first = self.branch(id).map(|branch| branch.unruled);
         let after = |node: &NodeId| self.branch(*node).map(|branch| branch.next_unruled).filter(|&next| next != NONE);
         std::iter::successors(first.filter(|&first| first != NONE), after)
     }
 
-    /// What names that end at a node are answered.
+    /// The answer for names that end at a node.
     pub(super) fn answer(&self, id: NodeId) -> Answer {
         match self.rule(id) {
             Some(rule) if self.children(id) == 0 => Answer::Leaf(rule),
@@ -367,7 +368,7 @@ impl Trie {
         }
     }
 
-    /// What names that end just below a node are answered.
+    /// The answer for names that end just below a node.
     pub(super) fn inherited(&self, mut above: NodeId) -> Answer {
         while above != ROOT {
             if let Some(rule) = self.rule(above) {
@@ -424,8 +425,8 @@ impl Trie {
     }
 }
 
-/// Components, of `from` to `up_to`, that a name of `up_to` components shares with `view`; `from` it
-/// shares for sure.
+/// The number of components that a name of `up_to` components shares with `view`. The caller knows
+/// that it shares `from`.
 pub(super) fn shared_depth(name: &[u8], view: &NameView<'_>, from: usize, up_to: usize) -> usize {
     if view.name().value().starts_with(name) {
         return up_to;

@@ -1,33 +1,33 @@
-//! What an entry says of its node, in 64 bits.
+//! The 64 bits with which an entry describes its node.
 //!
 //! ```text
 //! 63          23   22    21 20   19    16   15      0
 //! [ fingerprint ][ alt ][ kind ][ extent ][  entry  ]
 //! ```
 //!
-//! The fingerprint is the upper part of the check half of the node's own prefix; of an inherited
-//! answer, its lowest five bits make place for the depth that the answer comes from.
+//! The fingerprint is the upper part of the check half of the node's prefix. An inherited answer
+//! uses its lowest five bits for the depth that the answer comes from.
 
 use crate::entry::EntryId;
 use crate::prefix::PrefixMatch;
 
-/// Bits of an entry id.
+/// Length of an entry id in bits.
 const ENTRY_BITS: u32 = 16;
-/// Ids that fit.
+/// Entry ids must be below this.
 pub(super) const ENTRIES_MAX: u32 = 1 << ENTRY_BITS;
 const EXTENT_SHIFT: u32 = 16;
 const KIND_SHIFT: u32 = 20;
 const KIND: u64 = 3 << KIND_SHIFT;
 const ALTERNATE: u64 = 1 << 22;
 const FINGERPRINT_SHIFT: u32 = 23;
-/// Bits of a fingerprint.
+/// Length of a fingerprint in bits.
 pub(super) const FINGERPRINT_BITS: u32 = 64 - FINGERPRINT_SHIFT;
 const ANSWER_DEPTH: u64 = 31 << FINGERPRINT_SHIFT;
 
-/// What a name that ends at a node is answered.
+/// The answer for a name that ends at a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The node's own rule, and no rule or branch below.
+    /// The node's own rule, with no rule or branch below.
     Leaf(EntryId),
     /// The node's own rule.
     Ruled(EntryId),
@@ -42,14 +42,14 @@ pub(super) enum Answer {
 pub(super) struct Word(pub(super) u64);
 
 impl Word {
-    /// The word of a node `extent` components below its handle, whose prefix has this check half.
+    /// The word of a node `extent` components below its handle whose prefix has this check half.
     pub(super) fn new(answer: Answer, extent: usize, check: u64) -> Self {
         debug_assert!(extent < 16);
         Word(check >> FINGERPRINT_SHIFT << FINGERPRINT_SHIFT | (extent as u64) << EXTENT_SHIFT)
             .with_answer(answer, check)
     }
 
-    /// The same node with another answer; `check` as in [`Word::new`].
+    /// The same node with another answer. `check` is as in [`Word::new`].
     pub(super) fn with_answer(self, answer: Answer, check: u64) -> Self {
         let kept = self.0 & (ALTERNATE | 15 << EXTENT_SHIFT);
         let fingerprint = check >> FINGERPRINT_SHIFT << FINGERPRINT_SHIFT;
@@ -76,19 +76,19 @@ impl Word {
         Word(if alternate { self.0 | ALTERNATE } else { self.0 & !ALTERNATE })
     }
 
-    /// The same node under another handle.
+    /// The same node with another handle.
     pub(super) fn with_extent(self, extent: usize) -> Self {
         debug_assert!(extent < 16);
         Word(self.0 & !(15 << EXTENT_SHIFT) | (extent as u64) << EXTENT_SHIFT)
     }
 
-    /// Whether the entry stands in its other bucket.
+    /// Whether the entry is in its other bucket.
     #[inline]
     pub(super) fn is_alternate(self) -> bool {
         self.0 & ALTERNATE != 0
     }
 
-    /// Components between the handle and the node.
+    /// Number of components between the handle and the node.
     #[inline]
     pub(super) fn extent(self) -> usize {
         (self.0 >> EXTENT_SHIFT & 15) as usize
@@ -100,19 +100,19 @@ impl Word {
         self.0 & KIND == 0
     }
 
-    /// Whether the node is that of a prefix with this check half, as far as `mask` compares.
+    /// Whether the node has a prefix with this check half, as far as `mask` compares.
     #[inline]
     pub(super) fn is_of(self, check: u64, mask: u64) -> bool {
         let mask = if self.0 & KIND == 2 << KIND_SHIFT { mask & !ANSWER_DEPTH } else { mask };
         (self.0 ^ check) & mask == 0
     }
 
-    /// Whether one of two entries under equal handles would be taken for the other.
+    /// Whether one of two entries with equal handles would be mistaken for the other.
     pub(super) fn looks_like(self, other: Word, mask: u64) -> bool {
         self.extent() == other.extent() && (self.is_of(other.0, mask) || other.is_of(self.0, mask))
     }
 
-    /// What a name that ends at this node, `depth` deep, is answered; `None`: what `/` says.
+    /// The answer for a name that ends at this node, `depth` deep. `None` stands for the rule `/`.
     #[inline]
     pub(super) fn answer(self, depth: usize) -> Option<PrefixMatch> {
         let entry = EntryId(self.0 as u32 & (ENTRIES_MAX - 1));
@@ -124,7 +124,7 @@ impl Word {
     }
 }
 
-/// The bits of a word that are compared with a check half, for fingerprints of `bits`.
+/// The bits of a word that are compared with a check half, for fingerprints of `bits` bits.
 pub(super) fn fingerprint_mask(bits: u32) -> u64 {
     assert!((1..=FINGERPRINT_BITS).contains(&bits), "fingerprints of 1 to {FINGERPRINT_BITS} bits");
     u64::MAX << (64 - bits)

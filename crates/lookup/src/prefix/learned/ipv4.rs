@@ -1,17 +1,18 @@
-//! Longest prefix match of IPv4 addresses by a learned index, as in [Hasegawa, "LPM Using Learned
+//! Longest prefix match of IPv4 addresses with a learned index, as in [Hasegawa, "LPM Using Learned
 //! Index"] and its reference 17.
 //!
-//! Prefixes lie in an array in ascending order. A model says about where an address would be; the
-//! last prefix that begins at or before it is found around there. That prefix covers the address,
-//! or one of those that cover it in turn does, or none: prefixes nest, so that whatever covers the
-//! address covers all that begins between its own beginning and the address.
+//! Prefixes lie in an array in ascending order. A model predicts the position of an address. A
+//! search around it finds the last prefix that begins at or before the address. The longest match
+//! is that prefix, or the first in its chain of covering prefixes that covers the address. If none
+//! does, no prefix covers the address, because prefixes nest: a prefix that covers the address also
+//! covers all prefixes that begin between its own start and the address.
 //!
-//! Differs: `model` in place of the neural network, and a link from each prefix to the next
-//! one that covers it, where the slides only say to search around. A table is built once.
+//! Differs: `model` replaces the neural network, and each prefix has a link to the next prefix that
+//! covers it, where the slides only say to search nearby. A table cannot change.
 //!
-//! Cost: 12 bytes a prefix, of which 4 are the link and 4 the address; 0.2 for the model of a full
-//! routing table, whose segments hold 90 prefixes each. A lookup follows at most 32 links, as many
-//! as prefixes nest.
+//! Cost: 12 bytes a prefix, of which 4 are the link and 4 the address. The model of a full routing
+//! table adds 0.2; its segments hold 90 prefixes each. A lookup follows at most 32 links, the
+//! maximum nesting of prefixes.
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +27,7 @@ pub struct Ipv4Prefix {
 }
 
 impl Ipv4Prefix {
-    /// The first `len` bits of `address`; `None` if it has not so many.
+    /// The first `len` bits of `address`. `None` if `len` exceeds 32.
     pub fn new(address: Ipv4Addr, len: u8) -> Option<Self> {
         (len <= 32).then(|| Ipv4Prefix { first: address.to_bits() & mask(len), len })
     }
@@ -36,7 +37,7 @@ impl Ipv4Prefix {
         Ipv4Addr::from_bits(self.first)
     }
 
-    /// Bits that it fixes.
+    /// Number of bits that it fixes.
     pub fn len(&self) -> u8 {
         self.len
     }
@@ -51,7 +52,7 @@ impl Ipv4Prefix {
         address.to_bits() & mask(self.len) == self.first
     }
 
-    /// What is learned: ascends as prefixes do.
+    /// The key that the model learns. Keys sort like prefixes.
     fn key(&self) -> u64 {
         u64::from(self.first) << 6 | u64::from(self.len)
     }
@@ -66,7 +67,7 @@ fn mask(len: u8) -> u32 {
 /// No prefix.
 const NONE: u32 = u32::MAX;
 
-/// What a prefix is, besides where it begins.
+/// The data of a prefix that a lookup needs besides its first address.
 struct Rest {
     /// Position of the longest other prefix that covers this one, or [`NONE`].
     cover: u32,
@@ -82,15 +83,16 @@ pub struct LearnedIpv4 {
 }
 
 impl LearnedIpv4 {
-    /// The table of these prefixes and their next hops; of equal prefixes the last counts.
+    /// The table of these prefixes and their next hops. If a prefix comes twice, the last one
+    /// counts.
     pub fn new(routes: impl IntoIterator<Item = (Ipv4Prefix, u16)>) -> Self {
         let mut routes: Vec<_> = routes.into_iter().collect();
-        // Stable, so that of equal prefixes the last stands first when turned around.
+        // The sort is stable. In reverse order, the last of equal prefixes comes first.
         routes.reverse();
         routes.sort_by_key(|(prefix, _)| *prefix);
         routes.dedup_by_key(|(prefix, _)| *prefix);
         let mut rests: Vec<Rest> = Vec::with_capacity(routes.len());
-        // Positions of the prefixes that cover the one before.
+        // Positions of the prefixes that cover the previous one.
         let mut covers: Vec<u32> = Vec::new();
         for (position, (prefix, next_hop)) in (0..).zip(&routes) {
             while covers.last().is_some_and(|&cover| !routes[cover as usize].0.covers(prefix.address())) {
@@ -112,7 +114,7 @@ impl LearnedIpv4 {
         self.find(address, &mut ())
     }
 
-    /// Cache lines that a lookup of `address` reads.
+    /// Number of cache lines that a lookup of `address` reads.
     pub fn lines_read(&self, address: Ipv4Addr) -> usize {
         let mut counts = Counts::default();
         self.find(address, &mut counts);
@@ -134,7 +136,7 @@ impl LearnedIpv4 {
         size_of::<Self>() + size_of_val(&*self.firsts) + size_of_val(&*self.rests) + self.model.memory_bytes()
     }
 
-    /// Of it, the model's.
+    /// The model's share of it.
     pub fn model_bytes(&self) -> usize {
         self.model.memory_bytes()
     }
@@ -142,7 +144,7 @@ impl LearnedIpv4 {
     #[inline]
     fn find(&self, address: Ipv4Addr, count: &mut impl Count) -> Option<(Ipv4Prefix, u16)> {
         let address = address.to_bits();
-        // After all prefixes that begin with the address, whatever their lengths.
+        // The position behind all prefixes that begin with the address, whatever their lengths.
         let window = self.model.window(u64::from(address) << 6 | 63, count);
         let mut at = search(&self.firsts, &window, count, |&first| first <= address).checked_sub(1)?;
         loop {
@@ -203,7 +205,7 @@ mod tests {
             (state >> 33) % below
         };
         for (count, bits) in [(1, 8), (30, 8), (1000, 12), (5000, 32)] {
-            // Addresses of few bits nest deeply; those of many are spread.
+            // Addresses of few bits nest deeply. Those of many bits are spread out.
             let mut address = || Ipv4Addr::from_bits((random(1 << bits) << (32 - bits)) as u32);
             let addresses: Vec<_> = (0..count).map(|_| address()).collect();
             let asked: Vec<_> = (0..3000).map(|_| address()).collect();

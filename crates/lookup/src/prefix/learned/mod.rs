@@ -1,32 +1,34 @@
-//! Longest prefix match by learned indexes: where a key lies in a sorted array is predicted, and
-//! searched for around the prediction.
+//! Longest prefix match by learned indexes: a model predicts where a key lies in a sorted array,
+//! and a search around that position finds it.
 //!
-//! [Hasegawa, reference 17] learns positions of IPv4 prefixes ([`ipv4`]); this is the same for names, our step.
-//! The keys are keyed hashes of the rules' names, of all depths, sorted; a query goes from the
-//! longest prefix down, over depths at which rules exist, as the baseline of [So §2.3] does.
+//! [Hasegawa, reference 17] learns the positions of IPv4 prefixes ([`ipv4`]). This engine does the
+//! same for names, which is our step. The keys are the sorted keyed hashes of the names of rules of
+//! all depths. A query goes from the longest prefix down, over the depths at which rules exist,
+//! like the baseline of [So §2.3].
 //!
-//! Why hashes, and not keys in the order of names, which one search and a chain of covering rules
-//! would answer: names in their own order share prefixes of any length, so that a key of few octets
-//! tells nothing, and who registers names chooses how badly. Keyed hashes are spread evenly whatever
-//! the names; nobody without the key can make the model large or a search long. What is learned is
-//! then the chance deviation of random numbers from a straight line, which is little to learn: the
-//! engine shows what learned indexes cost for names, not a way to beat a hash table.
+//! Why hashes? Keys in the order of names would need one search and a chain of covering rules. But
+//! names in their own order share prefixes of any length, so a key of few bytes tells nothing, and
+//! whoever registers names chooses how badly. Keyed hashes are spread evenly whatever the names
+//! are. Nobody without the key can make the model large or a search long. The model then only
+//! learns the random deviation of uniform numbers from a straight line, which is little. The engine
+//! shows what learned indexes cost for names; it does not beat a hash table.
 //!
-//! **Tiers.** Runs never change. A change makes a new smallest run; one that has outgrown its share
-//! is merged into the next of three, each about as many times as large as the one before. Readers
-//! get all of them at once, so that no lookup ever sees half a batch.
+//! **Tiers.** Runs never change. A change makes a new smallest run. A run that has outgrown its
+//! share is merged into the next of three, each about as many times as large as the one before.
+//! Readers get all runs at once, so no lookup sees a part of a batch.
 //!
-//! **Odds.** All 128 bits of the keyed digest are compared: a name that no rule covers is taken for
-//! one of n rules with odds of n in 2^128 a probe. Two rules that share the first 64 bits are
-//! refused ([`BuildError::Collision`]); among a million rules that happens with odds of 2^-25.
+//! **Odds of a wrong match.** All 128 bits of the keyed digest are compared. A name that no rule
+//! covers is mistaken for one of n rules with probability n / 2^128 a probe. Two rules that share
+//! the first 64 bits are refused ([`BuildError::Collision`]). Among a million rules, the
+//! probability of that is 2^-25.
 //!
-//! Differs: see [`ipv4`] and the module `model` for the paper's neural network.
+//! Differs: see [`ipv4`] and the module `model` for the replacement of the paper's neural network.
 //!
-//! Cost: 24 bytes a rule and 0.1 for the model. A probe searches three runs, of which two are small;
-//! in the large one it reads the model, which caches keep, and one or two lines of hashes. A change
-//! costs a copy of the smallest run, and its shares in the two larger merges: each moves as many
-//! records a change as the root of a 256th of the rules, 250 for 16 million. A merge of all rules
-//! pauses the writer, never a reader, and takes their memory twice.
+//! Cost: 24 bytes a rule and 0.1 for the model. A probe searches three runs, two of them small. In
+//! the large run it reads the model, which stays in caches, and one or two lines of hashes. A
+//! change copies the smallest run and causes its share of the two larger merges. Each merge moves,
+//! for one change, as many records as the square root of a 256th of the rules: 250 for 16 million.
+//! A merge of all rules pauses the writer, never a reader, and takes their memory twice.
 
 pub mod ipv4;
 mod model;
@@ -45,29 +47,30 @@ use crate::count::{Count, Counts};
 use crate::entry::EntryId;
 use crate::update::{BuildError, Change, Control, Update};
 
-/// Records in the smallest run before it is merged.
+/// Number of records in the smallest run before it is merged.
 const RECENT_MAX: usize = 256;
 
 /// The query half.
 struct Table {
-    /// Each says what has changed since the next: what one says, the next is not asked.
+    /// Each run holds what changed since the next one. A rule found in one run is not looked up in
+    /// the next.
     recent: Arc<Run>,
     middle: Arc<Run>,
     old: Arc<Run>,
     depths: DepthSet,
 }
 
-/// How far the search for one name has come.
+/// The state of one name's search.
 #[derive(Clone, Copy, Default)]
-struct Walk {
-    /// The depth that is probed next.
+struct Search {
+    /// The depth to probe next.
     depth: usize,
-    /// Where it will be searched in the oldest run.
+    /// The window of the oldest run that will be searched.
     old: Window,
 }
 
 impl Table {
-    /// The rule that has this hash.
+    /// The rule with this hash.
     #[inline]
     fn find(&self, hash: u64, count: &mut impl Count) -> Option<(u64, EntryId)> {
         let record = self.find_newer(hash, count).or_else(|| self.old.find(hash, count))?;
@@ -89,21 +92,21 @@ impl Table {
         })
     }
 
-    /// The walk at the deepest depth with rules up to this one; its lines are asked for.
+    /// Aims the walk at the deepest depth with rules up to `depth_max`, and prefetches its lines.
     #[inline]
-    fn aim(&self, name: &NameView<'_>, depth_max: usize) -> Option<Walk> {
+    fn aim(&self, name: &NameView<'_>, depth_max: usize) -> Option<Search> {
         let depth = self.depths.down_from(depth_max).next()?;
-        Some(Walk { depth, old: self.old.aim(name.hash(depth)) })
+        Some(Search { depth, old: self.old.aim(name.hash(depth)) })
     }
 
-    /// Probes what was aimed at.
+    /// Probes the position that was aimed at.
     #[inline]
-    fn probe(&self, name: &NameView<'_>, walk: &Walk) -> Option<PrefixMatch> {
-        let Digest { hash, check } = name.digest(walk.depth);
+    fn probe(&self, name: &NameView<'_>, search: &Search) -> Option<PrefixMatch> {
+        let Digest { hash, check } = name.digest(search.depth);
         let newer = self.find_newer(hash, &mut ());
-        let record = newer.or_else(|| self.old.find_in(&walk.old, hash, &mut ()))?;
+        let record = newer.or_else(|| self.old.find_in(&search.old, hash, &mut ()))?;
         let entry = record.entry.filter(|_| record.digest.check == check)?;
-        Some(PrefixMatch { entry, depth: walk.depth })
+        Some(PrefixMatch { entry, depth: search.depth })
     }
 }
 
@@ -116,25 +119,25 @@ impl PrefixFib for Table {
         assert_eq!(names.len(), out.len());
         assert!(names.len() <= BURST_MAX);
         out.fill(None);
-        let mut walks = [Walk::default(); BURST_MAX];
+        let mut searches = [Search::default(); BURST_MAX];
         let mut active = [0u8; BURST_MAX];
         let mut left = 0;
         for (i, name) in names.iter().enumerate() {
-            if let Some(walk) = self.aim(name, name.len()) {
-                (walks[i], active[left]) = (walk, i as u8);
+            if let Some(search) = self.aim(name, name.len()) {
+                (searches[i], active[left]) = (search, i as u8);
                 left += 1;
             }
         }
-        // A depth of each name at a time: while one name's lines are on their way, the others' are
+        // One depth of each name at a time: while one name's lines are fetched, the others' are
         // searched.
         while left > 0 {
             let mut kept = 0;
             for at in 0..left {
                 let i = usize::from(active[at]);
-                out[i] = self.probe(&names[i], &walks[i]);
-                let shallower = if out[i].is_none() { walks[i].depth.checked_sub(1) } else { None };
-                if let Some(walk) = shallower.and_then(|depth| self.aim(&names[i], depth)) {
-                    (walks[i], active[kept]) = (walk, i as u8);
+                out[i] = self.probe(&names[i], &searches[i]);
+                let shallower = if out[i].is_none() { searches[i].depth.checked_sub(1) } else { None };
+                if let Some(search) = shallower.and_then(|depth| self.aim(&names[i], depth)) {
+                    (searches[i], active[kept]) = (search, i as u8);
                     kept += 1;
                 }
             }
@@ -166,24 +169,24 @@ pub struct Learned {
     table: Arc<Table>,
 }
 
-/// A change, hashed.
+/// A change with its hash.
 #[derive(Debug, Clone, Copy)]
 struct Prepared {
     record: Record,
     depth: usize,
 }
 
-/// A batch, checked against the table.
+/// A batch that was checked against the table.
 struct Admitted {
-    /// Ascending by hash: only what changes something.
+    /// Ascending by hash, and only records that change something.
     records: Vec<Record>,
     rules: usize,
     depth_rules: [u32; DEPTHS],
 }
 
 impl Learned {
-    /// An empty table for at most `rules_max` rules, for names hashed under `key`. Takes every entry
-    /// id, and rules of up to 128 components.
+    /// An empty table for at most `rules_max` rules, for names hashed with `key`. It takes every
+    /// entry id, and rules of up to 128 components.
     ///
     /// # Panics
     /// If `rules_max` is above 2^31.
@@ -221,7 +224,7 @@ impl Learned {
         Ok(Prepared { record: Record { digest: digest_name(&self.key, name), entry }, depth })
     }
 
-    /// Refuses a batch that cannot be applied whole; leaves out what changes nothing.
+    /// Refuses a batch that cannot be applied as a whole, and leaves out changes without effect.
     fn admit(&self, prepared: &[Prepared]) -> Result<Admitted, BuildError> {
         let mut admitted =
             Admitted { records: Vec::with_capacity(prepared.len()), rules: self.rules, depth_rules: self.depth_rules };
@@ -257,7 +260,7 @@ impl Learned {
         Ok(admitted)
     }
 
-    /// The table with these records too.
+    /// The table with these records added.
     fn table_with(&self, records: Vec<Record>, depths: DepthSet) -> Table {
         let Table { recent, middle, old, .. } = &*self.table;
         let recent = Run::merged(recent, records.into_iter(), true);
@@ -266,7 +269,7 @@ impl Learned {
         }
         let empty = Arc::new(Run::empty());
         let middle = Run::merged(middle, recent.records(), true);
-        // The geometric mean: both merges then move as many records for each change.
+        // The geometric mean: both merges then move the same number of records for each change.
         if middle.len() <= (old.len() * RECENT_MAX).isqrt().max(RECENT_MAX * RECENT_MAX.isqrt()) {
             return Table { recent: empty, middle: Arc::new(middle), old: old.clone(), depths };
         }
@@ -284,7 +287,7 @@ impl Control<Name> for Learned {
 
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         let mut prepared = changes.iter().map(|change| self.prepare(change)).collect::<Result<Vec<_>, _>>()?;
-        // Stable: of changes of one rule the last counts.
+        // The sort is stable: of several changes of one rule, the last counts.
         prepared.sort_by_key(|change| change.record.digest);
         let Admitted { records, rules, depth_rules } = self.admit(&prepared)?;
         if records.is_empty() {
@@ -298,7 +301,7 @@ impl Control<Name> for Learned {
     }
 
     fn reclaim(&mut self) {
-        // A run goes with the last reader that has it.
+        // A run is freed with the last reader that has it.
     }
 }
 

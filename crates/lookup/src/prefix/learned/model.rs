@@ -1,35 +1,36 @@
-//! A model of where keys lie in a sorted array, with a largest error that is chosen, not measured.
+//! A model of key positions in a sorted array, with a maximum error that is chosen, not measured.
 //!
-//! Piecewise linear: each segment is a line from its first key on, as steep as keeps all its keys
-//! within [`ERROR_MAX`] positions of where the line says (the shrinking cone of FITing-Tree,
-//! Galakatos et al., 2019); the segments' own first keys are modelled in turn, level upon level, as
-//! in the PGM-index of Ferragina and Vinciguerra, 2020.
+//! It is piecewise linear. Each segment is a line that starts at its first key and keeps all its
+//! keys within [`ERROR_MAX`] positions of the line (the shrinking cone of FITing-Tree, Galakatos et
+//! al., 2019). The first keys of the segments are modelled in turn, level upon level, as in the
+//! PGM-index of Ferragina and Vinciguerra, 2020.
 //!
-//! Differs from [Hasegawa, reference 17]: lines in place of a neural network. A network's largest error is known
-//! only after it has been trained, and whoever chooses the keys can choose that error. Here hostile
-//! keys cost segments, never more than one for [`ERROR_MAX`] keys, and not time.
+//! Differs from [Hasegawa, reference 17]: lines replace a neural network. A network's maximum error
+//! is known only after training, and whoever chooses the keys can influence it. Here hostile keys
+//! cost segments, at most one for each [`ERROR_MAX`] keys, and no time.
 //!
-//! Cost: 16 bytes a segment; of uniformly spread keys a segment holds several hundred.
+//! Cost: 16 bytes a segment. With uniform keys a segment holds several hundred.
 
 use crate::count::Count;
 
-/// A key lies at most so many positions from where its segment's line says.
+/// Maximum distance of a key from its segment's line, in positions.
 pub(super) const ERROR_MAX: usize = 16;
-/// Around a prediction: the error, one position of rounding, and one for keys between others.
+/// The margin around a prediction: the error, one position for rounding, and one for absent keys.
 const MARGIN: usize = ERROR_MAX + 2;
-/// Positions in a segment at most: single precision then misses by less than one position.
+/// Maximum number of positions in a segment, for which single precision errs by less than one
+/// position.
 const SEGMENT_MAX: usize = 1 << 20;
-/// Levels are stacked until one has no more segments than this: two cache lines.
+/// Levels are added until one has at most this many segments: two cache lines.
 const TOP_MAX: usize = 8;
-/// Octets of a cache line.
+/// Length of a cache line in bytes.
 const LINE_BYTES: usize = 64;
 
-/// A line over the keys from `first_key` to the next segment's.
+/// A line over the keys from `first_key` to the next segment's first key.
 struct Segment {
     first_key: u64,
     /// Position of the first key.
     first: u32,
-    /// Positions for each step of the key; never negative.
+    /// Positions for each step of the key. Never negative.
     slope: f32,
 }
 
@@ -53,7 +54,7 @@ impl Cone {
         Cone { first_key, first, slope_min: 0.0, slope_max: f64::INFINITY }
     }
 
-    /// Narrows the cone so that it keeps `key` too, unless no line does.
+    /// Narrows the cone to include `key`. Returns false if no line does.
     fn admit(&mut self, key: u64, position: usize) -> bool {
         let (run, rise) = ((key - self.first_key) as f64, (position - self.first) as f64);
         let slope_min = self.slope_min.max((rise - ERROR_MAX as f64) / run);
@@ -84,14 +85,15 @@ fn segments(keys: impl Iterator<Item = u64>) -> Box<[Segment]> {
     segments.into()
 }
 
-/// Where a key is to be searched.
+/// The range in which to search for a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Where it should be.
+    /// The predicted position.
     pub(super) at: usize,
-    /// Where the first key is that is not less, or not less or equal: from here...
+    /// The result is the first key that is not less (or not less or equal). It lies at or after
+    /// this position...
     pub(super) from: usize,
-    /// ...up to here, that included.
+    /// ...and at or before this one.
     pub(super) up_to: usize,
 }
 
@@ -103,7 +105,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Learns where `keys` lie: they ascend, no two are equal, and there are less than 2^32.
+    /// Learns the positions of `keys`, which must ascend strictly and be fewer than 2^32.
     pub(super) fn new(keys: impl ExactSizeIterator<Item = u64>) -> Self {
         let count = keys.len();
         assert!(u32::try_from(count).is_ok(), "positions are 32 bits");
@@ -114,7 +116,7 @@ impl Model {
         Model { levels, keys: count }
     }
 
-    /// Where `key` is, or would be.
+    /// The range that contains `key` if it exists.
     #[inline]
     pub(super) fn window(&self, key: u64, count: &mut impl Count) -> Window {
         let top = self.levels.len() - 1;
@@ -137,10 +139,11 @@ impl Model {
     }
 }
 
-/// The position in `items` of the first for which `is_before` does not hold. It lies in `window`.
+/// The position in `items` of the first item for which `is_before` does not hold. It lies in
+/// `window`.
 ///
-/// Goes from the predicted place a cache line at a time, since errors are mostly small, and halves
-/// what is left.
+/// Moves from the predicted position one cache line at a time, because errors are mostly small,
+/// then bisects the rest.
 #[inline]
 pub(super) fn search<T>(items: &[T], window: &Window, count: &mut impl Count, is_before: impl Fn(&T) -> bool) -> usize {
     let mut line = usize::MAX;
@@ -200,7 +203,7 @@ mod tests {
         }
     }
 
-    /// `n` keys whose gaps are drawn by `gap` from 64 random bits.
+    /// `n` keys whose gaps `gap` derives from 64 random bits.
     fn keys(n: usize, gap: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut state = 1u64;
         let draw = |key: &u64| {
@@ -215,7 +218,7 @@ mod tests {
         for n in [0, 1, 2, 3, 17, 100, 5000] {
             assert_finds_all(&keys(n, |_| 0));
             assert_finds_all(&keys(n, |bits| bits & 0xffff_ffff));
-            // Gaps of all magnitudes: no line is good for long.
+            // Gaps of all magnitudes, so that no line is good for long.
             assert_finds_all(&keys(n, |bits| (1 << (bits % 48)) + (bits >> 40)));
         }
         assert_finds_all(&[0, u64::MAX]);
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(segments(&keys(100_000, |_| 1000)), 1);
         let spread = segments(&keys(100_000, |bits| bits & 0xffff_ffff));
         assert!(spread < 100_000 / 100, "{spread}");
-        // Two keys are on a line, however far apart, and so are ERROR_MAX of any.
+        // A line fits any two keys, however far apart, and any ERROR_MAX keys.
         let wild = segments(&keys(100_000, |bits| 1 << (bits % 44)));
         assert!(wild <= 100_000 / ERROR_MAX, "{wild}");
     }

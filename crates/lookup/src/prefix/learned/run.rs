@@ -1,4 +1,4 @@
-//! Records sorted by hash, under a model: one tier of the table.
+//! Records sorted by hash, with a model: one tier of the table.
 
 use byname_wire::name_hash::Digest;
 
@@ -7,21 +7,21 @@ use crate::count::Count;
 use crate::entry::EntryId;
 use crate::prefetch;
 
-/// What a tier says of the rule with a digest.
+/// A tier's record of the rule with a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) digest: Digest,
-    /// `None`: the rule was removed, whatever older runs say.
+    /// `None` if the rule was removed, whatever older runs say.
     pub(super) entry: Option<EntryId>,
 }
 
-/// What is read only where the hash is the one looked for.
+/// The part that is read only if the hash matches.
 struct Rest {
     check: u64,
     entry: Option<EntryId>,
 }
 
-/// Records, no two of one hash. Never changes.
+/// Records with distinct hashes. Never changes.
 pub(super) struct Run {
     hashes: Box<[u64]>,
     rests: Box<[Rest]>,
@@ -33,7 +33,7 @@ impl Run {
         Run::new(std::iter::empty(), 0)
     }
 
-    /// Records that ascend by hash; at most `records_max`.
+    /// Records that ascend by hash, at most `records_max`.
     fn new(records: impl Iterator<Item = Record>, records_max: usize) -> Self {
         let (mut hashes, mut rests) = (Vec::with_capacity(records_max), Vec::with_capacity(records_max));
         for record in records {
@@ -44,7 +44,7 @@ impl Run {
         Run { hashes: hashes.into(), rests: rests.into(), model }
     }
 
-    /// The records of both; of two with one hash, the newer.
+    /// The records of both runs. If two have the same hash, the newer counts.
     pub(super) fn merged(older: &Run, newer: impl ExactSizeIterator<Item = Record>, keep_removed: bool) -> Self {
         let records_max = older.len() + newer.len();
         let (mut older, mut newer) = (older.records().peekable(), newer.peekable());
@@ -71,13 +71,13 @@ impl Run {
             .map(|(&hash, rest)| Record { digest: Digest { hash, check: rest.check }, entry: rest.entry })
     }
 
-    /// The record of this hash.
+    /// The record with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64, count: &mut impl Count) -> Option<Record> {
         self.find_in(&self.model.window(hash, count), hash, count)
     }
 
-    /// Where the record of this hash will be searched; asks for what will be read first.
+    /// The range in which to search for the record with this hash. Prefetches its first read.
     #[inline]
     pub(super) fn aim(&self, hash: u64) -> Window {
         let window = self.model.window(hash, &mut ());
@@ -87,7 +87,7 @@ impl Run {
         window
     }
 
-    /// The record of this hash, which was aimed at.
+    /// The record with this hash, at the position aimed at.
     #[inline]
     pub(super) fn find_in(&self, window: &Window, hash: u64, count: &mut impl Count) -> Option<Record> {
         let at = search(&self.hashes, window, count, |&other| other < hash);

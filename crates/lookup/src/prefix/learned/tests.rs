@@ -98,7 +98,8 @@ fn a_large_run_reads_two_lines_of_hashes_for_most_probes() {
         control.table.lines_read(&view).expect("it counts")
     };
     let mean = (0..1000).map(lines).sum::<usize>() as f64 / 1000.0;
-    // The model's three levels, about two lines each at most, two of hashes, one of the rest.
+    // At most about two lines for each of the model's three levels, two lines of hashes, and one of
+    // the rest.
     assert!((4.0..9.0).contains(&mean), "{mean}");
     let bytes = control.memory_bytes() as f64 / 200_000.0;
     assert!((24.0..24.3).contains(&bytes), "{bytes}");

@@ -1,8 +1,8 @@
-//! The C-Trie of [Yuan Figure 12]: popular prefixes by their components.
+//! The C-Trie of [Yuan, Figure 12]: popular prefixes by their components.
 //!
-//! A node is a prefix; the step to a child is a probe with the hash of the longer prefix, which each
-//! name has at hand, in a table that is at most half full. It never changes: another one replaces it.
-//! It trusts 64 bits of hash; whoever uses what it finds compares octets.
+//! A node is a prefix. The step to a child is a probe, with the hash of the longer prefix, in a
+//! table that is at most half full. Each name has these hashes already. The trie never changes; a
+//! new one replaces it. It trusts 64 bits of hash, so the caller compares the names.
 
 use byname_wire::NameView;
 
@@ -11,7 +11,7 @@ use crate::prefix::binary_search::{EntryRef, Hit};
 /// A popular prefix.
 #[derive(Debug, Clone)]
 pub(in crate::prefix) struct Pulled {
-    /// Of its prefixes, from one component to all of them.
+    /// Hashes of its prefixes, from one component to all of them.
     pub(in crate::prefix) hashes: Box<[u64]>,
     /// Its marker.
     pub(in crate::prefix) hit: Hit,
@@ -20,7 +20,7 @@ pub(in crate::prefix) struct Pulled {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Node {
     None,
-    /// On the way to popular prefixes.
+    /// A node on the way to popular prefixes.
     Inner,
     Popular(EntryRef),
 }
@@ -77,7 +77,7 @@ impl CTrie {
         self.places[self.place(hash)].1
     }
 
-    /// Where `hash` is, or the free place where it would be.
+    /// The place of `hash`, or the free place where it would be.
     #[inline]
     fn place(&self, hash: u64) -> usize {
         let mask = self.places.len() - 1;

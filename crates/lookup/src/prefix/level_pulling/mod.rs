@@ -1,23 +1,24 @@
 //! Binary search that starts deeper below popular prefixes.
 //!
-//! Implements [Yuan §4] on the tables of [`super::binary_search`]: prefixes with more than T children
-//! stand in a component trie (`c_trie`) that fits the cache. A lookup walks it first. Below a prefix
-//! that it finds there, the length of the next component is probed first, so that a child of a
-//! popular prefix costs one table where it is a leaf; the search goes on among the lengths that
-//! remain. For other names it is the same search as without.
+//! Implements [Yuan §4] on the tables of [`super::binary_search`]. Prefixes with more than T
+//! children stand in a component trie (`c_trie`) that fits the cache. A lookup walks this trie
+//! first. Below a popular prefix it first probes the length of the next component, so a child of a
+//! popular prefix costs one table if it is a leaf. The search continues among the remaining
+//! lengths. For other names the search is the same as without the trie.
 //!
-//! To start there, every rule below a popular prefix has a marker one component below it, and one at
-//! the prefix itself, which gives the answer when the next component is unknown: then that one probe
-//! ends the search. The other markers stay as they are: they serve a search that begins anywhere.
+//! For this start, every rule below a popular prefix needs a marker one component below that
+//! prefix, and one at the prefix itself. The latter gives the answer if the next component is
+//! unknown: that one probe then ends the search. The other markers stay as they are, because they
+//! serve a search that begins anywhere.
 //!
-//! Differs: the paper simulates this, and does not say what follows after the first probe, nor how
-//! the trie follows changes. Here children are counted as rules come and go; a prefix enters when it
-//! has more than T, and leaves at three quarters of that. `/` never enters: it would send all names
-//! to length one.
+//! Differs: the paper simulates this. It does not say what follows after the first probe, nor how
+//! the trie follows changes. Here children are counted as rules come and go. A prefix enters the
+//! trie when it has more than T children, and leaves at three quarters of T. `/` never enters,
+//! because it would send all names to length one.
 //!
-//! Cost beyond binary search: a marker for each popular prefix and each of its children that has none
-//! at that length; on the control side a count for each prefix of more than one child. A prefix that
-//! enters or leaves makes all rules below it visited, and the trie built anew.
+//! Cost in addition to binary search: a marker for each popular prefix, and one for each child that
+//! has none at that length. The control side keeps a count for each prefix with more than one
+//! child. When a prefix enters or leaves, all rules below it are visited and the trie is rebuilt.
 
 mod c_trie;
 mod pulling;
@@ -41,15 +42,15 @@ pub(super) use self::pulling::Pulling;
 pub struct Options {
     /// T: a prefix with more children than this is a starting point. At least one.
     pub children: u32,
-    /// Most starting points; further prefixes wait until one leaves.
+    /// Maximum number of starting points. Further prefixes wait until one leaves.
     pub prefixes_max: usize,
-    /// The tables below.
+    /// The tables that are searched.
     pub tables: binary_search::Options,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // T is the paper's; the largest of its tries had 1,781 prefixes.
+        // T is the paper's. The largest of the paper's tries had 1,781 prefixes.
         Options { children: 64, prefixes_max: 4096, tables: binary_search::Options::default() }
     }
 }
@@ -58,24 +59,25 @@ impl Default for Options {
 pub struct LevelPulling(BinarySearch);
 
 impl LevelPulling {
-    /// An empty table for names hashed under `key`.
+    /// An empty table for names hashed with `key`.
     ///
     /// # Errors
-    /// If the kernel refuses the pages for the rules that are expected.
+    /// If the kernel refuses pages for the expected rules.
     ///
     /// # Panics
-    /// If `children` is zero, or as [`BinarySearch::new`].
+    /// If `children` is zero, and as [`BinarySearch::new`].
     pub fn new(key: NameHashKey, options: Options) -> io::Result<Self> {
         let pulling = Pulling::new(options.children, options.prefixes_max);
         Ok(LevelPulling(BinarySearch::with_pulling(key, options.tables, Some(pulling))?))
     }
 
-    /// Prefixes that are starting points now: the "size" of [Yuan, Table 4].
+    /// Number of prefixes that are starting points now: the "size" of [Yuan, Table 4].
     pub fn starting_points(&self) -> usize {
         self.0.starting_points()
     }
 
-    /// Tables that a lookup of `name` probes; walking the trie of prefixes is not counted.
+    /// Number of tables that a lookup of `name` probes. The walk through the trie of prefixes is
+    /// not counted.
     pub fn hash_lookups(&self, name: &NameView<'_>) -> usize {
         self.0.hash_lookups(name)
     }
@@ -90,7 +92,7 @@ impl LevelPulling {
         self.0.is_empty()
     }
 
-    /// Prefixes in all tables: rules and markers.
+    /// Number of prefixes in all tables: rules and markers.
     pub fn prefixes(&self) -> usize {
         self.0.prefixes()
     }

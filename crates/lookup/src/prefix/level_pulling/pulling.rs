@@ -1,4 +1,4 @@
-//! Which prefixes are popular, as rules come and go.
+//! Tracks which prefixes are popular as rules come and go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use byname_wire::NameView;
 use super::c_trie::{CTrie, Pulled};
 use crate::prefix::binary_search::Hit;
 
-/// Counts of children, and the prefixes that have many.
+/// Counts children, and keeps the prefixes that have many.
 pub(in crate::prefix) struct Pulling {
-    /// Children beyond the first, of prefixes that have more than one, by hash and depth. Two
-    /// prefixes of one hash would share a count: that starts a search at a worse length, no more.
+    /// Number of children beyond the first, for prefixes with more than one, by hash and depth. Two
+    /// prefixes with the same hash would share a count. That only starts a search at a worse
+    /// length.
     more_children: HashMap<(u64, u8), u32>,
     children: u32,
     prefixes_max: usize,
@@ -33,17 +34,17 @@ impl Pulling {
         }
     }
 
-    /// Popular prefixes now.
+    /// Number of popular prefixes.
     pub(in crate::prefix) fn len(&self) -> usize {
         self.pulled.len()
     }
 
-    /// The trie of them.
+    /// The trie of popular prefixes.
     pub(in crate::prefix) fn trie(&self) -> Arc<CTrie> {
         self.trie.clone()
     }
 
-    /// Depths of the popular prefixes of `name`; `is` tells whether a hit is one.
+    /// Depths of the popular prefixes of `name`. `is` tells whether a hit is one.
     pub(in crate::prefix) fn above(
         &self,
         name: &NameView<'_>,
@@ -52,16 +53,16 @@ impl Pulling {
         self.trie.above(name).filter(is).map(|hit| hit.depth)
     }
 
-    /// The first `depth` components of `name` have a second child or one more: whether that makes
-    /// them popular.
+    /// The first `depth` components of `name` got another child beyond the first. Returns whether
+    /// that makes them popular.
     pub(in crate::prefix) fn child_came(&mut self, name: &NameView<'_>, depth: usize) -> bool {
         let more = self.more_children.entry((name.hash(depth), depth as u8)).or_default();
         *more += 1;
         *more >= self.children && self.pulled.len() < self.prefixes_max && !self.is_pulled(name, depth)
     }
 
-    /// The first `depth` components of `name` have a child less, of at least two: whether they are
-    /// popular no more.
+    /// The first `depth` components of `name` lost a child and had at least two. Returns whether they are no longer
+    /// popular.
     pub(in crate::prefix) fn child_went(&mut self, name: &NameView<'_>, depth: usize) -> bool {
         let key = (name.hash(depth), depth as u8);
         let more = self.more_children.get_mut(&key).expect("a second child was counted when it came");
@@ -86,7 +87,8 @@ impl Pulling {
             + hashes
     }
 
-    /// By the hash: of two prefixes of one hash, the second does not enter.
+    /// Whether the first `depth` components of `name` are popular, by their hash. A second prefix with the same hash does
+    /// not become popular.
     fn is_pulled(&self, name: &NameView<'_>, depth: usize) -> bool {
         self.trie.above(name).any(|hit| hit.depth == depth)
     }

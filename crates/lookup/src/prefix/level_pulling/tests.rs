@@ -63,7 +63,7 @@ fn deeper_rules_below_a_popular_prefix_are_found_through_its_children() {
     for uri in ["/p/q/b/1/2/3/x", "/p/q/b/x", "/p/q/x", "/p/q", "/p/q/c/1/x"] {
         assert_eq!(look(&engine, uri).0, Some(5), "{uri}");
     }
-    // What comes and changes later is found, too, and inherited.
+    // Rules that come or change later are also found and inherited.
     set(&mut engine, "/p/q/d/1/2/3", 6);
     set(&mut engine, "/p/q", 7);
     assert_eq!(look(&engine, "/p/q/d/1/2/3/x").0, Some(6));

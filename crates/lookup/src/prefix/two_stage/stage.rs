@@ -1,5 +1,5 @@
-//! What a start depth asks of the table: which prefixes of that depth have rules below them, and
-//! how deep.
+//! The data of a start depth in the table: the prefixes of that depth with rules below them, and the maximum depth of
+//! these rules.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::prefix::rule_array::RuleKey;
 /// The rules deeper than a start depth.
 pub(super) struct Stage {
     depth: usize,
-    /// By the prefix of the start depth.
+    /// By the prefix at the start depth.
     below: HashMap<RuleKey, DepthCounts>,
 }
 
-/// How many rules of each depth; those of none are left out, the deepest is last.
+/// Number of rules at each depth. Depths without rules are left out, and the deepest is last.
 #[derive(Default)]
 struct DepthCounts(Vec<(u8, u32)>);
 
@@ -26,7 +26,7 @@ impl Stage {
         self.depth
     }
 
-    /// Notes a rule of `depth` components that begins with `prefix`.
+    /// Adds a rule of `depth` components that begins with `prefix`.
     pub(super) fn add(&mut self, prefix: RuleKey, depth: usize) {
         let counts = &mut self.below.entry(prefix).or_default().0;
         match counts.binary_search_by_key(&(depth as u8), |&(depth, _)| depth) {
@@ -35,7 +35,7 @@ impl Stage {
         }
     }
 
-    /// Forgets a rule that was added.
+    /// Removes a rule that was added.
     pub(super) fn remove(&mut self, prefix: &RuleKey, depth: usize) {
         let counts = &mut self.below.get_mut(prefix).expect("the rule was added").0;
         let at = counts.binary_search_by_key(&(depth as u8), |&(depth, _)| depth).expect("the rule was added");
@@ -48,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// MD: components of the deepest rule that begins with `prefix`; `None` if there is none.
+    /// MD: the depth of the deepest rule that begins with `prefix`. `None` if there is none.
     pub(super) fn depth_max(&self, prefix: &RuleKey) -> Option<usize> {
         Some(usize::from(self.below.get(prefix)?.0.last()?.0))
     }

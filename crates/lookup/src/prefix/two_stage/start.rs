@@ -1,33 +1,34 @@
-//! Which start depth M to take: the heuristics of [So §2.3].
+//! Chooses the start depth M: the heuristics of [So §2.3].
 //!
-//! Both look only at how many rules there are of each depth. Neither weighs the virtual rules that
-//! an M needs, which the paper would have count against it:
-//! [`TwoStage::virtual_entries`](super::TwoStage::virtual_entries) tells them.
+//! Both use only the number of rules at each depth. Neither weighs the virtual rules that an M
+//! needs, which the paper would count against it.
+//! [`TwoStage::virtual_entries`](super::TwoStage::virtual_entries) reports them.
 
 use byname_wire::name::COMPONENTS_MAX;
 
 /// How the start depth is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum StartDepth {
-    /// This one, 1 to 128.
+    /// This depth, 1 to 128.
     Fixed(usize),
-    /// The depth that most rules have.
+    /// The depth of most rules.
     MostLikely,
-    /// The least depth such that this share of all rules, 0 to 1, is no deeper.
+    /// The smallest depth such that this share of all rules, 0 to 1, is no deeper.
     CumulativeThreshold(f64),
 }
 
 impl Default for StartDepth {
-    /// That of three quarters: the best M of [So, Table 5]. The most likely depth may be the first,
-    /// where rules nest, and every name that a stranger puts below a rule then goes through both
-    /// stages while a miss reads one bucket.
+    /// The threshold of three quarters, which is the best M of [So, Table 5]. The most likely depth
+    /// may be the first if rules nest. Every name that a stranger makes below a rule would then go
+    /// through both stages, where a miss reads one bucket.
     fn default() -> Self {
         StartDepth::CumulativeThreshold(0.75)
     }
 }
 
 impl StartDepth {
-    /// The start depth for `rules[d]` rules of each depth `d`; the largest while there are none.
+    /// The start depth for `rules[d]` rules at each depth `d`. The largest depth if there are no
+    /// rules.
     pub(super) fn choose(self, rules: &[usize]) -> usize {
         let chosen = match self {
             StartDepth::Fixed(depth) => Some(depth),
@@ -38,14 +39,15 @@ impl StartDepth {
     }
 }
 
-/// The depth from 1 that most of `rules[depth]` have, the least of several; `None` without rules.
+/// The depth of at least 1 that most of `rules[depth]` have, and the smallest of several. `None`
+/// without rules.
 pub fn most_likely(rules: &[usize]) -> Option<usize> {
     let most = *rules.iter().skip(1).max().filter(|&&most| most > 0)?;
     (1..rules.len()).find(|&depth| rules[depth] == most)
 }
 
-/// The least depth from 1 at which the rules up to it, of `rules[depth]`, reach the share
-/// `threshold` of all below `/`; `None` without rules.
+/// The smallest depth of at least 1 at which the rules up to it reach the share `threshold` of all
+/// rules below `/`. `None` without rules.
 pub fn cumulative_threshold(rules: &[usize], threshold: f64) -> Option<usize> {
     let all: usize = rules.iter().skip(1).sum();
     let mut up_to = 0;
@@ -59,7 +61,7 @@ pub fn cumulative_threshold(rules: &[usize], threshold: f64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// [So, Table 5], in tenths of a percent; the first two depths share 1.8 %.
+    /// [So, Table 5], in tenths of a percent. The first two depths together have 1.8 %.
     const TABLE_5: [usize; 9] = [0, 2, 16, 285, 369, 191, 69, 33, 34];
 
     #[test]

@@ -9,7 +9,7 @@ use crate::prefix::LongestFirst;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 
-/// As in the paper: every depth is probed.
+/// As in the paper, every depth is probed.
 fn faithful(start_depth: StartDepth) -> TwoStage {
     let table = longest_first::Options { probe_empty_depths: true, ..Default::default() };
     TwoStage::with_options(KEY, Options { table, start_depth }).expect("a small table")
@@ -21,7 +21,7 @@ fn name(uri: &str) -> Name {
         .fold(Name::default(), |name, c| name.join(Component::generic(c.as_bytes())))
 }
 
-/// `/1/1/1...` of so many components.
+/// `/1/1/1...` with `depth` components.
 fn chain(depth: usize) -> Name {
     (0..depth).fold(Name::default(), |name, _| name.join_number(8, 1))
 }
@@ -30,7 +30,7 @@ fn sets(rules: &[&str]) -> Vec<Change<Name>> {
     (0..).zip(rules).map(|(i, rule)| Change::Set(name(rule), EntryId(i))).collect()
 }
 
-/// The depth that is found, and the probes that it takes.
+/// The depth that is found, and the number of probes.
 fn looked_up(fib: &TwoStage, name: &Name) -> (Option<usize>, usize) {
     let mut prefixes = PrefixHashes::default();
     let view = NameView::new(&KEY, name.as_ref(), &mut prefixes);
@@ -46,7 +46,7 @@ fn probes_longest_first(rules: &[Change<Name>], name: &Name) -> usize {
 }
 
 /// [So §2.3]: M = 3 with `/a`, `/a/b/d` and `/a/b/c/d`. "FIB lookup counts are 2, 3, and 1 instead
-/// of 3, 6, and 3": by the paper's own Table 2 the last is 1 + n - m = 4, as it is here.
+/// of 3, 6, and 3". By the paper's own Table 2 the last is 1 + n - m = 4, as it is here.
 #[test]
 fn the_worked_example_of_so_takes_the_probes_it_tells() {
     let rules = sets(&["/a", "/a/b/d", "/a/b/c/d"]);
@@ -62,13 +62,13 @@ fn the_worked_example_of_so_takes_the_probes_it_tells() {
     assert_eq!(looked_up(&fib, &name("/a/b/c/x")), (Some(1), 4), "virtual rules match no name");
 }
 
-/// [So, Table 2], row by row: a name of n components that matches a rule of m, over rules down to
-/// MD on the same path.
+/// [So, Table 2], row by row: a name of n components that matches a rule of m components, with
+/// rules down to MD on the same path.
 #[test]
 fn probes_are_those_of_table_2_of_so() {
     for start in 1..6 {
         for (m, deepest) in (1..7).flat_map(|m| (m..7).map(move |deepest| (m, deepest))) {
-            // The deepest rule is not on the name's own path, but below the same prefix of M.
+            // The deepest rule is not on the name's own path, but below the same prefix at M.
             let beside = chain(deepest - 1).join_number(8, 2);
             let deep = deepest > m && deepest > start;
             let mut rules = vec![Change::Set(chain(m), EntryId(0))];
@@ -79,7 +79,7 @@ fn probes_are_those_of_table_2_of_so() {
             for n in m..9 {
                 let probes = match () {
                     () if m <= n && n < start => 1 + n - m,
-                    // Nothing is deeper than M below it: M = MD.
+                    // Nothing below it is deeper than M: M = MD.
                     () if m <= start && !deep => 1 + start - m,
                     () if m <= start && md < n => 1 + md - m,
                     () if m <= start => 1 + n - m,
@@ -100,11 +100,11 @@ fn a_hostile_name_takes_no_more_probes_than_the_deepest_rule_has_components() {
     fib.apply(&sets(&["/", "/a/b", "/a/b/c/d/e/f", "/x/y/z"])).expect("room");
     let garbage = |below: &str| (0..32).fold(name(below), |name, i| name.join_number(8, i));
     for (below, depth, probes) in [
-        // Nothing at M: M probes, and the root.
+        // Nothing at M: M probes, and one for the root.
         ("/", 0, 4),
         ("/a", 0, 4),
         ("/a/b", 2, 2),
-        // Something at M: MD probes, MD being 6, less those above the match.
+        // Something at M: MD probes, with MD = 6, minus those above the match.
         ("/a/b/c", 2, 5),
         ("/a/b/c/d/e", 2, 5),
         ("/x/y/z", 3, 1),
@@ -171,7 +171,7 @@ impl Random {
     }
 }
 
-/// What the table must hold besides the rules: MD by prefix of the start depth.
+/// Contents of the table besides the rules: MD by prefix at the start depth.
 fn depths_max(rules: &HashMap<Name, u32>, start: usize) -> HashMap<Name, usize> {
     let mut deepest = HashMap::new();
     for name in rules.keys().map(Name::as_ref).filter(|name| name.len() > start) {
@@ -182,7 +182,7 @@ fn depths_max(rules: &HashMap<Name, u32>, start: usize) -> HashMap<Name, usize> 
 }
 
 /// After each reclaim the table holds exactly the virtual rules and maximum depths that its start
-/// depth needs, whatever came and went and moved before.
+/// depth needs, whatever changed and moved before.
 #[test]
 fn nothing_is_left_behind_by_changes_and_moves() {
     let (mut fib, mut random, mut rules) = (faithful(StartDepth::Fixed(3)), Random(1), HashMap::new());
@@ -253,7 +253,7 @@ fn the_start_depth_follows_the_rules() {
     assert_eq!(fib.start_depth(), 3, "set for good");
 }
 
-/// Answers stay right for readers of each moment while M moves, and old virtual rules go.
+/// Readers at each moment get right answers while M moves and old virtual rules are removed.
 #[test]
 fn readers_see_no_move_of_the_start_depth() {
     let mut fib = faithful(StartDepth::Fixed(2));
@@ -263,7 +263,7 @@ fn readers_see_no_move_of_the_start_depth() {
     let (stop, passes) = (AtomicBool::new(false), AtomicU64::new(0));
     let query = fib.query();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let reader = scope.spawn(|| {
             let mut prefixes = vec![PrefixHashes::default(); asked.len()];
             let pairs = asked.iter().zip(&mut prefixes);
             let views: Vec<_> = pairs.map(|(name, prefixes)| NameView::new(&KEY, name.as_ref(), prefixes)).collect();
@@ -281,7 +281,8 @@ fn readers_see_no_move_of_the_start_depth() {
             assert!(matches!(update, Update::Patched));
             // A grace period: the reader's next pass begins after this.
             let seen = passes.load(Ordering::Acquire);
-            while passes.load(Ordering::Acquire) < seen + 2 {
+            // A failed reader ends the test, and the scope passes its panic on.
+            while passes.load(Ordering::Acquire) < seen + 2 && !reader.is_finished() {
                 std::thread::yield_now();
             }
             fib.reclaim();

@@ -1,8 +1,8 @@
 //! Memory of nodes: blocks of words, in chunks that are added and never moved.
 //!
-//! A block is written before its id is, and never changed afterwards but for single words: the
-//! entries in it, the ids of children and a bound. The writer gives it back when it has put
-//! another in its place, and uses it again when no reader can be in it any more.
+//! The writer fills a block before it publishes the block's id. Afterwards it changes only single
+//! words: entries, ids of children, and a bound. When the writer has replaced a block, it gives the
+//! block back, and reuses it when no reader can be in it any more.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,45 +12,45 @@ use crate::prefetch;
 use crate::sync::Ordering;
 use crate::update::BuildError;
 
-/// Blocks begin at multiples of so many half words, 32 bits each.
+/// Alignment of blocks in half words of 32 bits.
 const UNIT_HALVES: usize = 4;
-/// 64 MiB; fewer for models, where each word is an object.
+/// 64 MiB. Loom models have less, because each word is an object there.
 const CHUNK_UNITS: usize = if cfg!(loom) { 1 << 7 } else { 1 << 22 };
 const CHUNKS_MAX: usize = if cfg!(loom) { 4 } else { 1 << 10 };
-/// Half words of a cache line.
+/// Number of half words in a cache line.
 pub(super) const LINE_HALVES: usize = 16;
 const LINE_UNITS: usize = LINE_HALVES / UNIT_HALVES;
-/// Blocks of up to so many units are given back and taken again at their very size.
+/// Blocks of up to this many units are reused for exactly their size.
 const EXACT_UNITS: usize = 64;
 
-/// The number of a block's first unit. The first of all is none's.
+/// The number of a block's first unit. Zero stands for no block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockId(pub(super) u32);
 
-/// What readers and the writer share.
+/// The chunks, which readers and the writer share.
 pub(super) struct Chunks(Box<[OnceLock<Lines>]>);
 
 impl Chunks {
-    /// A block: whoever has its id, by an acquire load, sees what was written to it.
+    /// A block. A reader that got its id by an acquire load sees what was written to it.
     #[inline(always)]
     pub(super) fn block(&self, id: BlockId) -> Block<'_> {
         let unit = id.0 as usize;
-        // There is the chunk of each block, as each block is in one.
+        // Each block lies in one chunk, and that chunk exists.
         let lines: &[Line] = self.0[unit / CHUNK_UNITS].get().map_or(&[], |lines| lines);
         Block { lines, first: unit % CHUNK_UNITS * UNIT_HALVES }
     }
 }
 
-/// A block, by its half words. How long it is, is written in it.
+/// A block as half words. Its contents tell its length.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     pub(super) lines: &'a [Line],
-    /// Among the half words of `lines`.
+    /// Index of its first half word in `lines`.
     pub(super) first: usize,
 }
 
 impl<'a> Block<'a> {
-    /// `lines` of a block that begins with a line, from its line `at` on.
+    /// `lines` lines of a block that is aligned to lines, starting with its line `at`.
     #[inline(always)]
     pub(super) fn table(self, at: usize, lines: usize) -> Table<'a> {
         let first = self.first / LINE_HALVES + at;
@@ -63,7 +63,7 @@ impl<'a> Block<'a> {
         (self.lines[at / LINE_HALVES].0[at / 2 % 8].load(Ordering::Acquire) >> (at % 2 * 32)) as u32
     }
 
-    /// Writes a half word. The writer's method: nobody else changes the other half meanwhile.
+    /// Writes a half word. For the writer; no one else changes the other half meanwhile.
     pub(super) fn store(self, at: usize, half: u32) {
         let at = self.first + at;
         let (word, shift) = (&self.lines[at / LINE_HALVES].0[at / 2 % 8], at % 2 * 32);
@@ -71,7 +71,7 @@ impl<'a> Block<'a> {
         word.store(other | u64::from(half) << shift, Ordering::Release);
     }
 
-    /// Asks for so many lines, from that of a half word on.
+    /// Prefetches `lines` lines, starting with that of a half word.
     #[inline(always)]
     pub(super) fn prefetch(self, at: usize, lines: usize) {
         let first = (self.first + at) / LINE_HALVES;
@@ -84,13 +84,13 @@ impl<'a> Block<'a> {
 pub(super) struct Arena {
     chunks: Arc<Chunks>,
     pages: Pages,
-    /// Chunks that there are.
+    /// Number of chunks that exist.
     mapped: usize,
-    /// The first unit that was never given out.
+    /// The first unit that was never used.
     next: usize,
-    /// Blocks to use again, by their class.
+    /// Blocks for reuse, by their class.
     free: Vec<Vec<BlockId>>,
-    /// Blocks that readers may still be in.
+    /// Blocks that readers may still use.
     retired: Vec<(BlockId, Class)>,
 }
 
@@ -108,15 +108,15 @@ impl Arena {
         &self.chunks
     }
 
-    /// Memory that blocks have, or had and will have again.
+    /// Memory of all blocks, including those for reuse.
     pub(super) fn memory_bytes(&self) -> usize {
         self.next * UNIT_HALVES * size_of::<u32>()
     }
 
-    /// Sees to room for a batch of changes, as far as can be known.
+    /// Makes room for a batch of changes, as far as its size can be predicted.
     ///
     /// # Errors
-    /// If there are as many chunks as ids can tell apart, or the kernel refuses another.
+    /// If ids cannot number more chunks, or if the kernel refuses another.
     pub(super) fn reserve(&mut self, rules: usize) -> Result<(), BuildError> {
         if self.mapped + CHUNKS_MAX / 8 > CHUNKS_MAX {
             return Err(BuildError::Full { rules });
@@ -135,15 +135,15 @@ impl Arena {
         Ok(())
     }
 
-    /// A block for so many half words; what is in it is left over from others.
+    /// A block of `halves` half words. It contains leftovers.
     ///
     /// # Panics
-    /// If no memory is left, as all allocations do, where [`Arena::reserve`] could not tell.
+    /// If no memory is left (as in all allocations) and [`Arena::reserve`] could not predict it.
     pub(super) fn take(&mut self, halves: usize) -> BlockId {
         self.take_of(Class::of(halves.div_ceil(UNIT_HALVES), false))
     }
 
-    /// A block of so many whole lines, as [`Arena::take`] has them.
+    /// A block of `lines` whole lines, like [`Arena::take`].
     pub(super) fn take_lines(&mut self, lines: usize) -> BlockId {
         self.take_of(Class::of(lines * LINE_UNITS, true))
     }
@@ -155,7 +155,7 @@ impl Arena {
         let units = class.units;
         assert!(units <= CHUNK_UNITS, "a node of millions of tags, each in as many descriptors as another of its own");
         let mut at = if class.is_lines { self.next.next_multiple_of(LINE_UNITS) } else { self.next };
-        // Blocks lie in one chunk each.
+        // A block must lie in one chunk.
         if at % CHUNK_UNITS + units > CHUNK_UNITS {
             at = at.next_multiple_of(CHUNK_UNITS);
         } else if at > self.next {
@@ -169,17 +169,17 @@ impl Arena {
         BlockId(at as u32)
     }
 
-    /// Gives back a block of so many half words that new readers do not find any more.
+    /// Gives back a block of `halves` half words that new readers can no longer find.
     pub(super) fn retire(&mut self, block: BlockId, halves: usize) {
         self.retired.push((block, Class::of(halves.div_ceil(UNIT_HALVES), false)));
     }
 
-    /// The same, of whole lines.
+    /// The same for whole lines.
     pub(super) fn retire_lines(&mut self, block: BlockId, lines: usize) {
         self.retired.push((block, Class::of(lines * LINE_UNITS, true)));
     }
 
-    /// No reader is in a block that was given back before now.
+    /// Tells that no reader is in a block that was given back before.
     pub(super) fn reclaim(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
         retired.drain(..).for_each(|(block, class)| self.give_back(block, class));
@@ -195,14 +195,14 @@ impl Arena {
     }
 }
 
-/// The class of blocks that have room for so many units: exactly as many up to a kilobyte, then one of
-/// eight sizes for each power of two.
+/// A class of blocks with equal room: exact sizes up to a kilobyte, then eight sizes for each power
+/// of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
     number: usize,
-    /// Units that each has.
+    /// Number of units of each block.
     units: usize,
-    /// Whether they begin with a line.
+    /// Whether its blocks are aligned to lines.
     is_lines: bool,
 }
 
@@ -214,11 +214,11 @@ impl Class {
         let step = (units - 1).ilog2() - 3;
         let steps = units.div_ceil(1 << step);
         let above = (step - (EXACT_UNITS.ilog2() - 3)) as usize;
-        // Of 9 to 16 steps each.
+        // 9 to 16 steps each.
         Class { number: EXACT_UNITS + above * 8 + steps - 8, units: steps << step, is_lines }
     }
 
-    /// Where they are kept.
+    /// Index of the list that holds its free blocks.
     fn list(self) -> usize {
         2 * self.number + usize::from(self.is_lines)
     }

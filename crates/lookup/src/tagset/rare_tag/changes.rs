@@ -1,9 +1,9 @@
-//! Changes: where a descriptor is, and how it comes and goes.
+//! Changes: finding a descriptor's place, adding it and removing it.
 //!
-//! Each change of a descriptor ends with one store that readers see: of the entry in its row, of a wide
-//! node's head, or of the block of the one node that was made anew. A descriptor is under one path at any
-//! time, so that no reader meets it twice. Which path, was decided by the rarity of its tags when it
-//! came; it is found again by its tags, as a packet finds it.
+//! Each change of a descriptor ends with one store that readers see: of the entry in its row, of a
+//! wide node's head, or of the block of the one node that was rebuilt. A descriptor is on one path
+//! at any time, so no reader meets it twice. The rarity of its tags when it was added decided the
+//! path. A search by its tags finds the path again, as it does for a packet.
 
 use byname_wire::tagset::TagDigest;
 
@@ -14,7 +14,7 @@ use super::packet::Packet;
 use crate::entry::EntryId;
 use crate::sync::Ordering;
 
-/// What holds the block of a node.
+/// The word that holds a node's block.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
     /// The directory.
@@ -23,10 +23,10 @@ enum Slot {
     Table(BlockId, TagDigest),
 }
 
-/// A node, and what holds its block.
+/// A node, and the word that holds its block.
 type Held = (Slot, BlockId);
 
-/// Where a descriptor is in its node.
+/// A descriptor's place in its node.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Bare,
@@ -66,7 +66,7 @@ impl RareTag {
         }
         let Some((trail, place)) = self.locate(tags) else { return };
         let mut is_gone = self.remove_from(trail[trail.len() - 1], place);
-        // Nodes that have nothing left go, up to the first that has.
+        // Removes empty nodes, up to the first that is not empty.
         for &(slot, node) in trail.iter().rev() {
             if !is_gone {
                 break;
@@ -92,7 +92,7 @@ impl RareTag {
         }
     }
 
-    /// Removes a descriptor from its node; whether nothing is left there, and the node is to go.
+    /// Removes a descriptor from its node. Returns whether the node is empty and must be removed.
     fn remove_from(&mut self, (slot, old): Held, place: Place) -> bool {
         let chunks = self.shared.chunks.clone();
         let view = View::of(chunks.block(old));
@@ -132,7 +132,7 @@ impl RareTag {
         {
             let view = View::of(chunks.block(node));
             let Some(&tag) = path.get(depth) else { return view.set_bare(Some(entry)) };
-            // Before the descriptor comes, or readers might pass it by.
+            // Before the descriptor is added, because readers might skip it otherwise.
             view.raise_further_max(path.len() - depth);
             found = view.child(tag, self.plan.mixer);
             let parent = if found.is_none() { self.make_room((slot, node)) } else { node };
@@ -149,7 +149,7 @@ impl RareTag {
         found.into_iter().for_each(|old| self.retire(old));
     }
 
-    /// A wide node with room for another child: this one, or a larger one in its place.
+    /// A wide node with room for another child: this one, or a larger one that replaces it.
     fn make_room(&mut self, (slot, node): Held) -> BlockId {
         let chunks = self.shared.chunks.clone();
         let view = View::of(chunks.block(node));
@@ -162,7 +162,7 @@ impl RareTag {
         larger
     }
 
-    /// The nodes down to a descriptor's, and its place there.
+    /// The nodes down to a descriptor's node, and its place there.
     fn locate(&self, tags: &[TagDigest]) -> Option<(Vec<Held>, Place)> {
         let packet = Packet::of(tags);
         tags.iter().find_map(|tag| {
@@ -176,7 +176,7 @@ impl RareTag {
     fn locate_below(&self, packet: &Packet<'_>, trail: &mut Vec<Held>) -> Option<Place> {
         let view = self.leaf(trail);
         let node = trail[trail.len() - 1].1;
-        // The path's tags are the packet's.
+        // The packet has the tags of the path.
         let further = packet.tags.len() - view.path;
         if further == 0 {
             return view.is_bare.then_some(Place::Bare);
@@ -205,7 +205,7 @@ impl RareTag {
         View::of(self.shared.chunks.block(trail[trail.len() - 1].1))
     }
 
-    /// Has readers find a block where they found another, or nothing.
+    /// Makes readers find a block where they found another one, or none.
     fn point(&mut self, slot: Slot, node: BlockId) {
         match slot {
             Slot::Directory(tag) => self.growth.set(&self.shared.directory, tag, node, &mut self.arena),

@@ -1,4 +1,4 @@
-//! In how many descriptors each tag is: what makes it rare.
+//! Counts the descriptors of each tag, which tells how rare the tag is.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,10 +8,11 @@ use byname_wire::tagset::{TAGS_MAX, TagDigest};
 
 use super::table::{Mixed, Mixer};
 
-/// Maps that grow each by itself: one for all would have the writer pause for a large part of a second.
+/// Number of maps, each of which grows by itself. With a single map, the writer would pause for a
+/// large part of a second.
 const MAPS: usize = if cfg!(loom) { 1 } else { 256 };
 
-/// Descriptors of each tag that any has.
+/// Number of descriptors of each tag that occurs.
 pub(super) struct Counts {
     mixer: Mixer,
     maps: Vec<HashMap<Mixed, (TagDigest, u32), Spread>>,
@@ -22,7 +23,7 @@ impl Counts {
         Counts { mixer, maps: vec![HashMap::default(); MAPS] }
     }
 
-    /// Counts a tag of one more descriptor; whether it is the first.
+    /// Counts one more descriptor for a tag. Returns whether it is the first.
     pub(super) fn add(&mut self, tag: TagDigest) -> bool {
         let place = self.mixer.mix(tag);
         let (_, count) = self.maps[map_of(place)].entry(place).or_insert((tag, 0));
@@ -30,7 +31,7 @@ impl Counts {
         *count == 1
     }
 
-    /// Counts a tag of one descriptor less; whether it was the last.
+    /// Counts one descriptor less for a tag. Returns whether it was the last.
     pub(super) fn remove(&mut self, tag: TagDigest) -> bool {
         let place = self.mixer.mix(tag);
         let Entry::Occupied(mut counted) = self.maps[map_of(place)].entry(place) else { return false };
@@ -43,7 +44,7 @@ impl Counts {
         is_last
     }
 
-    /// Sorts a descriptor's tags.
+    /// Sorts a descriptor's tags, rarest first.
     pub(super) fn sort_rarest_first(&self, tags: &mut [TagDigest]) {
         let mut ranked = [(0, TagDigest(0)); TAGS_MAX];
         let ranked = &mut ranked[..tags.len()];
@@ -61,7 +62,7 @@ impl Counts {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // One octet beside each place of the map.
+        // One byte for each place of the map.
         self.maps.iter().map(HashMap::capacity).sum::<usize>() * (size_of::<(Mixed, TagDigest, u32)>() + 1)
     }
 
@@ -71,12 +72,12 @@ impl Counts {
     }
 }
 
-/// Where a tag is counted. By the uppermost bits, as maps use the lowest ones for themselves.
+/// The map of a tag. Chosen by the top bits, because maps use the lowest ones themselves.
 fn map_of(place: Mixed) -> usize {
     ((u64::from(place.0) * MAPS as u64) >> 32) as usize
 }
 
-/// Hashes what is mixed under a secret already: a product spreads it over 64 bits.
+/// Hashes values that are already mixed with a secret. A product spreads them over 64 bits.
 #[derive(Clone, Copy, Default)]
 struct Spread(u64);
 
@@ -89,8 +90,8 @@ impl BuildHasher for Spread {
 }
 
 impl Hasher for Spread {
-    fn write(&mut self, octets: &[u8]) {
-        octets.iter().for_each(|octet| self.write_u32(u32::from(*octet)));
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
     }
 
     fn write_u32(&mut self, word: u32) {

@@ -1,7 +1,7 @@
-//! The directory: from a tag to the node of descriptors whose index tag it is.
+//! The directory: maps a tag to the node of descriptors whose index tag it is.
 //!
-//! There are parts, by the uppermost bits of the mixed digest, that grow each by itself, so that growing
-//! one keeps the writer little. They are blocks among those of nodes: on the same, large pages.
+//! The top bits of the mixed digest choose a part. Each part grows by itself, so that growth delays
+//! the writer little. Parts are blocks in the nodes' memory, on the same large pages.
 
 use byname_wire::tagset::TagDigest;
 
@@ -11,9 +11,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 const PART_BITS: u32 = if cfg!(loom) { 0 } else { 8 };
 
-/// The directory, as readers see it.
+/// The directory as readers see it.
 ///
-/// A word for each part: its lines, above its block.
+/// One word for each part: the number of its lines, above its block.
 pub(super) struct Directory {
     parts: Box<[AtomicU64]>,
     mixer: Mixer,
@@ -25,7 +25,7 @@ impl Directory {
         self.mixer
     }
 
-    /// Asks for the line of a tag.
+    /// Prefetches the line of a tag.
     #[inline(always)]
     pub(super) fn prefetch(&self, tag: TagDigest, chunks: &Chunks) {
         let place = self.mixer.mix(tag);
@@ -51,20 +51,20 @@ fn part_of(place: Mixed) -> usize {
     ((u64::from(place.0) << PART_BITS) >> 32) as usize
 }
 
-/// Where a tag is in its part: the bits that did not choose it.
+/// A tag's position in its part: the bits that did not choose the part.
 #[inline(always)]
 fn within_part(place: Mixed) -> Mixed {
     Mixed(place.0 << PART_BITS)
 }
 
-/// What the writer knows of the directory beside.
+/// The writer's additional data about the directory.
 pub(super) struct Growth {
-    /// Words of each part that are not empty.
+    /// Number of used words in each part.
     used: Vec<usize>,
 }
 
 impl Growth {
-    /// An empty directory with room for so many tags.
+    /// An empty directory with room for `tags` tags.
     pub(super) fn new(tags: usize, mixer: Mixer, arena: &mut Arena) -> (Self, Directory) {
         let lines = lines_for(tags >> PART_BITS);
         let part = |_| {
@@ -76,7 +76,7 @@ impl Growth {
         (Growth { used: vec![0; 1 << PART_BITS] }, directory)
     }
 
-    /// Gives a tag a node: another one, or its first.
+    /// Sets a tag's node, which may be its first.
     pub(super) fn set(&mut self, directory: &Directory, tag: TagDigest, node: BlockId, arena: &mut Arena) {
         let place = directory.mixer.mix(tag);
         let part = part_of(place);
@@ -88,7 +88,7 @@ impl Growth {
         self.used[part] += usize::from(table.set(tag, within_part(place), node));
     }
 
-    /// Takes a tag's node away.
+    /// Removes a tag.
     pub(super) fn remove(&mut self, directory: &Directory, tag: TagDigest, chunks: &Chunks) {
         let place = directory.mixer.mix(tag);
         directory.part(part_of(place), chunks).remove(tag, within_part(place));

@@ -1,4 +1,4 @@
-//! Nodes, as the writer makes them.
+//! How the writer builds nodes.
 
 use byname_wire::tagset::{TAGS_MAX, TagDigest};
 
@@ -8,10 +8,10 @@ use super::table::Mixer;
 use super::wide;
 use crate::entry::EntryId;
 
-/// How nodes are made.
+/// Limits on nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// Members of a narrow node.
+    /// Maximum number of members of a narrow node.
     members_max: usize,
     pub(super) mixer: Mixer,
 }
@@ -22,7 +22,7 @@ impl Plan {
     }
 }
 
-/// A descriptor but for the path's tags: those are in [`Draft::tags`], rarest first.
+/// A descriptor without the path's tags. Its other tags are in [`Draft::tags`], rarest first.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     entry: EntryId,
@@ -39,7 +39,7 @@ impl Member {
 /// A node that is not in a block yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
-    /// One tag or more.
+    /// One or more tags.
     path: Vec<TagDigest>,
     bare: Option<EntryId>,
     members: Vec<Member>,
@@ -47,7 +47,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Begins anew, with a node of nothing yet.
+    /// Starts again with an empty node.
     pub(super) fn reset(&mut self, path: impl IntoIterator<Item = TagDigest>) {
         self.path.clear();
         self.path.extend(path);
@@ -56,7 +56,7 @@ impl Draft {
         self.tags.clear();
     }
 
-    /// Takes what is in a narrow node.
+    /// Takes the contents of a narrow node.
     pub(super) fn read(&mut self, view: View<'_>) {
         self.reset(view.path_tags());
         for member in 0..view.members {
@@ -69,7 +69,7 @@ impl Draft {
         self.bare = view.is_bare.then(|| view.bare().entry());
     }
 
-    /// Adds a descriptor by its tags beyond the path's, rarest first.
+    /// Adds a descriptor by its tags that are not on the path, rarest first.
     pub(super) fn add(&mut self, further: impl IntoIterator<Item = TagDigest>, entry: EntryId) {
         let from = self.tags.len();
         self.tags.extend(further);
@@ -84,7 +84,7 @@ impl Draft {
         self.bare = None;
     }
 
-    /// Removes a member, by its number in the block that was read.
+    /// Removes a member by its number in the block that was read.
     pub(super) fn remove(&mut self, member: usize) {
         self.members.remove(member);
     }
@@ -93,7 +93,7 @@ impl Draft {
         self.members.is_empty() && self.bare.is_none()
     }
 
-    /// Writes it, and all below it, to blocks of their own.
+    /// Writes the node and all nodes below it to blocks of their own.
     pub(super) fn write(&mut self, plan: Plan, arena: &mut Arena) -> BlockId {
         match self.members.len() <= plan.members_max {
             true => self.write_narrow(arena),
@@ -177,7 +177,7 @@ mod tests {
         all
     }
 
-    /// Different members of 2 to 30 further tags, and the bare descriptor.
+    /// Distinct members with 2 to 30 further tags, and the descriptor without further tags.
     fn draft(members: u32) -> (Draft, Vec<(Vec<u32>, u32)>) {
         let mut draft = Draft::default();
         draft.reset([TagDigest(1), TagDigest(2)]);

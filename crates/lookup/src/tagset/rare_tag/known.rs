@@ -1,9 +1,9 @@
-//! Known tags, those of any descriptor, and which of them a filter holds.
+//! Known tags, which are those of any descriptor, and the search for those that a filter holds.
 //!
-//! A filter's parts tell apart by position: tags lie in one of 27^3 buckets, by their positions in the
-//! first three parts, with the other four positions beside their digests. A filter with b bits in each
-//! part is asked b^3 buckets, a few hundred for packets of six tags, and each bucket's tags are checked
-//! many at a time.
+//! A tag's positions in the first three parts of the filter choose one of 27^3 buckets. The bucket
+//! stores the other four positions beside the digest. A filter with b bits in each part needs b^3
+//! buckets, a few hundred for packets of six tags. The tags of each bucket are checked many at a
+//! time.
 
 use std::sync::OnceLock;
 
@@ -14,9 +14,9 @@ use super::processor::{COLUMN_MAX, Column, Lanes};
 use crate::memory::{Lines, Pages};
 use crate::sync::Ordering;
 
-/// Parts of the filter that choose a bucket.
+/// Number of parts that choose a bucket.
 const BUCKET_PARTS: usize = 3;
-/// Buckets whose memory is asked for together.
+/// Number of buckets that are prefetched together.
 const AHEAD: usize = 32;
 
 /// The positions of a tag.
@@ -31,18 +31,19 @@ impl Place {
     fn of(tag: TagDigest) -> Self {
         let all = Filter::positions(tag);
         let position = |part: usize| usize::from(all[part]) - part * PART_BITS;
-        // One octet for each: the position, and five bits higher the part.
-        let octet = |i: usize| ((position(BUCKET_PARTS + i) | i << 5) as u32) << (8 * i);
+        // One byte for each position, with the part in its top bits.
+        let byte = |i: usize| ((position(BUCKET_PARTS + i) | i << 5) as u32) << (8 * i);
         Place {
             buckets: position(0),
             bucket: position(1) * PART_BITS + position(2),
-            signature: (0..FUNCTIONS - BUCKET_PARTS).map(octet).sum(),
+            signature: (0..FUNCTIONS - BUCKET_PARTS).map(byte).sum(),
         }
     }
 }
 
-/// What readers and the writer share: for each position in the first part, if it has any tags, words
-/// for the positions in the next two: how many tags, above their block. Signatures come first in it.
+/// State that readers and the writer share. For each position in the first part that has tags,
+/// there are words for the positions in the next two: the number of tags, above their block. A
+/// block begins with the signatures.
 pub(super) struct Known([OnceLock<Lines>; PART_BITS]);
 
 impl Known {
@@ -50,7 +51,7 @@ impl Known {
         Known(std::array::from_fn(|_| OnceLock::new()))
     }
 
-    /// Adds a tag. This and what follows are the writer's.
+    /// Adds a tag. This method and all below are for the writer.
     pub(super) fn add(&self, tag: TagDigest, arena: &mut Arena) {
         self.rewrite(Place::of(tag), arena, |tags| tags.push((Place::of(tag).signature, tag)));
     }
@@ -92,9 +93,9 @@ impl Known {
         }
     }
 
-    /// Finds the known tags that a filter holds, and puts them into `found`, ascending. Returns the
-    /// steps taken, one for each column of tags tried and for each tag found, and whether these were too few:
-    /// then none is left to walk with, and nothing is found.
+    /// Finds the known tags that a filter holds and puts them into `found`, ascending. Returns the
+    /// number of steps, one for each column of tags tried and one for each tag found. Also returns
+    /// whether the limit of steps was too low; then nothing is found.
     #[inline(always)]
     pub(super) fn held<L: Lanes>(
         &self,
@@ -140,7 +141,7 @@ fn unpack(word: u64) -> (usize, BlockId) {
     ((word >> 32) as usize, BlockId(word as u32))
 }
 
-/// The positions of the bits set.
+/// The positions of the bits that are set.
 #[inline(always)]
 fn ones(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -155,8 +156,8 @@ fn ones(mut mask: u32) -> impl Iterator<Item = usize> {
 /// The parts of a filter.
 pub(super) struct Parts {
     pub(super) masks: [u32; FUNCTIONS],
-    /// For each octet that a signature may have, 255 if the filter has the bit, or else 0.
-    pub(super) octets: [u8; 128],
+    /// For each possible byte of a signature: 255 if the filter has the bit, otherwise 0.
+    pub(super) bytes: [u8; 128],
 }
 
 impl Parts {
@@ -169,11 +170,11 @@ impl Parts {
             at => (high >> (at - 64)) as u32,
         };
         let masks = std::array::from_fn(|part| mask(part) & ((1 << PART_BITS) - 1));
-        let mut octets = [0; 128];
+        let mut bytes = [0; 128];
         for (part, mask) in masks[BUCKET_PARTS..].iter().enumerate() {
-            ones(*mask).for_each(|position| octets[part << 5 | position] = 255);
+            ones(*mask).for_each(|position| bytes[part << 5 | position] = 255);
         }
-        Parts { masks, octets }
+        Parts { masks, bytes }
     }
 }
 
@@ -187,7 +188,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries the tags of buckets; whether the search ends here.
+    /// Checks the tags of buckets. Returns whether the search ends here.
     #[inline(always)]
     fn all<L: Lanes>(&mut self, buckets: &[u64]) -> bool {
         for (count, block) in buckets.iter().map(|word| unpack(*word)) {

@@ -1,4 +1,4 @@
-//! A table made at once.
+//! Builds a table in one step.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::update::BuildError;
 #[derive(Default)]
 struct Staged {
     words: Vec<u32>,
-    /// Where each begins.
+    /// Where each descriptor begins.
     begins: Vec<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Staged {
         self.words.extend(tags.iter().map(|tag| tag.0));
     }
 
-    /// Sorts the tags of each.
+    /// Sorts the tags of each descriptor.
     fn sort_rarest_first(&mut self, counts: &Counts) {
         let mut tags = Vec::new();
         for at in 0..self.begins.len() as u32 {
@@ -54,13 +54,14 @@ impl Staged {
 }
 
 impl RareTag {
-    /// A table of these descriptors, for packets whose tags are mixed under `secret`; of one that comes
-    /// twice the last counts.
+    /// A table of these descriptors, for packets whose tags are mixed with `secret`. If a
+    /// descriptor comes twice, the last one counts.
     ///
-    /// Takes four bytes for each tag beside the table, and 20 for each descriptor, until it returns.
+    /// Needs four bytes for each tag and 20 for each descriptor, in addition to the table, until it
+    /// returns.
     ///
     /// # Errors
-    /// If there are too many, or the kernel refuses memory on such pages.
+    /// If there are too many, or if the kernel refuses memory on such pages.
     pub fn load(
         secret: u64,
         options: &Options,
@@ -96,7 +97,7 @@ impl RareTag {
         counts: Counts,
         empty: Option<EntryId>,
     ) -> Result<Self, BuildError> {
-        // Of one index tag side by side; in the order of the directory, too.
+        // Descriptors with the same index tag side by side, also in the order of the directory.
         let index_tag = |at| staged.tags(at).next().map_or(Mixed(0), |tag| mixer.mix(tag));
         let mut order: Vec<(Mixed, u32)> = (0..staged.begins.len() as u32).map(|at| (index_tag(at), at)).collect();
         order.sort_unstable();
@@ -124,7 +125,7 @@ impl RareTag {
         Ok(table)
     }
 
-    /// Leaves the last of descriptors that are equal.
+    /// Leaves the last of equal descriptors.
     fn keep_last(&mut self, staged: &Staged, numbers: &mut Vec<u32>) {
         let tags = |at: u32| &staged.words(at)[1..];
         numbers.sort_unstable_by(|a, b| tags(*a).cmp(tags(*b)).then(b.cmp(a)));

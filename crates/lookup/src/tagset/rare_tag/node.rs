@@ -1,7 +1,7 @@
-//! Nodes, as readers see them: the descriptors that share an index tag, or a few.
+//! Nodes as readers see them: the descriptors that share an index tag, or a few tags.
 //!
-//! A node is one block, read in place. A *narrow* one has the descriptors themselves, in half words of
-//! 32 bits:
+//! A node is one block, which readers read in place. A *narrow* node contains the descriptors
+//! themselves, in half words of 32 bits:
 //!
 //! | half words | what |
 //! | --- | --- |
@@ -12,10 +12,10 @@
 //! | 0 or 1 | the entry of the bare descriptor, which is the path and no more |
 //! | further tags each | rows of members: the entry and the further tags but the first |
 //!
-//! Members with most further tags come first, so that rows need no lengths, and that a search for the
-//! largest subset may leave out the end of the column.
+//! Members with the most further tags come first. Rows therefore need no lengths, and a search for
+//! the largest subset may skip the end of the column.
 //!
-//! A *wide* node has a child for each first further tag. It is made of whole lines:
+//! A *wide* node has a child for each first further tag. It consists of whole lines:
 //!
 //! | half words | what |
 //! | --- | --- |
@@ -36,9 +36,9 @@ pub(super) const BARE: u32 = 1 << 8;
 pub(super) const WIDE: u32 = 1 << 9;
 pub(super) const PATH_SHIFT: u32 = 10;
 pub(super) const FURTHER_SHIFT: u32 = 15;
-/// Members that a narrow node has at most.
+/// Maximum number of members of a narrow node.
 pub(super) const MEMBERS_MAX: usize = 0xff;
-/// Half words of a wide node.
+/// Offset of the number of lines of a wide node, in half words.
 pub(super) const LINES_AT: usize = 1;
 pub(super) const USED_AT: usize = 2;
 pub(super) const CHILDREN_AT: usize = 3;
@@ -52,9 +52,9 @@ pub(super) struct View<'a> {
     pub(super) is_wide: bool,
     pub(super) members: usize,
     pub(super) is_bare: bool,
-    /// Tags of the path.
+    /// Number of tags of the path.
     pub(super) path: usize,
-    /// No descriptor here or below has more further tags.
+    /// Maximum number of further tags of any descriptor here or below.
     pub(super) further_max: usize,
 }
 
@@ -84,14 +84,14 @@ impl<'a> View<'a> {
         if self.is_wide { WIDE_PATH_AT } else { 1 + counts_halves(self.further_max) }
     }
 
-    /// The row of the bare descriptor.
+    /// The row of the descriptor without further tags.
     #[inline(always)]
     pub(super) fn bare(&self) -> Row<'a> {
         let at = if self.is_wide { BARE_AT } else { self.rows_at() };
         Row { view: *self, place: RowPlace { at: at as u32, element: 0, further: 0 } }
     }
 
-    /// Lines that a wide node takes, or half words that a narrow one does.
+    /// Size of a wide node in lines, or of a narrow one in half words.
     pub(super) fn size(&self) -> usize {
         match self.is_wide {
             true => self.table_line() + self.table_lines(),
@@ -103,13 +103,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// Half words for the counts of members with at least 2, 3... further tags.
+/// Number of half words for the counts of members with at least 2, 3... further tags.
 #[inline(always)]
 pub(super) fn counts_halves(further_max: usize) -> usize {
     (further_max + 2) / 4
 }
 
-/// Of narrow nodes.
+/// For narrow nodes.
 impl<'a> View<'a> {
     /// Where the column begins.
     #[inline(always)]
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         self.path_at() + self.path
     }
 
-    /// Members that have at least so many further tags.
+    /// Number of members with at least `further` further tags.
     #[inline(always)]
     pub(super) fn members_with(&self, further: usize) -> usize {
         match further {
@@ -156,14 +156,14 @@ impl<'a> View<'a> {
         Row { view: *self, place: RowPlace { at: (at + member - before) as u32, element, further: 1 } }
     }
 
-    /// The row at a place that it told.
+    /// The row at a place that [`View::row`] returned.
     #[inline(always)]
     pub(super) fn row_at(&self, place: RowPlace) -> Row<'a> {
         Row { view: *self, place }
     }
 }
 
-/// Of wide nodes.
+/// For wide nodes.
 impl<'a> View<'a> {
     /// Whether there may be a child of this tag.
     #[inline(always)]
@@ -199,13 +199,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// Where a row is in its node.
+/// The place of a row in its node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowPlace {
     pub(super) at: u32,
-    /// Of the column, where it has one.
+    /// Index in the column, if it has one.
     element: u32,
-    /// Tags beyond the path's.
+    /// Number of tags beyond the path's.
     pub(super) further: u8,
 }
 
@@ -222,32 +222,32 @@ impl Row<'_> {
         EntryId(self.view.block.half(self.place.at as usize))
     }
 
-    /// Replaces the entry. The writer's method.
+    /// Replaces the entry. For the writer.
     pub(super) fn set_entry(&self, entry: EntryId) {
         self.view.block.store(self.place.at as usize, entry.0);
     }
 
-    /// Asks for its line.
+    /// Prefetches its line.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         self.view.block.prefetch(self.place.at as usize, 1);
     }
 
-    /// Whether it ends within so many of the node's first lines.
+    /// Whether it ends within the node's first `lines` lines.
     #[inline(always)]
     pub(super) fn is_within(&self, lines: usize) -> bool {
         let end = self.place.at as usize + usize::from(self.place.further).max(1);
         self.view.block.first % LINE_HALVES + end <= lines * LINE_HALVES
     }
 
-    /// Its tags but for the path's and the first further one.
+    /// Its tags except for the path's and the first further one.
     #[inline(always)]
     pub(super) fn rest(&self) -> impl Iterator<Item = TagDigest> {
         let at = self.place.at as usize;
         (1..usize::from(self.place.further)).map(move |i| TagDigest(self.view.block.half(at + i)))
     }
 
-    /// Tags in all.
+    /// Total number of tags.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.view.path + usize::from(self.place.further)

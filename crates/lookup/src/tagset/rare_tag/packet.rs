@@ -2,13 +2,13 @@
 
 use byname_wire::tagset::{TAGS_MAX, TagDigest};
 
-/// Where a tag's bit is in a bitmap, by its lowest nine: the word, and the bit there.
+/// The place of a tag's bit in a bitmap: the word and the bit, from the tag's lowest nine bits.
 #[inline(always)]
 pub(super) fn bit_of(tag: TagDigest) -> (usize, u32) {
     (tag.0 as usize / 32 % 16, 1 << (tag.0 % 32))
 }
 
-/// One bit for each tag, as [`bit_of`] tells.
+/// One bit for each tag, at the place that [`bit_of`] gives.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Bitmap(pub(super) [u32; 16]);
@@ -28,10 +28,10 @@ impl Bitmap {
     }
 }
 
-/// What a packet is matched by.
+/// The tags by which a packet is matched.
 #[derive(Clone, Copy)]
 pub(super) struct Packet<'a> {
-    /// Ascending, each once.
+    /// Ascending and distinct.
     pub(super) tags: &'a [TagDigest],
     pub(super) bitmap: Bitmap,
 }
@@ -52,7 +52,7 @@ impl<'a> Packet<'a> {
     #[inline(always)]
     pub(super) fn has_surely(&self, tag: TagDigest) -> bool {
         match self.tags.len() {
-            // All of them, as that takes no branches.
+            // Compares with all of them, which takes no branches.
             0..=TAGS_MAX => self.tags.iter().fold(false, |has, own| has | (*own == tag)),
             _ => self.tags.binary_search(&tag).is_ok(),
         }

@@ -1,7 +1,7 @@
-//! What this processor has: columns looked at by many elements at once, and the calls of functions
-//! that are compiled for it.
+//! Detects what this processor has, examines many elements of a column at once, and calls functions
+//! that are compiled for the processor.
 //!
-//! Equal answers come from plain arithmetic where the processor has nothing to offer.
+//! On other processors portable code gives the same answers.
 #![allow(unsafe_code)]
 
 use byname_wire::tagset::TagDigest;
@@ -13,16 +13,16 @@ use super::query::{Goal, Query};
 use crate::instructions::Instructions;
 use crate::memory::Line;
 use crate::sync::Ordering;
-use crate::tagset::{TagQuery, Walk};
+use crate::tagset::{Effort, TagQuery};
 
-/// Most elements of a column.
+/// Maximum number of elements of a column.
 pub(super) const COLUMN_MAX: usize = 16;
 
-/// Half words of a block that lie side by side.
+/// Consecutive half words of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Column<'a> {
     lines: &'a [Line],
-    /// Among the half words of `lines`, which has as many as `len` from here on.
+    /// Index in the half words of `lines`, which has at least `len` from here on.
     first: usize,
     len: usize,
 }
@@ -31,7 +31,7 @@ impl<'a> Column<'a> {
     /// `len` half words of a block from `at` on, at most [`COLUMN_MAX`].
     ///
     /// # Panics
-    /// If the block's chunk ends before, or `len` is too large.
+    /// If the block's chunk ends before that, or if `len` is too large.
     #[inline(always)]
     pub(super) fn of(block: Block<'a>, at: usize, len: usize) -> Self {
         let first = block.first + at;
@@ -39,7 +39,7 @@ impl<'a> Column<'a> {
         Column { lines: block.lines, first, len }
     }
 
-    /// Bit `i` is set where `is_set` says so of element `i`.
+    /// A mask whose bit `i` is set if `is_set` holds for element `i`.
     #[inline(always)]
     fn mask(self, is_set: impl Fn(u32) -> bool) -> u32 {
         let half = |i: usize| {
@@ -50,15 +50,15 @@ impl<'a> Column<'a> {
     }
 }
 
-/// How elements of a column are looked at.
+/// Examines the elements of a column.
 pub(super) trait Lanes {
-    /// Which elements may be tags of the packet: all that are, and few others.
+    /// The elements that may be tags of the packet: all that are, and few others.
     fn screen(column: Column<'_>, tags: &Bitmap) -> u32;
-    /// Which elements are signatures of tags that the filter holds.
+    /// The elements that are signatures of tags that the filter holds.
     fn held(column: Column<'_>, parts: &Parts) -> u32;
 }
 
-/// One by one.
+/// One element at a time.
 pub(super) struct Portable;
 
 impl Lanes for Portable {
@@ -69,21 +69,21 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn held(column: Column<'_>, parts: &Parts) -> u32 {
-        column.mask(|signature| signature.to_le_bytes().iter().all(|octet| parts.octets[usize::from(octet % 128)] != 0))
+        column.mask(|signature| signature.to_le_bytes().iter().all(|byte| parts.bytes[usize::from(byte % 128)] != 0))
     }
 }
 
-/// As [`Query::burst`], by the query's instructions.
+/// Like [`Query::burst`], with the query's instructions.
 #[inline]
-pub(super) fn burst<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, walks: &mut [Walk]) {
+pub(super) fn burst<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
     match query.instructions {
-        Instructions::Portable => query.burst::<Portable, G>(queries, goal, walks),
+        Instructions::Portable => query.burst::<Portable, G>(queries, goal, efforts),
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: `Query::instructions` are no more than `Instructions::detect` found.
-        Instructions::Avx2 => unsafe { x86::burst_avx2(query, queries, goal, walks) },
+        Instructions::Avx2 => unsafe { x86::burst_avx2(query, queries, goal, efforts) },
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: as above.
-        Instructions::Avx512 => unsafe { x86::burst_avx512(query, queries, goal, walks) },
+        Instructions::Avx512 => unsafe { x86::burst_avx512(query, queries, goal, efforts) },
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         _ => unreachable!("never detected here"),
     }
@@ -104,33 +104,33 @@ mod x86 {
     use super::super::packet::Bitmap;
     use super::super::query::{Goal, Query};
     use super::{Column, Lanes};
-    use crate::tagset::{TagQuery, Walk};
+    use crate::tagset::{Effort, TagQuery};
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn burst_avx2<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, walks: &mut [Walk]) {
-        query.burst::<Avx2, G>(queries, goal, walks);
+    pub(super) fn burst_avx2<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
+        query.burst::<Avx2, G>(queries, goal, efforts);
     }
 
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,bmi1,bmi2,popcnt")]
-    pub(super) fn burst_avx512<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, walks: &mut [Walk]) {
-        query.burst::<Avx512, G>(queries, goal, walks);
+    pub(super) fn burst_avx512<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
+        query.burst::<Avx512, G>(queries, goal, efforts);
     }
 
-    /// Sixteen at once. Only [`burst_avx512`] uses it.
+    /// Sixteen elements at once. Only [`burst_avx512`] uses it.
     struct Avx512;
 
-    /// A column's elements, then zeros, and which lanes are its own.
-    // Of the same features as its caller: with fewer, assembly is not inlined.
+    /// Loads a column's elements, padded with zeros, and a mask of the lanes in use.
+    // Has the same target features as its caller. With fewer, the assembly would not be inlined.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,bmi1,bmi2,popcnt")]
     #[inline]
     fn load_sixteen(column: Column<'_>) -> (__m512i, u16) {
         let mask = ((1u32 << column.len) - 1) as u16;
         let words;
-        // SAFETY: `len` half words are read from where a column begins, all of which belong to its
-        // lines. Another thread may store to these words meanwhile. To the abstract machine this is
-        // relaxed atomic loads, in no order, of words that are only ever accessed by atomics: in
-        // assembly there is no non-atomic access that could race, and no x86-64 processor tears the
-        // aligned four bytes of a vector's lane.
+        // SAFETY: this reads `len` half words from where a column begins, all of which belong to
+        // its lines. Another thread may store to these words meanwhile. For the abstract machine
+        // these are relaxed atomic loads, in no order, of words that are only accessed by atomics.
+        // Assembly makes no non-atomic access that could race, and no x86-64 processor tears an
+        // aligned four-byte lane of a vector.
         unsafe {
             asm!(
                 "vmovdqu32 {words}{{{mask}}}{{z}}, zmmword ptr [{first}]",
@@ -146,13 +146,15 @@ mod x86 {
     impl Lanes for Avx512 {
         #[inline(always)]
         fn screen(column: Column<'_>, tags: &Bitmap) -> u32 {
-            // SAFETY: all of a bitmap is read; the processor has what the only user is compiled for.
+            // SAFETY: the loads read exactly the whole bitmap. The processor has what the only user
+            // is compiled for.
             unsafe {
                 let (elements, mask) = load_sixteen(column);
                 let bitmap = _mm512_loadu_si512(tags.0.as_ptr().cast());
-                // The word by the four bits above five, as the permutation uses no more.
+                // The four bits above the lowest five select the word. The permutation ignores all
+                // others.
                 let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<5>(elements), bitmap);
-                // The bit by the lowest five, as rotation does, too.
+                // The lowest five bits select the bit. The rotation ignores all others.
                 let bits = _mm512_rorv_epi32(words, elements);
                 u32::from(_mm512_test_epi32_mask(bits, _mm512_set1_epi32(1)) & mask)
             }
@@ -160,31 +162,31 @@ mod x86 {
 
         #[inline(always)]
         fn held(column: Column<'_>, parts: &Parts) -> u32 {
-            // SAFETY: all of two halves of an array are read; the processor has what the only user is
-            // compiled for.
+            // SAFETY: the loads read exactly the two halves of an array. The processor has what the
+            // only user is compiled for.
             unsafe {
                 let (elements, mask) = load_sixteen(column);
-                let (low, high) = parts.octets.split_at(64);
+                let (low, high) = parts.bytes.split_at(64);
                 let low = _mm512_loadu_si512(low.as_ptr().cast());
                 let high = _mm512_loadu_si512(high.as_ptr().cast());
-                let octets = _mm512_permutex2var_epi8(low, elements, high);
-                u32::from(_mm512_cmpeq_epi32_mask(octets, _mm512_set1_epi32(-1)) & mask)
+                let bytes = _mm512_permutex2var_epi8(low, elements, high);
+                u32::from(_mm512_cmpeq_epi32_mask(bytes, _mm512_set1_epi32(-1)) & mask)
             }
         }
     }
 
-    /// Eight at once. Only [`burst_avx2`] uses it.
+    /// Eight elements at once. Only [`burst_avx2`] uses it.
     struct Avx2;
 
-    /// A column's elements from `from` on, up to eight, then zeros.
+    /// A column's elements from `from` on, up to eight, padded with zeros.
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     #[inline]
     fn load_eight(column: Column<'_>, from: usize) -> __m256i {
         let left = _mm256_set1_epi32((column.len - from) as i32);
         let own = _mm256_cmpgt_epi32(left, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
         let elements;
-        // SAFETY: as for `load_sixteen`; lanes that are not the column's own are not read, for their
-        // mask is zero.
+        // SAFETY: as for `load_sixteen`. Lanes that are not the column's have a zero mask and are
+        // not read.
         unsafe {
             asm!(
                 "vpmaskmovd {elements}, {own}, ymmword ptr [{first}]",
@@ -198,7 +200,7 @@ mod x86 {
     }
 
     impl Avx2 {
-        /// Bit `i` is set where `signs` gives element `i` a sign.
+        /// A mask whose bit `i` is set if `signs` makes element `i` negative.
         #[inline(always)]
         fn mask(column: Column<'_>, signs: impl Fn(__m256i) -> __m256i) -> u32 {
             let mut mask = 0;
@@ -215,8 +217,8 @@ mod x86 {
         #[inline(always)]
         fn screen(column: Column<'_>, tags: &Bitmap) -> u32 {
             let (low, high) = tags.0.split_at(8);
-            // SAFETY: all of two halves of a bitmap are read; the processor has what the only user is
-            // compiled for.
+            // SAFETY: the loads read exactly the two halves of a bitmap. The processor has what the
+            // only user is compiled for.
             Self::mask(column, |elements| unsafe {
                 let low = _mm256_castsi256_ps(_mm256_loadu_si256(low.as_ptr().cast()));
                 let high = _mm256_castsi256_ps(_mm256_loadu_si256(high.as_ptr().cast()));
@@ -232,7 +234,8 @@ mod x86 {
         #[inline(always)]
         fn held(column: Column<'_>, parts: &Parts) -> u32 {
             let [_, _, _, a, b, c, d] = parts.masks;
-            // SAFETY: these take no addresses; the processor has what the only user is compiled for.
+            // SAFETY: these instructions take no addresses. The processor has what the only user is
+            // compiled for.
             Self::mask(column, |elements| unsafe {
                 let part = |mask: u32, positions| bit(_mm256_set1_epi32(mask as i32), positions);
                 let low = _mm256_and_si256(part(a, elements), part(b, _mm256_srli_epi32::<8>(elements)));
@@ -243,7 +246,7 @@ mod x86 {
         }
     }
 
-    /// As sign, in each lane, the bit of a word that the lowest five bits of `at` give.
+    /// In each lane, moves the bit of a word that the lowest five bits of `at` select to the sign.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bit(words: __m256i, at: __m256i) -> __m256i {

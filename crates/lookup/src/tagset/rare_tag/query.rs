@@ -14,27 +14,27 @@ use super::processor::{self, COLUMN_MAX, Column, Lanes};
 use crate::entry::EntryId;
 use crate::instructions::Instructions;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tagset::{BURST_MAX, TagQuery, TagsetFib, Walk};
+use crate::tagset::{BURST_MAX, Effort, TagQuery, TagsetFib};
 
-/// Most tags, nodes, children and rows, of each, that are looked at in a round.
+/// Maximum number of tags, nodes, children and rows, each, that a round examines.
 ///
-/// What a round finds is asked for at its end, all together: an address on a page that the processor
-/// has not seen lately holds up whatever comes after it, but for other such addresses.
+/// A round prefetches everything it found at its end. An address on a page that the processor has
+/// not seen lately delays all that follows, except for other such addresses.
 const ROUND_MAX: usize = 64;
-/// Lines of a node that are asked for before it is known what it is: a wide one's bitmap, most rows of
-/// a narrow one.
+/// Number of lines of a node that are prefetched before its kind is known: a wide node's bitmap,
+/// and most rows of a narrow one.
 const NODE_LINES: usize = 2;
-/// Tags that are tried for a wide node in a step.
+/// Number of tags tried for a wide node in one step.
 const TRIED_IN_STEP: usize = 16;
 
-/// What all query halves of one table, and its writer, share.
+/// State that all query halves of one table share with its writer.
 pub(super) struct Shared {
     pub(super) chunks: Arc<Chunks>,
     pub(super) directory: Directory,
     pub(super) known: Known,
-    /// The entry of the descriptor without tags, above a bit that says that there is one.
+    /// The entry of the descriptor without tags, above a bit that tells whether it exists.
     pub(super) empty: AtomicU64,
-    /// Memory of all blocks.
+    /// Memory of all blocks in bytes.
     pub(super) blocks_bytes: AtomicU64,
 }
 
@@ -49,20 +49,20 @@ impl Shared {
 pub(super) struct Query {
     pub(super) shared: Arc<Shared>,
     pub(super) steps_max: u32,
-    /// No more than this processor has.
+    /// At most what this processor has.
     pub(super) instructions: Instructions,
 }
 
-/// What the walk is for.
+/// The purpose of a walk.
 pub(super) trait Goal {
-    /// How many tags a descriptor needs at least to be of use to a packet.
+    /// The minimum number of tags of a descriptor that is still useful for a packet.
     fn tags_min(&self, packet: usize) -> usize;
-    /// A descriptor is a subset of a packet's; `None` is the one without tags. The packet's walk ends
-    /// if it breaks.
+    /// Called for each descriptor that is a subset of a packet's tags. `None` is the descriptor
+    /// without tags. A break ends the packet's walk.
     fn found(&mut self, packet: usize, descriptor: Option<Row<'_>>, entry: EntryId) -> ControlFlow<()>;
 }
 
-/// All subsets, as they come.
+/// All subsets, in the order in which they are found.
 struct All<'a>(&'a mut dyn FnMut(usize, EntryId) -> ControlFlow<()>);
 
 impl Goal for All<'_> {
@@ -77,7 +77,7 @@ impl Goal for All<'_> {
     }
 }
 
-/// The largest subset so far of one packet.
+/// The largest subset of one packet so far.
 #[derive(Clone, Copy)]
 struct Best {
     entry: Option<EntryId>,
@@ -90,7 +90,7 @@ struct Best {
 impl Best {
     const NONE: Best = Best { entry: None, weight: 0, filter: Filter::EMPTY, len: 0, tags: [TagDigest(0); TAGS_MAX] };
 
-    /// Whether another is larger, by the order of [`tagset`](crate::tagset).
+    /// Whether `other` is larger, in the order of [`tagset`](crate::tagset).
     fn is_below(&self, other: &Best) -> bool {
         let order = other.weight.cmp(&self.weight).reverse().then(other.filter.cmp(&self.filter));
         order.then_with(|| other.tags[..other.len].cmp(&self.tags[..self.len])).is_lt()
@@ -130,17 +130,17 @@ impl Goal for Largest<'_> {
     }
 }
 
-/// How far the walk of one packet is.
+/// The state of one packet's walk.
 #[derive(Clone, Copy)]
 struct State {
     steps_left: u32,
     cut_off: bool,
-    /// Its visitor has heard enough.
+    /// Its visitor broke.
     has_broken: bool,
 }
 
 impl State {
-    /// Takes up to so many steps.
+    /// Takes up to `steps` steps.
     #[inline(always)]
     fn take(&mut self, steps: usize) -> usize {
         let taken = steps.min(self.steps_left as usize);
@@ -150,15 +150,15 @@ impl State {
     }
 }
 
-/// A node of a packet's, to be looked at.
+/// A packet and a node to examine.
 type NodeAt = (usize, BlockId);
 /// A child of a wide node, by its tag.
 type ChildAt = (usize, BlockId, TagDigest);
 /// A row of a narrow node.
 type RowAt = (usize, BlockId, RowPlace);
 
-/// What is on its way, last in, first out: at most as many nodes as packets have tags, for each tag of a
-/// path, and a round's.
+/// Prefetched items, last in, first out. It holds at most as many nodes as packets have tags, for each tag of a path,
+/// plus one round's.
 #[derive(Default)]
 struct Pending {
     nodes: Vec<NodeAt>,
@@ -171,7 +171,7 @@ impl Pending {
         self.nodes.is_empty() && self.children.is_empty() && self.rows.is_empty()
     }
 
-    /// Moves what the next round looks at.
+    /// Moves the items that the next round examines.
     #[inline(always)]
     fn take_round(&mut self, round: &mut Pending) {
         take_last(&mut self.nodes, &mut round.nodes);
@@ -213,7 +213,7 @@ impl<G: Goal> Walker<'_, G> {
         self.pending.nodes.push((packet, node));
     }
 
-    /// Looks at one node.
+    /// Examines one node.
     #[inline(always)]
     fn scan<L: Lanes>(&mut self, packet: usize, node: BlockId) {
         let view = View::of(self.chunks.block(node));
@@ -230,7 +230,7 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Looks for members of a narrow node.
+    /// Examines the members of a narrow node.
     #[inline(always)]
     fn scan_column<L: Lanes>(&mut self, packet: usize, node: BlockId, view: View<'_>, further_min: usize) {
         let members = self.states[packet].take(view.members_with(further_min));
@@ -247,7 +247,8 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Looks for children of a wide node: by the packet's tags, or, where these are more, by theirs.
+    /// Looks for children of a wide node: by the packet's tags, or by the children's tags if these
+    /// are fewer.
     #[inline(always)]
     fn scan_children(&mut self, packet: usize, node: BlockId, view: View<'_>) {
         let tags = self.packets[packet].tags;
@@ -264,7 +265,7 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Looks at all children of a wide node.
+    /// Examines all children of a wide node.
     fn scan_table(&mut self, packet: usize, view: View<'_>) {
         for (tag, child) in view.table().iter() {
             if self.states[packet].take(1) == 0 {
@@ -285,7 +286,8 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Compares a row whose first further tag, if any, is the packet's, now or when its line has come.
+    /// Compares a row whose first further tag, if it has one, is the packet's. Now, or when its
+    /// line has arrived.
     #[inline(always)]
     fn push_row(&mut self, packet: usize, node: BlockId, row: Row<'_>) {
         match row.is_within(NODE_LINES) {
@@ -304,7 +306,7 @@ impl<G: Goal> Walker<'_, G> {
         }
     }
 
-    /// Looks at what was asked for, and asks for what that leads to.
+    /// Examines what was prefetched, and prefetches what it leads to.
     #[inline(always)]
     fn look_at<L: Lanes>(&mut self, tags: &[(usize, TagDigest)], round: &Pending) {
         let (nodes, children, rows) = (self.pending.nodes.len(), self.pending.children.len(), self.pending.rows.len());
@@ -329,7 +331,7 @@ impl<G: Goal> Walker<'_, G> {
 impl Query {
     /// Walks for a burst.
     #[inline(always)]
-    pub(super) fn burst<L: Lanes, G: Goal>(&self, queries: &[TagQuery<'_>], goal: &mut G, walks: &mut [Walk]) {
+    pub(super) fn burst<L: Lanes, G: Goal>(&self, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
         let mut states = [State { steps_left: self.steps_max, cut_off: false, has_broken: false }; BURST_MAX];
         let mut held = Vec::new();
         for (query, state) in queries.iter().zip(&mut states) {
@@ -355,8 +357,8 @@ impl Query {
             }
         }
         self.walk::<L, G>(&mut walker);
-        for (walk, state) in walks.iter_mut().zip(&walker.states) {
-            *walk = Walk { steps: self.steps_max - state.steps_left, cut_off: state.cut_off };
+        for (walk, state) in efforts.iter_mut().zip(&walker.states) {
+            *walk = Effort { steps: self.steps_max - state.steps_left, cut_off: state.cut_off };
         }
     }
 
@@ -371,7 +373,7 @@ impl Query {
         held
     }
 
-    /// In rounds: what one asks for, the next looks at.
+    /// Walks in rounds: each examines what the one before prefetched.
     #[inline(always)]
     fn walk<L: Lanes, G: Goal>(&self, walker: &mut Walker<'_, G>) {
         let packets = walker.packets;
@@ -394,14 +396,18 @@ impl Query {
 }
 
 impl TagsetFib for Query {
-    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Walk {
-        let mut walk = [Walk::default()];
+    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Effort {
+        let mut walk = [Effort::default()];
         self.all_subsets_burst(std::slice::from_ref(query), &mut |_, entry| visit(entry), &mut walk);
         walk[0]
     }
 
-    fn largest_subset(&self, query: &TagQuery<'_>, accept: &mut dyn FnMut(EntryId) -> bool) -> (Option<EntryId>, Walk) {
-        let mut out = [(None, Walk::default())];
+    fn largest_subset(
+        &self,
+        query: &TagQuery<'_>,
+        accept: &mut dyn FnMut(EntryId) -> bool,
+    ) -> (Option<EntryId>, Effort) {
+        let mut out = [(None, Effort::default())];
         self.largest_subset_burst(std::slice::from_ref(query), &mut |_, entry| accept(entry), &mut out);
         out[0]
     }
@@ -410,26 +416,26 @@ impl TagsetFib for Query {
         &self,
         queries: &[TagQuery<'_>],
         visit: &mut dyn FnMut(usize, EntryId) -> ControlFlow<()>,
-        walks: &mut [Walk],
+        efforts: &mut [Effort],
     ) {
-        assert_eq!(queries.len(), walks.len());
+        assert_eq!(queries.len(), efforts.len());
         assert!(queries.len() <= BURST_MAX);
-        processor::burst(self, queries, &mut All(visit), walks);
+        processor::burst(self, queries, &mut All(visit), efforts);
     }
 
     fn largest_subset_burst(
         &self,
         queries: &[TagQuery<'_>],
         accept: &mut dyn FnMut(usize, EntryId) -> bool,
-        out: &mut [(Option<EntryId>, Walk)],
+        out: &mut [(Option<EntryId>, Effort)],
     ) {
         assert_eq!(queries.len(), out.len());
         assert!(queries.len() <= BURST_MAX);
         let mut best = [Best::NONE; BURST_MAX];
-        let mut walks = [Walk::default(); BURST_MAX];
+        let mut efforts = [Effort::default(); BURST_MAX];
         let mut goal = Largest { accept, best: &mut best };
-        processor::burst(self, queries, &mut goal, &mut walks[..queries.len()]);
-        for ((found, best), walk) in out.iter_mut().zip(best).zip(walks) {
+        processor::burst(self, queries, &mut goal, &mut efforts[..queries.len()]);
+        for ((found, best), walk) in out.iter_mut().zip(best).zip(efforts) {
             *found = (best.entry, walk);
         }
     }

@@ -1,8 +1,9 @@
-//! Hash tables from a tag to a node, in lines of eight words: the tag above its node's block.
+//! Hash tables from a tag to a node, in lines of eight words. A word holds the tag above its node's
+//! block.
 //!
-//! A tag's line is chosen by its mixed digest, which is keyed, so that nobody can choose tags that share
-//! one. A line that is full continues in the next. Words of tags that lost their node stay until other
-//! tags need them, as those that came after them are found past them.
+//! A tag's mixed digest chooses its line. The digest is keyed, so nobody can choose tags that share
+//! a line. A full line continues in the next one. Words of tags that lost their nodes stay until
+//! other tags need them, because searches for later tags pass them.
 
 use byname_wire::tagset::TagDigest;
 
@@ -12,19 +13,19 @@ use crate::prefetch;
 use crate::sync::Ordering;
 
 const SLOTS: usize = 8;
-/// The block of a tag that has none any more.
+/// The block of a tag that no longer has one.
 const NONE: u32 = u32::MAX;
 
-/// Mixes digests under a secret.
+/// Mixes digests with a secret.
 ///
-/// Not a cipher: what keeps a stranger from telling which tags share a line is that he sees no mixed
-/// digest, and no time that depends on one alone.
+/// This is not a cipher. A stranger cannot tell which tags share a line, because he sees no mixed
+/// digest, and no time that depends on a single one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mixer([u32; 3]);
 
 impl Mixer {
     pub(super) fn new(secret: u64) -> Self {
-        // Products with odd numbers, and of a number with itself shifted, can be undone.
+        // Multiplication by an odd number can be undone, and so can adding a shifted copy.
         let spread = secret.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Mixer([secret as u32, (secret >> 32) as u32 | 1, (spread >> 32) as u32 | 1])
     }
@@ -39,30 +40,30 @@ impl Mixer {
     }
 }
 
-/// A mixed digest: where a tag is in a table.
+/// A mixed digest, which is a tag's position in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Mixed(pub(super) u32);
 
-/// A table: at least one line, and never all full.
+/// A table of at least one line. At least one word is always empty.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a>(pub(super) &'a [Line]);
 
 impl Table<'_> {
-    /// Asks for the line of a tag.
+    /// Prefetches the line of a tag.
     #[inline(always)]
     pub(super) fn prefetch(self, place: Mixed) {
         prefetch::read(&self.0[self.line(place)]);
     }
 
-    /// The node of a tag, whose place is `place`.
+    /// The node of a tag at position `place`.
     #[inline(always)]
     pub(super) fn find(self, tag: TagDigest, place: Mixed) -> Option<BlockId> {
         let mut at = self.line(place);
-        // Once round at most: a line that is not full ends the search.
+        // At most one pass over all lines. A line that is not full ends the search.
         for _ in 0..self.0.len() {
             let words = self.0[at].0.each_ref().map(|word| word.load(Ordering::Acquire));
             let equal = words.iter().rev().fold(0u32, |mask, word| mask << 1 | u32::from((word >> 32) as u32 == tag.0));
-            // To the tag that is zero, empty words are equal, too.
+            // Empty words equal the tag zero, too.
             if equal != 0 {
                 let block = words[equal.trailing_zeros() as usize] as u32;
                 return (block != NONE && block != 0).then_some(BlockId(block));
@@ -75,13 +76,13 @@ impl Table<'_> {
         None
     }
 
-    /// Writes the node of a tag: over that which it has, or had, or over that of a tag that has none any
-    /// more; whether that is a word that was empty. This and [`Table::remove`] are the writer's.
+    /// Writes a tag's node: over the tag's own word, or over that of a tag without a node. Returns
+    /// whether the word was empty. This method and [`Table::remove`] are for the writer.
     pub(super) fn set(self, tag: TagDigest, place: Mixed, node: BlockId) -> bool {
         self.write(tag, place, node.0)
     }
 
-    /// Takes a tag's node away.
+    /// Removes a tag's node.
     pub(super) fn remove(self, tag: TagDigest, place: Mixed) {
         self.write(tag, place, NONE);
     }
@@ -109,14 +110,14 @@ impl Table<'_> {
         }
     }
 
-    /// The tags that have nodes, and these.
+    /// The tags that have nodes, with their nodes.
     pub(super) fn iter(self) -> impl Iterator<Item = (TagDigest, BlockId)> {
         let words = self.0.iter().flat_map(|line| &line.0).map(|word| word.load(Ordering::Acquire));
         let words = words.filter(|&word| word as u32 != 0 && word as u32 != NONE);
         words.map(|word| (TagDigest((word >> 32) as u32), BlockId(word as u32)))
     }
 
-    /// Empties all its words, where no reader is.
+    /// Clears all words. No reader may use the table.
     pub(super) fn clear(self) {
         self.0.iter().flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));
     }
@@ -132,12 +133,12 @@ impl Table<'_> {
     }
 }
 
-/// Lines of a table for so many tags.
+/// Number of lines of a table for `tags` tags.
 pub(super) fn lines_for(tags: usize) -> usize {
     (tags * 3).div_ceil(SLOTS * 2).max(1)
 }
 
-/// Words that may be in use: never all, so that searches end.
+/// Number of words that may be in use. Never all, so that searches end.
 pub(super) fn words_used_max(lines: usize) -> usize {
     lines * SLOTS * 4 / 5
 }
@@ -151,8 +152,8 @@ mod tests {
 
     #[test]
     fn mixing_is_a_permutation() {
-        // Of all digests it would take half a gigabyte to see; of those that differ in some bits only,
-        // a function that is none would have thousands of pairs mixed alike.
+        // Testing all digests would take half a gigabyte. These differ in some bits only. A
+        // function that is not invertible would mix thousands of pairs alike.
         for (secret, shift) in [(0, 0), (1, 8), (u64::MAX, 4), (0x1234_5678_9abc_def0, 10)] {
             let mixer = Mixer::new(secret);
             let mixed: HashSet<_> = (0..1 << 22).map(|tag| mixer.mix(TagDigest(tag << shift)).0).collect();

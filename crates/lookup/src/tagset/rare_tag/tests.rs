@@ -1,4 +1,4 @@
-//! Tables made at once, and what changes leave behind.
+//! Tests of tables built in one step, and of what changes leave behind.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use crate::entry::EntryId;
 use crate::oracle::TagsetOracle;
 use crate::tagset::TagQuery;
 
-/// Up to six tags, of which small numbers are popular.
+/// Up to six tags. Small numbers are popular.
 fn descriptor(rng: &mut SmallRng) -> Descriptor {
     let tags = rng.random_range(0..7);
     let tag = |_| TagDigest(((1000.0 * rng.random::<f64>().powi(4)) as u32).wrapping_mul(0x9e37_79b1));
@@ -82,7 +82,7 @@ fn what_is_removed_leaves_no_tags_and_no_memory() {
         assert!(table.is_empty() && table.counts.tags().next().is_none());
         bytes.push(table.query().memory_bytes());
     }
-    // Blocks of other rounds are used again.
+    // Blocks of earlier rounds are reused.
     assert!(bytes[5] < bytes[0] * 3 / 2, "{bytes:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Wide nodes, as the writer makes and changes them.
+//! The writer's side of wide nodes.
 
 use byname_wire::tagset::TagDigest;
 
@@ -8,16 +8,16 @@ use super::packet::bit_of;
 use super::table::{Mixer, lines_for, words_used_max};
 use crate::entry::EntryId;
 
-/// What a wide node has beside its children.
+/// The contents of a wide node besides its children.
 pub(super) struct Head<P> {
     pub(super) path: P,
     pub(super) bare: Option<EntryId>,
-    /// Most further tags of any descriptor below.
+    /// Maximum number of further tags of any descriptor below.
     pub(super) further_max: usize,
 }
 
 impl<P: ExactSizeIterator<Item = TagDigest>> Head<P> {
-    /// Writes a node with these children, and room for `room` of them, to a block of its own.
+    /// Writes a node with these children, and room for `room` children, to a block of its own.
     pub(super) fn write(
         self,
         children: &[(TagDigest, BlockId)],
@@ -42,14 +42,14 @@ impl<P: ExactSizeIterator<Item = TagDigest>> Head<P> {
     }
 }
 
-/// The writer's methods.
+/// For the writer.
 impl View<'_> {
-    /// Whether no other child has room.
+    /// Whether there is no room for another child.
     pub(super) fn is_full(&self) -> bool {
         self.block.half(USED_AT) as usize >= words_used_max(self.table().0.len())
     }
 
-    /// Writes the same node with room for more children to a block of its own.
+    /// Writes the same node, with room for more children, to a block of its own.
     pub(super) fn write_larger(&self, mixer: Mixer, arena: &mut Arena) -> BlockId {
         let children: Vec<_> = self.table().iter().collect();
         let path: Vec<_> = self.path_tags().collect();
@@ -58,11 +58,11 @@ impl View<'_> {
         head.write(&children, children.len() * 3 / 2, mixer, arena)
     }
 
-    /// Gives a tag a child, its first or another one. There is room.
+    /// Sets a tag's child, which may be its first. There is room.
     pub(super) fn set_child(&self, tag: TagDigest, child: BlockId, mixer: Mixer) {
         let (word, bit) = bit_of(tag);
         let bitmap = self.bitmap_line() * LINE_HALVES + word;
-        // Before the child comes, or readers might pass it by.
+        // Before the child is added, because readers might skip it otherwise.
         self.block.store(bitmap, self.block.half(bitmap) | bit);
         let is_new = self.child(tag, mixer).is_none();
         let is_used = self.table().set(tag, mixer.mix(tag), child);
@@ -70,21 +70,21 @@ impl View<'_> {
         self.count(CHILDREN_AT, i32::from(is_new));
     }
 
-    /// Takes a tag's child away.
+    /// Removes a tag's child.
     pub(super) fn remove_child(&self, tag: TagDigest, mixer: Mixer) {
         self.table().remove(tag, mixer.mix(tag));
         self.count(CHILDREN_AT, -1);
     }
 
-    /// Has an entry for the path and no more, or none.
+    /// Sets or removes the entry of the descriptor with only the path's tags.
     pub(super) fn set_bare(&self, bare: Option<EntryId>) {
-        // Before readers are told that there is one.
+        // Before readers learn that there is one.
         bare.iter().for_each(|entry| self.block.store(BARE_AT, entry.0));
         let head = self.block.half(0) & !BARE;
         self.block.store(0, head | if bare.is_some() { BARE } else { 0 });
     }
 
-    /// Has descriptors below with so many further tags.
+    /// Notes that a descriptor below has `further` further tags.
     pub(super) fn raise_further_max(&self, further: usize) {
         if further > self.further_max {
             let head = self.block.half(0) & !(31 << FURTHER_SHIFT);
@@ -92,7 +92,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether nothing is left in a wide node.
+    /// Whether a wide node is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.block.half(CHILDREN_AT) == 0 && self.block.half(0) & BARE == 0
     }

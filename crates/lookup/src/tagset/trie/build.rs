@@ -1,7 +1,7 @@
-//! From sorted filters to a vector of nodes, in one pass.
+//! Builds the vector of nodes from sorted filters, in one pass.
 //!
-//! No trie of pointers is made on the way: the children of a node are a range of the sorted filters,
-//! and the sizes of both vectors are counted from neighbours before, so that each is allocated once.
+//! It builds no trie of pointers. The children of a node are a range of the sorted filters. A first
+//! pass over neighbours counts the sizes of both vectors, so that each is allocated once.
 
 use std::cmp::Reverse;
 
@@ -23,16 +23,17 @@ pub(super) struct Item {
     pub(super) leaf: Leaf,
 }
 
-/// The same, when its key has taken the filter's place.
+/// The same, with its key instead of its filter.
 struct Sorted {
     key: Key,
     leaf: Leaf,
 }
 
-/// Makes a run of these descriptors; of one that comes twice the last counts.
+/// Makes a run of these descriptors. If one comes twice, the last one counts.
 ///
 /// # Errors
-/// If two have the same filter, there are more than a run can number, or the kernel refuses memory.
+/// If two have the same filter, if there are more than a run can number, or if the kernel refuses
+/// memory.
 pub(super) fn build(options: &Options, items: Vec<Item>) -> Result<(Run, Leaves), BuildError> {
     let mut popularity: Popularity = [0; FILTER_BITS];
     if options.permute {
@@ -41,7 +42,7 @@ pub(super) fn build(options: &Options, items: Vec<Item>) -> Result<(Run, Leaves)
     let order = Order::by_popularity(&popularity);
     let mut sorted: Vec<_> =
         items.into_iter().map(|item| Sorted { key: order.key(item.filter), leaf: item.leaf }).collect();
-    // Stable, for the last of equal ones to stay the last.
+    // The sort is stable, so the last of equal descriptors stays last.
     sorted.sort_by_key(|item| Reverse(item.key));
     dedup(&mut sorted)?;
     let size = Size::of(options.chains, &sorted).ok_or(BuildError::Full { rules: sorted.len() })?;
@@ -63,7 +64,7 @@ pub(super) fn build(options: &Options, items: Vec<Item>) -> Result<(Run, Leaves)
     Ok((run, Leaves { places, prints: prints.into_iter().map(AtomicU64::new).collect() }))
 }
 
-/// Leaves out what a later one replaces.
+/// Removes descriptors that later ones replace.
 fn dedup(sorted: &mut Vec<Sorted>) -> Result<(), BuildError> {
     let mut collided = false;
     sorted.dedup_by(|later, kept| {
@@ -77,7 +78,7 @@ fn dedup(sorted: &mut Vec<Sorted>) -> Result<(), BuildError> {
     if collided { Err(BuildError::Collision) } else { Ok(()) }
 }
 
-/// Cells of the vectors.
+/// Sizes of the vectors, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     nodes: usize,
@@ -85,15 +86,15 @@ struct Size {
 }
 
 impl Size {
-    /// What the trie of these takes; `None` if a place has not enough bits for it.
+    /// The size of the trie of these descriptors. `None` if a place has too few bits for it.
     fn of(chains: Chains, sorted: &[Sorted]) -> Option<Self> {
         let (mut nodes, mut halves, mut before) = (1, 0, 0);
         for (i, item) in sorted.iter().enumerate() {
-            // As many of its nodes are shared with the neighbours.
+            // Number of its nodes that it shares with its neighbours.
             let after = sorted.get(i + 1).map_or(0, |next| usize::from(item.key.common(next.key)));
             let (weight, shared) = (usize::from(item.key.weight()), before.max(after));
             let has_head = weight > shared;
-            // Positions of a chain, its head's not among them.
+            // Number of positions of a chain without its head.
             let rest = weight.saturating_sub(shared + 1);
             nodes += shared - before
                 + match chains {
@@ -115,10 +116,10 @@ struct Builder<'a> {
     tails: Lines,
     nodes_used: usize,
     halves_used: usize,
-    /// Of the leaves, in the order of their tails.
+    /// Places of the leaves, in the order of their tails.
     places: Vec<u32>,
     prints: Vec<u64>,
-    /// The children of the lists under way: a position, and where its range ends.
+    /// The children of the lists in progress: a position, and where its range ends.
     groups: Vec<(u8, usize)>,
     sorted: &'a [Sorted],
 }
@@ -130,8 +131,8 @@ impl Builder<'_> {
         self.write(0, Node::inner(END, 1, depths).as_last());
     }
 
-    /// Lays out the children that a range of descriptors has, and all below; `from` is the first
-    /// position that they do not share. Returns their least and greatest weights.
+    /// Lays out the children of a range of descriptors, and everything below. `from` is the first
+    /// position that they do not share. Returns the smallest and the largest weight.
     fn list(&mut self, first: usize, end: usize, from: u8) -> (u8, u8) {
         let (list, groups) = (self.nodes_used, self.groups.len());
         let mut depths = (u8::MAX, 0);
@@ -178,7 +179,7 @@ impl Builder<'_> {
         (weight, weight)
     }
 
-    /// A node that ends a descriptor, with its positions from `from` on in the tail.
+    /// A node that ends a descriptor. The tail holds its positions from `from` on.
     fn terminator(&mut self, position: u8, number: usize, from: u8) -> Node {
         let Sorted { key, leaf } = self.sorted[number];
         let place = self.halves_used;
@@ -199,7 +200,7 @@ impl Builder<'_> {
 
     fn push_half(&mut self, half: u32) {
         let word = &self.tails[self.halves_used / 16].0[self.halves_used / 2 % 8];
-        // Nobody reads it yet.
+        // No reader uses it yet.
         let other = word.load(Ordering::Relaxed);
         word.store(other | u64::from(half) << (32 * (self.halves_used % 2)), Ordering::Relaxed);
         self.halves_used += 1;

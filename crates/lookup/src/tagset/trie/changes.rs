@@ -1,4 +1,4 @@
-//! Changes: in place where a descriptor is, into the list where it is new.
+//! Changes: in place for existing descriptors, in the list for new ones.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::sync::Ordering;
 use crate::tagset::TagsetFib;
 use crate::update::{BuildError, Change, Control, Update};
 
-/// Where a descriptor is: each is in one place, removed or not.
+/// The place of a descriptor. Each is in one place, removed or not.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
-    /// Of the list.
+    /// Index in the list.
     Slot(usize),
     /// The trie, and the place of its tail.
     Run(usize, u32),
@@ -54,14 +54,14 @@ impl TagTrie {
         }
     }
 
-    /// Sets what is there, and counts.
+    /// Replaces the leaf at a place, and updates the counts.
     fn replace(&mut self, filter: Filter, place: Place, leaf: Leaf) {
         self.descriptors += usize::from(leaf.entry.is_some());
         self.descriptors -= usize::from(self.leaf(place).entry.is_some());
         self.set(filter, place, leaf);
     }
 
-    /// Applies one change. Returns what was there before, if it was another.
+    /// Applies one change. Returns what was there before, if it was different.
     fn change(&mut self, change: &Change<Descriptor>) -> Result<Option<(Filter, Leaf)>, BuildError> {
         let (descriptor, entry) = match change {
             Change::Set(descriptor, entry) => (descriptor, Some(*entry)),
@@ -89,7 +89,7 @@ impl TagTrie {
         Ok(Some((filter, old)))
     }
 
-    /// Applies changes in order; those that were applied when one fails are undone.
+    /// Applies changes in order. If one fails, the earlier ones are undone.
     fn change_all(&mut self, changes: &[Change<Descriptor>]) -> Result<(), BuildError> {
         let mut undo = Vec::with_capacity(changes.len());
         for change in changes {
@@ -115,12 +115,12 @@ impl TagTrie {
         Ok(())
     }
 
-    /// Makes the list a trie, with what is due to be merged with it, and begins another list.
+    /// Turns the list into a trie, merges it with the tries that are due, and begins a new list.
     fn freeze(&mut self, room: usize) -> Result<(), BuildError> {
         let list = ListWriter::new(room)?;
         let mut items: Vec<_> = self.list.items().collect();
         if !items.is_empty() {
-            // What is being merged elsewhere stays.
+            // Tries that are being merged elsewhere stay.
             let merging = self.merging.as_ref().filter(|merging| !merging.is_abandoned());
             let behind = merging.map_or(0, |merging| merging.runs.end);
             let most = if self.runs.len() - behind < RUNS_MAX { SMALL } else { usize::MAX };
@@ -135,9 +135,9 @@ impl TagTrie {
         Ok(())
     }
 
-    /// The first trie that is to be merged with all that came later, `newer` descriptors among them:
-    /// the first that is not so much larger. None before `behind`, and at most `most` descriptors in
-    /// all.
+    /// The first trie to be merged with everything newer, which includes `newer` descriptors: the
+    /// first that is not sufficiently larger. It is not before `behind`, and the total is at most
+    /// `most` descriptors.
     pub(super) fn due(&self, behind: usize, most: usize, newer: usize) -> usize {
         let (mut first, mut later) = (self.runs.len(), newer);
         for (i, owned) in self.runs.iter().enumerate().skip(behind).rev() {
@@ -152,13 +152,13 @@ impl TagTrie {
         first
     }
 
-    /// Makes a query half of what is there now.
+    /// Makes a query half of the current contents.
     pub(super) fn renew(&mut self) {
         self.query = Arc::new(query(&self.options, &self.runs, &self.list));
         self.is_stale = true;
     }
 
-    /// What readers must be told.
+    /// The update that readers need.
     pub(super) fn update(&mut self) -> Update<dyn TagsetFib> {
         match std::mem::take(&mut self.is_stale) {
             true => Update::Replace(self.query.clone()),
@@ -183,13 +183,13 @@ impl Control<Descriptor> for TagTrie {
         self.reserve(sets.count())?;
         self.change_all(changes)?;
         if self.list.len() > self.options.list_max {
-            // Without memory for it packets are compared with a longer list.
+            // Without memory for it, packets are compared with a longer list.
             let _ = self.freeze(self.options.list_max);
         }
         Ok(self.update())
     }
 
     fn reclaim(&mut self) {
-        // Tries and lists go with the query halves that have them.
+        // Tries and lists are freed with the query halves that have them.
     }
 }

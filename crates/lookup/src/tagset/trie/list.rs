@@ -1,4 +1,5 @@
-//! Descriptors that have come since the last trie was made: a list, each compared with every packet.
+//! Descriptors that were added since the last trie was built: a list, each of which is compared
+//! with every packet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use crate::memory::{Lines, Pages};
 use crate::sync::{AtomicU64, Ordering};
 use crate::update::BuildError;
 
-/// What readers go through.
+/// The list as readers see it.
 pub(super) struct List {
-    /// Two slots in each line: a filter's words, and what it leads to.
+    /// Two slots in each line: a filter's words, and its entry.
     lines: Lines,
-    /// Slots that are written.
+    /// Number of slots written.
     len: AtomicU64,
 }
 
@@ -26,13 +27,13 @@ impl List {
         &self.lines[at / 2].0[4 * (at % 2)..][..4]
     }
 
-    /// Compares each with the packet.
+    /// Compares each descriptor with the packet.
     pub(super) fn search(&self, filter: &Filter, search: &mut Search<'_>, goal: &mut impl Goal) -> Option<()> {
         let packet = filter.words();
         for at in 0..self.len.load(Ordering::Acquire) as usize {
             search.step()?;
             let [a, b, c, entry] = self.slot(at) else { unreachable!("a slot has four words") };
-            // Written before the length that let us come here, and never again.
+            // Written before the length that led here, and never again.
             let words = [a, b, c].map(|word| word.load(Ordering::Relaxed));
             if (0..3).any(|i| words[i] & !packet[i] != 0) {
                 continue;
@@ -50,7 +51,7 @@ impl List {
     }
 }
 
-/// One more than the id, so that 0 is none.
+/// The id plus one, so that 0 means none.
 fn word_of(entry: Option<EntryId>) -> u64 {
     entry.map_or(0, |entry| u64::from(entry.0) + 1)
 }
@@ -63,24 +64,24 @@ fn entry_of(word: u64) -> Option<EntryId> {
 pub(super) struct ListWriter {
     pub(super) list: Arc<List>,
     slots: HashMap<Filter, usize>,
-    /// By slot.
+    /// Indexed by slot.
     leaves: Vec<Leaf>,
 }
 
 impl ListWriter {
-    /// An empty one with room for so many.
+    /// An empty list with room for `room` descriptors.
     pub(super) fn new(room: usize) -> Result<Self, BuildError> {
         let lines = Lines::zeroed(room.div_ceil(2), Pages::Small)?;
         let list = Arc::new(List { lines, len: AtomicU64::new(0) });
         Ok(ListWriter { list, slots: HashMap::new(), leaves: Vec::new() })
     }
 
-    /// Slots that are taken.
+    /// Number of slots in use.
     pub(super) fn len(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Slots that are left.
+    /// Number of free slots.
     pub(super) fn room(&self) -> usize {
         2 * self.list.lines.len() - self.len()
     }
@@ -98,7 +99,7 @@ impl ListWriter {
         self.list.slot(slot)[3].store(word_of(leaf.entry), Ordering::Release);
     }
 
-    /// Adds a filter that is not there.
+    /// Adds a filter, which must not be in the list yet.
     ///
     /// # Panics
     /// If there is no room.
@@ -111,11 +112,11 @@ impl ListWriter {
         self.leaves.push(leaf);
         self.slots.insert(filter, slot);
         self.set(slot, leaf);
-        // Whoever sees the length sees the slot.
+        // Release: a reader that sees the length sees the slot.
         self.list.len.store(self.len() as u64, Ordering::Release);
     }
 
-    /// Those that were not removed.
+    /// The descriptors that were not removed.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         let items = self.slots.iter().map(|(filter, &slot)| Item { filter: *filter, leaf: self.leaves[slot] });
         items.filter(|item| item.leaf.entry.is_some())

@@ -1,4 +1,4 @@
-//! Tries that are made into one while the table goes on changing.
+//! Merges tries while the table continues to change.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use super::build::{Item, build};
 use super::run::{Leaf, Leaves, Run};
 use crate::update::BuildError;
 
-/// A trie with what its writer needs.
+/// A trie, with the data that its writer needs.
 #[derive(Clone)]
 pub(super) struct Owned {
     pub(super) run: Arc<Run>,
     pub(super) leaves: Arc<Leaves>,
-    /// Descriptors that were not removed.
+    /// Number of descriptors that were not removed.
     pub(super) live: usize,
 }
 
@@ -24,7 +24,7 @@ impl Owned {
     pub(super) fn of(options: &Options, items: Vec<Item>) -> Result<Self, BuildError> {
         let live = items.len();
         let (run, leaves) = build(options, items)?;
-        // Of descriptors that came twice one is there.
+        // A descriptor that came twice counts once.
         let live = live.min(run.descriptors);
         Ok(Owned { run: Arc::new(run), leaves: Arc::new(leaves), live })
     }
@@ -37,43 +37,43 @@ pub(super) fn items(of: &[Owned]) -> Vec<Item> {
     items
 }
 
-/// Work that may be done on any thread: [`Merge::run`].
+/// Work that any thread may do: [`Merge::run`].
 ///
-/// It holds the tries that it is made from. Changes go on meanwhile.
+/// It holds the tries that it merges. Changes continue meanwhile.
 pub struct Merge {
     pub(super) of: Vec<Owned>,
     pub(super) options: Options,
     pub(super) token: Arc<()>,
 }
 
-/// What came of it.
+/// The result of a merge.
 pub struct Merged {
     pub(super) owned: Owned,
     pub(super) token: Arc<()>,
 }
 
 impl Merge {
-    /// Descriptors that it goes through.
+    /// Number of descriptors that it reads.
     pub fn descriptors(&self) -> usize {
         self.of.iter().map(|owned| owned.live).sum()
     }
 
-    /// Makes one trie of several: as long as loading as many descriptors, at 40 bytes each beside
-    /// the old tries and the new one.
+    /// Merges several tries into one. Takes as long as loading that many descriptors, and 40 bytes
+    /// for each in addition to the old tries and the new one.
     ///
     /// # Errors
-    /// If the kernel refuses memory, or there are more than a trie can number.
+    /// If the kernel refuses memory, or if there are more than a trie can number.
     pub fn run(self) -> Result<Merged, BuildError> {
         Ok(Merged { owned: Owned::of(&self.options, items(&self.of))?, token: self.token })
     }
 }
 
-/// A merge under way, as the writer knows it.
+/// The writer's record of a merge in progress.
 pub(super) struct UnderWay {
     /// The tries that are merged.
     pub(super) runs: Range<usize>,
     token: Weak<()>,
-    /// What changed in them since.
+    /// Changes in these tries since the merge began.
     pub(super) changed: HashMap<Filter, Leaf>,
 }
 
@@ -82,7 +82,7 @@ impl UnderWay {
         UnderWay { runs, token: Arc::downgrade(token), changed: HashMap::new() }
     }
 
-    /// Whoever had it has dropped it.
+    /// Whether the merge was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.token.strong_count() == 0
     }

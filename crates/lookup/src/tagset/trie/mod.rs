@@ -1,31 +1,32 @@
 //! The paper's engine: a prefix trie over filters, in one vector [TagNet §3.1, §3.2].
 //!
 //! **Trie.** A descriptor is the ascending list of its filter's bits, most popular first
-//! ([`Options::permute`]), and the trie is that of these lists. A node takes eight bytes: its bit, the
-//! least and the greatest weight below it, whether it is the last of its siblings, and where its
-//! children begin; siblings lie side by side (`node`, `build`). A walk goes on below the nodes whose
-//! bit the packet has, and prunes by weights (`walk`). A step is a node that is looked at.
+//! ([`Options::permute`]), and the trie contains these lists. A node takes eight bytes: its bit,
+//! the smallest and the largest weight below it, whether it is the last of its siblings, and where
+//! its children begin. Siblings lie side by side (`node`, `build`). A walk continues below the
+//! nodes whose bit the packet has, and prunes by weights (`walk`). One step is one node examined.
 //!
-//! **Changes.** The entry of a descriptor that is there is replaced in its place, by one store, and a
-//! removed one is marked so. New ones go into a list, which every packet is compared with; when it is
-//! full, it becomes a trie of its own, and tries are merged so that each is at least 16 times as large
-//! as all that came later. Small merges are part of [`Control::apply`](crate::Control::apply); large ones are handed out
-//! ([`TagTrie::merge`]), to be done on a thread that has the time, while changes go on. If nobody asks
-//! for them, `apply` does what is due when there are too many tries.
+//! **Changes.** The entry of an existing descriptor is replaced in place, by one store; a removed
+//! descriptor is marked in the same way. New descriptors go into a list, with which every packet is
+//! compared. A full list becomes a trie of its own. Tries are merged so that each is at least 16
+//! times as large as everything newer. [`Control::apply`](crate::Control::apply) does small merges
+//! itself. It hands out large ones ([`TagTrie::merge`]), which any thread may run while changes
+//! continue. If nobody asks for them, `apply` does the merges that are due when there are too many
+//! tries.
 //!
-//! Differs from the paper: a chain's terminator is one node with the chain's head
-//! ([`Chains::Folded`]), where the paper keeps both; largest subsets of the same weight are told apart
-//! by the documented rule, for which subtrees that can only be as good as the best must be entered
-//! ([`Ties::Smallest`]), and are looked for below popular bits first ([`Descent::FirstSibling`]); what a packet may cost is bounded ([`Options::steps_max`]). The paper's trie
-//! does not change.
+//! Differs from the paper in four points. A chain's terminator and its head are one node
+//! ([`Chains::Folded`]), where the paper keeps both. The documented rule decides among largest
+//! subsets of the same weight, so a walk must also enter subtrees that can only equal the best
+//! ([`Ties::Smallest`]), and it searches below popular bits first ([`Descent::FirstSibling`]). The
+//! cost of a packet is bounded ([`Options::steps_max`]). And the paper's trie cannot change.
 //!
-//! Descriptors whose filters are equal are one for this engine: the second is refused
-//! ([`BuildError::Collision`]). That it is another one is told by 64 bits of a keyed hash of its tags:
-//! two of the same filter are taken for the same descriptor with odds of 2^-64.
+//! For this engine, descriptors with equal filters are the same, so the second is refused
+//! ([`BuildError::Collision`]). A 64-bit keyed hash of its tags tells that it is another one. Two
+//! descriptors with the same filter are mistaken for one with probability 2^-64.
 //!
-//! Limits: 2^32 nodes, and as many halves of words of chains, in each trie; entry ids below 2^32 - 1.
+//! Limits: 2^32 nodes, and as many half words of chains, in each trie; entry ids below 2^32 - 1.
 //!
-//! Cost: a merge, and a load, sorts: see [`Merge::run`]. The control half takes 12 bytes a
+//! Cost: a merge, like a load, sorts: see [`Merge::run`]. The control half takes 12 bytes a
 //! descriptor.
 
 mod build;
@@ -56,41 +57,42 @@ use crate::update::{BuildError, Update};
 
 pub use self::merge::{Merge, Merged};
 
-/// Entry ids are below this.
+/// Entry ids must be below this.
 pub const ENTRIES_MAX: u32 = NO_ENTRY;
-/// A removed descriptor's.
+/// The entry of a removed descriptor.
 const NO_ENTRY: u32 = u32::MAX;
-/// A trie is merged with what came later when it is not so many times as large.
+/// A trie is merged with everything newer unless it is this many times as large.
 const GROWTH: usize = 16;
-/// Descriptors of a merge that is done by [`Control::apply`](crate::Control::apply) itself.
+/// Maximum number of descriptors of a merge that [`Control::apply`](crate::Control::apply) does
+/// itself.
 const SMALL: usize = 1 << 16;
-/// Tries above which all merges that are due are.
+/// With more tries than this, `apply` does all merges that are due.
 const RUNS_MAX: usize = 8;
 
-/// How a table is made, and walked through. The defaults are what the paper found best, and ours
-/// where we differ.
+/// How to build and walk a table. The defaults are what the paper found best, and ours where we
+/// differ.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Pages of the tries.
     pub pages: Pages,
-    /// Most descriptors.
+    /// Maximum number of descriptors.
     pub descriptors_max: usize,
-    /// Bits are sorted by popularity [TagNet §3.2.1].
+    /// Sorts bits by popularity [TagNet §3.2.1].
     pub permute: bool,
-    /// What becomes of the ways that lead to one descriptor.
+    /// Treatment of chains.
     pub chains: Chains,
-    /// How nodes are laid out.
+    /// The order of nodes.
     pub layout: Layout,
-    /// What a walk leaves out.
+    /// The prunings of a walk.
     pub prunings: Prunings,
-    /// Where a walk for the largest subset goes first.
+    /// The subtree that a walk for the largest subset enters first.
     pub descent: Descent,
-    /// Which of several largest subsets is the one.
+    /// The choice among several largest subsets.
     pub ties: Ties,
-    /// Most nodes that a packet's walk visits; what is left then is cut off. By default some
-    /// milliseconds' worth.
+    /// Maximum number of nodes that a packet's walk visits; the rest is cut off. The default allows
+    /// a few milliseconds.
     pub steps_max: u32,
-    /// New descriptors that are kept in a list before they become a trie.
+    /// Maximum number of new descriptors in the list, before it becomes a trie.
     pub list_max: usize,
 }
 
@@ -111,12 +113,12 @@ impl Default for Options {
     }
 }
 
-/// What becomes of *chains*: nodes below which there is one descriptor [TagNet §3.2.2].
+/// Treatment of *chains*: nodes below which there is one descriptor [TagNet §3.2.2].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chains {
     /// They stay nodes.
     Kept,
-    /// The terminator moves to the chain's head, and links to the positions of the others.
+    /// The terminator moves to the chain's head, and refers to the positions of the others.
     Removed,
     /// The same, and the terminator is one node with the head.
     Folded,
@@ -125,39 +127,39 @@ pub enum Chains {
 /// The order of a vector's nodes [TagNet §3.2.3].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// What is below the first sibling comes first.
+    /// The children of the first sibling come first.
     SiblingOrder,
-    /// What is below the last sibling comes first: as a walk goes.
+    /// The children of the last sibling come first, in the order of a walk.
     SiblingReverseOrder,
 }
 
 /// The strategies of [TagNet §3.1.4].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prunings {
-    /// Leave out what is heavier than the packet.
+    /// Skips descriptors that are heavier than the packet.
     pub by_weight: bool,
-    /// Leave out what is heavier than the packet can still match.
+    /// Skips descriptors that are heavier than the packet can still match.
     pub by_rest: bool,
-    /// Leave out where the packet can match nothing larger than what was found.
+    /// Skips subtrees in which the packet can match nothing larger than the best so far.
     pub by_best: bool,
 }
 
-/// Which subtree of a list of siblings a walk for the largest subset enters first.
+/// The subtree that a walk for the largest subset enters first, in a list of siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descent {
-    /// The last sibling's, as the paper's stack has it: what sibling reverse order lays out beside.
+    /// The last sibling's, like the paper's stack. Sibling reverse order places it next.
     LastSibling,
-    /// The first sibling's: below the most popular bit are the largest subsets, with which more can
-    /// be pruned.
+    /// The first sibling's. The largest subsets are below the most popular bit, and finding them
+    /// early prunes more.
     FirstSibling,
 }
 
-/// Which of several largest subsets is the one.
+/// The choice among several largest subsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
     /// The smallest filter, as for all engines.
     Smallest,
-    /// The first that the walk comes to, as in the paper: another for each layout.
+    /// The first that the walk reaches, as in the paper. It depends on the layout.
     First,
 }
 
@@ -168,12 +170,12 @@ pub enum Ties {
 pub struct TagTrie {
     options: Options,
     secret: RandomState,
-    /// From the oldest, which is the largest.
+    /// Oldest first, which is the largest.
     runs: Vec<Owned>,
     list: ListWriter,
     descriptors: usize,
     merging: Option<UnderWay>,
-    /// The query half, and whether readers have yet to be given it.
+    /// The query half, and whether readers still need it.
     query: Arc<Query>,
     is_stale: bool,
 }
@@ -187,12 +189,12 @@ impl TagTrie {
         Self::load(options, [])
     }
 
-    /// A table of these descriptors; of one that comes twice the last counts. It takes 40 bytes for
-    /// each beside the table.
+    /// A table of these descriptors. If one comes twice, the last one counts. Needs 40 bytes for
+    /// each in addition to the table.
     ///
     /// # Errors
-    /// If an entry is out of range, two have the same filter, there are too many, or the kernel
-    /// refuses memory.
+    /// If an entry is out of range, two descriptors have the same filter, there are too many, or
+    /// the kernel refuses memory.
     pub fn load(
         options: &Options,
         descriptors: impl IntoIterator<Item = (Descriptor, EntryId)>,
@@ -225,7 +227,7 @@ impl TagTrie {
         self.descriptors == 0
     }
 
-    /// Nodes of all tries.
+    /// Number of nodes of all tries.
     pub fn nodes(&self) -> usize {
         self.runs.iter().map(|owned| owned.run.nodes_used).sum()
     }
@@ -236,14 +238,14 @@ impl TagTrie {
         size_of::<Self>() + leaves + self.list.memory_bytes()
     }
 
-    /// A merge that is due, if none is under way: to be run, and given back to
-    /// [`TagTrie::take`]. One that is dropped will be due again.
+    /// A merge that is due, if none is in progress. The caller runs it and gives it back to
+    /// [`TagTrie::take`]. A merge that is dropped will be due again.
     pub fn merge(&mut self) -> Option<Merge> {
         if self.merging.as_ref().is_some_and(|merging| !merging.is_abandoned()) {
             return None;
         }
         self.merging = None;
-        // A trie most of which was removed is worth it by itself.
+        // A trie most of which was removed is worth a merge by itself.
         let wasteful = self.runs.iter().position(|owned| 2 * owned.live < owned.run.descriptors);
         let first = self.due(0, usize::MAX, 0).min(wasteful.unwrap_or(usize::MAX));
         let of = self.runs[first..].to_vec();
@@ -255,17 +257,18 @@ impl TagTrie {
         Some(Merge { of, options: self.options.clone(), token })
     }
 
-    /// Puts what a merge has made in the place of what it was made from, with the changes since.
+    /// Replaces the merged tries by the result of the merge, with the changes made since.
     ///
     /// # Errors
-    /// If the kernel refuses memory; the table is as before then.
+    /// If the kernel refuses memory. The table is then as before.
     ///
     /// # Panics
-    /// If it is not the merge under way of this table.
+    /// If it is not this table's merge in progress.
     pub fn take(&mut self, merged: Merged) -> Result<Update<dyn TagsetFib>, BuildError> {
         let merging = self.merging.take().filter(|merging| merging.is(&merged));
         let UnderWay { runs, changed, .. } = merging.expect("the merge under way of this table");
-        // What was removed before the merge and came back during it may have no place in the trie.
+        // A descriptor that was removed before the merge and added during it may have no place in
+        // the trie.
         let lost: Vec<_> = changed
             .iter()
             .filter(|(filter, leaf)| leaf.entry.is_some() && merged.owned.run.find(**filter).is_none())

@@ -1,9 +1,10 @@
 //! One node in eight bytes.
 
-/// The position of a terminator, behind all others: the paper's `$`.
+/// The position of a terminator, after all others: the paper's `$`.
 pub(super) const END: u8 = 192;
 
-/// A node of the trie: what the paper's holds [TagNet §3.2.3], and whether it ends a descriptor.
+/// A node of the trie: the contents of the paper's node [TagNet §3.2.3], and whether it ends a
+/// descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node(u64);
 
@@ -22,13 +23,13 @@ impl Node {
         )
     }
 
-    /// A node that ends a descriptor of this weight, whose entry and remaining positions are at
-    /// `place` of the tails.
+    /// A node that ends a descriptor of this weight. The descriptor's entry and remaining positions
+    /// are at `place` of the tails.
     pub(super) fn terminator(position: u8, place: u32, weight: u8) -> Self {
         Node(Self::inner(position, place, (weight, weight)).0 | 1 << TERMINATOR)
     }
 
-    /// The same, behind which no sibling comes.
+    /// The same as the last of its siblings.
     pub(super) fn as_last(self) -> Self {
         Node(self.0 | 1 << LAST)
     }
@@ -47,37 +48,38 @@ impl Node {
         self.0
     }
 
-    /// Of the bit that a packet must have, in the trie's order; [`END`] if it needs none.
+    /// The position, in the trie's order, of the bit that a packet must have. [`END`] if it needs
+    /// none.
     #[inline(always)]
     pub(super) fn position(self) -> u8 {
         (self.0 >> POSITION) as u8
     }
 
-    /// The least weight of a descriptor through this node.
+    /// The smallest weight of a descriptor through this node.
     #[inline(always)]
     pub(super) fn min(self) -> u32 {
         u32::from((self.0 >> MIN) as u8)
     }
 
-    /// The greatest weight of a descriptor through this node.
+    /// The largest weight of a descriptor through this node.
     #[inline(always)]
     pub(super) fn max(self) -> u32 {
         u32::from((self.0 >> MAX) as u8)
     }
 
-    /// No sibling comes behind it.
+    /// Whether it is the last of its siblings.
     #[inline(always)]
     pub(super) fn is_last(self) -> bool {
         self.0 >> LAST & 1 == 1
     }
 
-    /// It ends a descriptor.
+    /// Whether it ends a descriptor.
     #[inline(always)]
     pub(super) fn is_terminator(self) -> bool {
         self.0 >> TERMINATOR & 1 == 1
     }
 
-    /// Of its first child, or of a terminator's entry.
+    /// The place of its first child, or of a terminator's entry.
     #[inline(always)]
     pub(super) fn place(self) -> u32 {
         (self.0 >> PLACE) as u32

@@ -1,4 +1,4 @@
-//! The order of bits on a way through the trie [TagNet §3.2.1].
+//! The order of bits on a path through the trie [TagNet §3.2.1].
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use super::node::END;
 /// How often each bit of a filter is set.
 pub(super) type Popularity = [u64; FILTER_BITS];
 
-/// Calls `visit` with each bit that is set in `words`, bit 0 lowest in the first.
+/// Calls `visit` with each bit that is set in `words`. Bit 0 is the lowest bit of the first word.
 #[inline(always)]
 fn for_each_one(words: [u64; 3], mut visit: impl FnMut(usize)) {
     for (i, mut word) in words.into_iter().enumerate() {
@@ -28,20 +28,20 @@ pub(super) fn count(popularity: &mut Popularity, filter: Filter) {
 /// A permutation of a filter's bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
-    /// By bit: its position.
+    /// The position of each bit.
     positions: [u8; FILTER_BITS],
-    /// By position: its bit.
+    /// The bit at each position.
     bits: [u8; FILTER_BITS],
 }
 
 impl Order {
-    /// The bits as filters have them.
+    /// The order of bits in filters.
     pub(super) fn natural() -> Self {
         let bits = std::array::from_fn(|bit| bit as u8);
         Order { positions: bits, bits }
     }
 
-    /// The most popular first; of equally popular ones, as filters have them.
+    /// The most popular first. Equally popular bits stay in their order.
     pub(super) fn by_popularity(popularity: &Popularity) -> Self {
         let Order { mut positions, mut bits } = Self::natural();
         bits.sort_by_key(|&bit| Reverse(popularity[usize::from(bit)]));
@@ -73,8 +73,8 @@ impl Order {
     }
 }
 
-/// A filter in the trie's order: position 0 is the first word's uppermost bit, so that of two keys
-/// the greater one comes first in the trie.
+/// A filter in the trie's order. Position 0 is the first word's top bit, so the greater of two keys
+/// comes first in the trie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key([u64; 3]);
 
@@ -87,7 +87,7 @@ impl Key {
         self.0.iter().map(|word| word.count_ones() as u8).sum()
     }
 
-    /// The first position from `from` on; [`END`] if there is none.
+    /// The first position from `from` on. [`END`] if there is none.
     pub(super) fn next(self, from: u8) -> u8 {
         for i in usize::from(from / 64)..3 {
             let before = if i == usize::from(from / 64) { from % 64 } else { 0 };
@@ -109,7 +109,7 @@ impl Key {
         })
     }
 
-    /// Positions that two different keys begin with alike.
+    /// Number of leading positions that two different keys have in common.
     pub(super) fn common(self, other: Key) -> u8 {
         let mut common = 0;
         for (a, b) in self.0.into_iter().zip(other.0) {

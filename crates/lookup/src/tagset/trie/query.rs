@@ -1,4 +1,4 @@
-//! The query half: tries of falling sizes, and a list.
+//! The query half: tries of decreasing size, and a list.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use super::list::List;
 use super::run::Run;
 use super::walk::{All, Goal, Largest, Search, Siblings};
 use crate::entry::EntryId;
-use crate::tagset::{BURST_MAX, TagQuery, TagsetFib, Walk};
+use crate::tagset::{BURST_MAX, Effort, TagQuery, TagsetFib};
 
-/// Of the stack, what most walks need.
+/// Stack size that suffices for most walks.
 const STACK_LEN: usize = 128;
 
 /// Each descriptor is in one of them.
@@ -21,13 +21,13 @@ pub(super) struct Query {
 }
 
 impl Query {
-    fn search(&self, query: &TagQuery<'_>, stack: &mut Vec<Siblings>, goal: &mut impl Goal) -> Walk {
+    fn search(&self, query: &TagQuery<'_>, stack: &mut Vec<Siblings>, goal: &mut impl Goal) -> Effort {
         let mut search = Search::new(&self.options, stack);
         let filter = query.filter;
         let walked = self.runs.iter().try_for_each(|run| search.walk(run, filter, goal, &mut |_| ()));
-        // Whoever has ended the search wants nothing from the list either.
+        // A visitor that ended the search wants nothing from the list either.
         let _ = walked.and_then(|()| self.list.search(&filter, &mut search, goal));
-        Walk { steps: search.steps, cut_off: search.cut_off }
+        Effort { steps: search.steps, cut_off: search.cut_off }
     }
 
     fn largest(
@@ -35,7 +35,7 @@ impl Query {
         query: &TagQuery<'_>,
         stack: &mut Vec<Siblings>,
         accept: &mut dyn FnMut(EntryId) -> bool,
-    ) -> (Option<EntryId>, Walk) {
+    ) -> (Option<EntryId>, Effort) {
         let mut goal = Largest::new(&self.options, accept);
         let walk = self.search(query, stack, &mut goal);
         (goal.entry(), walk)
@@ -43,11 +43,15 @@ impl Query {
 }
 
 impl TagsetFib for Query {
-    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Walk {
+    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Effort {
         self.search(query, &mut Vec::with_capacity(STACK_LEN), &mut All(visit))
     }
 
-    fn largest_subset(&self, query: &TagQuery<'_>, accept: &mut dyn FnMut(EntryId) -> bool) -> (Option<EntryId>, Walk) {
+    fn largest_subset(
+        &self,
+        query: &TagQuery<'_>,
+        accept: &mut dyn FnMut(EntryId) -> bool,
+    ) -> (Option<EntryId>, Effort) {
         self.largest(query, &mut Vec::with_capacity(STACK_LEN), accept)
     }
 
@@ -55,12 +59,12 @@ impl TagsetFib for Query {
         &self,
         queries: &[TagQuery<'_>],
         visit: &mut dyn FnMut(usize, EntryId) -> ControlFlow<()>,
-        walks: &mut [Walk],
+        efforts: &mut [Effort],
     ) {
-        assert_eq!(queries.len(), walks.len());
+        assert_eq!(queries.len(), efforts.len());
         assert!(queries.len() <= BURST_MAX);
         let mut stack = Vec::with_capacity(STACK_LEN);
-        for (i, (query, walk)) in queries.iter().zip(walks).enumerate() {
+        for (i, (query, walk)) in queries.iter().zip(efforts).enumerate() {
             *walk = self.search(query, &mut stack, &mut All(&mut |entry| visit(i, entry)));
         }
     }
@@ -69,7 +73,7 @@ impl TagsetFib for Query {
         &self,
         queries: &[TagQuery<'_>],
         accept: &mut dyn FnMut(usize, EntryId) -> bool,
-        out: &mut [(Option<EntryId>, Walk)],
+        out: &mut [(Option<EntryId>, Effort)],
     ) {
         assert_eq!(queries.len(), out.len());
         assert!(queries.len() <= BURST_MAX);

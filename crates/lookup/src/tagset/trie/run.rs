@@ -1,4 +1,4 @@
-//! A trie in two vectors, which only its entries change in.
+//! A trie in two vectors. Only its entries change.
 
 use byname_wire::Filter;
 
@@ -10,31 +10,31 @@ use crate::entry::EntryId;
 use crate::memory::{Line, Lines};
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a descriptor leads to, and whose it is.
+/// A descriptor's entry and identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leaf {
-    /// `None`: the descriptor was removed.
+    /// `None` if the descriptor was removed.
     pub(super) entry: Option<EntryId>,
     /// A keyed hash of its tags.
     pub(super) print: u64,
 }
 
-/// What readers walk through.
+/// The part that readers walk.
 pub(super) struct Run {
     pub(super) order: Order,
     pub(super) layout: Layout,
-    /// Eight in each line; the root first.
+    /// Eight nodes in each line; the root comes first.
     pub(super) nodes: Lines,
-    /// In halves of a word: for each descriptor its entry, then the positions of its chain, four in
-    /// a half, filled up by [`END`].
+    /// In half words: for each descriptor its entry, then the positions of its chain, four in a
+    /// half word, padded with [`END`].
     pub(super) tails: Lines,
-    /// Of the vector; what fills up its last line are none.
+    /// Number of nodes; the rest of the last line is padding.
     pub(super) nodes_used: usize,
-    /// In it when it was made.
+    /// Number of descriptors when it was made.
     pub(super) descriptors: usize,
 }
 
-/// What only the writer needs of the same descriptors, in the order of their tails.
+/// The writer's additional data about the same descriptors, in the order of their tails.
 pub(super) struct Leaves {
     pub(super) places: Vec<u32>,
     pub(super) prints: Box<[AtomicU64]>,
@@ -70,27 +70,27 @@ impl Run {
         (word >> (32 * (place % 2))) as u32
     }
 
-    /// The entry at `place`; `None` if it was removed.
+    /// The entry at `place`. `None` if it was removed.
     #[inline(always)]
     pub(super) fn entry(&self, place: u32) -> Option<EntryId> {
         Some(EntryId(self.half(place))).filter(|entry| entry.0 != NO_ENTRY)
     }
 
-    /// Replaces the entry at `place`: one writer.
+    /// Replaces the entry at `place`. For the one writer.
     pub(super) fn set_entry(&self, place: u32, entry: Option<EntryId>) {
         let word = &self.tails[place as usize / 16].0[place as usize / 2 % 8];
         let (shift, entry) = (32 * (place % 2), entry.map_or(NO_ENTRY, |entry| entry.0));
         let other = word.load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
-        // Whoever reads the entry sees what was written for it before.
+        // Release: a reader of the entry sees what was written for it before.
         word.store(other | u64::from(entry) << shift, Ordering::Release);
     }
 
-    /// The positions of a chain of so many.
+    /// The `len` positions of a chain.
     fn chain(&self, place: u32, len: usize) -> impl Iterator<Item = u8> {
         (0..len.div_ceil(4)).flat_map(move |i| self.half(place + 1 + i as u32).to_le_bytes()).take(len)
     }
 
-    /// The place of a filter's entry, whether it was removed or not.
+    /// The place of a filter's entry, removed or not.
     pub(super) fn find(&self, filter: Filter) -> Option<u32> {
         let key = self.order.key(filter);
         let weight = usize::from(key.weight());
@@ -108,7 +108,8 @@ impl Run {
         }
     }
 
-    /// Whether a node is the key's next: `wanted`, of the `rest` positions that remain.
+    /// Whether a node is the key's next one: for position `wanted`, with `rest` positions
+    /// remaining.
     fn leads_to(&self, node: Node, key: Key, wanted: u8, rest: usize) -> bool {
         let position = node.position();
         if !node.is_terminator() {
@@ -147,7 +148,7 @@ impl Run {
         }
     }
 
-    /// In the order in which tails were laid out: those of a list first.
+    /// Visits in the order in which tails were laid out: those of a list first.
     fn for_each_below(&self, list: u32, path: &mut Vec<u8>, visit: &mut dyn FnMut(u32, Filter)) {
         let siblings: Vec<_> = self.siblings(list).collect();
         for node in siblings.iter().filter(|node| node.is_terminator()) {

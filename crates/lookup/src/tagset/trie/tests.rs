@@ -14,7 +14,7 @@ use crate::update::{Change, Control};
 /// The worked example [TagNet, Figure 1]: six descriptors of ten bits, counted from 1.
 const EXAMPLE: [&[u8]; 6] = [&[1, 5], &[1, 3, 8], &[2, 3, 5], &[3, 4, 5, 9], &[3, 5, 7], &[5, 8]];
 
-/// The filter that has these bits, counted from 1.
+/// The filter with these bits, counted from 1.
 fn filter(ones: &[u8]) -> Filter {
     Filter::from_words([ones.iter().map(|one| 1 << (one - 1)).sum(), 0, 0]).expect("low bits")
 }
@@ -25,8 +25,8 @@ fn example(options: &Options) -> Run {
     build(options, items.collect()).expect("six different filters").0
 }
 
-/// The nodes in their order: position (counted from 1, 0 for the terminator), least and greatest
-/// depth, whether it is the last sibling.
+/// The nodes in order: position (counted from 1, 0 for the terminator), smallest and largest depth,
+/// whether it is the last sibling.
 fn nodes(run: &Run) -> Vec<(u8, u32, u32, bool)> {
     let cells = |node: Node| {
         let position = if node.position() == END { 0 } else { node.position() + 1 };
@@ -35,7 +35,7 @@ fn nodes(run: &Run) -> Vec<(u8, u32, u32, bool)> {
     (0..run.nodes_used as u32).map(|at| cells(run.node(at))).collect()
 }
 
-/// What Algorithm 3 goes through for a packet with these bits, and what it finds.
+/// The nodes that Algorithm 3 visits for a packet with these bits, and what it finds.
 fn visits(run: &Run, options: &Options, ones: &[u8]) -> (Vec<u32>, Vec<u32>) {
     let (mut visited, mut found, mut stack) = (Vec::new(), Vec::new(), Vec::new());
     let mut visit = |entry: EntryId| {
@@ -80,11 +80,11 @@ fn figure_3_and_4_move_terminators_to_the_heads_of_chains() {
         (0, 2, 4, true),
         (1, 2, 4, false),
         (2, 3, 3, true),
-        // Those of 1.
+        // The children of 1.
         (2, 3, 4, false),
         (3, 2, 2, false),
         (4, 2, 2, true),
-        // Those of 1-2.
+        // The children of 1-2.
         (5, 3, 3, false),
         (6, 4, 4, false),
         (7, 3, 3, true),
@@ -99,7 +99,7 @@ fn figure_3_and_4_move_terminators_to_the_heads_of_chains() {
     assert_eq!(nodes(&run), expected);
     assert_eq!(run.node(2).place(), 14);
     assert_eq!(run.half(run.node(14).place() + 1).to_le_bytes(), [2, 3, END, END]);
-    // Ours: the terminators are one with the heads.
+    // With ours, terminators and heads are one node.
     let folded = example(&options(true, Chains::Folded, Layout::SiblingOrder));
     assert_eq!(nodes(&folded), expected[..9]);
 }
@@ -163,7 +163,7 @@ fn the_third_strategy_skips_what_holds_more_than_the_packet_can_match() {
     let ones: [&[u8]; 3] = [&[6, 7, 8], &[1, 9], &[1, 9, 10, 11, 12]];
     let items = ones.map(|ones| Item { filter: filter(ones), leaf });
     let run = build(&options(true), items.to_vec()).expect("three different filters").0;
-    // Behind 1 and 9 the packet has no bit, and has matched three already.
+    // After 1 and 9 the packet has no bit, and it has matched three already.
     let packet = filter(&[1, 6, 7, 8, 9]);
     let steps = |by_best| largest(&run, &options(by_best), packet).1;
     assert_eq!((steps(false), steps(true)), (5, 3));
@@ -177,7 +177,7 @@ fn largest(run: &Run, options: &Options, packet: Filter) -> (Option<EntryId>, u3
     (goal.entry(), search.steps)
 }
 
-/// Tags of set `number`, of a vocabulary of 60.
+/// The tags of set `number`, from a vocabulary of 60.
 fn tags(number: u32, len: u32) -> Vec<TagDigest> {
     let mut tags: Vec<_> = (0..len).map(|i| TagDigest((number * 7 + i * i * 13 + number / 60 * i) % 60)).collect();
     tags.sort_unstable();
@@ -210,7 +210,7 @@ fn find(fib: &dyn TagsetFib, descriptor: &Descriptor) -> Option<EntryId> {
     all.pop()
 }
 
-/// Adds so many from `first` on, in batches.
+/// Adds `count` descriptors from `first` on, in batches.
 fn fill(table: &mut TagTrie, first: u32, count: u32) {
     let changes: Vec<_> = (first..first + count).map(|i| Change::Set(descriptor(i), EntryId(i))).collect();
     changes.chunks(100).for_each(|batch| drop(table.apply(batch).expect("room")));
@@ -230,7 +230,7 @@ fn changes_during_a_merge_are_in_what_it_makes() {
         Change::Set(descriptor(2), EntryId(7)),
         Change::Remove(descriptor(3)),
         Change::Set(descriptor(3), EntryId(8)),
-        // Which the merge may have left out before it came back.
+        // The merge may have left it out before it came back.
         Change::Set(descriptor(5), EntryId(9)),
         Change::Set(descriptor(400_000), EntryId(10)),
     ];

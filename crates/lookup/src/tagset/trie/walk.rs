@@ -1,11 +1,12 @@
 //! The walk through the vector: Algorithm 3 of [TagNet §3.2.3], for both algorithms.
 //!
-//! The stack holds lists of siblings; a list is gone through from its first node to its last, and the
-//! children of those whose bit the packet has are pushed. So the list that was pushed last, of the
-//! last such sibling, comes next: what sibling reverse order lays out beside it.
+//! The stack holds lists of siblings. The walk goes through a list from its first node to its last,
+//! and pushes the children of each node whose bit the packet has. The list pushed last, which
+//! belongs to the last such sibling, comes next. Sibling reverse order places it beside its
+//! parents.
 //!
-//! Differs: what the paper's pseudocode checks when a node is taken from the stack is checked before
-//! its children are pushed, as its text says, and once more when they are taken.
+//! Differs: the paper's pseudocode checks a node when it leaves the stack. Here the check comes
+//! before its children are pushed, as the paper's text says, and again when they leave the stack.
 
 use std::ops::ControlFlow;
 
@@ -18,15 +19,15 @@ use super::{Descent, Options, Prunings, Ties};
 use crate::entry::EntryId;
 use crate::prefetch;
 
-/// What a walk is for.
+/// The purpose of a walk.
 pub(super) trait Goal {
-    /// Whether nothing is to be gained from a subtree whose descriptors weigh at most `weight_max`.
+    /// Whether a subtree whose descriptors weigh at most `weight_max` cannot improve the result.
     fn is_hopeless(&self, weight_max: u32) -> bool;
 
-    /// Which of a list's subtrees comes first.
+    /// The subtree of a list that comes first.
     fn descent(&self) -> Descent;
 
-    /// A descriptor is a subset; `None` ends the walk.
+    /// Called for each descriptor that is a subset. `None` ends the walk.
     fn found(&mut self, entry: EntryId, weight: u32, filter: impl FnOnce() -> Filter) -> Option<()>;
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Largest<'a> {
     ties: Ties,
     descent: Descent,
     best: Option<(u32, Filter, EntryId)>,
-    /// What is lighter is no improvement.
+    /// A lighter descriptor is no improvement.
     weight_min: u32,
 }
 
@@ -93,7 +94,7 @@ impl Goal for Largest<'_> {
     }
 }
 
-/// What one packet may still cost, and the stack.
+/// The remaining steps of one packet, and the stack.
 pub(super) struct Search<'a> {
     prunings: Prunings,
     steps_max: u32,
@@ -102,16 +103,16 @@ pub(super) struct Search<'a> {
     stack: &'a mut Vec<Siblings>,
 }
 
-/// A list of siblings that is to be gone through.
+/// A list of siblings to go through.
 #[derive(Clone, Copy)]
 pub(super) struct Siblings {
     /// The first of them.
     first: u32,
-    /// Bits that lead here.
+    /// Number of bits that lead here.
     depth: u8,
     /// The last of these bits.
     position: u8,
-    /// Nothing below weighs more, as far as the packet can match it.
+    /// Maximum weight below that the packet can match.
     weight_max: u8,
 }
 
@@ -120,7 +121,7 @@ impl<'a> Search<'a> {
         Search { prunings: options.prunings, steps_max: options.steps_max, steps: 0, cut_off: false, stack }
     }
 
-    /// Counts a step; `None` if it is one too many.
+    /// Counts a step. `None` if there are too many.
     #[inline(always)]
     pub(super) fn step(&mut self) -> Option<()> {
         if self.steps == self.steps_max {
@@ -131,7 +132,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// Walks through a trie, and tells `visited` of each node.
+    /// Walks through a trie, and calls `visited` with each node.
     #[inline(always)]
     pub(super) fn walk(
         &mut self,
@@ -186,8 +187,8 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// What the largest descriptor below a node may weigh, if there may be one that is looked for
-    /// [TagNet §3.1.4]; `depth` bits lead to the node, its own among them.
+    /// Maximum weight of a descriptor below a node, if it may be one that is searched for [TagNet
+    /// §3.1.4]. `depth` bits lead to the node, including its own.
     #[inline(always)]
     fn bound(&self, node: Node, depth: usize, packet: &Packet, goal: &impl Goal) -> Option<u8> {
         let matched_max = depth as u32 + packet.rest(node.position());
@@ -199,14 +200,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Compares the chain that ends in a terminator whose own bit the packet has.
+/// Compares the chain of a terminator whose own bit the packet has.
 #[inline(always)]
 fn end(run: &Run, node: Node, path: &[u8], packet: &Packet, goal: &mut impl Goal) -> Option<()> {
     let own = Some(node.position()).filter(|&position| position != END);
     let chain = node.max() as usize - path.len() - usize::from(own.is_some());
     let place = node.place();
     let half = |i: usize| run.half(place + 1 + i as u32).to_le_bytes();
-    // What fills up the last half is what every packet has.
+    // Every packet has the padding of the last half word.
     if !(0..chain.div_ceil(4)).all(|i| half(i).into_iter().all(|position| packet.has(position))) {
         return Some(());
     }
@@ -217,9 +218,10 @@ fn end(run: &Run, node: Node, path: &[u8], packet: &Packet, goal: &mut impl Goal
 
 /// A packet's filter in a trie's order.
 struct Packet {
-    /// With the bit of [`END`].
+    /// Includes the bit of [`END`].
     words: [u64; 4],
-    /// Bits set behind each position that is; no bound for [`END`], behind which a chain may come.
+    /// Number of bits set after each position. No bound for [`END`], after which a chain may
+    /// follow.
     rest: [u8; 256],
     weight: u32,
 }

@@ -1,8 +1,8 @@
-//! The round of AES and AES-128 in plain arithmetic, after FIPS 197: slow, and easily checked.
+//! The AES round and AES-128 in portable code, after FIPS 197: slow and easy to check.
 //!
-//! States and keys are 16 octets as one little-endian number, as AES instructions have them.
+//! States and keys are 16 bytes as one little-endian number, like those of AES instructions.
 
-/// One round: SubBytes, ShiftRows, MixColumns, then `key` is added.
+/// One round: SubBytes, ShiftRows, MixColumns, then adding `key`.
 pub(super) fn round(state: u128, key: u128) -> u128 {
     u128::from_le_bytes(mix_columns(shift_rows(sub_bytes(state.to_le_bytes())))) ^ key
 }
@@ -18,29 +18,29 @@ fn expand_key(key: u128) -> [u128; 11] {
     let mut keys = [key; 11];
     let mut constant = 1;
     for i in 1..11 {
-        let mut octets = keys[i - 1].to_le_bytes();
+        let mut bytes = keys[i - 1].to_le_bytes();
         for column in 0..4 {
             for row in 0..4 {
-                octets[4 * column + row] ^= match column {
+                bytes[4 * column + row] ^= match column {
                     0 => SBOX[usize::from(keys[i - 1].to_le_bytes()[12 + (row + 1) % 4])],
-                    _ => octets[4 * (column - 1) + row],
+                    _ => bytes[4 * (column - 1) + row],
                 };
             }
             if column == 0 {
-                octets[0] ^= constant;
+                bytes[0] ^= constant;
             }
         }
         constant = double(constant);
-        keys[i] = u128::from_le_bytes(octets);
+        keys[i] = u128::from_le_bytes(bytes);
     }
     keys
 }
 
 fn sub_bytes(state: [u8; 16]) -> [u8; 16] {
-    state.map(|octet| SBOX[usize::from(octet)])
+    state.map(|byte| SBOX[usize::from(byte)])
 }
 
-/// Row `r` moves `r` columns to the left; the state is kept column by column.
+/// Moves row `r` by `r` columns to the left. The state is stored column by column.
 fn shift_rows(state: [u8; 16]) -> [u8; 16] {
     std::array::from_fn(|i| state[(i + 4 * (i % 4)) % 16])
 }
@@ -52,7 +52,7 @@ fn mix_columns(state: [u8; 16]) -> [u8; 16] {
     })
 }
 
-/// Times x in the field of 256 elements.
+/// Multiplies by x in the field of 256 elements.
 const fn double(x: u8) -> u8 {
     (x << 1) ^ ((x >> 7) * 0x1b)
 }

@@ -1,7 +1,7 @@
-//! The same with four blocks in each instruction, on processors with AVX-512 and VAES.
+//! The AES hash with four blocks in each instruction, on processors with AVX-512 and VAES.
 //!
-//! A first pass finds where the components of one block end, which is all that depends on what
-//! comes before; the second takes four of them at a time.
+//! A first pass finds where components of one block end; only this depends on earlier components.
+//! The second pass hashes four of them at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -12,18 +12,18 @@ use std::arch::x86_64::{
     _mm512_permutexvar_epi8, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
 };
 
-use super::{AesHash, Behind, POSITIONS, octets_of_short, x86};
+use super::{AesHash, Behind, POSITIONS, bytes_of_short, x86};
 use crate::name::NameRef;
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
 
-/// Blocks in a vector.
+/// Number of blocks in a vector.
 const LANES: usize = 4;
 const GROUPS: usize = POSITIONS / LANES;
-/// Names whose components are found together.
+/// Number of names whose components are found together.
 const TOGETHER: usize = 4;
 
-/// As [`AesHash::fill_burst`].
+/// Like [`AesHash::fill_burst`].
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 pub(in crate::name_hash) fn fill_burst(
     function: &AesHash,
@@ -32,7 +32,8 @@ pub(in crate::name_hash) fn fill_burst(
     out: &mut [PrefixHashes],
 ) {
     let finish = function.finish.map(|key| broadcast(key));
-    // A vector of ends waits until the last of them has reached the cache: in between, the next names are walked.
+    // A vector of ends must wait until the last of them has reached the cache. Walk the next names
+    // in the meantime.
     let mut walked = None;
     for at in (0..names.len()).step_by(TOGETHER) {
         let some = at..names.len().min(at + TOGETHER);
@@ -47,7 +48,7 @@ pub(in crate::name_hash) fn fill_burst(
     }
 }
 
-/// As [`AesHash::go_on_burst`].
+/// Like [`AesHash::go_on_burst`].
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 pub(in crate::name_hash) fn go_on_burst(
     function: &AesHash,
@@ -64,8 +65,8 @@ pub(in crate::name_hash) fn go_on_burst(
             x86::go_on(function, depth_max, name, out);
             continue;
         }
-        let mut head = Head { components: hashed, octets: out.octets() };
-        assert!(head.octets <= name.value().len(), "a name's first octets were hashed");
+        let mut head = Head { components: hashed, bytes: out.bytes() };
+        assert!(head.bytes <= name.value().len(), "a name's first bytes were hashed");
         let mut sum = broadcast(sum);
         for group in hashed / LANES..GROUPS {
             let before = head.components;
@@ -82,34 +83,34 @@ pub(in crate::name_hash) fn go_on_burst(
     }
 }
 
-/// The blocks of the next components of a name, at most four and each of one block.
+/// The blocks of a name's next components: at most four, each of one block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
 fn next_blocks(depth_max: usize, name: NameRef<'_>, head: &mut Head, out: &mut PrefixHashes) -> __m512i {
     let value = name.value();
     let mut blocks = [_mm_setzero_si128(); LANES];
     for block in &mut blocks {
-        let rest = &value[head.octets..];
-        let Some(octets) = octets_of_short(rest).filter(|_| head.components < depth_max) else { break };
-        *block = block_of(&rest[..octets]);
-        head.octets += octets;
+        let rest = &value[head.bytes..];
+        let Some(bytes) = bytes_of_short(rest).filter(|_| head.components < depth_max) else { break };
+        *block = block_of(&rest[..bytes]);
+        head.bytes += bytes;
         head.components += 1;
-        out.end[head.components] = head.octets as u16;
+        out.end[head.components] = head.bytes as u16;
     }
     together(blocks)
 }
 
-/// The components that a name begins with, as far as each is one block.
+/// The first components of a name, up to the first that is longer than one block.
 #[derive(Clone, Copy, Default)]
 struct Head {
     components: usize,
-    octets: usize,
+    bytes: usize,
 }
 
-/// Finds the heads of a few names, and puts down where their components end.
+/// Finds the heads of a few names, and notes where their components end.
 ///
-/// Where a component ends tells where to look for the next one's end: a walk waits for memory's
-/// answer at each step, so several names are walked in step.
+/// A component's end tells where the next one begins, so a walk waits for memory at each step.
+/// Several names are therefore walked in step.
 #[inline]
 fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [Head; TOGETHER] {
     let mut heads = [Head::default(); TOGETHER];
@@ -119,23 +120,23 @@ fn heads(depth_max: usize, names: &[NameRef<'_>], out: &mut [PrefixHashes]) -> [
     {
         heads = heads_in_step(components_max, names, out);
     }
-    // What is left: the longer ones' rest, and names too few to be walked in step.
-    for ((name, out), Head { components, octets }) in names.iter().zip(out).zip(&mut heads) {
+    // The rest: what is left of longer names, and names too few to be walked in step.
+    for ((name, out), Head { components, bytes }) in names.iter().zip(out).zip(&mut heads) {
         while *components < components_max
-            && let Some(more) = octets_of_short(&name.value()[*octets..])
+            && let Some(more) = bytes_of_short(&name.value()[*bytes..])
         {
-            *octets += more;
+            *bytes += more;
             *components += 1;
-            out.end[*components] = *octets as u16;
+            out.end[*components] = *bytes as u16;
         }
-        // Of the last vector's lanes that no component fills, the blocks are empty.
+        // In the last vector, lanes without a component get empty blocks.
         let empty: &mut [u16; LANES - 1] = out.end[*components + 1..].first_chunk_mut().expect("of 129 ends");
-        *empty = [*octets as u16; LANES - 1];
+        *empty = [*bytes as u16; LANES - 1];
     }
     heads
 }
 
-/// As many components as each of these names has, and none that is more than a block.
+/// Walks while every one of these names has another component of at most one block.
 #[inline]
 fn heads_in_step(
     components_max: usize,
@@ -147,7 +148,7 @@ fn heads_in_step(
         return Default::default();
     }
     let starts = values.map(|value| value.as_ptr());
-    // The last place where a component's type and length may be.
+    // The last place where a component's type and length may stand.
     let lasts = values.map(|value| value.as_ptr().wrapping_add(value.len() - 2));
     let mut at = starts;
     let mut components = 0;
@@ -157,7 +158,7 @@ fn heads_in_step(
             if at[i] > lasts[i] {
                 break 'walk;
             }
-            // SAFETY: two octets from `at` on are within the value, by the line above.
+            // SAFETY: the line above checks that two bytes from `at` on are within the value.
             let header = u16::from_le(unsafe { at[i].cast::<u16>().read_unaligned() });
             if header > 0x0eff || header as u8 > 252 {
                 break 'walk;
@@ -171,11 +172,10 @@ fn heads_in_step(
         at = ends;
     }
     let at: [usize; TOGETHER] = std::array::from_fn(|i| at[i] as usize - starts[i] as usize);
-    // Whether a component ends within its name is asked once, of the last: those before it do, for
-    // it begins there.
+    // Only the last component's end is checked against its name: earlier ones end where it begins.
     std::array::from_fn(|i| match at[i] <= values[i].len() {
-        true => Head { components, octets: at[i] },
-        false => Head { components: components - 1, octets: out[i].end[components - 1].into() },
+        true => Head { components, bytes: at[i] },
+        false => Head { components: components - 1, bytes: out[i].end[components - 1].into() },
     })
 }
 
@@ -214,7 +214,7 @@ fn fill(
     end(function, depth_max, name, head, sum, out);
 }
 
-/// Hashes four components, and puts down their digests. Returns the sums.
+/// Hashes four components and writes their digests. Returns the sums.
 #[inline]
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 fn put_group(
@@ -227,26 +227,26 @@ fn put_group(
 ) -> __m512i {
     let sums = sums(function, group, blocks, before);
     let digests: &mut [Digest; LANES] = out.digest[1 + LANES * group..].first_chunk_mut().expect("of 129 digests");
-    // SAFETY: four digests are 64 octets, all of them written.
+    // SAFETY: four digests are 64 bytes, and the store writes all of them.
     unsafe { _mm512_storeu_si512(digests.as_mut_ptr().cast(), four_rounds(sums, *finish)) };
     sums
 }
 
-/// Hashes what comes behind `head`, whose last sums are `sums`.
+/// Hashes what follows `head`, whose last sums are `sums`.
 #[inline]
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vbmi,avx512vl,bmi2,vaes")]
 fn end(
     function: &AesHash,
     depth_max: usize,
     name: NameRef<'_>,
-    Head { components: len, octets: at }: Head,
+    Head { components: len, bytes: at }: Head,
     sums: __m512i,
     out: &mut PrefixHashes,
 ) {
     let value = name.value();
     out.len = len;
     if at < value.len() {
-        // Of the sums, that up to the last component.
+        // The sum up to the last component.
         let sum = lane(sums, (len + LANES - 1) % LANES);
         match len < depth_max {
             true => x86::go_on_from(function, depth_max, value, out, (at, len, sum, len)),
@@ -255,51 +255,53 @@ fn end(
     }
 }
 
-/// The blocks of the components that end at `ends[1..]`, the first of which begins at `ends[0]`.
+/// The blocks of the components that end at `ends[1..]`. The first of them begins at `ends[0]`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl,bmi2")]
 fn blocks_of(value: &[u8], ends: &[u16; LANES + 1]) -> __m512i {
     let (start, end) = (usize::from(ends[0]), usize::from(ends[LANES]));
     debug_assert!(start <= end && end <= value.len() && end - start <= 64);
-    // SAFETY: `heads` has found these octets within `value`; four ends are eight octets, the arrays 64.
-    let (octets, starts, ends, end_of, octet_of) = unsafe {
+    // SAFETY: `heads` has found these bytes within `value`. Four ends are eight bytes, and the
+    // arrays have 64.
+    let (bytes, starts, ends, end_of, byte_of) = unsafe {
         (
             _mm512_maskz_loadu_epi8(_bzhi_u64(u64::MAX, (end - start) as u32), value.as_ptr().add(start).cast()),
             _mm_loadl_epi64(ends.as_ptr().cast()),
             _mm_loadl_epi64(ends.as_ptr().add(1).cast()),
             _mm512_loadu_si512(END_OF.as_ptr().cast()),
-            _mm512_loadu_si512(OCTET_OF.as_ptr().cast()),
+            _mm512_loadu_si512(BYTE_OF.as_ptr().cast()),
         )
     };
     let lengths = _mm512_castsi128_si512(_mm_sub_epi16(ends, starts));
     let starts = _mm512_castsi128_si512(_mm_sub_epi16(starts, _mm_broadcastw_epi16(starts)));
-    let from = _mm512_add_epi8(_mm512_permutexvar_epi8(end_of, starts), octet_of);
-    let filled = _mm512_cmplt_epu8_mask(octet_of, _mm512_permutexvar_epi8(end_of, lengths));
-    _mm512_maskz_permutexvar_epi8(filled, from, octets)
+    let from = _mm512_add_epi8(_mm512_permutexvar_epi8(end_of, starts), byte_of);
+    let filled = _mm512_cmplt_epu8_mask(byte_of, _mm512_permutexvar_epi8(end_of, lengths));
+    _mm512_maskz_permutexvar_epi8(filled, from, bytes)
 }
 
-/// For each octet of four blocks, where in a vector of ends its block's is: their lower halves are enough.
-const END_OF: [u8; 64] = octets_of_blocks(2, 0);
-/// For each octet of four blocks, its place in its block.
-const OCTET_OF: [u8; 64] = octets_of_blocks(0, 1);
+/// For each byte of four blocks: where a vector of ends holds its block's end. The lower halves of
+/// the ends are enough.
+const END_OF: [u8; 64] = bytes_of_blocks(2, 0);
+/// For each byte of four blocks: its offset in its block.
+const BYTE_OF: [u8; 64] = bytes_of_blocks(0, 1);
 
-const fn octets_of_blocks(by_block: u8, by_octet: u8) -> [u8; 64] {
+const fn bytes_of_blocks(by_block: u8, by_byte: u8) -> [u8; 64] {
     let mut of = [0; 64];
     let mut i = 0;
     while i < of.len() {
-        of[i] = i as u8 / 16 * by_block + i as u8 % 16 * by_octet;
+        of[i] = i as u8 / 16 * by_block + i as u8 % 16 * by_byte;
         i += 1;
     }
     of
 }
 
-/// At most 16 octets, and zeros.
+/// At most 16 bytes, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
-fn block_of(octets: &[u8]) -> __m128i {
-    let mask = (1u32 << octets.len()) - 1;
-    // SAFETY: of these 16 octets only those of the mask are read.
-    unsafe { _mm_maskz_loadu_epi8(mask as u16, octets.as_ptr().cast()) }
+fn block_of(bytes: &[u8]) -> __m128i {
+    let mask = (1u32 << bytes.len()) - 1;
+    // SAFETY: the load reads only the bytes that the mask selects.
+    unsafe { _mm_maskz_loadu_epi8(mask as u16, bytes.as_ptr().cast()) }
 }
 
 #[inline]
@@ -309,13 +311,13 @@ fn together([first, second, third, fourth]: [__m128i; LANES]) -> __m512i {
     _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, third), fourth)
 }
 
-/// The sums up to each of four blocks, of which `before` has the last sum of the blocks before.
+/// The sums up to each of four blocks. `before` holds the last sum of the blocks before.
 #[inline]
 #[target_feature(enable = "avx512f,vaes")]
 fn sums(function: &AesHash, group: usize, blocks: __m512i, before: __m512i) -> __m512i {
     let keys = function.position.each_ref().map(|round| {
         let keys: &[u128; LANES] = round[LANES * group..].first_chunk().expect("as many positions as groups of four");
-        // SAFETY: four keys are 64 octets.
+        // SAFETY: four keys are 64 bytes.
         unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
     });
     let zero = _mm512_setzero_si512();
@@ -340,7 +342,7 @@ fn broadcast(key: u128) -> __m512i {
     _mm512_broadcast_i32x4(_mm_set_epi64x((key >> 64) as i64, key as i64))
 }
 
-/// One of four blocks.
+/// Extracts one of four blocks.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn lane(blocks: __m512i, lane: usize) -> __m128i {

@@ -1,16 +1,16 @@
-//! The same with the AES instructions of x86-64 processors.
+//! The AES hash with the AES instructions of x86-64 processors.
 
 use std::arch::x86_64::{
     __m128i, _mm_aesenc_si128, _mm_and_si128, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_set_epi64x, _mm_setzero_si128,
     _mm_shuffle_epi8, _mm_xor_si128,
 };
 
-use super::{AesHash, Behind, Keys4, POSITIONS, digest_of, octets_of_short};
+use super::{AesHash, Behind, Keys4, POSITIONS, bytes_of_short, digest_of};
 use crate::name::{self, NameRef};
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{Digest, PrefixHashes};
 
-/// As [`AesHash::fill_burst`].
+/// Like [`AesHash::fill_burst`].
 #[target_feature(enable = "aes,avx")]
 pub(in crate::name_hash) fn fill_burst(
     function: &AesHash,
@@ -25,7 +25,7 @@ pub(in crate::name_hash) fn fill_burst(
     }
 }
 
-/// As [`AesHash::go_on_burst`].
+/// Like [`AesHash::go_on_burst`].
 #[target_feature(enable = "aes,avx")]
 pub(in crate::name_hash) fn go_on_burst(
     function: &AesHash,
@@ -44,24 +44,24 @@ pub(in crate::name_hash) fn go_on_burst(
 pub(super) fn go_on(function: &AesHash, depth_max: usize, name: NameRef<'_>, out: &mut PrefixHashes) {
     let value = name.value();
     let Behind { sum, blocks } = Behind::of(out);
-    let (mut sum, mut at, mut len) = (vector(sum), out.octets(), out.len);
-    // Most components: of one block, so that blocks and components count alike.
+    let (mut sum, mut at, mut len) = (vector(sum), out.bytes(), out.len);
+    // Most components take one block. For these, blocks and components count alike.
     while blocks == out.len && len < POSITIONS.min(depth_max) && at + 16 <= value.len() {
         let Some([..=252, size @ ..=14, ..]) = value[at..].first_chunk::<16>() else { break };
-        let octets = 2 + usize::from(*size);
-        let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[octets]));
+        let bytes = 2 + usize::from(*size);
+        let block = _mm_and_si128(sixteen_within(value, at), vector(MASKS[bytes]));
         sum = _mm_xor_si128(sum, four_rounds(block, &keys_at(function, len)));
-        at += octets;
+        at += bytes;
         len += 1;
         out.end[len] = at as u16;
         out.digest[len] = finish(function, sum);
     }
-    // The last component is too near to the name's end for the loop above.
+    // The last component is too close to the name's end for the loop above.
     let blocks = blocks + len - out.len;
     go_on_from(function, depth_max, value, out, (at, len, sum, blocks));
 }
 
-/// Goes on with components of any length at `at`, after `len` of them.
+/// Continues with components of any length at `at`, after `len` components.
 #[target_feature(enable = "aes,avx")]
 pub(super) fn go_on_from(
     function: &AesHash,
@@ -72,12 +72,12 @@ pub(super) fn go_on_from(
 ) {
     while at < value.len() && len < depth_max {
         if blocks < POSITIONS
-            && let Some(octets) = octets_of_short(&value[at..])
+            && let Some(bytes) = bytes_of_short(&value[at..])
         {
-            let block = _mm_and_si128(sixteen_at(value, at), vector(MASKS[octets]));
+            let block = _mm_and_si128(sixteen_at(value, at), vector(MASKS[bytes]));
             sum = _mm_xor_si128(sum, four_rounds(block, &keys_at(function, blocks)));
             blocks += 1;
-            at += octets;
+            at += bytes;
         } else {
             let end = name::component_at(value, at).2;
             (sum, blocks) = add_component(function, value, (at, end), sum, blocks);
@@ -91,7 +91,7 @@ pub(super) fn go_on_from(
     Behind { sum: number(sum), blocks }.put_into(out);
 }
 
-/// Adds the component of any length from `at` to `end`.
+/// Adds the component from `at` to `end`, of any length.
 #[cold]
 #[target_feature(enable = "aes,avx")]
 fn add_component(
@@ -114,33 +114,33 @@ fn add_component(
     (sum, blocks)
 }
 
-/// The 16 octets at `at`, which are there.
+/// The 16 bytes at `at`, all of which exist.
 #[inline]
 #[target_feature(enable = "aes,avx")]
-fn sixteen_within(octets: &[u8], at: usize) -> __m128i {
-    let block = octets[at..].first_chunk().expect("the caller has looked");
+fn sixteen_within(bytes: &[u8], at: usize) -> __m128i {
+    let block = bytes[at..].first_chunk().expect("the caller has looked");
     vector(u128::from_le_bytes(*block))
 }
 
-/// The 16 octets at `at`, or as many as there are and zeros.
+/// The 16 bytes at `at`, padded with zeros at the end.
 #[inline]
 #[target_feature(enable = "aes,avx")]
-fn sixteen_at(octets: &[u8], at: usize) -> __m128i {
-    if let Some((block, _)) = octets[at..].split_first_chunk() {
+fn sixteen_at(bytes: &[u8], at: usize) -> __m128i {
+    if let Some((block, _)) = bytes[at..].split_first_chunk() {
         return vector(u128::from_le_bytes(*block));
     }
-    match octets.last_chunk() {
+    match bytes.last_chunk() {
         Some(block) => {
-            let move_down = vector(MOVE_DOWN[(16 - (octets.len() - at)) & 15]);
+            let move_down = vector(MOVE_DOWN[(16 - (bytes.len() - at)) & 15]);
             _mm_shuffle_epi8(vector(u128::from_le_bytes(*block)), move_down)
         }
-        None => vector(octets[at..].iter().rev().fold(0, |word, &octet| (word << 8) | u128::from(octet))),
+        None => vector(bytes[at..].iter().rev().fold(0, |word, &byte| (word << 8) | u128::from(byte))),
     }
 }
 
-/// `MOVE_DOWN[n]` shuffles octets `n` places down, and zeros in from above.
+/// `MOVE_DOWN[n]` shuffles bytes down by `n` places and fills with zeros from above.
 static MOVE_DOWN: [u128; 16] = {
-    // An index with the highest bit set gives a zero.
+    // An index whose highest bit is set gives a zero.
     let identity = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
     let mut moves = [identity; 16];
     let mut n = 1;
@@ -151,7 +151,7 @@ static MOVE_DOWN: [u128; 16] = {
     moves
 };
 
-/// `MASKS[n]` keeps `n` octets.
+/// `MASKS[n]` keeps the lowest `n` bytes.
 static MASKS: [u128; 17] = {
     let mut masks = [0; 17];
     let mut i = 1;

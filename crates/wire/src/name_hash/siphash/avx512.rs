@@ -1,10 +1,10 @@
-//! The same eight states at a time, on processors with AVX-512.
+//! SipHash of eight states at a time, on processors with AVX-512.
 //!
-//! Prefixes of eight names: word by word, each name in a lane of its own. Where components end
-//! within a lane's next word, the lane's state is set aside before the word is taken in. States set
-//! aside lie side by side, whichever names they are of, and are finished eight at a time. So names
-//! whose components have any lengths go through the same instructions, where one name after the
-//! other made the processor guess at each component how many words it ends.
+//! The function hashes the prefixes of eight names word by word, each name in a lane. If a component ends within a
+//! lane's next word, the function sets the lane's state aside before it compresses the word. States set aside lie side
+//! by side, whichever names they belong to, and are finished eight at a time. Names with components of any lengths thus
+//! take the same instructions. Hashing one name after the other would make the processor guess, at each component, how
+//! many words it spans.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -15,17 +15,17 @@ use std::arch::x86_64::{
     _mm512_test_epi64_mask, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::octets::Block;
+use super::bytes::Block;
 use super::{LANES, Lanes, SipHash, Wanted, Word, compress, finish};
 use crate::name::NameRef;
 use crate::name_hash::depth_set::lowest;
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{DepthSet, Digest, PrefixHashes};
 
-/// Names of more words behind what was hashed of them are left to [`SipHash::go_on_one`].
+/// Names with more words than this after their hashed part are left to [`SipHash::go_on_one`].
 const WORDS_MAX: usize = 64;
 
-/// As [`SipHash::go_on_burst`].
+/// Like [`SipHash::go_on_burst`].
 #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
 pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
     function: &SipHash<C, D>,
@@ -52,8 +52,8 @@ pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
                 function.go_on_one(hashed, prefixes, value, out);
             }
         }
-        // What was set aside of the names before: vectors that were written a while ago, so that reading them
-        // at other places does not wait for the cache.
+        // Finish what was set aside for the names before. Those vectors were written a while ago,
+        // so reading them at other offsets does not wait for the cache.
         aside.finish::<C, D>(out);
         if used == 0 {
             return;
@@ -62,48 +62,48 @@ pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
     }
 }
 
-/// Where in a lane prefixes end that are wanted: for each lane's each word, in the lowest octet a bit for
-/// each octet that one ends before, and above the depth of the first of them and the name's number. The
-/// highest bit: of this name there is more to hash.
+/// The ends of wanted prefixes, for each lane and each word. The lowest byte has a bit for each byte before which one
+/// ends. Above it are the depth of the first of them and the name's number. The highest bit is set if the name has more
+/// to hash.
 struct Ends([[u64; LANES]; WORDS_MAX]);
 
 const DEPTH_SHIFT: u32 = 8;
 const NAME_SHIFT: u32 = 16;
 const MORE: u64 = 1 << 63;
 
-/// Octets of a name, from the first word that is not hashed yet.
+/// The bytes of a name from the first word that is not hashed yet.
 #[derive(Clone, Copy, Default)]
 struct Lane<'a> {
-    octets: &'a [u8],
-    /// Octets before these.
+    bytes: &'a [u8],
+    /// Number of bytes before these.
     before: usize,
-    /// The state after these.
+    /// The state after those bytes.
     state: [u64; 4],
-    /// Words up to the last in which a wanted prefix ends.
+    /// Number of words up to the last in which a wanted prefix ends.
     words: usize,
 }
 
 impl<'a> Lane<'a> {
-    /// Takes the name on where its first `hashed` components end; false if there are more words behind them
+    /// Starts where the name's first `hashed` components end. Returns false if more words follow
     /// than a lane takes.
     #[inline]
     fn begin(&mut self, hashed: usize, value: &'a [u8], out: &PrefixHashes) -> bool {
         self.before = usize::from(out.end[hashed]) & !7;
-        self.octets = value.get(self.before..).expect("a name's first octets were hashed");
+        self.bytes = value.get(self.before..).expect("a name's first bytes were hashed");
         self.state = out.state;
         usize::from(out.end[out.len]) < self.before + 8 * WORDS_MAX
     }
 }
 
 impl Ends {
-    /// Marks where prefixes end that are wanted.
+    /// Marks where wanted prefixes end.
     #[inline]
     fn mark(
         &mut self,
         (i, lane): (usize, usize),
         (hashed, prefixes): (usize, DepthSet),
         of_lane: &mut Lane<'_>,
-        octets: usize,
+        bytes: usize,
         out: &PrefixHashes,
     ) {
         let (len, before) = (out.len, of_lane.before);
@@ -113,7 +113,8 @@ impl Ends {
         let name = (i as u64) << NAME_SHIFT;
         let (mut above, mut above_word) = (hashed, usize::MAX);
         for (first, wanted) in (0..).step_by(64).zip(prefixes.words()).take(len / 64 + 1) {
-            // In a register: a set that was just written in parts cannot be read as a whole at once.
+            // Keep this in a register: a set that was just written in parts cannot be read as a
+            // whole at once.
             let last = if (first..first + 64).contains(&len) { 1 << (len % 64) } else { 0 };
             let mut bits = (wanted | last) & !lowest((hashed + 1).saturating_sub(first)) & lowest(len + 1 - first);
             while bits != 0 {
@@ -121,7 +122,8 @@ impl Ends {
                 bits &= bits - 1;
                 let word = self.mark_one(name, lane, depth, usize::from(out.end[depth]) - before);
                 if word == above_word {
-                    // Those between that end in the same word must be told apart: their depths are counted on.
+                    // Unwanted prefixes that end in the same word must be told apart, because
+                    // depths are counted from the first one.
                     for between in above + 1..depth {
                         self.mark_one(name, lane, between, usize::from(out.end[between]) - before);
                     }
@@ -129,13 +131,14 @@ impl Ends {
                 (above, above_word) = (depth, word);
             }
         }
-        if usize::from(out.end[len]) < octets {
+        if usize::from(out.end[len]) < bytes {
             self.0[above_word][lane] |= MORE;
         }
         of_lane.words = above_word + 1;
     }
 
-    /// Marks that the prefix of `depth` ends so many octets behind the lane's first, and returns in which word.
+    /// Marks that the prefix of `depth` ends `end` bytes after the lane's first byte. Returns the
+    /// word it ends in.
     #[inline(always)]
     fn mark_one(&mut self, name: u64, lane: usize, depth: usize, end: usize) -> usize {
         let place = &mut self.0[end / 8][lane];
@@ -147,20 +150,20 @@ impl Ends {
     }
 }
 
-/// States and last words of prefixes, to be finished.
+/// States and last words of prefixes that wait to be finished.
 struct Aside {
     v: [[u64; ROOM]; 4],
     last: [u64; ROOM],
-    /// Which they are of: a word of [`Ends`].
+    /// The prefix that each belongs to: a word of [`Ends`].
     of: [u64; ROOM],
     len: usize,
 }
 
-/// How many are set aside at most, and what a vector that begins behind them takes.
+/// The maximum number set aside, plus room for a vector that begins behind them.
 const ROOM: usize = 16 * LANES + LANES;
 
 impl Aside {
-    /// Sets some lanes' states aside.
+    /// Sets the states of some lanes aside.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn push(&mut self, some: u8, v: &[Eight; 4], last: __m512i, of: __m512i) {
@@ -176,7 +179,7 @@ impl Aside {
         self.len += some.count_ones() as usize;
     }
 
-    /// Finishes all.
+    /// Finishes all that are set aside.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn finish<const C: usize, const D: usize>(&mut self, out: &mut [PrefixHashes]) {
@@ -207,7 +210,7 @@ impl Aside {
     }
 }
 
-/// Takes in the words of eight lanes, and sets aside the states of prefixes.
+/// Compresses the words of eight lanes, and sets the states of prefixes aside.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
 fn take_in<const C: usize, const D: usize>(
@@ -217,14 +220,14 @@ fn take_in<const C: usize, const D: usize>(
     out: &mut [PrefixHashes],
 ) {
     let mut v = [0, 1, 2, 3].map(|word| Eight(load(&lanes.each_ref().map(|lane| lane.state[word]))));
-    // Octets before the word, of which only the lowest eight bits count.
+    // Number of bytes before the word. Only the lowest eight bits count.
     let mut before = load(&lanes.each_ref().map(|lane| lane.before as u64));
     let (one, zero) = (_mm512_set1_epi64(1), _mm512_setzero_si512());
     let (ends_here, next_depth) = (_mm512_set1_epi64(0xff), _mm512_set1_epi64(1 << DEPTH_SHIFT));
     let words = lanes.iter().map(|lane| lane.words).max().unwrap_or_default();
     for from in (0..words).step_by(LANES) {
-        let octets = lanes.each_ref().map(|lane| octets_at(lane.octets, 8 * from));
-        let words_of = transposed(octets);
+        let bytes = lanes.each_ref().map(|lane| bytes_at(lane.bytes, 8 * from));
+        let words_of = transposed(bytes);
         for (word, ends) in words_of.into_iter().zip(&mut ends.0[from..words]) {
             let mut of = load(ends);
             let mut some = _mm512_test_epi64_mask(of, ends_here);
@@ -234,7 +237,8 @@ fn take_in<const C: usize, const D: usize>(
                 }
                 let bits = _mm512_and_si512(of, ends_here);
                 let lowest = _mm512_and_si512(bits, _mm512_sub_epi64(zero, bits));
-                // Octets of the word that are the prefix's, and the length in the top octet, as SipHash prescribes.
+                // The bytes of the word that belong to the prefix, and the length in the top byte,
+                // as SipHash prescribes.
                 let left = _mm512_sub_epi64(_mm512_set1_epi64(63), _mm512_lzcnt_epi64(lowest));
                 let mask = _mm512_sub_epi64(_mm512_sllv_epi64(one, _mm512_slli_epi64::<3>(left)), one);
                 let length = _mm512_slli_epi64::<56>(_mm512_add_epi64(before, left));
@@ -249,30 +253,31 @@ fn take_in<const C: usize, const D: usize>(
     }
 }
 
-/// At most 64 octets, and zeros.
+/// At most 64 bytes, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn octets_at(octets: &[u8], at: usize) -> __m512i {
-    let rest = rest_of(octets, at);
+fn bytes_at(bytes: &[u8], at: usize) -> __m512i {
+    let rest = rest_of(bytes, at);
     let mask = if rest.len() >= 64 { u64::MAX } else { (1 << rest.len()) - 1 };
-    // SAFETY: of these 64 octets only those of the mask are read, which are in `rest`.
+    // SAFETY: the load reads only the bytes that the mask selects, which are in `rest`.
     unsafe { _mm512_maskz_loadu_epi8(mask, rest.as_ptr().cast()) }
 }
 
-/// The octets from `at` on. Where there are none, the place is still one that can be read: to read no octets takes
-/// a processor hundreds of cycles where there is no memory, and one long name in a burst would make each shorter
-/// one beside it cost these, again and again.
+/// The bytes from `at` on. If there are none, the address is still readable. A masked load of no
+/// bytes at an unmapped address takes hundreds of cycles, and one long name in a burst would cost
+/// that for each shorter name, again and again.
 #[inline]
-fn rest_of(octets: &[u8], at: usize) -> &[u8] {
+fn rest_of(bytes: &[u8], at: usize) -> &[u8] {
     static NOTHING: [u8; 64] = [0; 64];
-    octets.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(&NOTHING[..0])
+    bytes.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(&NOTHING[..0])
 }
 
-/// From eight words of each lane to the first of all lanes, the second of all, and so on.
+/// Transposes eight words of each lane into the first words of all lanes, the second words, and so
+/// on.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
-    // Within pairs of rows, then of pairs, then of fours.
+    // Transpose within pairs of rows, then pairs of pairs, then fours.
     let pairs = |i: usize| {
         let (a, b) = (rows[2 * i], rows[2 * i + 1]);
         [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)]
@@ -294,18 +299,18 @@ fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(words: &[u64; LANES]) -> __m512i {
-    // SAFETY: all of an array is read.
+    // SAFETY: the load reads exactly the whole array.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store(words: &mut [u64; LANES], vector: __m512i) {
-    // SAFETY: all of an array is written.
+    // SAFETY: the store writes exactly the whole array.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
 }
 
-/// As [`super::octets::compress_lanes`].
+/// Like [`super::bytes::compress_lanes`].
 #[target_feature(enable = "avx512f")]
 pub(in crate::name_hash) fn compress_lanes<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
     for (lanes, block) in lanes.iter_mut().zip(blocks) {
@@ -328,7 +333,7 @@ pub(in crate::name_hash) fn compress_lanes<const C: usize>(lanes: &mut [Lanes], 
     }
 }
 
-/// As [`super::finish_lanes`].
+/// Like [`super::finish_lanes`].
 #[target_feature(enable = "avx512f")]
 pub(in crate::name_hash) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
     for Lanes { v, last } in lanes {
@@ -338,7 +343,7 @@ pub(in crate::name_hash) fn finish_lanes<const C: usize, const D: usize>(lanes: 
     }
 }
 
-/// A word of eight states. Only the functions above make them.
+/// A word of eight states. Only the functions above make one.
 #[derive(Clone, Copy)]
 struct Eight(__m512i);
 
@@ -370,11 +375,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_no_octets_are_read_there_is_memory() {
+    fn where_no_bytes_are_read_there_is_memory() {
         let name = [7; 100];
-        for (octets, at) in [(&name[..], 100), (&name, 128), (&[], 0), (&[], 64)] {
-            let rest = rest_of(octets, at);
-            assert!(rest.is_empty() && rest.as_ptr() != <&[u8]>::default().as_ptr(), "{} {at}", octets.len());
+        for (bytes, at) in [(&name[..], 100), (&name, 128), (&[], 0), (&[], 64)] {
+            let rest = rest_of(bytes, at);
+            assert!(rest.is_empty() && rest.as_ptr() != <&[u8]>::default().as_ptr(), "{} {at}", bytes.len());
         }
         assert_eq!(rest_of(&name, 64), &name[64..]);
     }

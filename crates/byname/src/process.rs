@@ -1,0 +1,210 @@
+//! How a long-running process ends: on a signal, or when one of its threads fails.
+//!
+//! A router with only some of its threads would forward without management, or the other way round. So a thread that
+//! panics ends the process ([`end_on_panic`]). A thread that returns unasked ends it too ([`Process::wait`]). The
+//! service manager then restarts byname.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, anyhow};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit;
+
+/// Makes a panic in any thread end the process with the code [`exit::PANICKED`], after a report on standard error.
+pub fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        let thread = thread::current();
+        // Standard error may be closed. The process must end all the same.
+        let _ = writeln!(
+            io::stderr(),
+            "byname ends: its thread \"{}\" has failed, and the others cannot go on without it. \
+             This is a bug in byname: please report it, with the lines above.",
+            thread.name().unwrap_or("without a name")
+        );
+        std::process::exit(i32::from(exit::PANICKED));
+    }));
+}
+
+/// Calls `end` on the first SIGTERM or SIGINT. The second one ends the process at once. SIGHUP is only logged.
+pub fn on_signal(mut end: impl FnMut() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot watch for signals")?;
+    let watch = move || {
+        let mut asked = false;
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => tracing::info!("SIGHUP has no effect: restart byname to reload its configuration"),
+                _ if asked => std::process::exit(i32::from(exit::INTERRUPTED)),
+                _ => {
+                    asked = true;
+                    end();
+                }
+            }
+        }
+    };
+    thread::Builder::new().name("byname-signals".into()).spawn(watch).context("cannot watch for signals")?;
+    Ok(())
+}
+
+enum Event {
+    Signal,
+    /// The thread with this name has ended.
+    Ended(&'static str),
+}
+
+/// The threads that the process cannot run without, and the signals that end it.
+pub struct Process {
+    events: Sender<Event>,
+    happened: Receiver<Event>,
+    running: Vec<&'static str>,
+}
+
+impl Process {
+    /// Starts to watch for signals. Signals that come before [`Process::wait`] are kept for it.
+    pub fn begin() -> anyhow::Result<Self> {
+        let (events, happened) = mpsc::channel();
+        let signals = events.clone();
+        // The receiver is gone only when the process is ending.
+        on_signal(move || drop(signals.send(Event::Signal)))?;
+        Ok(Process { events, happened, running: Vec::new() })
+    }
+
+    /// Watches for the end of a thread. `what` names the thread in messages.
+    pub fn watch(&mut self, what: &'static str, watched: JoinHandle<()>) -> anyhow::Result<()> {
+        let events = self.events.clone();
+        let watch = move || {
+            // The panic hook ends the process before `join` could return an error.
+            let _ = watched.join();
+            let _ = events.send(Event::Ended(what));
+        };
+        thread::Builder::new().name("byname-watch".into()).spawn(watch).context("cannot watch a thread")?;
+        self.running.push(what);
+        Ok(())
+    }
+
+    /// Waits for a signal.
+    ///
+    /// # Errors
+    /// A watched thread has ended by itself.
+    pub fn wait(&self) -> anyhow::Result<()> {
+        match self.happened.recv() {
+            // `Err` cannot happen: `self` owns a sender.
+            Ok(Event::Signal) | Err(_) => Ok(()),
+            Ok(Event::Ended(what)) => Err(anyhow!("the {what} has ended by itself; the log says why")),
+        }
+    }
+
+    /// Waits until all watched threads have ended. The caller must have told them to end.
+    pub fn join(mut self) {
+        while !self.running.is_empty()
+            && let Ok(event) = self.happened.recv()
+        {
+            if let Event::Ended(ended) = event {
+                self.running.retain(|running| *running != ended);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use byname_control::config::Config;
+    use byname_face::face::{FaceChange, UpdateFaceError};
+    use byname_face::{FaceStatus, Port, PortContext};
+    use byname_forward::{FaceId, Outgoing, Ticks};
+    use byname_web::WebServer;
+
+    use super::*;
+    use crate::run;
+
+    /// Environment variable that tells the child which thread must panic.
+    const VARIABLE: &str = "BYNAME_TEST_PANIC_IN";
+
+    /// A port that panics when the packet thread starts it.
+    struct Broken;
+
+    impl Port for Broken {
+        fn name(&self) -> &str {
+            "broken"
+        }
+        fn start(&mut self, _: &mut PortContext<'_>) -> io::Result<()> {
+            panic!("deliberate")
+        }
+        fn has_input(&self) -> bool {
+            false
+        }
+        fn receive(&mut self, _: &mut PortContext<'_>, _: usize) {}
+        fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
+        fn flush(&mut self, _: &mut PortContext<'_>) {}
+        fn update_face(
+            &mut self,
+            _: &mut PortContext<'_>,
+            _: FaceId,
+            _: &FaceChange,
+        ) -> Result<FaceStatus, UpdateFaceError> {
+            Err(UpdateFaceError::NotFound)
+        }
+        fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
+            false
+        }
+        fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
+            None
+        }
+    }
+
+    /// Runs in a process of its own, as a child of the next test.
+    #[test]
+    #[ignore = "panics: the next test runs it"]
+    fn a_thread_panics() {
+        end_on_panic();
+        let which = std::env::var(VARIABLE).expect("the parent says which thread");
+        let config = Config::default();
+        let authorizer = config.authorizer().expect("no files");
+        let forwarder = run::start_forwarder(&config, authorizer, Vec::new()).expect("threads");
+        match which.as_str() {
+            "web" => {
+                let server = WebServer::start(([127, 0, 0, 1], 0).into(), |_| panic!("deliberate")).expect("a port");
+                let mut stream = std::net::TcpStream::connect(server.address()).expect("it listens");
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+            "control" => drop(forwarder.control.snapshots().ask(|_| panic!("deliberate"))),
+            "packets" => drop(forwarder.handle.add_ports(vec![Box::new(Broken)])),
+            _ => drop(thread::spawn(|| panic!("deliberate")).join()),
+        }
+        // Without the hook, the process would exit normally.
+        thread::sleep(Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_panic_in_any_thread_ends_the_process() {
+        for which in ["another", "web", "control", "packets"] {
+            let child = Command::new(std::env::current_exe().expect("this test"))
+                .args(["--exact", "process::tests::a_thread_panics", "--ignored", "--nocapture"])
+                .env(VARIABLE, which)
+                .stdin(Stdio::null())
+                .output()
+                .expect("this test again");
+            let said = String::from_utf8_lossy(&child.stderr);
+            assert_eq!(child.status.code(), Some(i32::from(exit::PANICKED)), "{which}: {said}");
+            assert!(said.contains("deliberate") && said.contains("byname ends: its thread"), "{which}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_itself_is_an_error() {
+        let mut process = Process::begin().expect("signals");
+        process.watch("packet thread", thread::spawn(|| {})).expect("a thread");
+        let error = process.wait().expect_err("nobody asked it to end").to_string();
+        assert!(error.contains("the packet thread has ended by itself"), "{error}");
+    }
+}

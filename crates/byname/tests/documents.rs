@@ -1,0 +1,175 @@
+//! Runs every `byname` command that README.md, docs and `--help` contain.
+//!
+//! The test replaces only what a reader must replace: the neighbour's name, a face's number, and the default ports.
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Router, Server, command_at, finish, write_sample};
+
+/// Commands whose `--help` has examples.
+const WITH_EXAMPLES: [&str; 4] = ["", "face create", "route add", "strategy set"];
+/// Commands with demonstrations and networks of their own. `tests/tagnet.rs` and `tests/switch.rs` run them.
+const RUN_ELSEWHERE: [&str; 3] = ["demo", "switch", "switch-controller"];
+/// Commands that run until they are interrupted.
+const SERVERS: [&str; 4] = ["run", "put", "ping-server", "poke"];
+/// Minimum number of commands in the documents: guards against a search that finds none.
+const COMMANDS_MIN: usize = 25;
+
+/// The commands on a line, without prompt and remark. A line with `&` has several.
+fn commands_of(line: &str) -> impl Iterator<Item = String> {
+    let line = line.split("  #").next().unwrap_or_default();
+    // In `--help`, several spaces separate a command from its remark.
+    let line = line.trim().split("   ").next().unwrap_or_default();
+    line.split(" & ").filter_map(|command| command.trim().strip_prefix("byname ").map(|c| c.trim().to_owned()))
+}
+
+/// README.md, then all files in docs, sorted by name. Their commands run in this order.
+fn documents() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let in_docs = std::fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<_> =
+        in_docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    paths.sort();
+    let read = |path| std::fs::read_to_string(path).expect("a document");
+    [root.join("README.md")].into_iter().chain(paths).map(read).collect()
+}
+
+/// The commands in a document: lines of shell blocks, and code in sentences.
+fn commands_in(document: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut block: Option<&str> = None;
+    let mut prose = String::new();
+    for line in document.lines() {
+        match (line.strip_prefix("```"), block) {
+            (Some(language), None) => block = Some(language),
+            (Some(_), Some(_)) => block = None,
+            (None, Some("sh")) => commands.extend(commands_of(line)),
+            (None, Some(_)) => {}
+            (None, None) => prose += &format!("{line} "),
+        }
+    }
+    // Code in a sentence that is only a command's name is not a command to run.
+    let code = prose.split('`').skip(1).step_by(2).filter(|code| code.contains(" -") || code.contains(" /"));
+    commands.extend(code.flat_map(commands_of));
+    commands
+}
+
+/// The routers and files that the commands use.
+struct Stage {
+    router: Router,
+    neighbour: Router,
+    servers: Vec<Server>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let (router, neighbour) = (Router::start(), Router::start());
+        write_sample(&router.path("song.ogg"), 100_000);
+        std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
+        Stage { router, neighbour, servers: Vec::new() }
+    }
+
+    /// Replaces the words that a reader must replace.
+    fn filled_in(&self, command: &str) -> String {
+        let uri = format!("udp4://127.0.0.1:{}", self.neighbour.port);
+        let face = self.router.json(&format!("face create {uri}"))["face_id"].to_string();
+        let command = command
+            .replace("udp://router.example.net", &uri)
+            .replace("192.0.2.1:6363", &format!("127.0.0.1:{}", self.neighbour.port));
+        let words = command.split(' ').map(|word| if word == "300" { &face } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn try_out(&mut self, command: &str) {
+        let filled_in = self.filled_in(command);
+        let (line, target) = filled_in.split_once(" > ").map_or((&*filled_in, None), |(l, t)| (l, Some(t.to_owned())));
+        let line = line.split(" | ").next().unwrap_or_default().to_owned();
+        let verb = line.split(' ').next().unwrap_or_default();
+        let folder = self.router.path("");
+        if verb == "run" {
+            assert_eq!(self.second_router(&folder, &line), 0, "byname {command}");
+        } else if SERVERS.contains(&verb) {
+            self.serve(&line, &folder);
+        } else {
+            // `ping` would run until it is interrupted.
+            let line = if verb == "ping" { line + " -c 3 -i 50" } else { line };
+            let mut program = self.router.command(&line);
+            program.current_dir(&folder);
+            let done = finish(program);
+            assert_eq!(done.code, 0, "byname {command}: {}{}", done.stdout, done.stderr);
+            if let Some(target) = target {
+                std::fs::write(folder.join(target), done.stdout).expect("write what it printed");
+            }
+        }
+    }
+
+    /// Starts a server command. It ends with the stage.
+    fn serve(&mut self, line: &str, folder: &Path) {
+        let routes = |router: &Router| router.json("route list").as_array().map_or(0, Vec::len);
+        let before = routes(&self.router);
+        let mut program = self.router.command(line);
+        program.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.servers.push(Server::of(program.spawn().expect("start byname")));
+        let end = Instant::now() + Duration::from_secs(30);
+        while routes(&self.router) <= before {
+            assert!(Instant::now() < end, "byname {line} registers nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Starts a router on free ports and interrupts it. Returns its exit code.
+    fn second_router(&self, folder: &Path, line: &str) -> i32 {
+        let configuration = std::fs::read_to_string(self.neighbour.path("byname.toml")).expect("a configuration");
+        let own = folder.join("second.sock");
+        let mut lines: Vec<String> =
+            configuration.lines().filter(|l| !l.starts_with("port = ")).map(String::from).collect();
+        for line in &mut lines {
+            if line.starts_with("path = ") {
+                *line = format!("path = \"{}\"", own.display());
+            } else if line.starts_with("[faces.") && line != "[faces.unix]" {
+                *line += "\nlisten = false";
+            }
+        }
+        std::fs::write(folder.join("byname.toml"), lines.join("\n")).expect("write configuration");
+        let mut program = command_at(&format!("unix://{}", own.display()), line);
+        program.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process = program.spawn().expect("start byname");
+        let end = Instant::now() + Duration::from_secs(30);
+        while std::os::unix::net::UnixStream::connect(&own).is_err() {
+            let ended = process.try_wait().expect("wait");
+            assert!(ended.is_none() && Instant::now() < end, "byname {line}: {ended:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Server::of(process).interrupt()
+    }
+}
+
+#[test]
+fn each_command_that_the_documents_write_does_what_they_say() {
+    let mut stage = Stage::new();
+    let mut commands: Vec<String> = documents().iter().flat_map(|text| commands_in(text)).collect();
+    for command in WITH_EXAMPLES {
+        let help = stage.router.ok(format!("{command} --help").trim());
+        let examples = help.split("Examples:").nth(1).unwrap_or_else(|| panic!("{command} --help has examples"));
+        commands.extend(examples.lines().flat_map(commands_of).filter(|c| c != "run"));
+    }
+    commands.retain(|command| !RUN_ELSEWHERE.contains(&command.split(' ').next().unwrap_or_default()));
+    assert!(commands.len() >= COMMANDS_MIN, "{commands:#?}");
+    for command in &commands {
+        stage.try_out(command);
+    }
+    let fetched = std::fs::read(stage.router.path("song.ogg")).expect("the song");
+    assert!(fetched == write_sample(&stage.router.path("original"), 100_000), "it came whole");
+}
+
+#[test]
+fn commands_are_found_wherever_they_stand() {
+    let document = "Say `byname status --json`.\n```sh\nbyname a /x  # no\nbyname ping-server /demo & byname ping /demo\n\
+                    sudo byname demo switch    # root\ncargo run -- run\n```\n```toml\nbyname no\n```\nMind `byname trees`, \
+                    or `cargo test`.";
+    assert_eq!(commands_in(document), ["a /x", "ping-server /demo", "ping /demo", "status --json"]);
+}

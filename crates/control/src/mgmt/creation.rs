@@ -1,0 +1,81 @@
+//! `faces/create`, whose answer may have to wait for a connection.
+//!
+//! A persistent face over TCP or WebSocket is created when its connection is established, as in NFD. The command is
+//! answered then. If the connection fails or takes too long, the answer is 504 with the system's reason. The limit is
+//! eight seconds, or shorter if the Interest's lifetime ends earlier: nobody would receive a later answer. The default
+//! lifetime leaves three and a half seconds. Other commands are handled meanwhile. The packet thread limits how many
+//! creations are pending. A permanent face is created at once, as in ndnd, where NFD may answer 504: ndn-dv creates
+//! such faces to neighbours that may start later.
+
+use std::time::Duration;
+
+use byname_face::face::Creation;
+use byname_forward::Packet;
+use byname_wire::{Interest, Name};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::Management;
+use super::faces::{AnswerForm, create_request, created};
+use super::tlv::{ControlParameters, ControlResponse};
+
+/// Part of an Interest's lifetime that is left for sending the answer.
+const ANSWER_TIME_MS: u64 = 500;
+
+/// Outcome of a command that had to wait.
+pub struct Created {
+    /// The command's name.
+    name: Name,
+    form: AnswerForm,
+    outcome: Creation,
+}
+
+/// Channel for outcomes from the packet thread.
+pub(super) struct Creations {
+    sender: Sender<Created>,
+    receiver: Receiver<Created>,
+}
+
+impl Default for Creations {
+    fn default() -> Self {
+        // Bounded: the packet thread limits the pending creations, and sends one outcome for each.
+        let (sender, receiver) = unbounded();
+        Creations { sender, receiver }
+    }
+}
+
+impl Management {
+    /// Creates a face. `None` if the answer must wait.
+    pub(super) fn face_create(
+        &mut self,
+        command: &Interest<'_>,
+        parameters: &ControlParameters,
+    ) -> Option<ControlResponse> {
+        let mut request = match create_request(parameters) {
+            Ok(request) => request,
+            Err(response) => return Some(response),
+        };
+        let lifetime_ms = command.lifetime_or_default_ms();
+        let left_ms = lifetime_ms.saturating_sub(ANSWER_TIME_MS).max(lifetime_ms / 2);
+        request.connect_within = Some(Duration::from_millis(left_ms));
+        let (sender, name, form) = (self.creations.sender.clone(), command.name.to_name(), AnswerForm::of(command));
+        let later = move |outcome| {
+            // Fails if management has ended; the answer is then not needed.
+            let _ = sender.send(Created { name, form, outcome });
+        };
+        let decided = self.forwarder.begin_face(request, later);
+        self.counters.commands_deferred += u64::from(decided.is_none());
+        decided.map(created)
+    }
+
+    /// Outcomes of commands that had to wait. Pass them to [`Management::face_created`].
+    pub fn creations(&self) -> &Receiver<Created> {
+        &self.creations.receiver
+    }
+
+    /// The answer to a command that had to wait.
+    pub fn face_created(&mut self, created: Created) -> Option<Packet> {
+        let mut response = self::created(created.outcome);
+        created.form.apply(&mut response);
+        self.respond_to_command(created.name.as_ref(), &response)
+    }
+}

@@ -1,0 +1,210 @@
+//! A burst of packets: parsed and hashed together, with its memory prefetched.
+//!
+//! [Hasegawa] lists what a packet waits for: buckets of hash tables, and the entries that they point to. The address of
+//! an entry is unknown until its bucket has arrived. Here a packet reads memory in three such steps before its
+//! pipeline. The first step reads the index's bucket for its name (and the bucket of the dead nonce list). The second
+//! reads the slots that the bucket names. The third reads the packets of these slots, whose names are compared.
+//! [`Prefetch`] says how the steps of one packet overlap with those of others. The FIB overlaps its own steps in
+//! `longest_match_burst`.
+//!
+//! Packets are handled in order of arrival. Each packet meets the tables as the previous one left them, so prefetching
+//! changes no result.
+
+use byname_lookup::prefix::BURST_MAX;
+use byname_wire::name_hash::DepthSet;
+use byname_wire::{NameRef, NameView, PrefixHashes};
+
+use crate::counters::DropReason;
+use crate::dispatch::Parcel;
+use crate::packet::{Parsed, name_in, parse_unaddressed};
+use crate::port::{Outgoing, Received};
+use crate::settings::Prefetch;
+use crate::shard::{Shard, Wanted};
+use crate::stages::Stage;
+use crate::ticks::Ticks;
+
+/// Memory that must arrive before the address of the next step is known.
+#[derive(Clone, Copy)]
+enum Step {
+    Buckets,
+    Slots,
+    Packets,
+}
+
+const STEPS: [Step; 3] = [Step::Buckets, Step::Slots, Step::Packets];
+
+impl Shard {
+    /// Begins a round: handles the timers that are due.
+    pub(crate) fn begin(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+        self.stopwatch.start();
+        self.tables.begin_burst();
+        let mut due = 0;
+        // Expire entries before processing input: then late Data is unsolicited, however long the thread slept.
+        while let Some(slot) = self.wheel.pop_due(now) {
+            self.on_timer(now, slot, output);
+            due += 1;
+        }
+        self.stopwatch.lap(Stage::Timers, due);
+    }
+
+    /// Ends a round, in which no table of the control side is read any more.
+    pub(crate) fn end(&mut self) {
+        // The thread may sleep now, and the control side must not wait for it.
+        self.tables.end_burst();
+        self.stopwatch.stop(false);
+    }
+
+    /// Parses packets and hashes their names.
+    pub(crate) fn parse_burst(&mut self, burst: &mut [Received]) {
+        for (at, received) in burst.iter_mut().enumerate() {
+            let hashes = &mut self.hashes[self.parsed.len()];
+            match parse_unaddressed(received, hashes, |parsed| self.parsed.push((at, parsed))) {
+                Ok(true) => {}
+                Ok(false) => self.stage_addressed(received.take()),
+                Err(reason) => self.drops.count(reason),
+            }
+        }
+        self.hash_burst(burst);
+    }
+
+    /// Takes packets that a dispatcher has parsed, and hashes their names. Interests for hot names are answered at once
+    /// or set aside as strays.
+    pub(crate) fn stage_burst(
+        &mut self,
+        now: Ticks,
+        parcels: impl Iterator<Item = Parcel>,
+        burst: &mut Vec<Received>,
+        output: &mut Vec<Outgoing>,
+    ) {
+        for parcel in parcels {
+            if let (Some(name), Some(Parsed::Interest(info))) = (parcel.spread, &parcel.parsed) {
+                if !self.on_spread(now, name, &parcel.received, info, output) {
+                    self.strays.push(parcel);
+                }
+                continue;
+            }
+            let Parcel { received, parsed, .. } = parcel;
+            match parsed {
+                Some(parsed) => {
+                    self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
+                    self.parsed.push((burst.len(), parsed));
+                    burst.push(received);
+                }
+                None => self.stage_addressed(received),
+            }
+        }
+        self.hash_burst(burst);
+    }
+
+    fn stage_addressed(&mut self, received: Received) {
+        if self.addressed.stage(received).is_err() {
+            self.drops.count(DropReason::Malformed);
+        }
+    }
+
+    /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup will use.
+    fn hash_burst(&mut self, burst: &[Received]) {
+        let parsed = &self.parsed;
+        let hashes = &mut self.hashes[..parsed.len()];
+        let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
+        // Data is looked up by its whole name only, unless an Interest waits for Data below a prefix.
+        let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
+        // Strangers send names that are much longer than any rule, and rules have few depths. So only the depths of
+        // rules are hashed.
+        self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depths().deepest());
+        self.hashed = self.tables.fib().depths().union(self.strategies.depths());
+        let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
+        for (i, (at, parsed)) in parsed.iter().enumerate() {
+            names[i] = name_in(&burst[*at].packet, parsed.name());
+            prefixes[i] = match parsed {
+                _ if all_wanted => DepthSet::ALL,
+                Parsed::Data(_) => DepthSet::EMPTY,
+                // An Interest by implicit digest also looks up the Data's name, which is a prefix of its own.
+                _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => DepthSet::ALL,
+                // A Nack is looked up in the FIB by itself, and rules of new depths may have been added by then.
+                Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
+                Parsed::Interest(_) => self.hashed,
+            };
+        }
+        let names = &names[..parsed.len()];
+        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes);
+        self.wanted.clear();
+        self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
+            hash: NameView::from_filled(*name, hashes).full_hash(),
+            nonce: parsed.interest().and_then(|info| info.nonce),
+            slot: None,
+        }));
+    }
+
+    /// Takes the parsed packets through their pipelines, then looks up the misses in the FIB.
+    pub(crate) fn handle_burst(&mut self, now: Ticks, burst: &mut [Received], output: &mut Vec<Outgoing>) {
+        self.table.drop_unused(now);
+        match self.prefetch {
+            #[cfg(feature = "lab")]
+            Prefetch::None => {}
+            #[cfg(feature = "lab")]
+            Prefetch::Cascade => (0..STEPS.len()).for_each(|turn| self.ask_in_turn(turn)),
+            Prefetch::AllAtOnce => {
+                for step in STEPS {
+                    (0..self.wanted.len()).for_each(|i| self.ask_for(step, i));
+                }
+            }
+        }
+        self.match_ahead(burst);
+        let mut all = std::mem::take(&mut self.parsed);
+        for (i, (at, parsed)) in all.drain(..).enumerate() {
+            #[cfg(feature = "lab")]
+            if self.prefetch == Prefetch::Cascade {
+                self.ask_in_turn(i + STEPS.len());
+            }
+            let received = &mut burst[at];
+            match parsed {
+                Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
+                Parsed::Data(info) => self.on_data(now, i, received, info, output),
+                Parsed::Nack(info) => self.on_nack(now, i, received, info, output),
+            }
+        }
+        self.parsed = all;
+        self.stopwatch.lap(Stage::PitCs, self.wanted.len());
+        self.route_misses(now, output);
+        if !self.addressed.is_empty() {
+            let packets = self.addressed.len();
+            self.forward_addressed(output);
+            self.stopwatch.lap(Stage::Addressed, packets);
+        }
+    }
+
+    /// Prefetches the first step of one packet, the second step of the packet before it, and so on.
+    #[cfg(feature = "lab")]
+    fn ask_in_turn(&mut self, turn: usize) {
+        for (late, step) in STEPS.into_iter().enumerate() {
+            if let Some(i) = turn.checked_sub(late).filter(|i| *i < self.wanted.len()) {
+                self.ask_for(step, i);
+            }
+        }
+    }
+
+    fn ask_for(&mut self, step: Step, i: usize) {
+        let wanted = &mut self.wanted[i];
+        match (step, wanted.slot) {
+            (Step::Buckets, _) => {
+                self.table.prefetch_bucket(wanted.hash);
+                if let Some(nonce) = wanted.nonce {
+                    self.dead_nonces.prefetch(wanted.hash, nonce);
+                }
+            }
+            (Step::Slots, _) => {
+                wanted.slot = self.table.first_candidate(wanted.hash);
+                if let Some(slot) = wanted.slot {
+                    self.table.prefetch_slot(slot);
+                    self.wheel.prefetch(slot);
+                }
+            }
+            (Step::Packets, Some(slot)) => {
+                self.table.prefetch_packet(slot);
+                self.wheel.prefetch_neighbors(slot);
+            }
+            (Step::Packets, None) => {}
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Configuration files of a flat switch and of its controller.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use byname_control::config::{ConfigError, Log, at_least_1, exposure, ring_bytes};
+use byname_wire::MacAddress;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::Engine;
+use super::session::Secret;
+
+/// Length of the shortest accepted secret, in bytes.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// Address on which a controller listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControllerAddress {
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+    /// An address and a port.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for ControllerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ControllerAddress::Unix(path) => write!(f, "unix://{}", path.display()),
+            ControllerAddress::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ControllerAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let unix = text.strip_prefix("unix://").filter(|path| path.starts_with('/'));
+        let tcp = text.strip_prefix("tcp://").and_then(|address| address.parse().ok());
+        let unix = unix.map(|path| ControllerAddress::Unix(path.into()));
+        unix.or(tcp.map(ControllerAddress::Tcp)).ok_or_else(|| {
+            D::Error::custom(format!(
+                "\"{text}\" is not the address of a controller; write for example \"unix:///run/byname/switches.sock\" or \
+                 \"tcp://192.0.2.1:6364\""
+            ))
+        })
+    }
+}
+
+/// A port of a switch, written `"s1:eth0"`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PortName {
+    /// Name of the switch.
+    pub switch: String,
+    /// Name of the interface.
+    pub port: String,
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.switch, self.port)
+    }
+}
+
+impl<'de> Deserialize<'de> for PortName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let parts = text.split_once(':').filter(|(switch, port)| !switch.is_empty() && !port.is_empty());
+        let (switch, port) = parts.ok_or_else(|| {
+            D::Error::custom(format!(
+                "\"{text}\" is not a port of a switch; write the names of the switch and of the interface, for example \
+                 \"s1:eth0\""
+            ))
+        })?;
+        Ok(PortName { switch: switch.to_owned(), port: port.to_owned() })
+    }
+}
+
+/// Configuration of a switch.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchConfig {
+    /// Name of the switch in the controller's file.
+    pub name: String,
+    /// Address of the controller.
+    pub controller: ControllerAddress,
+    /// File with the secret that it shares with the controller.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// Names of its interfaces.
+    pub ports: Vec<String>,
+    /// Socket that answers `byname switch --status`. Empty: none.
+    #[serde(default)]
+    pub status: PathBuf,
+    /// Memory of each port's receive ring, in bytes.
+    #[serde(default = "ring_default", deserialize_with = "ring_bytes")]
+    pub receive_ring: usize,
+    /// Memory of each port's transmit ring, in bytes.
+    #[serde(default = "ring_default", deserialize_with = "ring_bytes")]
+    pub transmit_ring: usize,
+    /// Logging.
+    #[serde(default)]
+    pub log: Log,
+    /// Folder that file names are relative to.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// A link between two switches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchLink {
+    /// The port at each end.
+    pub ends: [PortName; 2],
+}
+
+/// A host at a fixed port.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchHost {
+    /// MAC address of the host.
+    #[serde(deserialize_with = "station")]
+    pub address: MacAddress,
+    /// Port to which the host is attached.
+    pub at: PortName,
+}
+
+/// Configuration of a controller.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchNetwork {
+    /// Addresses to listen on.
+    pub listen: Vec<ControllerAddress>,
+    /// File with the secret that it shares with all switches.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// Names of the switches.
+    pub switches: Vec<String>,
+    /// Addresses from which switches connect. Strangers cannot take the connections reserved for these addresses.
+    #[serde(default)]
+    pub switch_addresses: Vec<IpAddr>,
+    /// Links between switches.
+    #[serde(default, rename = "link")]
+    pub links: Vec<SwitchLink>,
+    /// Hosts at fixed ports.
+    #[serde(default, rename = "host")]
+    pub hosts: Vec<SwitchHost>,
+    /// Whether to learn hosts from the frames that they send.
+    #[serde(default = "yes")]
+    pub learn: bool,
+    /// File that keeps the learned hosts across restarts. Empty: none.
+    #[serde(default)]
+    pub hosts_file: PathBuf,
+    /// Most hosts in the network.
+    #[serde(default = "hosts_max", deserialize_with = "at_least_1")]
+    pub hosts_max: usize,
+    /// Most hosts learned at one port.
+    #[serde(default = "hosts_per_port_max", deserialize_with = "at_least_1")]
+    pub hosts_per_port_max: usize,
+    /// Most links between switches that a frame may cross.
+    #[serde(default = "hop_limit", deserialize_with = "hops")]
+    pub hop_limit: u8,
+    /// Structure of the forwarding tables.
+    #[serde(default)]
+    pub engine: Engine,
+    /// Logging.
+    #[serde(default)]
+    pub log: Log,
+    /// Folder that file names are relative to.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn ring_default() -> usize {
+    2 << 20
+}
+
+fn hosts_max() -> usize {
+    1 << 20
+}
+
+fn hosts_per_port_max() -> usize {
+    1024
+}
+
+fn hop_limit() -> u8 {
+    16
+}
+
+fn hops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    match i64::deserialize(deserializer)? {
+        hops @ 1..=255 => Ok(hops as u8),
+        hops => Err(D::Error::custom(format!("a hop limit of {hops} is not possible; write 1 to 255"))),
+    }
+}
+
+fn station<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let address: Option<MacAddress> = text.parse().ok();
+    address.filter(|address| !address.is_group() && !address.is_zero()).ok_or_else(|| {
+        D::Error::custom(format!(
+            "\"{text}\" is not the MAC address of a host; write for example \"08:00:27:01:02:03\""
+        ))
+    })
+}
+
+impl SwitchConfig {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// The first problem, with its place and remedy.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Parses a configuration. `path` appears in messages. File names are relative to its folder.
+    ///
+    /// # Errors
+    /// As [`SwitchConfig::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self = toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text, path))?;
+        config.folder = folder(path);
+        let wrong = |problem: String| Err(ConfigError::of_file(problem, path));
+        if config.ports.is_empty() {
+            return wrong("a switch needs ports: write the names of interfaces, `ports = [\"eth0\", \"eth1\"]`".into());
+        }
+        if let Some(twice) = twice(&config.ports) {
+            return wrong(format!("`ports` has {twice} twice: leave one out"));
+        }
+        if matches!(config.controller, ControllerAddress::Tcp(_)) && config.secret_file.is_none() {
+            return wrong(NO_SECRET.to_owned());
+        }
+        Ok(config)
+    }
+
+    /// Reads the secret that it shares with the controller. Empty if `secret_file` is not set.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the secret is too short.
+    pub fn secret(&self) -> Result<Secret, String> {
+        secret(&self.folder, self.secret_file.as_deref())
+    }
+}
+
+impl SwitchNetwork {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// The first problem, with its place and remedy.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Parses a configuration. `path` appears in messages. File names are relative to its folder.
+    ///
+    /// # Errors
+    /// As [`SwitchNetwork::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let mut network: Self = toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text, path))?;
+        network.folder = folder(path);
+        network.check().map_err(|problem| ConfigError::of_file(problem, path))?;
+        Ok(network)
+    }
+
+    /// Reads the secret that it shares with all switches. Empty if `secret_file` is not set.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the secret is too short.
+    pub fn secret(&self) -> Result<Secret, String> {
+        secret(&self.folder, self.secret_file.as_deref())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.listen.is_empty() {
+            return Err(
+                "nobody could reach this controller: write `listen = [\"unix:///run/byname/switches.sock\"]`".into()
+            );
+        }
+        let is_tcp = |address: &ControllerAddress| matches!(address, ControllerAddress::Tcp(_));
+        if self.listen.iter().any(is_tcp) && self.secret_file.is_none() {
+            return Err(NO_SECRET.to_owned());
+        }
+        if self.switches.is_empty() {
+            return Err("a network needs switches: write their names, `switches = [\"s1\", \"s2\"]`".into());
+        }
+        if let Some(twice) = twice(&self.switches) {
+            return Err(format!("`switches` has {twice} twice: leave one out"));
+        }
+        let ends: Vec<_> = self.links.iter().flat_map(|link| &link.ends).collect();
+        let hosts = self.hosts.iter().map(|host| &host.at);
+        for port in ends.iter().copied().chain(hosts) {
+            if !self.switches.contains(&port.switch) {
+                return Err(format!("{port} names a switch that is not in `switches`: add \"{}\"", port.switch));
+            }
+        }
+        if let Some(twice) = twice(&ends) {
+            return Err(format!("{twice} is an end of two links, but a port can have only one"));
+        }
+        if let Some(link) = self.links.iter().find(|link| link.ends[0].switch == link.ends[1].switch) {
+            return Err(format!("the link from {} leads to the same switch: leave it out", link.ends[0]));
+        }
+        if let Some(host) = self.hosts.iter().find(|host| ends.contains(&&host.at)) {
+            return Err(format!("the host {} is at {}, a port that leads to another switch", host.address, host.at));
+        }
+        let addresses: Vec<_> = self.hosts.iter().map(|host| host.address).collect();
+        match twice(&addresses) {
+            Some(address) => Err(format!("two [[host]] have the address {address}: leave one out")),
+            None if addresses.len() > self.hosts_max => {
+                Err(format!("there are {} [[host]], and hosts_max is {}", addresses.len(), self.hosts_max))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+const NO_SECRET: &str = "a controller on TCP needs `secret_file`, with the same secret here and at the other end; \
+                         `head -c 32 /dev/urandom | base64 > switches.secret` makes one";
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|error| ConfigError::of_file(format!("cannot read the file: {error}"), path))
+}
+
+fn folder(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+fn secret(folder: &Path, file: Option<&Path>) -> Result<Secret, String> {
+    let Some(file) = file else { return Ok(Secret::new(b"")) };
+    let path = folder.join(file);
+    let bytes = std::fs::read(&path).map_err(|error| format!("cannot read secret_file {}: {error}", path.display()))?;
+    if let Some(exposure) = exposure(&path) {
+        tracing::warn!("{exposure}");
+    }
+    let bytes = bytes.trim_ascii_end();
+    if bytes.len() < SECRET_BYTES_MIN {
+        return Err(format!(
+            "secret_file {} has {} bytes; it needs at least {SECRET_BYTES_MIN}",
+            path.display(),
+            bytes.len()
+        ));
+    }
+    Ok(Secret::new(bytes))
+}
+
+/// The first element that occurs twice.
+fn twice<T: PartialEq>(all: &[T]) -> Option<&T> {
+    all.iter().enumerate().find(|(i, one)| all[..*i].contains(one)).map(|(_, one)| one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: &str = "name = \"s1\"\ncontroller = \"unix:///run/c.sock\"\nports = [\"eth0\"]\n";
+    const NETWORK: &str = "listen = [\"unix:///run/c.sock\"]\nswitches = [\"s1\", \"s2\"]\n";
+
+    fn network(more: &str) -> Result<SwitchNetwork, String> {
+        SwitchNetwork::parse(&format!("{NETWORK}{more}"), Path::new("net.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn files_are_read() {
+        let config = SwitchConfig::parse(SWITCH, Path::new("/etc/s1.toml")).expect("good");
+        assert_eq!(config.controller.to_string(), "unix:///run/c.sock");
+        assert_eq!((config.folder.as_path(), config.receive_ring), (Path::new("/etc"), 2 << 20));
+        let network = network(
+            "engine = \"line\"\n[[link]]\nends = [\"s1:a\", \"s2:b\"]\n[[host]]\naddress = \"02:00:00:00:00:01\"\nat = \"s2:c\"\n",
+        );
+        let network = network.expect("good");
+        assert_eq!((network.engine, network.hop_limit, network.learn), (Engine::Line, 16, true));
+        assert_eq!(network.links[0].ends[1].to_string(), "s2:b");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_to_do() {
+        let link = "[[link]]\nends = [\"s1:a\", \"s2:b\"]\n";
+        let host = "[[host]]\naddress = \"02:00:00:00:00:01\"\nat = \"s2:c\"\n";
+        for (more, told) in [
+            (String::new() + link + "[[link]]\nends = [\"s1:a\", \"s2:c\"]\n", "s1:a is an end of two links"),
+            ("[[link]]\nends = [\"s1:a\", \"s3:b\"]\n".into(), "add \"s3\""),
+            ("[[link]]\nends = [\"s1:a\", \"s1:b\"]\n".into(), "leads to the same switch"),
+            ("[[link]]\nends = [\"s1\", \"s2:b\"]\n".into(), "write the names of the switch and of the interface"),
+            (String::new() + host + host, "two [[host]] have the address 02:00:00:00:00:01"),
+            (String::new() + link + &host.replace("s2:c", "s2:b"), "a port that leads to another switch"),
+            (host.replace("02:00", "03:00"), "is not the MAC address of a host"),
+            ("hop_limit = 0\n".into(), "write 1 to 255"),
+            ("hops = 3\n".into(), "unknown word `hops`"),
+        ] {
+            let error = network(&more).expect_err(&more);
+            assert!(error.contains(told), "{error}");
+        }
+        let error = SwitchNetwork::parse("listen = [\"tcp://0.0.0.0:1\"]\nswitches = [\"s1\"]", Path::new("net.toml"));
+        assert!(error.expect_err("no secret").to_string().contains("head -c 32"));
+        for (line, told) in [
+            ("ports = []", "write the names of interfaces"),
+            ("ports = [\"a\", \"a\"]", "`ports` has a twice"),
+            ("ports = [\"a\"]\ncontroller = \"udp://\"", "is not the address of a controller"),
+        ] {
+            let base = if line.contains("controller") {
+                "name = \"s1\"\n"
+            } else {
+                "name = \"s1\"\ncontroller = \"unix:///c\"\n"
+            };
+            let error =
+                SwitchConfig::parse(&format!("{base}{line}"), Path::new("s1.toml")).expect_err(line).to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_long_enough() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = SwitchConfig::parse(SWITCH, &folder.path().join("s1.toml")).expect("good");
+        assert!(config.secret().is_ok(), "none is needed on this host");
+        config.secret_file = Some("secret".into());
+        assert!(config.secret().err().expect("no file").contains("cannot read secret_file"));
+        std::fs::write(folder.path().join("secret"), "too short\n").expect("written");
+        assert!(config.secret().err().expect("too short").contains("has 9 bytes; it needs at least 16"));
+        std::fs::write(folder.path().join("secret"), "0123456789abcdef\n").expect("written");
+        assert!(config.secret().is_ok());
+    }
+}

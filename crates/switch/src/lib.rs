@@ -1,0 +1,15 @@
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`switch`]: switch
+//! [`control`]: control
+//! [`ports`]: ports
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod control;
+mod counters;
+pub mod frame;
+mod held;
+pub mod ports;
+mod reports;
+pub mod run;
+pub mod switch;

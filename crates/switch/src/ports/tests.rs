@@ -1,0 +1,220 @@
+//! A switch with two ports, in a network namespace of each test's own. Tests use the other ends of its cables frame by
+//! frame.
+
+use std::process::Command as Process;
+use std::sync::mpsc;
+
+use crate::switch::{CHECK_BITS, ENTRY_BITS, check};
+use byname_lookup::flat::othello::{Options, Othello};
+use byname_lookup::{Change, Control, EntryId};
+use byname_wire::MacAddress;
+
+use super::*;
+use byname_face::frames::OpenError;
+use byname_face::frames::interface::Interface;
+use byname_face::frames::ring::{Frames, RingConfig};
+use byname_face::port::Pushed;
+use byname_face::system::enter_new_network;
+
+const KEY: NameHashKey = NameHashKey::new([5, 6]);
+const PATIENCE: Duration = Duration::from_secs(5);
+const STATIONS: [MacAddress; 2] = [MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2])];
+
+/// Runs `ip` in this thread's namespace.
+fn ip(arguments: &str) -> bool {
+    let command = Process::new("ip").args(arguments.split_whitespace()).output();
+    command.is_ok_and(|done| done.status.success())
+}
+
+/// Moves this thread into a namespace with cables from `a` to `port-a` and from `b` to `port-b`.
+fn cables() -> bool {
+    let cable = |name: &str| {
+        ip(&format!("link add dev {name} type veth peer name port-{name}"))
+            && ip(&format!("link set dev {name} up"))
+            && ip(&format!("link set dev port-{name} up"))
+    };
+    let made = enter_new_network().is_ok() && cable("a") && cable("b");
+    if !made {
+        eprintln!("skipped: network namespaces and virtual cables are not allowed here");
+    }
+    made
+}
+
+fn port(interface: &str) -> Result<SwitchPort, OpenError> {
+    let config =
+        SwitchPortConfig { interface: interface.to_owned(), receive_ring_bytes: 1 << 18, transmit_ring_bytes: 1 << 18 };
+    SwitchPort::open(config)
+}
+
+struct Bench {
+    handle: SwitchHandle,
+    events: mpsc::Receiver<SwitchEvent>,
+    thread: Option<JoinHandle<()>>,
+    stations: [PacketSocket; 2],
+}
+
+impl Bench {
+    /// A switch whose two ports are for hosts, and two stations.
+    fn new() -> Self {
+        let ports = ["port-a", "port-b"].map(|name| port(name).expect("the interface is there"));
+        let (sender, events) = mpsc::channel();
+        let (handle, thread) = start(ports.into(), move |event| sender.send(event).is_ok()).expect("starts");
+        let ring = RingConfig {
+            frames: Frames::All,
+            paths: Vec::new(),
+            promiscuous: true,
+            qdisc_bypass: false,
+            receive_bytes: 0,
+            transmit_bytes: 0,
+        };
+        let stations = ["a", "b"].map(|name| {
+            let interface = Interface::ethernet(name).expect("the interface is there");
+            PacketSocket::open(&interface, &ring).expect("a socket")
+        });
+        let bench = Bench { handle, events, thread: Some(thread), stations };
+        for port in 0..2 {
+            assert_eq!(bench.event(), SwitchEvent::Link { port, up: true });
+        }
+        let options = Options { entry_bits: ENTRY_BITS + CHECK_BITS, ..Options::default() };
+        let mut control = Othello::new(options).expect("a little memory");
+        let set = |port: u32| {
+            let digest = KEY.digest_bytes(&STATIONS[port as usize].0);
+            Change::Set(digest, check().stored(digest, EntryId(port)).expect("eight bits"))
+        };
+        control.apply(&[set(0), set(1)]).expect("few names");
+        bench.handle.set_table(KEY, control.query());
+        bench.handle.set_plan(Plan { epoch: 1, hop_limit: 4, roles: vec![Role::Host; 2] });
+        bench
+    }
+
+    fn event(&self) -> SwitchEvent {
+        self.events.recv_timeout(PATIENCE).expect("an event")
+    }
+
+    fn send(&mut self, station: usize, header: &[u8], rest: &[u8]) {
+        assert_eq!(self.stations[station].push(header, (rest, &[])), Pushed::Done);
+        assert!(self.stations[station].send().expect("sent"));
+    }
+
+    /// The next frame that a station hears from the other one.
+    fn receive(&mut self, station: usize) -> Vec<u8> {
+        let end = Instant::now() + PATIENCE;
+        let mut heard = None;
+        while Instant::now() < end {
+            self.stations[station].receive(1, |arrivals| {
+                let of_other = |bytes: &&[u8]| bytes.get(6..12) == Some(&STATIONS[1 - station].0[..]);
+                heard = arrivals.iter().map(|arrival| arrival.bytes).find(of_other).map(<[u8]>::to_vec);
+            });
+            if let Some(frame) = heard {
+                return frame;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("no frame; the switch has {:?}", self.handle.status());
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.handle.shutdown();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn header(destination: MacAddress, source: MacAddress, more: &[u8]) -> Vec<u8> {
+    [&destination.0[..], &source.0, more].concat()
+}
+
+#[test]
+fn frames_cross_the_switch_as_they_are() {
+    if !cables() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let [a, b] = STATIONS;
+    for len in [46, 100, 1500] {
+        let payload: Vec<_> = (0..len).map(|n| n as u8).collect();
+        let header = header(b, a, &[0x88, 0xb6]);
+        bench.send(0, &header, &payload);
+        assert!(bench.receive(1) == [&header[..], &payload].concat(), "{len}");
+    }
+    let to_all = header(MacAddress([0xff; 6]), b, &[8, 6]);
+    bench.send(1, &to_all, &[1; 46]);
+    assert_eq!(bench.receive(0), [&to_all[..], &[1; 46]].concat());
+    let status = bench.handle.status().expect("it runs");
+    assert!(status.iter().all(|port| port.up && port.mtu == Some(1500) && port.role == Role::Host));
+    assert!(status[0].counters.frames_in >= 3 && status[1].counters.frames_out >= 3, "{status:?}");
+}
+
+/// The kernel removes the tag on the way to the switch, and again on the way to a station.
+#[test]
+fn the_tag_of_a_vlan_is_put_back() {
+    if !cables() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let [a, b] = STATIONS;
+    bench.send(0, &header(b, a, &[0x81, 0, 0x20, 7, 0x88, 0xb6]), &[9; 1500]);
+    let end = Instant::now() + PATIENCE;
+    let mut heard = None;
+    while heard.is_none() && Instant::now() < end {
+        bench.stations[1].receive(1, |arrivals| {
+            heard = arrivals.iter().find(|arrival| arrival.bytes.len() == 1514).map(|arrival| arrival.vlan);
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(heard, Some(Some([0x81, 0, 0x20, 7])));
+}
+
+#[test]
+fn unknown_stations_are_reported_and_not_flooded_to() {
+    if !cables() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let stranger = MacAddress([2, 0, 0, 0, 0, 9]);
+    bench.send(0, &header(stranger, stranger, &[0x88, 0xb6]), &[0; 46]);
+    let report = Report { port: 0, source: stranger };
+    while bench.event() != SwitchEvent::Heard(report) {}
+    let dropped = |bench: &Bench| bench.handle.status().expect("it runs")[0].counters.drops[Reason::UnknownDestination];
+    let end = Instant::now() + PATIENCE;
+    while dropped(&bench) == 0 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(dropped(&bench) > 0, "it waits, but not for ever");
+    bench.stations[1].receive(usize::MAX, |arrivals| {
+        assert!(arrivals.iter().all(|arrival| arrival.bytes[6..12] != stranger.0), "it went to the other station");
+    });
+}
+
+#[test]
+fn a_port_goes_down_and_comes_back() {
+    if !cables() {
+        return;
+    }
+    let mut bench = Bench::new();
+    assert!(ip("link set dev b down"));
+    while bench.event() != (SwitchEvent::Link { port: 1, up: false }) {}
+    assert!(!bench.handle.status().expect("it runs")[1].up);
+    assert!(ip("link set dev b up"));
+    while bench.event() != (SwitchEvent::Link { port: 1, up: true }) {}
+    // The station's socket was told too.
+    let _ = bench.stations[1].take_error();
+    let [a, b] = STATIONS;
+    let header = header(a, b, &[0x88, 0xb6]);
+    bench.send(1, &header, &[3; 46]);
+    assert_eq!(bench.receive(0)[..14], header[..]);
+}
+
+#[test]
+fn what_cannot_be_opened_says_what_to_do() {
+    if !cables() {
+        return;
+    }
+    let error = port("none").err().expect("none such").to_string();
+    assert_eq!(error, "there is no network interface none; `ip link` lists them");
+}

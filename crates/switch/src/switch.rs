@@ -1,0 +1,330 @@
+//! The flat switch: it forwards Ethernet frames by destination address, through a flat FIB's query half [Concise §3.1,
+//! §6.4, §7.4].
+//!
+//! A table maps an address to a port. The query half stores no addresses, and for an unknown address it returns an
+//! arbitrary entry. So each entry has a checksum of its name beside the port (`lookup::flat::validity`) [Concise §7.3].
+//! A frame to an unknown destination is dropped at the ingress and never flooded, except with probability 2^-24. A
+//! frame that slips through is dropped later: by another switch, by its hop limit, or by the host that receives it.
+//!
+//! - Ports lead to *hosts* or, as *trunks*, to other switches. Frames on trunks have a tag of four bytes ([`frame`])
+//!   with a hop limit. Tables of several switches change one after the other, and the hop limit ends loops in the
+//!   meantime [Concise §7.4].
+//! - Frames for groups, and for all, are flooded along a spanning tree of the switches, which the controller computes.
+//!   The tag has the tree's epoch, and a switch with another tree drops the frame. While trees change, frames for
+//!   groups may be lost, but they never loop.
+//! - A source that is not where the table has it is reported to the controller ([`Report`]). The controller learns
+//!   hosts from reports, and moves them. The frame itself is forwarded.
+//! - Frames to unknown destinations wait briefly for the table to learn these (`held`).
+//!
+//! The handling of a frame depends on the table, the plan, and this module's state about recent frames. There is no
+//! clock, socket or thread here. Module `ports` moves the frames, and module `control` has the controller.
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::sync::Arc;
+
+use byname_lookup::flat::BURST_MAX;
+use byname_lookup::flat::validity::Check;
+use byname_lookup::{EntryId, FlatFib};
+use byname_wire::{Digest, NameHashKey};
+use smallvec::SmallVec;
+
+pub use crate::counters::{Drops, PortCounters, Reason};
+use crate::frame::{self, Arrived, Frame, Tag};
+use crate::held::Held;
+pub use crate::reports::Report;
+use crate::reports::Reports;
+use byname_forward::Ticks;
+
+/// Maximum of frames in a burst; each may need two lookups.
+pub const FRAMES_MAX: usize = BURST_MAX / 2;
+/// Maximum of ports; their numbers are below this.
+pub const PORTS_MAX: usize = NO_PORT as usize;
+/// Stands for a port in the entry of a host that cannot be reached.
+pub const NO_PORT: u8 = u8::MAX;
+/// Bits of an entry that hold a port's number.
+pub const ENTRY_BITS: u32 = 8;
+/// Bits of the checksum beside the port's number.
+pub const CHECK_BITS: u32 = 24;
+
+/// The layout of ports and checksums in table entries.
+pub fn check() -> Check {
+    Check::new(ENTRY_BITS, CHECK_BITS)
+}
+
+/// The use of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Not used yet.
+    Closed,
+    /// Hosts, and everything else that is not a switch of this network.
+    Host,
+    /// Another switch.
+    Trunk {
+        /// Whether the link is on the tree that frames for groups are flooded along.
+        floods: bool,
+    },
+}
+
+/// The controller's decisions for one switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Epoch of the tree; two trees in a row have different ones.
+    pub epoch: u8,
+    /// Number of links between switches that a frame may cross.
+    pub hop_limit: u8,
+    /// Roles by port number.
+    pub roles: Vec<Role>,
+}
+
+/// Sends a frame's two parts (header and rest) on a port, or returns why the port does not take them.
+pub type Send<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<(), Reason> + 'a;
+
+struct Table {
+    key: NameHashKey,
+    fib: Arc<dyn FlatFib>,
+}
+
+/// One switch.
+pub struct Switch {
+    table: Option<Table>,
+    plan: Plan,
+    counters: Vec<PortCounters>,
+    reports: Reports,
+    held: Held,
+    /// Scratch for one burst.
+    lookups: Lookups,
+}
+
+/// Addresses of a burst and their table entries.
+#[derive(Default)]
+struct Lookups {
+    addresses: Vec<u8>,
+    digests: Vec<Digest>,
+    found: Vec<Option<EntryId>>,
+}
+
+impl Switch {
+    /// A switch that forwards nothing yet.
+    ///
+    /// # Panics
+    /// If there are more than [`PORTS_MAX`] ports.
+    pub fn new(ports: usize) -> Self {
+        assert!(ports <= PORTS_MAX, "entries have eight bits");
+        Switch {
+            table: None,
+            plan: Plan { epoch: 0, hop_limit: 0, roles: vec![Role::Closed; ports] },
+            counters: vec![PortCounters::default(); ports],
+            reports: Reports::new(ports),
+            held: Held::default(),
+            lookups: Lookups::default(),
+        }
+    }
+
+    /// Replaces the query half that frames are forwarded by. Its entries and checksums are laid out as in [`check`],
+    /// for addresses hashed under `key`. The old query half is not used any more.
+    pub fn set_table(&mut self, key: NameHashKey, fib: Arc<dyn FlatFib>) {
+        self.table = Some(Table { key, fib: check().query(fib) });
+    }
+
+    /// Sets the use of ports. Ports that the plan leaves out are closed.
+    pub fn set_plan(&mut self, mut plan: Plan) {
+        plan.roles.resize(self.counters.len(), Role::Closed);
+        self.plan = plan;
+    }
+
+    /// Counters of each port.
+    pub fn counters(&self) -> &[PortCounters] {
+        &self.counters
+    }
+
+    /// Role of each port.
+    pub fn roles(&self) -> &[Role] {
+        &self.plan.roles
+    }
+
+    /// Counts frames that were dropped before they reached the switch.
+    pub fn count_drops(&mut self, port: usize, reason: Reason, frames: u64) {
+        self.counters[port].drops[reason] += frames;
+    }
+
+    /// Takes the reports for the controller.
+    pub fn take_reports(&mut self) -> impl Iterator<Item = Report> {
+        self.reports.take()
+    }
+
+    /// Forwards a burst of frames that a port received.
+    ///
+    /// # Panics
+    /// If there are more than [`FRAMES_MAX`] frames, or no such port.
+    pub fn forward(&mut self, now: Ticks, from: usize, frames: &[Arrived<'_>], send: &mut Send<'_>) {
+        assert!(frames.len() <= FRAMES_MAX);
+        let role = self.plan.roles[from];
+        let mut accepted = SmallVec::<[Frame<'_>; FRAMES_MAX]>::new();
+        for arrived in frames {
+            let counters = &mut self.counters[from];
+            counters.frames_in += 1;
+            counters.bytes_in += arrived.bytes.len() as u64;
+            match accept(role, *arrived) {
+                Ok(frame) => accepted.push(frame),
+                Err(reason) => counters.drops[reason] += 1,
+            }
+        }
+        let addresses = &mut self.lookups.addresses;
+        addresses.clear();
+        for frame in &accepted {
+            if role == Role::Host {
+                addresses.extend(frame.source.0);
+            }
+            if !frame.destination.is_group() {
+                addresses.extend(frame.destination.0);
+            }
+        }
+        self.look_up();
+        let mut next = 0;
+        for frame in &accepted {
+            if role == Role::Host {
+                self.check_source(now, from, frame, next);
+                next += 1;
+            }
+            let forwarded = if frame.destination.is_group() {
+                self.flood(from, frame, send)
+            } else {
+                next += 1;
+                match self.lookups.found[next - 1] {
+                    None if role == Role::Host && self.held.keep(now, from, frame) => Ok(()),
+                    entry => self.unicast(from, frame, entry, send),
+                }
+            };
+            if let Err(reason) = forwarded {
+                self.counters[from].drops[reason] += 1;
+            }
+        }
+    }
+
+    /// Forwards or drops frames that waited for the table. Callers run this when the table has changed, and at
+    /// [`Switch::next_deadline`].
+    pub fn retry_held(&mut self, now: Ticks, send: &mut Send<'_>) {
+        for held in self.held.take() {
+            let Some(frame) = Frame::parse(held.arrived()) else { continue };
+            self.lookups.addresses.clear();
+            self.lookups.addresses.extend(frame.destination.0);
+            self.look_up();
+            match self.lookups.found[0] {
+                None if now < held.until => self.held.put_back(held),
+                entry => {
+                    if let Err(reason) = self.unicast(held.from, &frame, entry, send) {
+                        self.counters[held.from].drops[reason] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the first waiting frame must be dropped.
+    pub fn next_deadline(&self) -> Option<Ticks> {
+        self.held.next_deadline()
+    }
+
+    /// Finds the entries of all addresses; the memory reads of the burst overlap.
+    fn look_up(&mut self) {
+        let Lookups { addresses, digests, found } = &mut self.lookups;
+        let names = addresses.len() / 6;
+        digests.resize(names, Digest::default());
+        found.clear();
+        found.resize(names, None);
+        if let Some(Table { key, fib }) = &self.table {
+            key.digest_fixed_burst(addresses, 6, digests);
+            fib.entry_burst(digests, found);
+        }
+    }
+
+    /// Reports a source that the table does not have at the port that heard it.
+    fn check_source(&mut self, now: Ticks, from: usize, frame: &Frame<'_>, lookup: usize) {
+        // A switch without a table has no controller yet.
+        if self.table.is_none() || self.lookups.found[lookup] == Some(EntryId(from as u32)) {
+            return;
+        }
+        let report = Report { port: from, source: frame.source };
+        if !self.reports.note(now, self.lookups.digests[lookup], report) {
+            self.counters[from].reports_suppressed += 1;
+        }
+    }
+
+    fn unicast(
+        &mut self,
+        from: usize,
+        frame: &Frame<'_>,
+        entry: Option<EntryId>,
+        send: &mut Send<'_>,
+    ) -> Result<(), Reason> {
+        let to = entry.ok_or(Reason::UnknownDestination)?.0 as usize;
+        if to == from {
+            return Err(Reason::SamePort);
+        }
+        match self.plan.roles.get(to) {
+            Some(Role::Host) => self.leave(to, frame, None, send),
+            Some(Role::Trunk { .. }) => {
+                let tag = self.next_tag(frame).ok_or(Reason::HopLimit)?;
+                self.leave(to, frame, Some(tag), send);
+            }
+            Some(Role::Closed) | None => return Err(Reason::Unreachable),
+        }
+        Ok(())
+    }
+
+    /// Sends a frame to all hosts here, and onwards along the tree.
+    fn flood(&mut self, from: usize, frame: &Frame<'_>, send: &mut Send<'_>) -> Result<(), Reason> {
+        if let Some(tag) = frame.tag {
+            let floods = self.plan.roles[from] == Role::Trunk { floods: true };
+            if !floods || tag.epoch != self.plan.epoch {
+                return Err(Reason::OtherTree);
+            }
+        }
+        let tag = self.next_tag(frame);
+        let mut ended = false;
+        for to in (0..self.plan.roles.len()).filter(|&to| to != from) {
+            match self.plan.roles[to] {
+                Role::Host => self.leave(to, frame, None, send),
+                Role::Trunk { floods: true } if tag.is_some() => self.leave(to, frame, tag, send),
+                Role::Trunk { floods: true } => ended = true,
+                Role::Trunk { floods: false } | Role::Closed => {}
+            }
+        }
+        if ended { Err(Reason::HopLimit) } else { Ok(()) }
+    }
+
+    /// The tag for a frame's next link between switches; `None` if its hop limit ends here.
+    fn next_tag(&self, frame: &Frame<'_>) -> Option<Tag> {
+        let tag = match frame.tag {
+            Some(Tag { epoch, hop_limit }) => Tag { epoch, hop_limit: hop_limit.saturating_sub(1) },
+            None => Tag { epoch: self.plan.epoch, hop_limit: self.plan.hop_limit },
+        };
+        (tag.hop_limit > 0).then_some(tag)
+    }
+
+    fn leave(&mut self, to: usize, frame: &Frame<'_>, tag: Option<Tag>, send: &mut Send<'_>) {
+        let header = frame.header(tag);
+        let counters = &mut self.counters[to];
+        match send(to, &header, frame.rest) {
+            Ok(()) => {
+                counters.frames_out += 1;
+                counters.bytes_out += (header.len() + frame.rest.len()) as u64;
+            }
+            Err(reason) => counters.drops[reason] += 1,
+        }
+    }
+}
+
+/// Parses a frame that a port with this role received, if the role allows the frame.
+fn accept(role: Role, arrived: Arrived<'_>) -> Result<Frame<'_>, Reason> {
+    let frame = Frame::parse(arrived).ok_or(Reason::Malformed)?;
+    match (role, frame.tag) {
+        (Role::Closed, _) => Err(Reason::Closed),
+        (Role::Trunk { .. }, None) => Err(Reason::Untagged),
+        (Role::Host, Some(_)) => Err(Reason::TaggedByHost),
+        (Role::Host, None) if frame::is_of_link(frame.destination) => Err(Reason::OfLink),
+        (Role::Host, None) | (Role::Trunk { .. }, Some(_)) => Ok(frame),
+    }
+}

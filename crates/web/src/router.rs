@@ -1,0 +1,73 @@
+//! Answers to HTTP requests, by path.
+//!
+//! Everybody who can connect can read everything here, and can change nothing. A page that changes state must send a
+//! management command, which needs the rights for it.
+
+use std::time::Duration;
+
+use byname_control::metrics::CONTENT_TYPE;
+use http_body_util::Full;
+use hyper::body::{Body, Bytes};
+use hyper::header::{ALLOW, CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::metrics::{Ask, Metrics};
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// An answer. Its body is complete before it is sent, so that the router never waits for a slow peer.
+pub type Answer = Response<Full<Bytes>>;
+
+/// Serves all paths.
+pub struct Router {
+    metrics: Metrics,
+}
+
+impl Router {
+    /// A router for snapshots from `ask`. Waits at most `patience` for each.
+    pub fn new(ask: Ask, patience: Duration) -> Self {
+        Router { metrics: Metrics::new(ask, patience) }
+    }
+
+    /// The answer to a request. Only the request's head is read.
+    pub async fn answer<B: Body>(&self, request: Request<B>) -> Answer {
+        let path = request.uri().path();
+        if !matches!(path, "/" | "/metrics") {
+            return text(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics\n");
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        if !request.body().is_end_stream() {
+            return text(StatusCode::PAYLOAD_TOO_LARGE, "requests here have no body\n");
+        }
+        match path {
+            "/metrics" => self.metrics().await,
+            _ => text(StatusCode::OK, "byname: metrics are at /metrics\n"),
+        }
+    }
+
+    async fn metrics(&self) -> Answer {
+        match self.metrics.text().await {
+            Ok(metrics) => with_type(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), metrics),
+            Err(error) => {
+                let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, format!("no metrics now: {error}\n"));
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+                answer
+            }
+        }
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    with_type(status, TEXT, text.into())
+}
+
+fn with_type(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE_HEADER, content_type);
+    answer
+}

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the tests' dependencies and runs all tests. Needs Rust, Python 3.11 or newer, and Node 20 or newer.
-# At its end, prints which tests were skipped, and why, and which tests of speed or memory needed a second attempt.
+# At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
 #   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models clients
 #   ./test.sh --long              also client tests that take a minute or more
+#   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
 # Environment: BYNAME_BIN is the binary for client tests, instead of a new build; PYTHON is the Python interpreter.
@@ -12,14 +13,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-parts=()
-pytest_args=()
+parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
     setup | fmt | clippy | doc | deny | unit | dpdk | models | clients) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
+    --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
@@ -37,10 +38,29 @@ skip() {
 
 # Runs cargo test and collects the lines `skipped: REASON` that tests print. Only --show-output shows these lines; awk
 # hides the rest of its output.
-cargo_test() {
+cargo_test_once() {
   cargo test --locked "$@" -- --show-output 2>&1 | tee "$log" |
     awk '/^successes:$/ { hidden = 1 } /^failures:$/ || /^test result:/ { hidden = 0 } !hidden { print; fflush() }'
+}
+
+# With --retry, runs each test binary of the workspace that failed once more, with one test at a time.
+cargo_test() {
+  local arguments target targets=()
+  if ! cargo_test_once ${retry:+--no-fail-fast} "$@"; then
+    if [[ " $* " == *" --workspace "* ]]; then
+      mapfile -t targets < <(sed -n 's/^    `\(-p .*\)`$/\1/p' "$log")
+    else
+      targets=("$*")
+    fi
+    if [[ -z $retry ]] || ((${#targets[@]} == 0)); then return 1; fi
+  fi
   sed -n 's/^ *skipped: //p' "$log" >>"$skipped"
+  for target in ${targets[@]+"${targets[@]}"}; do
+    say "cargo test $target, at the second attempt"
+    read -ra arguments <<<"$target"
+    cargo test --locked "${arguments[@]}" -- --test-threads=1
+    echo "not skipped: cargo test $target, at the second attempt" >>"$skipped"
+  done
 }
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 

@@ -21,6 +21,7 @@ from topology import namespaces_allowed  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run tests that take a minute or more")
+    parser.addoption("--retry", action="store_true", help="give every test that fails a second attempt")
     parser.addoption("--workers", type=int, default=0, help="number of workers of each router (default 0)")
 
 
@@ -36,9 +37,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skips tests that this run or this machine does not allow. Gives tests that measure a second attempt."""
+    """Skips tests that this run or this machine does not allow. Gives second attempts where they are due."""
     for item in items:
-        if "measures" in item.keywords:
+        if "measures" in item.keywords or config.getoption("--retry"):
             item.add_marker(pytest.mark.flaky(retries=1, delay=2))
         if "long" in item.keywords and not config.getoption("--long"):
             item.add_marker(pytest.mark.skip(reason="takes a minute or more: --long"))

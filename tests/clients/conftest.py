@@ -22,18 +22,18 @@ from topology import namespaces_allowed  # noqa: E402
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run tests that take a minute or more")
     parser.addoption("--retry", action="store_true", help="give every test that fails a second attempt")
-    parser.addoption("--workers", type=int, default=0, help="number of workers of each router (default 0)")
+    parser.addoption("--threads", type=int, default=0, help="number of packet threads of each router (default 1)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    router_module.workers_of_all = config.getoption("--workers")
+    router_module.threads_of_all = config.getoption("--threads") or 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs tests marked `workers` with 0, 1 and 2, unless they are long or the command line gives a number."""
+    """Runs tests marked `threads` with 1 and 2, unless they are long or the command line gives a number."""
     marked = {marker.name for marker in metafunc.definition.iter_markers()}
-    if "workers" in marked and "long" not in marked and not metafunc.config.getoption("--workers"):
-        metafunc.parametrize("workers", [0, 1, 2], ids="workers{}".format, indirect=True)
+    if "threads" in marked and "long" not in marked and not metafunc.config.getoption("--threads"):
+        metafunc.parametrize("threads", [1, 2], ids="threads{}".format, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,18 +56,18 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def workers(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Number of workers of each router that the test creates without a number."""
-    of_all = router_module.workers_of_all
-    router_module.workers_of_all = getattr(request, "param", of_all)
-    yield router_module.workers_of_all
-    router_module.workers_of_all = of_all
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Number of packet threads of each router that the test creates without a number."""
+    of_all = router_module.threads_of_all
+    router_module.threads_of_all = getattr(request, "param", of_all)
+    yield router_module.threads_of_all
+    router_module.threads_of_all = of_all
 
 
 @pytest.fixture
-def router(directory: Path, workers: int, request: pytest.FixtureRequest) -> Iterator[Router]:
+def router(directory: Path, threads: int, request: pytest.FixtureRequest) -> Iterator[Router]:
     """A running router; on failure, its log is part of the report."""
-    running = Router(directory, workers=workers)
+    running = Router(directory, threads=threads)
     try:
         running.start()
         yield running

@@ -1,6 +1,6 @@
 """What peers that do not read cost the others: `measure_nonreaders.py [PEERS [WORKERS...]]`.
 
-For each transport and number of workers, PEERS (2,000) connections ask 300
+For each transport and number of threads, PEERS (2,000) connections ask 300
 times for cached Data of 8 kB and never read. Prints one JSON line each: Data a
 second that one TCP and one Unix client get before and during that, the router's
 processor time for each, its memory, and how many peers it has closed. Wants a
@@ -47,9 +47,9 @@ def rates(router: Router) -> dict[str, float]:
     return result
 
 
-async def measure(transport: str, workers: int, peers: int) -> dict:
+async def measure(transport: str, threads: int, peers: int) -> dict:
     content = os.urandom(8000)
-    with tempfile.TemporaryDirectory() as folder, Router(Path(folder), workers=workers) as router:
+    with tempfile.TemporaryDirectory() as folder, Router(Path(folder), threads=threads) as router:
         await cache_bulk(router, NAMES, content)
         rates(router)
         before, memory = rates(router), resident(router)
@@ -66,7 +66,7 @@ async def measure(transport: str, workers: int, peers: int) -> dict:
         await attack.wait()
         await asyncio.sleep(1)
         return {
-            "transport": transport, "workers": workers, "peers": peers, "asks": ASKS, "data_bytes": len(content),
+            "transport": transport, "threads": threads, "peers": peers, "asks": ASKS, "data_bytes": len(content),
             "before": before, "during": during,
             "ratio": {key: round(during[key] / before[key], 3) for key in before},
             "memory_mib": [round(value / (1 << 20), 1) for value in (memory, most, resident(router))],
@@ -78,9 +78,9 @@ def main() -> None:
     peers = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    for workers in [int(text) for text in sys.argv[2:]] or [0, 1, 2]:
+    for threads in [int(text) for text in sys.argv[2:]] or [1, 2]:
         for transport in ("tcp", "unix", "ws"):
-            print(json.dumps(asyncio.run(measure(transport, workers, peers))), flush=True)
+            print(json.dumps(asyncio.run(measure(transport, threads, peers))), flush=True)
 
 
 if __name__ == "__main__":

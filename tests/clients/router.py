@@ -18,8 +18,8 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Number of workers of each router without its own number; set by `pytest --workers`.
-workers_of_all = 0
+# Number of packet threads of each router without its own number; set by `pytest --threads`.
+threads_of_all = 1
 
 
 def binary() -> Path:
@@ -62,11 +62,11 @@ class Router:
     netns: str | None = None
     host: str = "127.0.0.1"
     env: dict[str, str] = field(default_factory=dict)
-    workers: int | None = None
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.workers = workers_of_all if self.workers is None else self.workers
+        self.threads = threads_of_all if self.threads is None else self.threads
         self.port, self.ws_port, self.metrics_port = free_ports(3)
         self.socket_path = self.directory / f"{self.name}.sock"
         self.config_path = self.directory / f"{self.name}.toml"
@@ -185,8 +185,8 @@ class Router:
 
 
 CONFIG = """\
-[workers]
-count = {router.workers}
+[threads]
+count = {router.threads}
 
 [faces.unix]
 path = "{router.socket_path}"

@@ -19,7 +19,7 @@ from ndnts import Ndnts
 from packets import Wire, fragment, interest, number, tlv
 from router import Router
 
-pytestmark = pytest.mark.workers
+pytestmark = pytest.mark.threads
 
 MEBI = 1 << 20
 HERE = Path(__file__).resolve().parent
@@ -112,11 +112,11 @@ async def cache_bulk(router: Router, names: int, content: bytes) -> None:
 @pytest.mark.measures
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("transport", ["unix", "tcp", "ws"])
-async def test_peers_that_do_not_read(directory: Path, workers: int, transport: str):
+async def test_peers_that_do_not_read(directory: Path, threads: int, transport: str):
     """150 peers request 2.5 MB each and read nothing: the router closes them and serves others."""
     peers, names, content = 150, 50, os.urandom(8000)
     settings = "[faces.stream]\nstall_timeout = \"4 s\"\n"
-    with Router(directory, workers=workers, extra_config=settings) as router:
+    with Router(directory, threads=threads, extra_config=settings) as router:
         await cache_bulk(router, names, content)
         before = served(router, "tcp", 1, "/bulk", names), served(router, "unix", 1, "/bulk", names)
         memory = resident(router)
@@ -242,7 +242,7 @@ def _discard(app):
     """Makes an app read Interests and drop them. It still receives answers to its own commands."""
 
     async def receive(kind, raw) -> None:
-        # A router with workers sends Interests with a PIT token, and so in an LpPacket.
+        # A router with several threads sends Interests with a PIT token, and so in an LpPacket.
         packet = bytes(raw)
         if kind == packets.LP_PACKET:
             (_, fields), = packets.elements(packet)

@@ -12,7 +12,7 @@ import pyndn
 from ndnts import Ndnts
 from router import Router
 
-pytestmark = pytest.mark.workers
+pytestmark = pytest.mark.threads
 
 
 async def test_exact_interest_takes_no_longer_name(router: Router, ndnts: Ndnts):

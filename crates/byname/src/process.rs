@@ -178,7 +178,7 @@ mod tests {
                 let _ = stream.read_to_end(&mut Vec::new());
             }
             "control" => drop(forwarder.control.snapshots().ask(|_| panic!("deliberate"))),
-            "packets" => drop(forwarder.handle.add_ports(vec![Box::new(Broken)])),
+            "packets" => drop(forwarder.handle.add_ports(0, vec![Box::new(Broken)])),
             _ => drop(thread::spawn(|| panic!("deliberate")).join()),
         }
         // Without the hook, the process would exit normally.

@@ -46,7 +46,7 @@ fn tables_that_this_machine_cannot_hold_are_refused() {
         &[("2:1", "tables.pit_entries = 99999999999 would take "), ("3:1", "tables.cs_bytes = ")],
     );
     is_refused("[general]\nface_events = 99999999999999\n", &[("2:1", "general.face_events")]);
-    is_refused("[workers]\ncount = 2\nring_packets = 99999999999999\n", &[("3:1", "workers.ring_packets")]);
+    is_refused("[threads]\ncount = 2\nring_packets = 99999999999999\n", &[("3:1", "threads.ring_packets")]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn refused_memory_is_an_error_with_a_name() {
         ("[tables]\ndead_nonces = 99999999999\n", "tables.dead_nonces"),
         ("[general]\ninternal_queue_packets = 99999999999\n", "general.internal_queue_packets"),
         ("[general]\nface_events = 99999999999\n", "general.face_events"),
-        ("[workers]\ncount = 1\nring_packets = 99999999999\n", "workers.ring_packets"),
+        ("[threads]\ncount = 2\nring_packets = 99999999999\n", "threads.ring_packets"),
     ] {
         let (code, said) = run_within(folder.path(), 600_000, text).expect("there is no room for that");
         assert_eq!(code, Some(2), "{text}{said}");

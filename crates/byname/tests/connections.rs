@@ -35,14 +35,14 @@ fn is_served(transport: &str) -> bool {
 
 #[test]
 fn idle_connections_take_neither_management_nor_metrics() {
-    (0..3).for_each(idle_connections_yield);
+    [1, 2, 3].into_iter().for_each(idle_connections_yield);
 }
 
-fn idle_connections_yield(workers: usize) {
+fn idle_connections_yield(threads: usize) {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let router = Router::start_with_descriptors(
         200,
-        &format!("[metrics]\nlisten = \"{address}\"\n[workers]\ncount = {workers}\npin = false\n"),
+        &format!("[metrics]\nlisten = \"{address}\"\n[threads]\ncount = {threads}\npin = false\n"),
     );
     let idle = crowd(&router, 400);
     // They answer at once, although peers hold all descriptors that peers may have.

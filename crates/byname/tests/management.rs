@@ -52,8 +52,8 @@ fn json_has_the_documented_fields() {
 
 #[test]
 fn status_tells_where_time_goes_and_what_was_dropped() {
-    for (workers, threads) in [(0, "thread=worker0"), (1, "stage=dispatch")] {
-        let router = Router::start_with(&format!("[workers]\ncount = {workers}\n"));
+    for (threads, part) in [(1, "thread=worker0"), (2, "stage=dispatch")] {
+        let router = Router::start_with(&format!("[threads]\ncount = {threads}\n"));
         let _server = router.serve("ping-server /s", "/s/ping", b"");
         let stages = |object: &Value| -> Vec<String> {
             let stages = object["stages"].as_array().unwrap();
@@ -71,7 +71,7 @@ fn status_tells_where_time_goes_and_what_was_dropped() {
         };
         let status = std::iter::repeat_with(after_pings).take(10).find(is_timed).expect("some rounds are timed");
         let text = router.ok("status");
-        for part in ["Workers:\n  worker=0 ", "thread=packets", "stage=pit-cs", threads] {
+        for part in ["Workers:\n  worker=0 ", "thread=packets", "stage=pit-cs", part] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let malformed = |status: &Value| {

@@ -96,8 +96,8 @@ impl Drop for End<'_> {
 
 #[test]
 fn the_answer_to_a_registration_comes_before_interests_for_the_prefix() {
-    for workers in [0, 2] {
-        let router = Router::start_with(&format!("[workers]\ncount = {workers}\npin = false\n"));
+    for threads in [1, 2] {
+        let router = Router::start_with(&format!("[threads]\ncount = {threads}\npin = false\n"));
         let (round, over) = (AtomicU32::new(0), AtomicBool::new(false));
         let consumer = UnixStream::connect(router.socket()).expect("connected");
         std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn the_answer_to_a_registration_comes_before_interests_for_the_prefix() {
                 let answer = Data::decode(&first);
                 let answer = answer.unwrap_or_else(|_| {
                     let early = Interest::decode(&first).map(|interest| interest.name.to_string());
-                    panic!("round {number} of {workers} workers: {early:?} came before the answer")
+                    panic!("round {number} of {threads} threads: {early:?} came before the answer")
                 });
                 assert_eq!(ControlResponse::decode(answer.content).expect("a response").code, 200);
                 Interest::decode(&application.receive()).expect("then Interests come");

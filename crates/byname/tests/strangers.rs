@@ -54,8 +54,8 @@ fn content(wire: &[u8]) -> String {
     String::from_utf8_lossy(Data::decode(wire).expect("Data").content).into_owned()
 }
 
-fn with_workers(count: usize) -> Router {
-    Router::start_with(&format!("[workers]\ncount = {count}\npin = false\n"))
+fn with_threads(count: usize) -> Router {
+    Router::start_with(&format!("[threads]\ncount = {count}\npin = false\n"))
 }
 
 fn serve_by(router: &Router, producer: &Peer, prefix: &str) {
@@ -65,8 +65,8 @@ fn serve_by(router: &Router, producer: &Peer, prefix: &str) {
 
 #[test]
 fn strangers_cannot_answer_for_the_producer() {
-    for workers in 0..3 {
-        let router = with_workers(workers);
+    for threads in [1, 2, 3] {
+        let router = with_threads(threads);
         let [producer, consumer, stranger] = std::array::from_fn(|_| Peer::of(&router));
         serve_by(&router, &producer, "/p");
         for i in 0..20u32 {
@@ -78,7 +78,7 @@ fn strangers_cannot_answer_for_the_producer() {
                 consumer.send(&interest.can_be_prefix(i % 2 == 1).must_be_fresh(i % 2 == 1).encode());
             };
             ask(i);
-            let when = format!("{workers} workers, round {i}");
+            let when = format!("{threads} threads, round {i}");
             let (forwarded, _) = producer.receive(&when);
             assert_eq!(forwarded.first(), Some(&5), "an Interest");
             stranger.send(&data(&asked, "forged"));
@@ -98,8 +98,8 @@ fn strangers_cannot_answer_for_the_producer() {
 
 #[test]
 fn a_crowd_of_forged_sources_does_not_keep_an_honest_consumer_from_his_data() {
-    for workers in 0..3 {
-        let router = with_workers(workers);
+    for threads in [1, 2, 3] {
+        let router = with_threads(threads);
         let producer = Peer::of(&router);
         serve_by(&router, &producer, "/p");
         let wanted = name("/p/wanted/by/all");
@@ -127,6 +127,6 @@ fn a_crowd_of_forged_sources_does_not_keep_an_honest_consumer_from_his_data() {
         producer.send(&answer);
         let mut bytes = vec![0; answer.len()];
         honest.read_exact(&mut bytes).expect("the Data");
-        assert!(bytes == answer, "{workers} workers");
+        assert!(bytes == answer, "{threads} threads");
     }
 }

@@ -22,9 +22,9 @@ fn byname(args: &[&str]) -> (i32, String, String) {
 
 /// Runs a demonstration with 0, 1 and 2 forwarding threads.
 fn demo(name: &str, check: impl Fn(&str)) {
-    for workers in ["0", "1", "2"] {
-        let (code, told, errors) = byname(&["demo", name, "--workers", workers]);
-        assert!(code == 0 && errors.is_empty(), "{workers} workers: {told}{errors}");
+    for threads in ["1", "2", "3"] {
+        let (code, told, errors) = byname(&["demo", name, "--threads", threads]);
+        assert!(code == 0 && errors.is_empty(), "{threads} threads: {told}{errors}");
         assert!(told.lines().last().is_some_and(|line| line.ends_with(" Data came by name, none missing.")), "{told}");
         check(&told);
     }

@@ -68,17 +68,17 @@ fn has_route(router: &Router, prefix: &str) -> bool {
 
 #[test]
 fn a_recorded_command_is_refused_from_every_face_before_and_after_a_restart() {
-    (0..3).for_each(records_commands);
+    [1, 2, 3].into_iter().for_each(records_commands);
 }
 
-/// A stranger records alice's commands to a router with this many workers, and replays them.
-fn records_commands(workers: usize) {
+/// A stranger records alice's commands to a router with this many threads, and replays them.
+fn records_commands(threads: usize) {
     let secret = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(secret.path(), SECRET).expect("written");
     let mut router = Router::start_with(&format!(
         "[[authorization]]\nsigner = \"any\"\nmodules = [\"faces\", \"rib\"]\n\
          [[authorization]]\nfrom = \"network\"\nmodules = [\"rib\"]\n\
-         hmac_key = \"/net/alice/KEY/1\"\nhmac_secret_file = \"{}\"\n[workers]\ncount = {workers}\n",
+         hmac_key = \"/net/alice/KEY/1\"\nhmac_secret_file = \"{}\"\n[threads]\ncount = {threads}\n",
         secret.path().display()
     ));
     let (mut alice, mut stranger) = (Neighbour::of(&router), Neighbour::of(&router));
@@ -122,9 +122,9 @@ fn keygen(folder: &Path) -> String {
 }
 
 /// Starts a host that registers prefixes at this hub, with the key that [`keygen`] left in this folder.
-fn host_of(hub: &Router, workers: usize, folder: &Path, key_name: &str) -> Router {
+fn host_of(hub: &Router, threads: usize, folder: &Path, key_name: &str) -> Router {
     Router::start_with(&format!(
-        "[workers]\ncount = {workers}\n[rib.propagate]\nenabled = true\nhub = \"udp4://127.0.0.1:{}\"\n\
+        "[threads]\ncount = {threads}\n[rib.propagate]\nenabled = true\nhub = \"udp4://127.0.0.1:{}\"\n\
          key_name = \"{key_name}\"\nkey_file = \"{}\"\n",
         hub.port,
         folder.join("host.key").display()
@@ -133,19 +133,19 @@ fn host_of(hub: &Router, workers: usize, folder: &Path, key_name: &str) -> Route
 
 #[test]
 fn a_host_registers_what_its_applications_serve_at_its_hub() {
-    (0..3).for_each(propagates);
+    [1, 2, 3].into_iter().for_each(propagates);
 }
 
-/// Runs a host and a hub with this many workers each.
-fn propagates(workers: usize) {
+/// Runs a host and a hub with this many threads each.
+fn propagates(threads: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let key_name = keygen(folder.path());
     let anchor = folder.path().join("host.ndncert");
     let hub = Router::start_with(&format!(
-        "[rib]\nlocalhop_anchors = [\"{}\"]\n[workers]\ncount = {workers}\n",
+        "[rib]\nlocalhop_anchors = [\"{}\"]\n[threads]\ncount = {threads}\n",
         anchor.display()
     ));
-    let host = host_of(&hub, workers, folder.path(), &key_name);
+    let host = host_of(&hub, threads, folder.path(), &key_name);
     let app = host.serve("ping-server /net/host/app", "/net/host/app/ping", b"");
     let other = host.serve("ping-server /elsewhere", "/elsewhere/ping", b"");
     wait_until("the hub has the route", || has_route(&hub, "/net/host"));

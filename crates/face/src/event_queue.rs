@@ -30,6 +30,11 @@ impl EventQueue {
         (EventQueue { channel, backlog: BTreeMap::new() }, receiver)
     }
 
+    /// The queue of another thread into the same channel. Each thread reports its own faces.
+    pub(crate) fn another(&self) -> Self {
+        EventQueue { channel: self.channel.clone(), backlog: BTreeMap::new() }
+    }
+
     /// Whether events wait until the control side takes earlier ones.
     pub(crate) fn is_backlogged(&self) -> bool {
         !self.backlog.is_empty()

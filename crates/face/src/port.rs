@@ -180,6 +180,8 @@ pub struct PortContext<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) waker: &'a LoopWaker,
     pub(crate) next_face_id: &'a mut u64,
+    /// Number of threads: each numbers its faces in such steps.
+    pub(crate) face_id_step: u64,
     pub(crate) received: &'a mut Vec<Received>,
     pub(crate) events: &'a mut Vec<(usize, FaceEvent)>,
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
@@ -205,7 +207,7 @@ impl PortContext<'_> {
     /// Creates a number for a new face, from 256 up. No number is used twice.
     pub fn create_face_id(&mut self) -> FaceId {
         let id = FaceId(*self.next_face_id);
-        *self.next_face_id += 1;
+        *self.next_face_id += self.face_id_step;
         id
     }
 

@@ -70,10 +70,21 @@ pub(crate) fn bind_to_device(socket: impl AsFd, interface: &str) -> io::Result<(
 
 /// Lets a socket receive only what this program passes.
 pub(crate) fn attach_filter(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+    attach(socket, libc::SO_ATTACH_FILTER, program)
+}
+
+/// Lets a program choose which of the sockets that share this socket's address gets a packet: it returns the number of
+/// the socket in the order of their binding.
+pub(crate) fn steer(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+    attach(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Attaches a program. `option` must be one that takes a program.
+fn attach(socket: impl AsFd, option: c_int, program: &[sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: the pointer is to `len` instructions that live during the call, and the kernel only reads them.
-    unsafe { set_any_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program) }
+    unsafe { set_any_option(socket, libc::SOL_SOCKET, option, &program) }
 }
 
 /// Sets an option.

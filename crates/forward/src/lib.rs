@@ -20,6 +20,7 @@ mod pit_cs;
 mod port;
 mod publish;
 pub mod ring;
+pub mod seat;
 mod settings;
 mod shard;
 mod source_prefix;

@@ -38,14 +38,14 @@ enum Demo {
 
 #[derive(Debug, Args)]
 struct RouterArgs {
-    /// Forwarding threads of each router; 0: the packet thread does the forwarding
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    workers: u16,
+    /// Packet threads of each router
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u16,
 }
 
 /// Starts the routers and runs a demonstration on them.
 pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
-    let routers = |args: RouterArgs| Network::start(&["geneva", "lugano", "zurich"], args.workers);
+    let routers = |args: RouterArgs| Network::start(&["geneva", "lugano", "zurich"], args.threads);
     match args.demo {
         Demo::Pull(args) => {
             let network = routers(args)?;

@@ -26,8 +26,8 @@ const SECRET_FILE: &str = "neighbors.secret";
 /// Running routers. Dropping this ends them.
 pub struct Network {
     folder: PathBuf,
-    /// Number of forwarding threads of each router.
-    workers: u16,
+    /// Number of packet threads of each router.
+    threads: u16,
     routers: Vec<Router>,
 }
 
@@ -40,10 +40,10 @@ struct Router {
 
 impl Network {
     /// Starts a router for each name and links it to the previous one.
-    pub fn start(names: &[&'static str], workers: u16) -> anyhow::Result<Self> {
+    pub fn start(names: &[&'static str], threads: u16) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("byname-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let mut network = Network { folder, workers, routers: Vec::new() };
+        let mut network = Network { folder, threads, routers: Vec::new() };
         let edges: String = names.windows(2).fold(String::new(), |text, pair| text + &pair.join(" ") + "\n");
         std::fs::write(network.folder.join("network.txt"), edges)?;
         network.write_secret()?;
@@ -54,8 +54,8 @@ impl Network {
         let ports = ports.collect::<std::io::Result<Vec<u16>>>()?;
         drop(sockets);
         println!("Three routers, each a process, with UDP between them: {}", names.join(" - "));
-        if workers > 0 {
-            println!("Each router has {workers} forwarding threads beside its packet thread.");
+        if threads > 1 {
+            println!("Each router has {threads} packet threads.");
         }
         for (i, name) in names.iter().enumerate() {
             network.start_router(i, name, names, &ports)?;
@@ -107,9 +107,9 @@ impl Network {
         let socket = self.socket(name);
         let mut config = format!(
             "[faces.udp]\nport = {}\nipv6 = false\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n\
-             [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n[workers]\ncount = {}\n\
+             [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n[threads]\ncount = {}\n\
              [tags]\ngraph = \"network.txt\"\nnode = {name:?}\n[[tags.tree]]\nid = 1\nroot = {:?}\n",
-            ports[i], socket, self.workers, names[0],
+            ports[i], socket, self.threads, names[0],
         );
         for neighbor in [i.checked_sub(1), Some(i + 1).filter(|&next| next < names.len())].into_iter().flatten() {
             let (node, port) = (names[neighbor], ports[neighbor]);

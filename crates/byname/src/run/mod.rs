@@ -26,7 +26,7 @@ use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
-use byname_face::{FaceUri, ForwarderHandle, IoConfig, Queue, StartError, Workers};
+use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
@@ -39,12 +39,13 @@ use tracing_subscriber::EnvFilter;
 use crate::exit;
 use crate::process::{self, Process};
 use examine::{Good, examine};
+use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// Threads besides the workers: packets, control, web, signals, and the threads that watch them.
+/// Threads besides the packet threads: control, web, signals, and the threads that watch them.
 const THREADS: usize = 8;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
@@ -115,13 +116,12 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
-    // The Unix socket comes last: a client that connects at once must find management running.
-    let applications = bound.take_unix_port();
-    handle.add_ports(std::mem::take(&mut bound.ports))?;
+    add_ports(&handle, std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     trees::join(&places, &handle, &control, &mut bound.notes)?;
-    // Applications may advertise routes at once, so the trees must be joined before.
-    handle.add_ports(applications.into_iter().collect())?;
+    // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
+    // at once, too, so the trees must be joined before.
+    add_ports(&handle, std::mem::take(&mut bound.applications))?;
     let mut web = start_web(&config, &control, &mut bound.notes);
     if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
         process.watch("web thread", thread)?;
@@ -138,6 +138,15 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     drop(control);
     process.join();
     Ok(exit::OK)
+}
+
+/// Hands ports to their threads.
+fn add_ports(handle: &ForwarderHandle, ports: Vec<Placed>) -> Result<(), StartError> {
+    let mut by_thread: Vec<Vec<Box<dyn Port>>> = (0..handle.threads()).map(|_| Vec::new()).collect();
+    for (thread, port) in ports {
+        by_thread[thread].push(port);
+    }
+    by_thread.into_iter().enumerate().try_for_each(|(thread, ports)| handle.add_ports(thread, ports))
 }
 
 /// The contents of the start-up table.
@@ -173,13 +182,13 @@ fn start_up(
 pub struct RunningForwarder {
     /// Sends commands to the packet thread.
     pub handle: ForwarderHandle,
-    /// The packet thread.
+    /// The first packet thread, which ends last.
     pub thread: JoinHandle<()>,
     /// Management.
     pub control: ControlHandle,
 }
 
-/// Starts the packet thread, the workers and the control thread.
+/// Starts the packet threads and the control thread.
 pub fn start_forwarder(
     config: &Config,
     authorizer: Authorizer,
@@ -235,7 +244,7 @@ fn destinations(config: &Config, signer: Option<Signer>) -> Vec<Destination> {
 /// allocations may abort the process instead of returning an error.
 fn reserve(config: &Config) -> anyhow::Result<()> {
     let tables = config.memory().iter().fold(0usize, |sum, need| sum.saturating_add(need.memory.start));
-    let stacks = STACK_BYTES * (config.workers.count + THREADS);
+    let stacks = STACK_BYTES * (config.threads.count + THREADS);
     let bytes = tables.saturating_add(stacks + SPARE_BYTES);
     let mut room = Vec::<u8>::new();
     let reserved = room.try_reserve_exact(bytes);
@@ -245,7 +254,7 @@ fn reserve(config: &Config) -> anyhow::Result<()> {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         anyhow::anyhow!(
             "the system refuses this process {} MiB of address space, {} MiB of which are for tables: make \
-             `pit_entries` and other settings in [tables] and [workers] smaller, or see `ulimit -v` and \
+             `pit_entries` and other settings in [tables] and [threads] smaller, or see `ulimit -v` and \
              vm.overcommit_memory",
             mib(bytes),
             mib(tables)
@@ -305,7 +314,7 @@ fn no_room_for_queue(error: StartError) -> anyhow::Error {
     no_memory(
         bytes,
         match queue {
-            Queue::Rings => "a worker's ring: make `[workers] ring_packets` smaller",
+            Queue::Rings => "the rings between threads: make `[threads] ring_packets` smaller",
             Queue::Internal => "packets to management: make `[general] internal_queue_packets` smaller",
             Queue::Events => "face events: make `[general] face_events` smaller",
         },

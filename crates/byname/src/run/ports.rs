@@ -25,11 +25,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
 
+/// A port, and the number of the packet thread that runs it.
+pub type Placed = (usize, Box<dyn Port>);
+
 /// Bound ports, and their description for the start-up table.
 #[derive(Default)]
 pub struct Bound {
-    /// Ports to hand to the packet thread.
-    pub ports: Vec<Box<dyn Port>>,
+    /// Ports of the Unix socket.
+    pub applications: Vec<Placed>,
+    /// All other ports.
+    pub ports: Vec<Placed>,
     /// UDP addresses.
     pub udp: Vec<SocketAddr>,
     /// TCP addresses.
@@ -48,11 +53,9 @@ pub struct Bound {
     pub notes: Vec<String>,
 }
 
-impl Bound {
-    /// Takes the port of the Unix socket, which is bound before all others.
-    pub fn take_unix_port(&mut self) -> Option<Box<dyn Port>> {
-        self.unix.is_some().then(|| self.ports.remove(0))
-    }
+/// Places ports on threads, one for each thread.
+fn on_all_threads<P: Port + 'static>(ports: Vec<P>) -> impl Iterator<Item = Placed> {
+    ports.into_iter().enumerate().map(|(thread, port)| (thread, Box::new(port) as Box<dyn Port>))
 }
 
 /// Binds all ports that `config` asks for.
@@ -64,15 +67,14 @@ pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Boun
     let streams = stream_config(config);
     // The Unix socket first: a second instance must name the running one before it complains about ports.
     bind_unix(config, &streams, surroundings, &mut bound)?;
-    let own = bound.ports.len();
     // Before UDP: some peers' datagrams come in Ethernet frames. The UDP port would create these peers' faces itself.
     open_ethernet(config, &mut bound)?;
     bind_udp(config, &mut bound)?;
     bind_multicast(config, &mut bound);
     bind_tcp(config, &streams, &mut bound)?;
     open_memif(config, &mut bound)?;
-    let network = bound.ports.split_off(own);
-    bound.ports.extend(network.into_iter().zip(config.faults.seed..).map(|(port, seed)| faulty(port, config, seed)));
+    let network = std::mem::take(&mut bound.ports).into_iter().zip(config.faults.seed..);
+    bound.ports.extend(network.map(|((thread, port), seed)| (thread, faulty(port, config, seed))));
     bind_websocket(config, streams, &mut bound)?;
     capture(config, &mut bound)?;
     Ok(bound)
@@ -94,8 +96,10 @@ fn capture(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     let path = config.folder.join(&config.capture.file);
     let capture = Capture::create(&path, config.capture.max as u64)
         .with_context(|| format!("cannot write the capture {}; see `file` under [capture]", path.display()))?;
-    let ports = std::mem::take(&mut bound.ports);
-    bound.ports = ports.into_iter().map(|p| Box::new(CapturePort::new(p, capture.clone())) as Box<dyn Port>).collect();
+    for ports in [&mut bound.applications, &mut bound.ports] {
+        let captured = |(thread, port)| -> Placed { (thread, Box::new(CapturePort::new(port, capture.clone()))) };
+        *ports = std::mem::take(ports).into_iter().map(captured).collect();
+    }
     bound.notes.push(format!("all packets are captured in {}", path.display()));
     Ok(())
 }
@@ -127,12 +131,12 @@ fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             congestion_marking: config.faces.congestion_marking,
             ..UdpConfig::new(listen)
         };
-        match UdpPort::bind(settings) {
-            Ok(port) => {
+        match UdpPort::bind_for_threads(settings, config.threads.count) {
+            Ok(ports) => {
                 if udp.listen {
-                    bound.udp.push(port.local_addr());
+                    bound.udp.extend(ports.first().map(UdpPort::local_addr));
                 }
-                bound.ports.push(Box::new(port));
+                bound.ports.extend(on_all_threads(ports));
             }
             Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(explain(Protocol::Udp, listen)),
             Err(error) => return Err(refused(error, "UDP", listen, "[faces.udp] port")),
@@ -164,7 +168,7 @@ fn bind_multicast(config: &Config, bound: &mut Bound) {
                 } else {
                     bound.multicast.push(group);
                 }
-                bound.ports.push(Box::new(port));
+                bound.ports.push((0, Box::new(port)));
             }
             Err(error) => bound.notes.push(format!("no multicast on {group}: {error}")),
         }
@@ -178,12 +182,14 @@ fn bind_tcp(config: &Config, streams: &StreamConfig, bound: &mut Bound) -> anyho
     let port = StreamPort::tcp(&listen, streams.clone())
         .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
     bound.tcp = local_addresses(&port);
-    bound.ports.push(Box::new(port));
+    bound.ports.extend(on_all_threads(port.for_threads(config.threads.count)));
     Ok(())
 }
 
 fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
-    for ethernet in &config.faces.ethernet {
+    for (number, ethernet) in config.faces.ethernet.iter().enumerate() {
+        // Interfaces are dealt out to the threads.
+        let thread = number % config.threads.count;
         let settings = EthernetConfig {
             group: ethernet.multicast.then_some(ethernet.group),
             ad_hoc: ethernet.ad_hoc,
@@ -201,12 +207,12 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
         match ethernet.port {
             config::EthernetPort::PacketMmap => {
                 let own = RingOptions { qdisc_bypass: ethernet.qdisc_bypass };
-                add_ethernet::<PacketSocket>(settings, own, "", bound)?;
+                add_ethernet::<PacketSocket>((thread, settings), own, "", bound)?;
             }
             config::EthernetPort::Xdp => {
-                add_ethernet::<XdpSocket>(settings, ethernet.xdp_mode.of_port(), ", xdp", bound)?;
+                add_ethernet::<XdpSocket>((thread, settings), ethernet.xdp_mode.of_port(), ", xdp", bound)?;
             }
-            config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, settings, bound)?,
+            config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, (thread, settings), bound)?,
         }
     }
     Ok(())
@@ -216,21 +222,26 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
 fn open_dpdk(
     dpdk: &config::Dpdk,
     ethernet: &config::Ethernet,
-    settings: EthernetConfig,
+    (thread, settings): (usize, EthernetConfig),
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let environment = Environment::start(&dpdk.eal)?;
     let device = Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings.socket());
-    add_ethernet::<DpdkSocket>(settings, Device::open(environment, &device)?, ", dpdk", bound)
+    add_ethernet::<DpdkSocket>((thread, settings), Device::open(environment, &device)?, ", dpdk", bound)
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn open_dpdk(_: &config::Dpdk, _: &config::Ethernet, _: EthernetConfig, _: &mut Bound) -> anyhow::Result<()> {
+fn open_dpdk(
+    _: &config::Dpdk,
+    _: &config::Ethernet,
+    _: (usize, EthernetConfig),
+    _: &mut Bound,
+) -> anyhow::Result<()> {
     unreachable!("`examine` refuses such interfaces")
 }
 
 fn add_ethernet<S: FrameSocket + 'static>(
-    settings: EthernetConfig,
+    (thread, settings): (usize, EthernetConfig),
     own: S::Config,
     remark: &str,
     bound: &mut Bound,
@@ -238,16 +249,17 @@ fn add_ethernet<S: FrameSocket + 'static>(
     let interface = settings.interface.clone();
     let port = EthernetPort::<S>::open(settings, own).context("see [[faces.ethernet]] in the configuration")?;
     bound.ethernet.push(format!("{interface} ({}{remark})", port.address()));
-    bound.ports.push(Box::new(port));
+    bound.ports.push((thread, Box::new(port)));
     Ok(())
 }
 
 fn open_memif(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
-    for memif in &config.faces.memif {
+    for (number, memif) in config.faces.memif.iter().enumerate() {
         let port = MemifPort::open(memif.port(config.faces.congestion_marking))
             .context("see [[faces.memif]] in the configuration")?;
         bound.memif.push(port.uri().to_string());
-        bound.ports.push(Box::new(port));
+        // Interfaces are dealt out to the threads.
+        bound.ports.push((number % config.threads.count, Box::new(port)));
     }
     Ok(())
 }
@@ -262,7 +274,7 @@ fn bind_websocket(config: &Config, streams: StreamConfig, bound: &mut Bound) -> 
     let port = StreamPort::websocket(&listen, settings)
         .map_err(|error| explain_listen(error, &listen, "WebSocket", "[faces.websocket] port"))?;
     bound.websocket = local_addresses(&port);
-    bound.ports.push(Box::new(port));
+    bound.ports.extend(on_all_threads(port.for_threads(config.threads.count)));
     Ok(())
 }
 
@@ -281,7 +293,7 @@ fn bind_unix(
         match StreamPort::unix(&[&path], streams.clone()) {
             Ok(port) => {
                 bound.unix = Some(path);
-                bound.ports.push(Box::new(port));
+                bound.applications.extend(on_all_threads(port.for_threads(config.threads.count)));
                 return Ok(());
             }
             Err(ListenError::System { error, .. })

@@ -13,8 +13,8 @@ const ROUTE_BYTES: usize = 256;
 const DESCRIPTOR_BYTES: usize = 128;
 /// Approximate bytes of a queued face event.
 const EVENT_BYTES: usize = 512;
-/// Rings between the packet thread and one worker.
-const RINGS: usize = 3;
+/// Rings from one thread to another.
+const RINGS: usize = 2;
 
 /// Who can fill a table up to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +53,12 @@ impl Config {
     /// Memory of each setting that limits memory.
     pub fn memory(&self) -> Vec<Need> {
         let mut needs = self.table_memory();
-        let threads = self.workers.count;
-        let parcels = self.workers.ring_packets.checked_next_power_of_two().unwrap_or(usize::MAX);
+        let threads = self.threads.count;
+        let parcels = self.threads.ring_packets.checked_next_power_of_two().unwrap_or(usize::MAX);
         let parcel = size_of::<Parcel>().max(size_of::<Outgoing>());
-        // Without worker threads, there are no rings.
-        needs.push(at_start("workers.ring_packets", self.workers.ring_packets, parcels, parcel * RINGS * threads));
+        // A thread that is alone has no rings.
+        let rings = RINGS * threads * (threads - 1);
+        needs.push(at_start("threads.ring_packets", self.threads.ring_packets, parcels, parcel * rings));
         let internal = self.general.internal_queue_packets;
         let waiting = size_of::<(LinkFields, Packet)>() + size_of::<usize>();
         needs.push(at_start("general.internal_queue_packets", internal, internal, 2 * waiting));
@@ -76,7 +77,7 @@ impl Config {
     }
 
     fn table_memory(&self) -> Vec<Need> {
-        let workers: Vec<_> = (0..self.workers.count.max(1)).map(|number| self.worker(number)).collect();
+        let workers: Vec<_> = (0..self.threads.count).map(|number| self.worker(number)).collect();
         let sum = |of: fn(&byname_forward::worker::WorkerConfig) -> TableMemory| {
             workers.iter().map(of).fold(TableMemory::default(), add)
         };
@@ -209,7 +210,7 @@ mod tests {
             ("[tables]\ndead_nonces = 99999999999\n", "tables.dead_nonces"),
             ("[general]\ninternal_queue_packets = 9999999999999999\n", "general.internal_queue_packets"),
             ("[general]\nface_events = 9999999999999999\n", "general.face_events"),
-            ("[workers]\ncount = 2\nring_packets = 9999999999999999\n", "workers.ring_packets"),
+            ("[threads]\ncount = 2\nring_packets = 9999999999999999\n", "threads.ring_packets"),
         ] {
             let found = findings(setting, 24 << 30);
             assert!(found.len() == 1 && found[0].is_fatal && found[0].key == key, "{found:?}");

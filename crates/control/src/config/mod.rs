@@ -16,8 +16,8 @@ mod propagate;
 mod rights;
 mod secrets;
 mod tags;
+mod threads;
 mod value;
-mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -45,17 +45,20 @@ pub use propagate::Propagate;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
 pub use secrets::exposure;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
+pub use threads::Threads;
 pub use value::at_least_1;
-pub use workers::Workers;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Packet thread, internal queues and state folder.
+    /// Polling, internal queues and state folder.
     pub general: General,
-    /// Forwarding threads.
-    pub workers: Workers,
+    /// Packet threads.
+    pub threads: Threads,
+    /// The table of earlier versions in place of `[threads]`. It is refused.
+    #[serde(deserialize_with = "threads::refuse_workers")]
+    pub workers: (),
     /// Transports.
     pub faces: Faces,
     /// PIT, CS and strategies.
@@ -94,7 +97,8 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             general: General::default(),
-            workers: Workers::default(),
+            threads: Threads::default(),
+            workers: (),
             faces: Faces::default(),
             tables: Tables::default(),
             network: Network::default(),
@@ -117,13 +121,13 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct General {
-    /// How long the packet thread polls for input before it sleeps.
+    /// How long a packet thread polls for input before it sleeps.
     #[serde(deserialize_with = "value::duration")]
     pub spin: Duration,
     /// Most packets taken from one port before the next port is served.
     #[serde(deserialize_with = "value::at_least_1")]
     pub burst_packets: usize,
-    /// Capacity of the queue between the packet thread and management, in packets per direction.
+    /// Capacity of the queue between the first packet thread and management, in packets per direction.
     #[serde(deserialize_with = "value::at_least_1")]
     pub internal_queue_packets: usize,
     /// Most face events that wait for management. Beyond that, they are condensed.

@@ -1,10 +1,13 @@
-//! The control side's handle of a forwarder: requests to the packet thread and to workers.
+//! The control side's handle of a forwarder: requests to the packet threads and to workers.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::FaceCounters;
+use byname_forward::seat::owner;
 use byname_forward::stages::StageTimes;
 use byname_forward::strategy::StrategyChoice;
 use byname_forward::worker::{CsInfo, WorkerCounters};
@@ -12,9 +15,10 @@ use byname_forward::{FaceId, Worker};
 use byname_wire::Name;
 use crossbeam_channel::{Sender, bounded};
 
-use super::{IoLoop, Registration, StartError, WorkerStatus};
+use super::{Asked, Ending, IoLoop, Registration, StartError, WorkerStatus};
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError};
 use crate::port::Port;
+use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
 /// Maximum number of waiting commands. A full channel makes senders wait.
@@ -29,36 +33,70 @@ pub(super) type CreationReply = Box<dyn FnOnce(Creation) + Send>;
 
 pub(super) type Command = Box<dyn FnOnce(&mut IoLoop) + Send>;
 
-/// The control side's handle of the packet thread. The thread carries out each call between two bursts.
-///
-/// After [`ForwarderHandle::shutdown`], or if the thread is gone, calls answer as a forwarder without faces would.
+/// The control side's line to one packet thread.
 #[derive(Clone)]
-pub struct ForwarderHandle {
+pub(super) struct Line {
     commands: SyncSender<Command>,
     registrations: Sender<Registration>,
     waker: LoopWaker,
-    workers: usize,
+}
+
+impl Line {
+    pub fn new(commands: SyncSender<Command>, registrations: Sender<Registration>, waker: LoopWaker) -> Self {
+        Line { commands, registrations, waker }
+    }
+
+    fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut IoLoop) -> R + Send + 'static) -> Option<R> {
+        let (reply, answer) = bounded(1);
+        let command: Command = Box::new(move |io_loop| {
+            let _ = reply.send(job(io_loop));
+        });
+        self.tell(command);
+        answer.recv().ok()
+    }
+
+    /// Sends a command to the thread, and does not wait until it is done.
+    fn tell(&self, command: Command) {
+        // A thread that has ended drops the command, and with it the sender of the answer.
+        if self.commands.send(command).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// The control side's handle of the packet threads. A thread carries out each call between two bursts.
+///
+/// After [`ForwarderHandle::shutdown`], or if the threads are gone, calls answer as a forwarder without faces would.
+#[derive(Clone)]
+pub struct ForwarderHandle {
+    lines: Arc<[Line]>,
+    ending: Arc<Ending>,
+    /// The greatest sum of link counters that was told. The sum never falls.
+    links_told: Arc<Mutex<LinkCounters>>,
 }
 
 impl ForwarderHandle {
-    pub(super) fn new(
-        commands: SyncSender<Command>,
-        registrations: Sender<Registration>,
-        waker: LoopWaker,
-        workers: usize,
-    ) -> Self {
-        ForwarderHandle { commands, registrations, waker, workers }
+    pub(super) fn new(lines: Vec<Line>, ending: Arc<Ending>) -> Self {
+        ForwarderHandle { lines: lines.into(), ending, links_told: Arc::default() }
     }
 
-    /// Starts ports that must wait until the control side is ready for their peers.
-    pub fn add_ports(&self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
-        self.call(move |io_loop| io_loop.add_ports(ports)).unwrap_or(Ok(()))
+    /// Number of packet threads.
+    pub fn threads(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Starts ports on a thread: ports that must wait until the control side is ready for their peers.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn add_ports(&self, thread: usize, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
+        self.lines[thread].call(move |io_loop| io_loop.add_ports(ports)).unwrap_or(Ok(()))
     }
     /// Makes Interests below a prefix wait on their way to the face that registers it, until the answer to the command
     /// is on its way there. Must be called before the route works.
     pub fn answer_before_interests(&self, registration: Registration) {
         // After the end there is nothing to wait for.
-        let _ = self.registrations.send(registration);
+        let _ = self.owner(registration.face).registrations.send(registration);
     }
     /// Creates a face, or returns the existing one as an error. Waits for the connection of a persistent stream face,
     /// which takes seconds if the peer is silent.
@@ -72,26 +110,41 @@ impl ForwarderHandle {
     /// Like [`ForwarderHandle::create_face`], but does not wait for a connection. Returns `None` if `later` will get
     /// the outcome. `later` runs on the packet thread, and must not block it.
     pub fn begin_face(&self, request: FaceRequest, later: impl FnOnce(Creation) + Send + 'static) -> Option<Creation> {
-        self.call(move |io_loop| io_loop.create_face(&request, Box::new(later)))
-            .unwrap_or_else(|| Some(shutting_down()))
+        let (request, mut later): (_, CreationReply) = (Arc::new(request), Box::new(later));
+        for thread in self.candidates(&request.remote) {
+            let request = Arc::clone(&request);
+            match self.lines[thread].call(move |io_loop| io_loop.create_face(&request, later)) {
+                Some(Asked::Decided(creation)) => return Some(creation),
+                Some(Asked::Later) => return None,
+                Some(Asked::NoPort(back)) => later = back,
+                None => return Some(shutting_down()),
+            }
+        }
+        Some(no_port(&request))
     }
     /// Changes a face.
     pub fn update_face(&self, face: FaceId, change: FaceChange) -> Result<FaceStatus, UpdateFaceError> {
-        let changed = self.call(move |io_loop| io_loop.update_face(face, &change));
+        let changed = self.owner(face).call(move |io_loop| io_loop.update_face(face, &change));
         Ok(self.with_counters(vec![changed.unwrap_or(Err(UpdateFaceError::NotFound))?]).remove(0))
     }
     /// Destroys a face. Returns false if it does not exist.
     pub fn destroy_face(&self, face: FaceId) -> bool {
-        self.call(move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
+        self.owner(face).call(move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
     }
     /// Tells ports which faces have routes now, and which have lost all; see [`Port::set_routed`]. Does not wait until
     /// the ports know.
     pub fn set_routed(&self, faces: Vec<(FaceId, bool)>) {
-        self.tell(Box::new(move |io_loop| {
-            for (face, routed) in faces {
-                io_loop.set_routed(face, routed);
-            }
-        }));
+        let mut by_owner: Vec<Vec<(FaceId, bool)>> = vec![Vec::new(); self.lines.len()];
+        for (face, routed) in faces {
+            by_owner[owner(face, self.lines.len())].push((face, routed));
+        }
+        for (line, faces) in self.lines.iter().zip(by_owner).filter(|(_, faces)| !faces.is_empty()) {
+            line.tell(Box::new(move |io_loop| {
+                for (face, routed) in faces {
+                    io_loop.set_routed(face, routed);
+                }
+            }));
+        }
     }
     /// Lets locator-addressed packets for the application behind this face reach it. Returns false if the face does not
     /// exist.
@@ -100,25 +153,35 @@ impl ForwarderHandle {
     }
     /// All faces, ordered by id.
     pub fn faces(&self) -> Vec<FaceStatus> {
-        let mut ids = self.call(|io_loop| io_loop.faces.keys().copied().collect::<Vec<_>>()).unwrap_or_default();
-        ids.sort_unstable();
-        let mut faces = Vec::with_capacity(ids.len());
+        let ids = self.call_all(|io_loop| io_loop.faces.keys().copied().collect::<Vec<_>>());
+        let mut faces = Vec::with_capacity(ids.iter().map(Vec::len).sum());
         // Read in parts, so that traffic goes on meanwhile.
-        for part in ids.chunks(STATUSES_PER_COMMAND) {
-            let part = part.to_vec();
-            let statuses = self.call(move |io_loop| part.into_iter().filter_map(|id| io_loop.status(id)).collect());
-            faces.extend(self.with_counters(statuses.unwrap_or_default()));
+        for (line, ids) in self.lines.iter().zip(ids) {
+            for part in ids.chunks(STATUSES_PER_COMMAND) {
+                let part = part.to_vec();
+                let statuses = line.call(move |io_loop| part.into_iter().filter_map(|id| io_loop.status(id)).collect());
+                faces.extend(self.with_counters(statuses.unwrap_or_default()));
+            }
         }
+        faces.sort_unstable_by_key(|face| face.id);
         faces
     }
     /// One face.
     pub fn face(&self, face: FaceId) -> Option<FaceStatus> {
-        let status = self.call(move |io_loop| io_loop.status(face)).flatten()?;
+        let status = self.owner(face).call(move |io_loop| io_loop.status(face)).flatten()?;
         self.with_counters(vec![status]).pop()
     }
     /// Local URIs of all channels (listeners).
     pub fn channels(&self) -> Vec<String> {
-        self.call(|io_loop| io_loop.ports.iter().flat_map(|p| p.channels()).collect()).unwrap_or_default()
+        let of_thread = |io_loop: &mut IoLoop| io_loop.ports.iter().flat_map(|p| p.channels()).collect::<Vec<_>>();
+        let mut channels: Vec<String> = Vec::new();
+        // Several threads may share a channel.
+        for channel in self.call_all(of_thread).into_iter().flatten() {
+            if !channels.contains(&channel) {
+                channels.push(channel);
+            }
+        }
+        channels
     }
     /// Replaces all strategy choices.
     pub fn set_strategy_choices(&self, choices: Vec<StrategyChoice>) {
@@ -130,7 +193,7 @@ impl ForwarderHandle {
     }
     /// Changes the content stores, each of which gets its part of the packets. Returns their new state.
     pub fn cs_config(&self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) -> CsInfo {
-        let workers = self.workers;
+        let workers = self.lines.len();
         CsInfo::sum(self.ask_all(move |number, worker| {
             worker.cs_config(packets_max.map(|all| part_of(all, number, workers)), admit, serve);
             worker.cs_info()
@@ -139,7 +202,7 @@ impl ForwarderHandle {
     /// Erases Data under a prefix. Returns how many were erased, and whether more are left.
     pub fn cs_erase(&self, prefix: Name, count_max: usize) -> (usize, bool) {
         let mut erased = 0;
-        for worker in 0..self.workers {
+        for worker in 0..self.lines.len() {
             loop {
                 // Erase in parts, so that traffic goes on meanwhile.
                 let (prefix, part) = (prefix.clone(), (count_max - erased).min(ERASED_PER_COMMAND));
@@ -161,29 +224,46 @@ impl ForwarderHandle {
         for worker in self.ask_all(|_, worker| worker.counters()) {
             all.add(&worker);
         }
-        all.add_drops(&self.call(|io_loop| io_loop.drops()).unwrap_or_default());
+        self.call_all(|io_loop| io_loop.drops()).iter().for_each(|drops| all.add_drops(drops));
         all
     }
     /// Link counters of all faces since the start. `faces` are the existing faces.
     pub fn link_totals(&self, faces: &[FaceStatus]) -> LinkTotals {
-        let mut live = LinkCounters::default();
-        faces.iter().for_each(|face| live.add(&face.link));
-        self.call(move |io_loop| io_loop.link_totals(live)).unwrap_or_default()
+        let mut sum = LinkTotals::default();
+        faces.iter().for_each(|face| sum.counters.add(&face.link));
+        for gone in self.call_all(|io_loop| io_loop.gone_links()) {
+            sum.counters.add(&gone.counters);
+            for (reason, count) in gone.closed {
+                match sum.closed.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, all)) => *all += count,
+                    None => sum.closed.push((reason, count)),
+                }
+            }
+        }
+        // A face may have ended since `faces` were read: its counts are then in both sums. The result stays at that
+        // value until other faces have counted as much.
+        let mut told = self.links_told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.raise(&sum.counters);
+        sum.counters = *told;
+        sum
     }
     /// State of each worker.
     pub fn workers(&self) -> Vec<WorkerStatus> {
         let counters = self.ask_all(|_, worker| worker.counters());
-        let rings = self.call(|io_loop| io_loop.workers.rings()).unwrap_or_default();
+        let rings = self.call_all(|io_loop| io_loop.seat.rings());
         counters.into_iter().zip(rings).map(|(counters, rings)| WorkerStatus { counters, rings }).collect()
     }
-    /// Time that the packet thread spends in each stage, in the rounds that are timed. For a worker on the packet
-    /// thread, see [`WorkerStatus`].
+    /// Time that all packet threads spend in each stage outside of their workers, in the rounds that are timed. For the
+    /// workers, see [`WorkerStatus`].
     pub fn stages(&self) -> StageTimes {
-        self.call(|io_loop| *io_loop.stopwatch.times()).unwrap_or_default()
+        let mut all = StageTimes::default();
+        self.call_all(|io_loop| *io_loop.stopwatch.times()).iter().for_each(|times| all.add(times));
+        all
     }
-    /// Sends queued output, closes all faces and ends the thread.
+    /// Sends queued output, closes all faces and ends the threads.
     pub fn shutdown(&self) {
-        self.call(|io_loop| io_loop.stopping = true);
+        self.ending.wanted.store(1, Ordering::SeqCst);
+        self.call_all(|io_loop| io_loop.stopping = true);
     }
 
     /// Adds the workers' counters to the status of each face.
@@ -205,47 +285,66 @@ impl ForwarderHandle {
         &self,
         question: impl Fn(usize, &mut Worker) -> R + Clone + Send + 'static,
     ) -> Vec<R> {
-        self.ask(0..self.workers, question)
+        self.ask(0..self.lines.len(), question)
     }
 
-    /// Asks these workers through the packet thread, so that they already know everything it told them about faces
-    /// before.
+    /// Asks these workers. Each knows everything about faces that the control side has been told before.
     fn ask<R: Send + 'static>(
         &self,
         whom: Range<usize>,
         question: impl Fn(usize, &mut Worker) -> R + Clone + Send + 'static,
     ) -> Vec<R> {
+        self.call_each(whom, move |number, io_loop| {
+            let (question, mut answer) = (question.clone(), None);
+            io_loop.seat.ask(|worker| answer = Some(question(number, worker)));
+            answer
+        })
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Runs `job` on each thread, with its number. Returns the answers by number.
+    fn call_all<R: Send + 'static>(&self, job: impl Fn(&mut IoLoop) -> R + Clone + Send + 'static) -> Vec<R> {
+        self.call_each(0..self.lines.len(), move |_, io_loop| job(io_loop))
+    }
+
+    fn call_each<R: Send + 'static>(
+        &self,
+        whom: Range<usize>,
+        job: impl Fn(usize, &mut IoLoop) -> R + Clone + Send + 'static,
+    ) -> Vec<R> {
         let (reply, answers) = bounded(whom.len());
-        self.call(move |io_loop| {
-            io_loop.workers.each(whom, |number| {
-                let (question, reply) = (question.clone(), reply.clone());
-                Box::new(move |worker| {
-                    // The channel has room, and the asking thread may be gone.
-                    let _ = reply.send((number, question(number, worker)));
-                })
-            });
-        });
-        // Ends when no worker has the question any more.
+        for number in whom {
+            let (job, reply) = (job.clone(), reply.clone());
+            self.lines[number].tell(Box::new(move |io_loop| {
+                // The channel has room, and the asking thread may be gone.
+                let _ = reply.send((number, job(number, io_loop)));
+            }));
+        }
+        drop(reply);
+        // Ends when no thread has the job any more.
         let mut answers: Vec<(usize, R)> = answers.into_iter().collect();
         answers.sort_by_key(|(number, _)| *number);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut IoLoop) -> R + Send + 'static) -> Option<R> {
-        let (reply, answer) = bounded(1);
-        let command: Command = Box::new(move |io_loop| {
-            let _ = reply.send(job(io_loop));
-        });
-        self.tell(command);
-        answer.recv().ok()
+    /// The line to the thread that owns a face.
+    fn owner(&self, face: FaceId) -> &Line {
+        &self.lines[owner(face, self.lines.len())]
     }
 
-    /// Sends a command to the packet thread, and does not wait until it is done.
-    fn tell(&self, command: Command) {
-        // A thread that has ended drops the command, and with it the sender of the answer.
-        if self.commands.send(command).is_ok() {
-            self.waker.wake();
+    /// The threads in the order in which they are asked for a new face to `remote`: one that knows the peer first, then
+    /// those with the fewest faces.
+    fn candidates(&self, remote: &FaceUri) -> Vec<usize> {
+        if self.lines.len() == 1 {
+            return vec![0];
         }
+        let remote = remote.clone();
+        let loads = self.call_all(move |io_loop| (!io_loop.knows(&remote), io_loop.faces.len()));
+        let mut order: Vec<usize> = (0..loads.len()).collect();
+        order.sort_by_key(|thread| loads[*thread]);
+        order
     }
 }
 
@@ -260,4 +359,18 @@ pub struct LinkTotals {
 
 fn shutting_down() -> Creation {
     Err(CreateFaceError::Failed("the forwarder is shutting down".into()))
+}
+
+/// The answer if no port can create a face.
+fn no_port(FaceRequest { remote, local, .. }: &FaceRequest) -> Creation {
+    Err(if remote.is_group() {
+        CreateFaceError::Unacceptable("multicast faces are made at the start, by configuration".into())
+    } else if matches!((remote, local), (FaceUri::Ethernet(_), None)) {
+        CreateFaceError::Unacceptable(
+            "a face to a station needs the interface as its LocalUri, dev://eth0 or so".into(),
+        )
+    } else {
+        let from = local.as_ref().map(|local| format!(" from {local}")).unwrap_or_default();
+        CreateFaceError::Failed(format!("No channel here can connect to {remote}{from}"))
+    })
 }

@@ -1,4 +1,4 @@
-//! The packet thread runs ports, workers, and the control side's commands.
+//! A packet thread runs ports, a worker, and the control side's commands.
 //!
 //! Each round reads the clock once, and takes a bounded burst from every port that has input. It lets the worker handle
 //! the burst, hands the worker's output to the ports, and flushes them. Between rounds the thread carries out a few
@@ -6,24 +6,25 @@
 //! sleeps until a descriptor is ready, a command comes, or a deadline of the worker or of a port is due. There is no
 //! periodic tick.
 //!
-//! With one worker (`Workers::Here`) all of that is one thread: packets are forwarded and sent before another thread
-//! could wake. With [`Workers::Threads`] the loop passes packets to the workers, and sends their output.
+//! By default there is one such thread: packets are forwarded and sent before another thread could wake. With several
+//! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
+//! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
 mod handle;
 mod pin;
 mod registrations;
-mod shares;
-mod worker_thread;
-mod workers;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use byname_forward::face_table::{FaceCounters, FaceMap};
 use byname_forward::learning::Notice;
+use byname_forward::seat::{Seat, Wake, owner};
 use byname_forward::stages::{self, Stage, Stopwatch};
-use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_lookup::memory::{Refused, with_room};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Events, Poll, Token};
@@ -37,13 +38,12 @@ use crate::memory::{self, InternalFace};
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
-use handle::{Command, CreationReply};
+use handle::{Command, CreationReply, Line};
 use registrations::Registrations;
-use workers::{Pool, Surroundings};
 
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
-pub use workers::{RingStatus, WorkerStatus, Workers};
+pub use byname_forward::seat::{RingStatus, WorkerStatus, Workers};
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.
@@ -61,7 +61,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(500);
 /// Maximum number of requests for faces that wait for connections.
 const CREATING_MAX: usize = 256;
 
-/// Limits of the packet thread.
+/// Limits of a packet thread.
 #[derive(Debug, Clone)]
 pub struct IoConfig {
     /// Time to look for input before sleeping.
@@ -80,11 +80,11 @@ impl Default for IoConfig {
     }
 }
 
-/// Reason why the packet thread does not start.
+/// Reason why a packet thread does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The system gives no event queue or thread.
-    #[error("cannot set up the packet thread: {0}")]
+    #[error("cannot set up a packet thread: {0}")]
     System(#[source] std::io::Error),
     /// The system refuses memory.
     #[error("the system refuses {bytes} bytes of memory for {queue:?}")]
@@ -108,7 +108,7 @@ pub enum StartError {
 /// A queue between threads, whose memory is reserved at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Queues between the packet thread and its workers.
+    /// Queues between packet threads.
     Rings,
     /// Queue of [`IoConfig::internal_max`] packets.
     Internal,
@@ -116,9 +116,9 @@ pub enum Queue {
     Events,
 }
 
-/// A running packet thread.
+/// Running packet threads.
 pub struct Running {
-    /// Sends commands to it.
+    /// Sends commands to them.
     pub handle: ForwarderHandle,
     /// The control side's end of [`FaceId::INTERNAL`].
     pub internal: InternalFace,
@@ -126,79 +126,95 @@ pub struct Running {
     pub events: Receiver<FaceEvent>,
     /// Notices of workers about routes that they learn from Data. A few fit; the rest are dropped and counted.
     pub notices: Receiver<Notice>,
-    /// Ends after [`ForwarderHandle::shutdown`].
+    /// The first thread. It ends after [`ForwarderHandle::shutdown`], after all others.
     pub thread: JoinHandle<()>,
 }
 
-/// Starts the packet thread with these workers and ports, and the internal face.
+/// Starts a packet thread for each worker. The first gets these ports and the internal face.
 pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn Port>>) -> Result<Running, StartError> {
-    let poll = Poll::new().map_err(StartError::System)?;
-    let waker = LoopWaker::new(poll.registry(), WAKER_TOKEN).map_err(StartError::System)?;
-    check_queues(&config)?;
-    let (internal_port, internal) = memory::internal(config.internal_max, waker.clone());
-    let clock = Clock { epoch: Instant::now() };
-    let surroundings = Surroundings { clock, spin: config.spin, waker: waker.clone() };
     let mut workers = workers.into();
-    let notices = listen(&mut workers);
-    let (workers, processor) = Pool::start(workers, &surroundings)?;
-    let worker_count = workers.len();
-    // Use the standard library's channel. When the packet thread ends, its receiver drops all waiting commands and
-    // their reply senders. A bounded channel of crossbeam keeps them, and callers would wait forever.
-    let (commands, receiver) = mpsc::sync_channel(handle::COMMANDS_MAX);
-    let (last_counts, faces_left) = unbounded();
-    let (announced, registrations) = unbounded();
+    check_queues(&config)?;
+    let threads = workers.len();
+    let polls = (0..threads).map(|_| Poll::new()).collect::<Result<Vec<_>, _>>().map_err(StartError::System)?;
+    let waker = |poll: &Poll| LoopWaker::new(poll.registry(), WAKER_TOKEN);
+    let wakers = polls.iter().map(waker).collect::<Result<Vec<_>, _>>().map_err(StartError::System)?;
+    let (internal_port, internal) = memory::internal(config.internal_max, wakers[0].clone());
+    let clock = Clock { epoch: Instant::now() };
+    let notices = listen(&mut workers, clock);
+    let processors = if workers.are_pinned() { pin::processors(threads) } else { Vec::new() };
     let (event_queue, events) = EventQueue::new(config.events_max);
-    let mut io_loop = IoLoop {
-        config,
-        poll,
-        waker: waker.clone(),
-        workers,
-        ports: Vec::new(),
-        commands: receiver,
-        next_command: None,
-        event_queue,
-        faces: FaceMap::default(),
-        next_face_id: FaceId::FIRST.0,
-        clock,
-        stopwatch: clock.stopwatch(),
-        now: Ticks(0),
-        received: Vec::new(),
-        outgoing: Vec::new(),
-        registrations: Registrations::new(registrations),
-        port_events: Vec::new(),
-        creating: Vec::new(),
-        creations: Vec::new(),
-        gone: Vec::new(),
-        leaving: FaceMap::default(),
-        gone_links: LinkCounters::default(),
-        links_told: LinkCounters::default(),
-        last_counts,
-        faces_left,
-        stopping: false,
+    let ending = Arc::<Ending>::default();
+    let (mut lines, mut loops) = (Vec::new(), Vec::new());
+    let wake = |waker: &LoopWaker| -> Wake {
+        let waker = waker.clone();
+        Arc::new(move || waker.wake())
     };
-    io_loop.add_ports(vec![Box::new(internal_port)])?;
-    io_loop.add_ports(ports)?;
-    let thread = std::thread::Builder::new()
-        .name("byname-packets".into())
-        .spawn(move || {
+    let seats = workers.seats(&wakers.iter().map(wake).collect::<Vec<_>>());
+    let no_memory = |Refused { bytes }| StartError::Memory { queue: Queue::Rings, bytes };
+    for (seat, poll) in seats.map_err(no_memory)?.into_iter().zip(polls) {
+        let waker = wakers[seat.number()].clone();
+        let shared = Shared { clock, event_queue: event_queue.another(), ending: Arc::clone(&ending) };
+        let (io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
+        loops.push(io_loop);
+        lines.push(line);
+    }
+    let mut rest = loops.split_off(1);
+    let mut first = loops.pop().expect("there is a worker");
+    first.add_ports(vec![Box::new(internal_port)])?;
+    first.add_ports(ports)?;
+    let spawn = |io_loop: IoLoop, others: Vec<JoinHandle<()>>| {
+        let number = io_loop.seat.number();
+        let name = if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") };
+        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(wakers.clone()));
+        let body = move || {
+            let at_end = at_end;
             pin::to(processor);
             io_loop.run();
-        })
-        .map_err(StartError::System)?;
-    Ok(Running {
-        handle: ForwarderHandle::new(commands, announced, waker, worker_count),
-        internal,
-        events,
-        notices,
-        thread,
-    })
+            drop(at_end);
+            if others.into_iter().filter_map(|other| other.join().err()).count() > 0 {
+                tracing::error!("a packet thread has panicked");
+            }
+        };
+        std::thread::Builder::new().name(name).spawn(body).map_err(StartError::System)
+    };
+    let others = rest.drain(..).map(|io_loop| spawn(io_loop, Vec::new())).collect::<Result<Vec<_>, _>>()?;
+    let thread = spawn(first, others)?;
+    Ok(Running { handle: ForwarderHandle::new(lines, ending), internal, events, notices, thread })
 }
 
-/// Connects the workers' notices about routes to a receiver.
-fn listen(workers: &mut Workers) -> Receiver<Notice> {
+/// Wakes all threads when dropped, so that they check whether one of them has failed.
+struct WakeAtEnd(Vec<LoopWaker>);
+
+impl Drop for WakeAtEnd {
+    fn drop(&mut self) {
+        self.0.iter().for_each(LoopWaker::wake);
+    }
+}
+
+/// How far the threads have come on their way to the end.
+#[derive(Default)]
+struct Ending {
+    /// 1 once the end is wanted.
+    wanted: AtomicUsize,
+    /// Threads that take no more input.
+    stopped: AtomicUsize,
+    /// Threads whose workers have handled all packets.
+    finished: AtomicUsize,
+}
+
+/// What all loops share.
+struct Shared {
+    clock: Clock,
+    event_queue: EventQueue,
+    ending: Arc<Ending>,
+}
+
+/// Connects the workers' notices about routes to a receiver, and gives them a clock for their stages.
+fn listen(workers: &mut Workers, clock: Clock) -> Receiver<Notice> {
     let (tell, notices) = bounded(NOTICES_MAX);
     for worker in workers.each_mut() {
         let tell = tell.clone();
+        worker.time_stages(clock.stopwatch());
         worker.tell_routes(Box::new(move |notice| tell.try_send(notice).is_ok()));
     }
     notices
@@ -218,7 +234,7 @@ struct IoLoop {
     config: IoConfig,
     poll: Poll,
     waker: LoopWaker,
-    workers: Pool,
+    seat: Seat,
     ports: Vec<Box<dyn Port>>,
     commands: mpsc::Receiver<Command>,
     /// A received command that is not carried out yet.
@@ -228,6 +244,7 @@ struct IoLoop {
     faces: FaceMap<usize>,
     next_face_id: u64,
     clock: Clock,
+    ending: Arc<Ending>,
     stopwatch: Stopwatch,
     now: Ticks,
     received: Vec<Received>,
@@ -238,14 +255,14 @@ struct IoLoop {
     creating: Vec<(FaceUri, CreationReply)>,
     /// Outcomes of these requests, as ports report them.
     creations: Vec<(FaceUri, Creation)>,
+    /// Packets of this round for faces of no port here: of faces that are gone, or by mistake of a worker.
+    no_face: u64,
     /// Faces that ended in this round. Workers are told after they have got the faces' last packets.
     gone: Vec<FaceStatus>,
     /// Ended faces, with the number of workers that still have to forget them.
     leaving: FaceMap<(FaceStatus, usize)>,
     /// Sum of the link counters of all ended faces.
     gone_links: LinkCounters,
-    /// Sum over all faces that was reported last. It never falls.
-    links_told: LinkCounters,
     /// Workers send their final counters of a face here when they forget it.
     last_counts: Sender<(FaceId, FaceCounters)>,
     faces_left: Receiver<(FaceId, FaceCounters)>,
@@ -253,6 +270,47 @@ struct IoLoop {
 }
 
 impl IoLoop {
+    /// A loop without ports, and the line to it.
+    fn new(config: IoConfig, seat: Seat, poll: Poll, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
+        let Shared { clock, event_queue, ending } = shared;
+        // Use the standard library's channel. When the packet thread ends, its receiver drops all waiting commands and
+        // their reply senders. A bounded channel of crossbeam keeps them, and callers would wait forever.
+        let (commands, receiver) = mpsc::sync_channel(handle::COMMANDS_MAX);
+        let (last_counts, faces_left) = unbounded();
+        let (announced, registrations) = unbounded();
+        let line = Line::new(commands, announced, waker.clone());
+        let io_loop = IoLoop {
+            config,
+            poll,
+            waker,
+            next_face_id: FaceId::FIRST.0 + seat.number() as u64,
+            seat,
+            ports: Vec::new(),
+            commands: receiver,
+            next_command: None,
+            event_queue,
+            faces: FaceMap::default(),
+            clock,
+            ending,
+            stopwatch: clock.stopwatch(),
+            now: Ticks(0),
+            received: Vec::new(),
+            outgoing: Vec::new(),
+            registrations: Registrations::new(registrations),
+            port_events: Vec::new(),
+            creating: Vec::new(),
+            creations: Vec::new(),
+            no_face: 0,
+            gone: Vec::new(),
+            leaving: FaceMap::default(),
+            gone_links: LinkCounters::default(),
+            last_counts,
+            faces_left,
+            stopping: false,
+        };
+        (io_loop, line)
+    }
+
     /// Starts ports, and stores each at its index.
     fn add_ports(&mut self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
         for port in ports {
@@ -273,11 +331,11 @@ impl IoLoop {
             self.now = self.clock.now();
             let mut busy = self.round();
             busy |= self.run_commands();
-            if self.workers.has_failed() {
-                tracing::error!("a worker thread has ended by itself");
+            if self.stopping {
                 break;
             }
-            if self.stopping {
+            if self.seat.is_deserted() && self.ending.wanted.load(Ordering::SeqCst) == 0 {
+                tracing::error!("another packet thread has ended by itself");
                 break;
             }
             rounds += 1;
@@ -297,7 +355,7 @@ impl IoLoop {
     fn round(&mut self) -> bool {
         let mut busy = false;
         self.stopwatch.start();
-        let takes_input = !self.workers.is_behind();
+        let takes_input = !self.stopping && !self.seat.is_behind();
         for port in 0..self.ports.len() {
             if self.ports[port].next_deadline().is_some_and(|at| at <= self.now) {
                 self.with_port(port, |port, cx| port.on_deadline(cx));
@@ -312,11 +370,8 @@ impl IoLoop {
         self.apply_events();
         let received = self.received.len();
         self.stopwatch.lap_if_any(Stage::Receive, received);
-        busy |= self.workers.poll(self.now, &mut self.received, &mut self.outgoing);
+        busy |= self.seat.poll(self.now, &mut self.received, &mut self.outgoing, &mut self.stopwatch);
         let sent = self.outgoing.len();
-        // A worker on this thread times its stages itself.
-        let dispatched = if self.workers.are_threads() { received + sent } else { 0 };
-        self.stopwatch.lap_if_any(Stage::Dispatch, dispatched);
         self.transmit();
         self.stopwatch.lap_if_any(Stage::Send, sent);
         self.stopwatch.stop(received + sent == 0);
@@ -342,16 +397,30 @@ impl IoLoop {
             };
             let burst = rest.iter().take_while(is_of_port).count();
             let (burst, behind) = rest.split_at_mut(burst);
-            if let Some(port) = port {
-                self.with_port(port, |port, cx| port.transmit(cx, burst));
+            match port {
+                Some(port) => self.with_port(port, |port, cx| port.transmit(cx, burst)),
+                None => self.send_to_owners(burst),
             }
             rest = behind;
         }
+        self.seat.publish_output();
         for port in 0..self.ports.len() {
             self.with_port(port, |port, cx| port.flush(cx));
         }
         outgoing.clear();
         self.outgoing = outgoing;
+    }
+
+    /// Sends packets to the threads that own their faces.
+    fn send_to_owners(&mut self, burst: &mut [Outgoing]) {
+        for outgoing in burst {
+            let owner = owner(outgoing.face, self.seat.threads());
+            if owner == self.seat.number() {
+                self.no_face += 1;
+            } else {
+                self.seat.send_to(owner, outgoing.take());
+            }
+        }
     }
 
     fn run_commands(&mut self) -> bool {
@@ -372,7 +441,7 @@ impl IoLoop {
     }
 
     fn has_input(&mut self) -> bool {
-        self.ports.iter().any(|p| p.has_input()) || self.workers.has_output() || !self.faces_left.is_empty()
+        self.ports.iter().any(|p| p.has_input()) || self.seat.has_input() || !self.faces_left.is_empty()
     }
 
     /// Time to sleep, after telling the wakers about it. `None` means forever.
@@ -384,7 +453,7 @@ impl IoLoop {
         if self.has_input() || self.has_command() {
             return Some(Duration::ZERO);
         }
-        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.workers.next_deadline());
+        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.seat.worker.next_deadline());
         let deadlines = deadlines.chain(self.registrations.next_deadline());
         let deadline = deadlines.min().map(|at| at.since(self.clock.now()));
         if self.event_queue.is_backlogged() {
@@ -416,14 +485,42 @@ impl IoLoop {
 
     /// Gives queued output some time to leave, then closes everything by dropping it.
     fn drain(mut self, events: &mut Events) {
-        self.workers.end(&mut self.outgoing);
-        self.transmit();
         let end = Instant::now() + DRAIN_TIME;
+        self.finish(end);
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
             self.poll_events(events, Some(Duration::from_millis(10)));
             for port in 0..self.ports.len() {
                 self.with_port(port, |port, cx| port.flush(cx));
             }
+        }
+    }
+
+    /// Handles the packets that other threads still send, until all threads have handled theirs.
+    fn finish(&mut self, end: Instant) {
+        let threads = self.seat.threads();
+        if !self.stopping {
+            // A thread has failed.
+            return;
+        }
+        let ending = Arc::clone(&self.ending);
+        ending.stopped.fetch_add(1, Ordering::SeqCst);
+        let mut has_finished = false;
+        while Instant::now() < end {
+            // In this order: what other threads did before they counted themselves is seen below.
+            let (all_stopped, all_finished) = (
+                ending.stopped.load(Ordering::SeqCst) == threads,
+                ending.finished.load(Ordering::SeqCst) == threads,
+            );
+            let had_input = self.seat.has_input();
+            self.now = self.clock.now();
+            self.round();
+            if all_finished && !had_input {
+                return;
+            }
+            if all_stopped && !had_input && !std::mem::replace(&mut has_finished, true) {
+                ending.finished.fetch_add(1, Ordering::SeqCst);
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -439,7 +536,7 @@ impl IoLoop {
                     self.faces.insert(status.id, port);
                     let (face, scope, link_type) = (status.id, status.scope, status.link_type);
                     let (local_fields, whereabouts) = (status.flags.local_fields, status.whereabouts());
-                    self.each_worker(move |worker| {
+                    self.seat.tell_all(move |worker| {
                         worker.face_up_at(face, scope, link_type, whereabouts);
                         worker.set_local_fields(face, local_fields);
                     });
@@ -449,7 +546,7 @@ impl IoLoop {
                 FaceEvent::Up(status) => {
                     let face = status.id;
                     if let Some(networks) = status.networks.clone() {
-                        self.each_worker(move |worker| worker.set_networks(face, networks));
+                        self.seat.tell_all(move |worker| worker.set_networks(face, networks));
                     }
                     self.event_queue.push(FaceEvent::Up(status));
                 }
@@ -479,13 +576,14 @@ impl IoLoop {
             let face = status.id;
             self.faces.remove(&face);
             self.gone_links.add(&status.link);
-            self.leaving.insert(face, (status, self.workers.len()));
-            let last_counts = self.last_counts.clone();
-            self.each_worker(move |worker| {
+            self.leaving.insert(face, (status, self.seat.threads()));
+            let (last_counts, waker) = (self.last_counts.clone(), self.waker.clone());
+            self.seat.tell_all_after(move |worker| {
                 let counters = worker.face_counters(face).unwrap_or_default();
                 worker.face_down(face);
-                // The loop exists as long as its workers.
+                // At the end nobody asks for the counts.
                 let _ = last_counts.send((face, counters));
+                waker.wake();
             });
         }
         while let Ok((face, counters)) = self.faces_left.try_recv() {
@@ -500,51 +598,35 @@ impl IoLoop {
         }
     }
 
-    /// Runs `tell` on all workers, after the packets that they have been given so far.
-    fn each_worker(&mut self, tell: impl FnOnce(&mut Worker) + Clone + Send + 'static) {
-        self.workers.each(0..self.workers.len(), |_| Box::new(tell.clone()));
-    }
-
-    /// Creates a face. Returns `None` if a connection must be made first: `reply` then gets the outcome.
-    fn create_face(&mut self, request: &FaceRequest, reply: CreationReply) -> Option<Creation> {
+    /// Creates a face on a port of this thread.
+    fn create_face(&mut self, request: &FaceRequest, reply: CreationReply) -> Asked {
         if self.creating.len() >= CREATING_MAX {
             let text = format!("{CREATING_MAX} connections are being made already; try again later");
-            return Some(Err(CreateFaceError::Failed(text)));
+            return Asked::Decided(Err(CreateFaceError::Failed(text)));
         }
-        match self.ask_ports_for_face(request) {
-            Ok(status) if status.id == FaceId::NONE => {
+        let ports = 0..self.ports.len();
+        let mut ask = |port| self.with_port(port, |port, cx| port.create_face(cx, request));
+        match ports.into_iter().find_map(&mut ask) {
+            None => Asked::NoPort(reply),
+            Some(Ok(status)) if status.id == FaceId::NONE => {
                 self.creating.push((status.remote, reply));
-                None
+                Asked::Later
             }
-            decided => Some(decided),
+            Some(decided) => Asked::Decided(decided),
         }
     }
 
-    fn ask_ports_for_face(&mut self, request: &FaceRequest) -> Creation {
-        for port in 0..self.ports.len() {
-            match self.with_port(port, |port, cx| port.create_face(cx, request)) {
-                None => {}
-                Some(done) => return done,
-            }
-        }
-        let (remote, local) = (&request.remote, &request.local);
-        Err(if remote.is_group() {
-            CreateFaceError::Unacceptable("multicast faces are made at the start, by configuration".into())
-        } else if matches!((remote, local), (FaceUri::Ethernet(_), None)) {
-            CreateFaceError::Unacceptable(
-                "a face to a station needs the interface as its LocalUri, dev://eth0 or so".into(),
-            )
-        } else {
-            let from = local.as_ref().map(|local| format!(" from {local}")).unwrap_or_default();
-            CreateFaceError::Failed(format!("No channel here can connect to {remote}{from}"))
-        })
+    /// Whether it has a face to this peer, or is creating one.
+    fn knows(&self, remote: &FaceUri) -> bool {
+        let is_to = |id: &FaceId| self.status(*id).is_some_and(|status| status.remote == *remote);
+        self.creating.iter().any(|(waits_for, _)| waits_for == remote) || self.faces.keys().any(is_to)
     }
 
     fn update_face(&mut self, face: FaceId, change: &FaceChange) -> Result<FaceStatus, UpdateFaceError> {
         let Some(&port) = self.faces.get(&face) else { return Err(UpdateFaceError::NotFound) };
         let status = self.with_port(port, |port, cx| port.update_face(cx, face, change))?;
         let local_fields = status.flags.local_fields;
-        self.each_worker(move |worker| worker.set_local_fields(face, local_fields));
+        self.seat.tell_all(move |worker| worker.set_local_fields(face, local_fields));
         Ok(status)
     }
 
@@ -570,16 +652,13 @@ impl IoLoop {
 
     /// Packets dropped outside of workers, by reason.
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        self.ports.iter().flat_map(|p| p.drops()).chain(self.workers.drops()).collect()
+        let no_face = std::iter::once(("no-face", self.no_face));
+        self.ports.iter().flat_map(|p| p.drops()).chain(self.seat.drops()).chain(no_face).collect()
     }
 
-    /// Link counters of all faces since the start, if existing faces have counted `live`. A face may have ended since
-    /// `live` was read: its counts are then in both sums. The result never falls, so it stays at that value until other
-    /// faces have counted as much.
-    fn link_totals(&mut self, mut live: LinkCounters) -> LinkTotals {
-        live.add(&self.gone_links);
-        self.links_told.raise(&live);
-        LinkTotals { counters: self.links_told, closed: self.ports.iter().flat_map(|p| p.closed()).collect() }
+    /// Link counters of the faces that have ended here, and why ports closed faces.
+    fn gone_links(&self) -> LinkTotals {
+        LinkTotals { counters: self.gone_links, closed: self.ports.iter().flat_map(|p| p.closed()).collect() }
     }
 
     fn with_port<R>(&mut self, port: usize, f: impl FnOnce(&mut dyn Port, &mut PortContext<'_>) -> R) -> R {
@@ -589,12 +668,23 @@ impl IoLoop {
             registry: self.poll.registry(),
             waker: &self.waker,
             next_face_id: &mut self.next_face_id,
+            face_id_step: self.seat.threads() as u64,
             received: &mut self.received,
             events: &mut self.port_events,
             creations: &mut self.creations,
         };
         f(&mut *self.ports[port], &mut cx)
     }
+}
+
+/// Outcome of a request for a face.
+enum Asked {
+    /// It exists now, or cannot be made.
+    Decided(Creation),
+    /// A connection must be made first. The reply then gets the outcome.
+    Later,
+    /// No port of this thread can make it.
+    NoPort(CreationReply),
 }
 
 /// The only clock of a forwarder.

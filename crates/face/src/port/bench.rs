@@ -48,6 +48,7 @@ impl Bench {
             registry: self.poll.registry(),
             waker: &self.waker,
             next_face_id: &mut self.next_face_id,
+            face_id_step: 1,
             received: &mut self.received,
             events: &mut self.events,
             creations: &mut self.creations,

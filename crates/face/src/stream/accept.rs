@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::admission::{Descriptor, Origin};
 use super::connection::{Connection, Phase};
+use super::dealing::{Hand, Newcomer};
 use super::socket::{Accepted, Listener};
 use super::{Kind, LISTENER_BIT, StreamPort};
 use crate::link::LinkService;
@@ -26,23 +27,13 @@ pub(super) struct Entrance {
     pub(super) local: FaceUri,
     /// Connections may be waiting.
     pub(super) pending: bool,
-    /// Connections closed at once because there were too many.
-    refused: u64,
     /// The system lacked resources at the last attempt. The warning is logged once.
     exhausted: bool,
 }
 
 impl Entrance {
     pub(super) fn new(listener: Listener, local: FaceUri) -> Self {
-        Entrance { listener, local, pending: false, refused: 0, exhausted: false }
-    }
-
-    /// Warns when the number of refused newcomers reaches a power of two.
-    fn note_refused(&mut self, reason: &str) {
-        self.refused += 1;
-        if self.refused.is_power_of_two() {
-            tracing::warn!(local = %self.local, refused = self.refused, "connections are refused: {reason}");
-        }
+        Entrance { listener, local, pending: false, exhausted: false }
     }
 }
 
@@ -74,6 +65,10 @@ impl StreamPort {
                 self.accept_at(cx, index);
             }
         }
+        for _ in 0..ACCEPTS_PER_ROUND {
+            let Some(newcomer) = self.hand.as_ref().and_then(Hand::take) else { return };
+            self.receive_newcomer(cx, newcomer);
+        }
     }
 
     fn accept_at(&mut self, cx: &mut PortContext<'_>, index: usize) {
@@ -82,7 +77,10 @@ impl StreamPort {
             match entrance.listener.accept() {
                 Ok(accepted) => {
                     entrance.exhausted = false;
-                    self.receive_newcomer(cx, index, accepted);
+                    let newcomer = Newcomer { accepted, listening: entrance.local.clone() };
+                    if let Some(stays) = self.dealer.deal(newcomer) {
+                        self.receive_newcomer(cx, stays);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     entrance.pending = false;
@@ -105,15 +103,24 @@ impl StreamPort {
     }
 
     /// Gives a newcomer a place, or closes it.
-    fn receive_newcomer(&mut self, cx: &mut PortContext<'_>, index: usize, accepted: Accepted) {
-        let origin = accepted.remote.as_ref().map(Origin::of);
+    fn receive_newcomer(&mut self, cx: &mut PortContext<'_>, newcomer: Newcomer) {
+        let origin = newcomer.accepted.remote.as_ref().map(Origin::of);
+        let listening = newcomer.listening.clone();
         let Some(descriptor) = self.admit(cx, origin) else {
-            self.entrances[index].note_refused("there are too many already, and none of them is idle");
+            self.note_refused(&listening, "there are too many already, and none of them is idle");
             return;
         };
-        if let Err(error) = self.settle(cx, index, accepted, descriptor) {
+        if let Err(error) = self.settle(cx, newcomer, descriptor) {
             self.admission.counts.accept_errors += 1;
-            self.entrances[index].note_refused(&error.to_string());
+            self.note_refused(&listening, &error.to_string());
+        }
+    }
+
+    /// Warns when the number of refused newcomers reaches a power of two.
+    fn note_refused(&mut self, local: &FaceUri, reason: &str) {
+        self.refused += 1;
+        if self.refused.is_power_of_two() {
+            tracing::warn!(%local, refused = self.refused, "connections are refused: {reason}");
         }
     }
 
@@ -121,13 +128,10 @@ impl StreamPort {
     fn settle(
         &mut self,
         cx: &mut PortContext<'_>,
-        index: usize,
-        accepted: Accepted,
+        Newcomer { accepted: Accepted { socket, remote, fd }, listening }: Newcomer,
         descriptor: Descriptor,
     ) -> io::Result<()> {
-        let Accepted { socket, remote, fd } = accepted;
         let local_addr = socket.local_addr();
-        let listening = self.entrances[index].local.clone();
         let (remote_uri, local) = match (self.kind, remote, local_addr) {
             (Kind::Tcp, Some(remote), Some(local)) => (FaceUri::Tcp(remote), FaceUri::Tcp(local)),
             (Kind::WebSocket, Some(remote), Some(local)) => {

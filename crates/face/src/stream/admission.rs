@@ -65,11 +65,11 @@ impl Descriptors {
 
     /// Takes a descriptor for one connection, if one is left.
     fn take(&self, is_peer: bool) -> Option<Descriptor> {
-        // All ports run on one thread, so the counts cannot change in between.
         let of_peers = self.used.peers.load(Ordering::Relaxed);
         if self.used.all.load(Ordering::Relaxed) >= self.all_max || (is_peer && of_peers >= self.peers_max) {
             return None;
         }
+        // Another thread may take one in between. There are many more descriptors kept for others than threads.
         self.used.all.fetch_add(1, Ordering::Relaxed);
         self.used.peers.fetch_add(usize::from(is_peer), Ordering::Relaxed);
         Some(Descriptor { used: Arc::clone(&self.used), is_peer })

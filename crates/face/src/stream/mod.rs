@@ -29,6 +29,7 @@ mod admission;
 mod browser;
 mod codec;
 mod connection;
+mod dealing;
 mod life;
 mod output;
 mod request;
@@ -60,6 +61,7 @@ use admission::Admission;
 use browser::LocalClients;
 use codec::{Codec, Cutter, WebSocketCodec};
 use connection::{Connection, End, Phase, Turn};
+use dealing::{Dealer, Hand, share};
 use output::SpareBuffers;
 use socket::Listener;
 use waiting::{Counts, Waiting};
@@ -151,7 +153,13 @@ pub struct StreamPort {
     config: StreamConfig,
     local_clients: Arc<LocalClients>,
     entrances: Vec<Entrance>,
+    /// Gives accepted connections to ports of other threads, if there are any.
+    dealer: Dealer,
+    /// Gets connections from the port that listens, if that is another.
+    hand: Option<Hand>,
     admission: Admission,
+    /// Connections closed at once because there were too many, or because of an error.
+    refused: u64,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<u32>,
     faces: FaceMap<u32>,
@@ -214,7 +222,10 @@ impl StreamPort {
             local_clients: Arc::new(LocalClients::new(&config.local_origins)),
             config,
             entrances,
+            dealer: Dealer::default(),
+            hand: None,
             admission: Admission::default(),
+            refused: 0,
             slots: Vec::new(),
             free: Vec::new(),
             faces: FaceMap::default(),
@@ -231,6 +242,20 @@ impl StreamPort {
             spare: SpareBuffers::default(),
             rng: rand::make_rng(),
         }
+    }
+
+    /// A port for each of `threads` threads. The first one is this port, and deals the connections that it accepts to
+    /// all. The ports share the maximum numbers.
+    pub fn for_threads(mut self, threads: usize) -> Vec<StreamPort> {
+        let (dealer, hands) = Dealer::new(threads - 1);
+        let other = |(number, hand): (usize, Hand)| {
+            let mut port = StreamPort::new(self.kind, Vec::new(), share(&self.config, number + 1, threads));
+            port.hand = Some(hand);
+            port
+        };
+        let others: Vec<StreamPort> = hands.into_iter().enumerate().map(other).collect();
+        (self.config, self.dealer) = (share(&self.config, 0, threads), dealer);
+        std::iter::once(self).chain(others).collect()
     }
 
     /// Addresses on which the port listens.
@@ -453,6 +478,9 @@ impl Port for StreamPort {
             // Connections that came before the registration raise no edge.
             entrance.pending = true;
         }
+        if let Some(hand) = &self.hand {
+            hand.started(cx.waker());
+        }
         Ok(())
     }
 
@@ -467,7 +495,9 @@ impl Port for StreamPort {
     }
 
     fn has_input(&self) -> bool {
-        !self.ready.is_empty() || self.entrances.iter().any(|entrance| entrance.pending)
+        !self.ready.is_empty()
+            || self.entrances.iter().any(|entrance| entrance.pending)
+            || self.hand.as_ref().is_some_and(|hand| !hand.is_empty())
     }
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {

@@ -6,6 +6,7 @@ use byname_forward::FaceId;
 use byname_forward::face_table::{Persistency, Scope};
 
 use super::face::UdpTransport;
+use super::steering::Steering;
 use super::{DATAGRAM_BYTES_MAX, UdpConfig, route_to};
 use crate::face::{CreateFaceError, FaceRequest, FaceStatus};
 use crate::link::LinkConfig;
@@ -18,12 +19,13 @@ pub(super) struct Faces {
     config: UdpConfig,
     /// The socket's local address.
     local: SocketAddr,
+    steering: Steering,
     pub(super) peers: Peers<UdpTransport>,
 }
 
 impl Faces {
-    pub(super) fn new(config: UdpConfig, local: SocketAddr) -> Self {
-        Faces { peers: Peers::new(config.on_demand_faces_max, config.idle_timeout), config, local }
+    pub(super) fn new(config: UdpConfig, local: SocketAddr, steering: Steering) -> Self {
+        Faces { peers: Peers::new(config.on_demand_faces_max, config.idle_timeout), config, local, steering }
     }
 
     /// Creates a face that management requested. Returns `None` if the request is not for this socket.
@@ -37,6 +39,9 @@ impl Faces {
             return None;
         }
         let remote = without_flow(remote);
+        if !self.steering.leads_here(&remote) {
+            return None;
+        }
         match &request.local {
             None => {}
             Some(FaceUri::Udp(local)) if local.port() == self.local.port() && self.may_send_from(local.ip()) => {}

@@ -1,4 +1,4 @@
-//! UDP unicast: one socket for each listening address, shared by all faces to its peers.
+//! UDP unicast: one socket for each listening address and thread, shared by all faces to its peers.
 //!
 //! A datagram that looks like NDN, from a peer without a face, creates a face on demand. The number of these faces is
 //! bounded (`peers`).
@@ -11,24 +11,30 @@ mod interfaces;
 pub mod multicast;
 mod open_runs;
 mod socket;
+mod steering;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use byname_forward::dispatch::part_of;
 use byname_forward::{FaceId, Outgoing, Ticks};
 use mio::Interest;
 use mio::unix::SourceFd;
+use rustix::net::sockopt;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link;
 use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
+use crate::system::steer;
 use crate::uri::FaceUri;
 use faces::{Faces, without_flow};
 use open_runs::OpenRuns;
 use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, Waiting, route_to};
+use steering::Steering;
 
 /// Bytes that may wait for one face while the system takes none.
 const QUEUE_BYTES_MAX: u64 = 1 << 20;
@@ -92,15 +98,37 @@ pub struct UdpPort {
 impl UdpPort {
     /// Binds the socket.
     pub fn bind(config: UdpConfig) -> std::io::Result<Self> {
-        let socket = DatagramSocket::create(&config.listen)?;
-        rustix::net::bind(&socket, &config.listen)?;
-        // Set after the bind, which must fail if somebody has the port already. An Ethernet port of this process may
-        // then get the packets of some peers (`ethernet::silence`). Processes of other users may not.
-        rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
+        let socket = bind_first(&config.listen)?;
+        UdpPort::on(socket, config, Steering { number: 0, sockets: 1 })
+    }
+
+    /// Binds a socket for each of `threads` threads. All datagrams of one peer come to the same thread. The threads
+    /// share the maximum of on-demand faces.
+    pub fn bind_for_threads(config: UdpConfig, threads: usize) -> std::io::Result<Vec<Self>> {
+        let mut listen = config.listen;
+        let mut sockets = Vec::with_capacity(threads);
+        for number in 0..threads {
+            sockets.push(if number == 0 { bind_first(&listen)? } else { bind_another(&listen)? });
+            if let Ok(local) = rustix::net::getsockname(&sockets[0]).and_then(SocketAddr::try_from) {
+                listen = local;
+            }
+        }
+        if let [first, _, ..] = &*sockets {
+            steer(first, &steering::program(&listen, threads))?;
+        }
+        let port = |(number, socket)| {
+            let on_demand_faces_max = part_of(config.on_demand_faces_max, number, threads);
+            let config = UdpConfig { on_demand_faces_max, ..config.clone() };
+            UdpPort::on(socket, config, Steering { number, sockets: threads })
+        };
+        sockets.into_iter().enumerate().map(port).collect()
+    }
+
+    fn on(socket: OwnedFd, config: UdpConfig, steering: Steering) -> std::io::Result<Self> {
         let socket = DatagramSocket::new(socket, BUFFERS_BUSY, config.socket_buffer_bytes)?;
         Ok(UdpPort {
             name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },
-            faces: Faces::new(config, socket.local()),
+            faces: Faces::new(config, socket.local(), steering),
             socket,
             readable: false,
             receives: false,
@@ -163,6 +191,24 @@ impl UdpPort {
             tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
         }
     }
+}
+
+/// Binds the only socket of an address, or the first of several.
+fn bind_first(listen: &SocketAddr) -> std::io::Result<OwnedFd> {
+    let socket = DatagramSocket::create(listen)?;
+    rustix::net::bind(&socket, listen)?;
+    // Set after the bind, which must fail if somebody has the port already. An Ethernet port of this process may then
+    // get the packets of some peers (`ethernet::silence`). Processes of other users may not.
+    sockopt::set_socket_reuseport(&socket, true)?;
+    Ok(socket)
+}
+
+/// Binds a further socket to an address that this process has.
+fn bind_another(listen: &SocketAddr) -> std::io::Result<OwnedFd> {
+    let socket = DatagramSocket::create(listen)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    rustix::net::bind(&socket, listen)?;
+    Ok(socket)
 }
 
 impl Port for UdpPort {

@@ -35,40 +35,37 @@ impl Router {
     }
 
     pub fn with(config: IoConfig, ports: Vec<Box<dyn Port>>, adjust: impl FnOnce(&mut UdpConfig)) -> Router {
-        Router::of(0, 1024, config, ports, adjust)
+        Router::of(1, 1024, config, ports, adjust)
     }
 
-    /// A router with this number of worker threads. With 0, one worker runs on the packet thread.
+    /// A router with this number of packet threads. The first gets `ports`.
     pub fn of(
-        workers: usize,
+        threads: usize,
         ring_packets: usize,
         config: IoConfig,
-        mut ports: Vec<Box<dyn Port>>,
+        ports: Vec<Box<dyn Port>>,
         adjust: impl FnOnce(&mut UdpConfig),
     ) -> Router {
         let mut udp = UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into());
         adjust(&mut udp);
-        let port = UdpPort::bind(udp).expect("a port on loopback");
-        let udp = port.local_addr();
-        ports.push(Box::new(port));
+        let udp_ports = UdpPort::bind_for_threads(udp, threads).expect("a port on loopback");
+        let udp = udp_ports[0].local_addr();
         let fib = Oracle::default();
         let tables = Arc::new(Tables::new(fib.query()));
         let key = NameHashKey::new([3, 4]);
-        let worker = || Worker::new(WorkerConfig::default(), key, tables.clone(), 5);
-        let workers = match workers {
-            0 => worker().into(),
-            count => {
-                let mut dispatcher = Box::new(Dispatcher::new(key, count, 0, 99));
-                dispatcher.spread_hot_names(HOT_WINDOW);
-                let join = |number| {
-                    let mut worker = worker();
-                    worker.join(dispatcher.membership(number));
-                    worker
-                };
-                Workers::Threads { workers: (0..count).map(join).collect(), dispatcher, ring_packets, pin: false }
-            }
+        let mut dispatcher = Dispatcher::new(key, threads, 0, 99);
+        dispatcher.spread_hot_names(HOT_WINDOW);
+        let worker = |number| {
+            let mut worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 5);
+            worker.join(dispatcher.membership(number));
+            worker
         };
+        let workers = (0..threads).map(worker).collect();
+        let workers = Workers::new(dispatcher, workers, ring_packets, false);
         let running = start(config, workers, ports).expect("the threads start");
+        for (thread, port) in udp_ports.into_iter().enumerate() {
+            running.handle.add_ports(thread, vec![Box::new(port)]).expect("the port starts");
+        }
         Router { running, udp, fib, tables, groups: 0 }
     }
 

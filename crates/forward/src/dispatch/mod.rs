@@ -1,4 +1,5 @@
-//! Assigns packets to workers, each of which has its own PIT and content store [So §2.4, §3.4].
+//! Finds the worker of each packet. Each forwarding thread has one worker, with its own PIT and content store
+//! [So §2.4, §3.4].
 //!
 //! A name's *home* is one worker: a keyed digest of the name's first N components selects it. A shorter name counts
 //! whole. An implicit digest component never counts, because Data does not carry it. Interests and Nacks go home, so
@@ -6,7 +7,7 @@
 //!
 //! Data must reach every Interest that it answers. An Interest for its own name has the same home. An Interest with
 //! CanBePrefix and at least N components has the same home, too. Only Interests with CanBePrefix and shorter names may
-//! have other homes. Workers count these by name hash where the dispatcher can see the counts (`prefixes`). Data under
+//! have other homes. Workers count these by name hash where all dispatchers can see the counts (`prefixes`). Data under
 //! such a name also goes to that name's home, as a further copy. While none is pending, which one load shows, Data goes
 //! to one worker only.
 //!
@@ -21,11 +22,14 @@
 //! the Data may not be pending yet when that Data is dispatched. Strategies measure per worker, and each worker has its
 //! own dead nonce list.
 //!
-//! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
+//! Interests for very popular names may be answered by the worker of the thread that received them: see [`crate::hot`].
 //!
-//! Packets by tags and locators meet no state, so they go to all workers in turn. Cost: a name is hashed here once, to
-//! N components. Its worker hashes the prefixes that lookups need, and it has time for that if there are several
-//! workers. Handing the hashes over would cost more: 18 bytes per component through the caches of both.
+//! Packets by tags and locators meet no state, so they stay on the thread that received them.
+//!
+//! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
+//! [`Dispatcher`], and hands a packet to its own worker or to another thread. A dispatching thread would cost a core and
+//! two crossings for every packet. Cost: a name is hashed here once, to N components. Its worker hashes the prefixes
+//! that lookups need. Handing the hashes over would cost more: 18 bytes per component through the caches of both.
 
 mod prefixes;
 mod spread;
@@ -94,9 +98,11 @@ pub(crate) struct Joined {
     pub shared_store: Option<Arc<SharedStore>>,
 }
 
-/// Finds the worker of each packet.
+/// Finds the worker of each packet that one thread receives.
 pub struct Dispatcher {
     key: NameHashKey,
+    /// Number of this thread and of its worker.
+    here: usize,
     workers: usize,
     /// Number of components that select the home.
     components: usize,
@@ -104,15 +110,13 @@ pub struct Dispatcher {
     mark: TokenMark,
     hashes: Box<PrefixHashes>,
     drops: Drops,
-    /// The worker whose turn it was last.
-    next: usize,
     /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
 }
 
 impl Dispatcher {
-    /// A dispatcher to `workers` workers by the first `components` components of names; 0 means all components. `mark`
-    /// distinguishes its tokens from those of others.
+    /// The dispatcher of the first of `workers` threads, by the first `components` components of names; 0 means all
+    /// components. `mark` distinguishes its tokens from those of others.
     ///
     /// # Panics
     /// If there are no workers, or more than [`WORKERS_MAX`].
@@ -120,24 +124,44 @@ impl Dispatcher {
         assert!((1..=WORKERS_MAX).contains(&workers), "1 to {WORKERS_MAX} workers");
         Dispatcher {
             key,
+            here: 0,
             workers,
             components: if components == 0 { COMPONENTS_MAX } else { components },
             pending: Arc::default(),
             mark: TokenMark::new(mark),
             hashes: Box::default(),
             drops: Drops::default(),
-            next: 0,
             spread: None,
         }
     }
 
-    /// From now on, Interests for hot names go to any worker ([`crate::hot`]). The latest `window` Interests decide
-    /// which names are hot. Must be called before workers join. Has no effect if there is only one worker.
+    /// The dispatcher of another thread, to the same workers.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn of_thread(&self, number: usize) -> Self {
+        assert!(number < self.workers, "thread {number} of {}", self.workers);
+        Dispatcher {
+            key: self.key,
+            here: number,
+            workers: self.workers,
+            components: self.components,
+            pending: Arc::clone(&self.pending),
+            mark: self.mark,
+            hashes: Box::default(),
+            drops: Drops::default(),
+            spread: self.spread.as_ref().map(Spread::of_another_thread),
+        }
+    }
+
+    /// From now on, any worker may answer Interests for hot names ([`crate::hot`]). The latest `window` Interests of a
+    /// thread decide which names are hot. Must be called before workers join, and before [`Dispatcher::of_thread`]. Has
+    /// no effect if there is only one worker.
     pub fn spread_hot_names(&mut self, window: u32) {
         self.spread = (self.workers > 1).then(|| Spread::new(self.workers, window));
     }
 
-    /// Number of workers that it dispatches to.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -160,10 +184,7 @@ impl Dispatcher {
             Err(reason) => return self.drops.count(reason),
         };
         let Parcel { received, parsed, spread } = &mut parcel;
-        let Some(parsed) = parsed else {
-            self.next = (self.next + 1) % self.workers;
-            return self.give(self.next, parcel, &mut send);
-        };
+        let Some(parsed) = parsed else { return send(self.here, parcel) };
         let token = self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers);
         let name = name_in(&received.packet, parsed.name());
         match parsed {
@@ -174,59 +195,52 @@ impl Dispatcher {
                         let digest = digest_name(&self.key, name);
                         let way = hot.way(digest);
                         info.is_hot = matches!(way, Way::HomeHot);
-                        *spread = matches!(way, Way::Any(_)).then_some(digest);
+                        *spread = matches!(way, Way::Here).then_some(digest);
                         match way {
-                            Way::Any(worker) => worker,
+                            Way::Here => self.here,
                             Way::Home | Way::HomeHot => self.home(name, Some(digest)),
                         }
                     }
                 };
-                self.give(worker, parcel, &mut send);
+                send(worker, parcel);
             }
             Parsed::Nack(_) => {
                 let worker = token.map_or_else(|| self.home(name, None), |token| token.worker);
-                self.give(worker, parcel, &mut send);
+                send(worker, parcel);
             }
             Parsed::Data(info) if !self.pending.is_empty() => {
                 let (home, others) = self.homes(name);
                 if others == 0 {
-                    return self.give(home, parcel, &mut send);
+                    return send(home, parcel);
                 }
                 info.copies = Copies::First;
                 let copy = (received.face, received.fields.clone(), received.packet.clone());
                 let mut further = *info;
                 further.copies = Copies::Further;
-                self.give(home, parcel, &mut send);
+                send(home, parcel);
                 let (face, fields, packet) = copy;
                 for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
                     let received = Received { face, fields: fields.clone(), packet: packet.clone() };
                     let parcel = Parcel { received, parsed: Some(Parsed::Data(further)), spread: None };
-                    self.give(worker, parcel, &mut send);
+                    send(worker, parcel);
                 }
             }
             Parsed::Data(_) => {
                 // The token of a shorter name does not tell where else Interests wait.
                 let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
                 let worker = worker.unwrap_or_else(|| self.home(name, None));
-                self.give(worker, parcel, &mut send);
+                send(worker, parcel);
             }
         }
     }
 
-    /// Hands an Interest that a worker could not answer to `send`, with the number of its home.
+    /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
     pub fn dispatch_home(&mut self, mut stray: Parcel, mut send: impl FnMut(usize, Parcel)) {
         stray.spread = None;
         let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
         info.is_hot = true;
         let home = self.home(name_in(&stray.received.packet, info.name), None);
-        self.give(home, stray, &mut send);
-    }
-
-    fn give(&mut self, worker: usize, parcel: Parcel, send: &mut impl FnMut(usize, Parcel)) {
-        if let Some(spread) = &mut self.spread {
-            spread.gave(worker);
-        }
-        send(worker, parcel);
+        send(home, stray);
     }
 
     /// Packets that the dispatcher dropped because it could not parse them.

@@ -9,8 +9,8 @@ const COUNTERS: usize = 4096;
 
 /// Number of such pending Interests by name hash, counted by all workers.
 ///
-/// The dispatcher may see old counts. But an Interest is counted before it leaves the worker, and the ring to the
-/// packet thread makes this count visible. Data that answers the Interest comes later.
+/// A dispatcher may see old counts. But an Interest is counted before it leaves the worker. Data that answers the
+/// Interest comes later, and the system calls and rings on its way make the count visible to the thread that receives it.
 pub(super) struct PendingPrefixes {
     all: AtomicU64,
     by_name: Box<[AtomicU32]>,

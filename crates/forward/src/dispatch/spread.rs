@@ -1,4 +1,4 @@
-//! Decides which Interests go to other workers than their home: see [`crate::hot`].
+//! Decides which Interests stay on the thread that received them instead of going home: see [`crate::hot`].
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ pub(super) enum Way {
     Home,
     /// To its home; its name is hot.
     HomeHot,
-    /// To any worker: its Data is shared.
-    Any(usize),
+    /// To this thread's worker: its Data is shared.
+    Here,
 }
 
-/// The dispatcher's state about hot names and the load of workers.
+/// One thread's estimate of which names are hot.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
     sketch: Sketch,
+    workers: usize,
+    window: u32,
     /// A name is hot from this estimate on.
     hot_from: u16,
-    /// Number of packets that each worker got. All are halved after every window, so older packets count less.
-    given: Vec<u64>,
     /// Number of Interests that could have been spread.
     spreadable: u32,
 }
@@ -37,12 +37,21 @@ pub(super) struct Spread {
 impl Spread {
     /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
-        let parts = PARTS * workers as u32;
+        Spread::over(Arc::new(SharedStore::new((PARTS * workers as u32) as usize)), workers, window)
+    }
+
+    /// The same for another thread: it has a sketch of its own and shares the store.
+    pub fn of_another_thread(&self) -> Self {
+        Spread::over(Arc::clone(&self.store), self.workers, self.window)
+    }
+
+    fn over(store: Arc<SharedStore>, workers: usize, window: u32) -> Self {
         Spread {
-            store: Arc::new(SharedStore::new(parts as usize)),
+            store,
             sketch: Sketch::new((LINES_PER_WORKER * workers).max(LINES_MIN), window),
-            hot_from: u16::try_from(window / parts).unwrap_or(u16::MAX).max(HOT_MIN),
-            given: vec![0; workers],
+            workers,
+            window,
+            hot_from: u16::try_from(window / (PARTS * workers as u32)).unwrap_or(u16::MAX).max(HOT_MIN),
             spreadable: 0,
         }
     }
@@ -51,18 +60,9 @@ impl Spread {
         &self.store
     }
 
-    /// Notes that a worker got a packet.
-    #[inline]
-    pub fn gave(&mut self, worker: usize) {
-        self.given[worker] += 1;
-    }
-
     /// Decides where an Interest for this name goes.
     #[inline]
     pub fn way(&mut self, name: Digest) -> Way {
-        if self.sketch.is_window_over() {
-            self.given.iter_mut().for_each(|given| *given /= 2);
-        }
         if self.sketch.count(name) < self.hot_from {
             return Way::Home;
         }
@@ -73,7 +73,6 @@ impl Spread {
         if self.spreadable.is_multiple_of(HOME_EVERY) {
             return Way::HomeHot;
         }
-        let least = self.given.iter().enumerate().min_by_key(|(_, given)| **given);
-        Way::Any(least.map_or(0, |(worker, _)| worker))
+        Way::Here
     }
 }

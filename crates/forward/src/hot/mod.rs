@@ -6,17 +6,16 @@
 //! these objects under optimistic locks, and never reach the PIT. A small store in front of a partitioned one balances
 //! it, whatever is requested [Hasegawa, reference 12]: some n log n entries are enough for n parts. Here:
 //!
-//! - The dispatcher estimates how often each name was requested lately (`sketch`). A name with a certain part of all
-//!   Interests is *hot*.
+//! - Each thread estimates how often each name was requested from it lately (`sketch`). A name with a certain part of
+//!   its Interests is *hot*.
 //! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
 //!   Data into a store that all workers see (`store`).
-//! - While the Data is there, the dispatcher gives Interests for it to the worker that got the fewest packets lately.
-//!   That worker answers with a copy and touches none of its own tables.
-//! - If the worker cannot answer (the Data has left meanwhile, or is not fresh enough), it hands the Interest back. The
-//!   dispatcher sends this *stray* home.
+//! - While the Data is there, the thread that received an Interest for it answers with a copy. The Interest does not
+//!   change threads, and touches no table of a worker.
+//! - If the Data has left meanwhile, or is not fresh enough, the thread sends this *stray* home.
 //!
-//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
-//! answers, or it goes home through rings that count their drops. No Interest is doubled: only one of these happens,
+//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the thread that got it
+//! answers, or it goes home through a ring that counts its drops. No Interest is doubled: only one of these happens,
 //! and an answered one is not pending anywhere. The answer is the one that the home would give, because the shared
 //! store holds only Data that is in its home's content store. When the home replaces, evicts or erases the Data, the
 //! Data also leaves the shared store. One in `HOME_EVERY` Interests for a hot name goes home anyway, so the home
@@ -25,10 +24,10 @@
 //! Differs from [Hasegawa, "Algorithms of NIC and PIT"]: in the slides, an Interest that the shared store does not
 //! answer stays where it came, and PIT entries are shared under locks of one word. Here such an Interest goes to its
 //! home, and each PIT entry belongs to one worker. Two workers contend only for the version of a place in the shared
-//! store. A stray pays for this with two more rings. Only cached Data is spread: names that nobody may cache stay with
+//! store. Only cached Data is spread: names that nobody may cache stay with
 //! their home, however popular. A looping Interest for a hot name may be answered where its home would refuse it.
 //!
-//! Cost for the dispatcher: for each Interest, one hash of its whole name and one cache line of the sketch.
+//! Cost: for each Interest, one hash of its whole name and one cache line of the sketch.
 
 mod sketch;
 mod store;
@@ -36,7 +35,7 @@ mod store;
 pub(crate) use sketch::Sketch;
 pub(crate) use store::SharedStore;
 
-/// Number of Interests after which older ones count half: this defines "lately" for the dispatcher.
+/// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;
 /// A name is hot above 1/PARTS of a worker's fair share of the load.
 pub(crate) const PARTS: u32 = 32;

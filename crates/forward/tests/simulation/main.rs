@@ -8,7 +8,7 @@
 
 mod apps;
 mod bursts;
-mod hot;
+mod threads;
 mod ledger;
 mod model;
 mod network;

@@ -1,7 +1,7 @@
 //! Workers on simulated cores: each core has a queue and takes a fixed time per packet.
 //!
 //! Interests come at random moments (a Poisson process), at a rate that gives the cores the wanted load. Data comes one
-//! round trip after its Interest left. The handling of packets is real: the dispatcher and the workers process each
+//! round trip after its Interest left. The handling of packets is real: the dispatchers and the workers process each
 //! packet when its simulated turn comes. A core takes equally long for a hit and a miss, and bursts are not simulated:
 //! the experiment compares only how the work is shared out.
 
@@ -10,6 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use byname_forward::dispatch::{Dispatcher, Parcel};
 use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::seat::owner;
 use byname_forward::worker::{Worker, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
 use byname_wire::PitToken;
@@ -85,7 +86,8 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
 
 struct Run<'a> {
     options: &'a Options,
-    dispatcher: Dispatcher,
+    /// The dispatcher of each core, for the faces that the core owns.
+    dispatchers: Vec<Dispatcher>,
     cores: Vec<Core>,
     packets: Packets,
     popularity: Popularity,
@@ -115,10 +117,10 @@ impl<'a> Run<'a> {
         let core = |worker| Core { worker, queue: VecDeque::new(), free_at: 0, is_busy: false, served: 0, lost: 0 };
         Ok(Run {
             options,
-            dispatcher,
+            dispatchers: (0..options.cores).map(|core| dispatcher.of_thread(core)).collect(),
             cores: workers.into_iter().map(core).collect(),
             packets: Packets::new(),
-            popularity: Popularity::new(options, exponent)?,
+            popularity: Popularity::new(options, exponent, 0)?,
             random: Random::of(options.seed, 1),
             turns: BinaryHeap::new(),
             answers: VecDeque::new(),
@@ -176,8 +178,9 @@ impl<'a> Run<'a> {
     }
 
     fn arrive(&mut self, now: u64, received: Received) {
+        let owner = owner(received.face, self.cores.len());
         let (cores, turns, ring) = (&mut self.cores, &mut self.turns, self.options.ring);
-        self.dispatcher.dispatch(received, |core, parcel| cores[core].take(core, now, parcel, ring, turns));
+        self.dispatchers[owner].dispatch(received, |core, parcel| cores[core].take(core, now, parcel, ring, turns));
     }
 
     /// Lets a core handle its next packet.
@@ -196,7 +199,7 @@ impl<'a> Run<'a> {
         let strays: Vec<Parcel> = core.worker.strays().collect();
         for stray in strays {
             let (cores, turns, ring) = (&mut self.cores, &mut self.turns, self.options.ring);
-            self.dispatcher.dispatch_home(stray, |core, parcel| cores[core].take(core, done, parcel, ring, turns));
+            self.dispatchers[number].dispatch_home(stray, |core, parcel| cores[core].take(core, done, parcel, ring, turns));
         }
         let answer_at = done + self.options.rtt_us * 1000;
         for sent in self.output.drain(..).filter(|sent| sent.face == PRODUCER) {

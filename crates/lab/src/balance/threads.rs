@@ -1,7 +1,8 @@
-//! Workers on threads of this machine, behind the router's own packet thread.
+//! The router's own packet threads, on this machine.
 //!
-//! One port without a network simulates the producer and all consumers. Each consumer has one Interest under way. The
-//! port checks that each Interest is answered once, by Data of its name.
+//! On each thread, a port without a network simulates consumers. Each consumer has one Interest under way. The port of
+//! the first thread also simulates the producer. The ports check that each Interest is answered once, by Data of its
+//! name.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 use byname_face::face::{FaceChange, FaceEvent, FaceStatus, UpdateFaceError};
 use byname_face::{FaceUri, IoConfig, Port, PortContext, WorkerStatus, Workers, start};
-use byname_forward::face_table::Scope;
+use byname_forward::dispatch::part_of;
+use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::stages::Stage;
 use byname_forward::worker::WorkerCounters;
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
@@ -21,9 +23,9 @@ use super::Options;
 use super::record::{Cores, Record, extremes};
 use super::traffic::{Packets, Popularity, workers};
 
-/// The first face of a port belongs to the producer.
+/// The first face of the first port belongs to the producer.
 const PRODUCER: FaceId = FaceId(256);
-/// As many consumers as one PIT entry can record.
+/// Consumers on all threads together: as many as one PIT entry can record.
 const CONSUMERS: usize = 256;
 /// Interval at which the main thread checks how many Interests were answered.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -40,9 +42,12 @@ const RING: usize = 4096;
 pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
     let (dispatcher, workers) = workers(options, options.threads, heavy_hitters, PRODUCER);
     let done = Arc::<Done>::default();
-    let port = ClosedLoop::new(Popularity::new(options, exponent)?, Arc::clone(&done));
-    let workers = Workers::Threads { dispatcher: Box::new(dispatcher), workers, ring_packets: RING, pin: true };
-    let running = start(IoConfig::default(), workers, vec![Box::new(port)])?;
+    let workers = Workers::new(dispatcher, workers, RING, true);
+    let running = start(IoConfig::default(), workers, Vec::new())?;
+    for thread in 0..options.threads {
+        let port = ClosedLoop::new(options, exponent, thread, &done)?;
+        running.handle.add_ports(thread, vec![Box::new(port)])?;
+    }
     let answered = || done.answered.load(Ordering::Relaxed);
     let wait_for = |count: u64| {
         while answered() < count && !running.thread.is_finished() {
@@ -127,10 +132,15 @@ struct Done {
     stop: AtomicBool,
 }
 
-/// The port that contains the producer and all consumers.
+/// The port of one thread: its consumers, and the producer on the first thread.
 struct ClosedLoop {
     packets: Packets,
     popularity: Popularity,
+    has_producer: bool,
+    /// The face of each consumer.
+    faces: Vec<FaceId>,
+    /// The consumer of each face.
+    consumers: FaceMap<usize>,
     /// The name that each consumer waits for.
     asked: Vec<Option<u64>>,
     idle: Vec<usize>,
@@ -141,16 +151,21 @@ struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    fn new(popularity: Popularity, done: Arc<Done>) -> Self {
-        ClosedLoop {
+    fn new(options: &Options, exponent: f64, thread: usize, done: &Arc<Done>) -> anyhow::Result<Self> {
+        let consumers = part_of(CONSUMERS, thread, options.threads);
+        Ok(ClosedLoop {
             packets: Packets::new(),
-            popularity,
-            asked: vec![None; CONSUMERS],
-            idle: (0..CONSUMERS).collect(),
+            popularity: Popularity::new(options, exponent, thread)?,
+            has_producer: thread == 0,
+            faces: Vec::new(),
+            consumers: FaceMap::default(),
+            asked: vec![None; consumers],
+            idle: (0..consumers).collect(),
             answers: VecDeque::new(),
-            nonce: 0,
-            done,
-        }
+            // No two threads use the same nonces soon.
+            nonce: (thread as u32) << 24,
+            done: Arc::clone(done),
+        })
     }
 
     fn stopped(&self) -> bool {
@@ -163,10 +178,10 @@ impl ClosedLoop {
 
     /// Handles an outgoing packet: the producer answers an Interest, or a consumer checks its answer.
     fn take(&mut self, Outgoing { face, fields, packet }: Outgoing) {
-        if face == PRODUCER {
+        if self.has_producer && face == PRODUCER {
             return self.answers.push_back((self.packets.name_of(&packet), fields.pit_token));
         }
-        let consumer = (face.0 - face_of(0).0) as usize;
+        let consumer = self.consumers[&face];
         match self.asked[consumer].take() {
             Some(name) if *packet == *self.packets.data(name) => {
                 self.idle.push(consumer);
@@ -178,22 +193,22 @@ impl ClosedLoop {
     }
 }
 
-/// The face of a consumer.
-fn face_of(consumer: usize) -> FaceId {
-    FaceId(PRODUCER.0 + 1 + consumer as u64)
-}
-
 impl Port for ClosedLoop {
     fn name(&self) -> &str {
         "closed loop"
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
-        for expected in std::iter::once(PRODUCER).chain((0..CONSUMERS).map(face_of)) {
+        let mut create = || {
             let face = cx.create_face_id();
-            assert_eq!(face, expected, "it is the first port");
             cx.report(FaceEvent::Created(Self::describe(face)));
+            face
+        };
+        if self.has_producer {
+            assert_eq!(create(), PRODUCER, "it is the first port");
         }
+        self.faces = self.idle.iter().map(|_| create()).collect();
+        self.consumers = self.faces.iter().enumerate().map(|(consumer, face)| (*face, consumer)).collect();
         Ok(())
     }
 
@@ -217,7 +232,7 @@ impl Port for ClosedLoop {
             self.asked[consumer] = Some(name);
             self.done.under_way.fetch_add(1, Ordering::Relaxed);
             let packet = self.packets.interest(name, self.nonce);
-            cx.deliver(Received { face: face_of(consumer), fields: LinkFields::default(), packet });
+            cx.deliver(Received { face: self.faces[consumer], fields: LinkFields::default(), packet });
         }
     }
 

@@ -34,9 +34,10 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    pub fn new(options: &Options, exponent: f64) -> anyhow::Result<Self> {
+    /// Names for one of several threads, each of which draws others.
+    pub fn new(options: &Options, exponent: f64, thread: usize) -> anyhow::Result<Self> {
         let zipf = Zipf::new(options.names as f64, exponent)?;
-        Ok(Popularity { zipf, random: SmallRng::seed_from_u64(options.seed) })
+        Ok(Popularity { zipf, random: SmallRng::seed_from_u64(options.seed.wrapping_add(thread as u64)) })
     }
 
     /// Draws the next name. Its number is its rank.
@@ -90,7 +91,7 @@ impl Packets {
     }
 }
 
-/// Makes `count` workers that know no face yet, and the dispatcher that chooses a worker for each packet. The only
+/// Makes `count` workers that know no face yet, and the dispatcher of the first thread. The only
 /// route leads to `producer`.
 pub fn workers(options: &Options, count: usize, heavy_hitters: bool, producer: FaceId) -> (Dispatcher, Vec<Worker>) {
     let mut random = Random::new(options.seed);

@@ -1,4 +1,4 @@
-//! Workers on threads of their own: errors that only several workers can make.
+//! Several packet threads: errors that only they can make.
 
 mod common;
 
@@ -13,8 +13,8 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, LpPacket, PitToken};
 use common::*;
 
-fn router(workers: usize, ring_packets: usize) -> Router {
-    Router::of(workers, ring_packets, IoConfig::default(), Vec::new(), |_| {})
+fn router(threads: usize, ring_packets: usize) -> Router {
+    Router::of(threads, ring_packets, IoConfig::default(), Vec::new(), |_| {})
 }
 
 /// Answers Interests until one asks for `/stop`. Answers those with CanBePrefix one component below. Echoes tokens if

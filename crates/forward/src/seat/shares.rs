@@ -5,8 +5,8 @@
 //! After a quarter of the ring has gone in, only faces below the mean share may add packets. The rest is for faces that
 //! send little, and have sent nothing meanwhile.
 
-use byname_forward::FaceId;
-use byname_forward::face_table::FaceMap;
+use crate::FaceId;
+use crate::face_table::FaceMap;
 
 /// Packets that went in since the ring was half full, by face.
 #[derive(Debug)]

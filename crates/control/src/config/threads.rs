@@ -1,0 +1,153 @@
+//! `[threads]`: the threads that forward.
+
+use std::thread::available_parallelism;
+
+use byname_face::Workers;
+use byname_forward::Worker;
+use byname_forward::dispatch::{Dispatcher, WORKERS_MAX, part_of};
+use byname_forward::hot::WINDOW;
+use byname_forward::worker::WorkerConfig;
+use byname_wire::NameHashKey;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::{Config, value};
+
+/// `[threads]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Threads {
+    /// Number of packet threads.
+    #[serde(deserialize_with = "count")]
+    pub count: usize,
+    /// Number of leading name components that select the home of a name. 0: all.
+    pub dispatch_components: usize,
+    /// Whether any thread may answer Interests for hot names.
+    pub heavy_hitters: bool,
+    /// Capacity of the rings between two threads, in packets.
+    #[serde(deserialize_with = "value::at_least_1")]
+    pub ring_packets: usize,
+    /// Whether to pin each thread to a core of its own, if there are several threads and enough cores.
+    pub pin: bool,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Threads { count: 1, dispatch_components: 2, heavy_hitters: true, ring_packets: 4096, pin: true }
+    }
+}
+
+/// A number of threads, as a file has it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Count {
+    Number(i64),
+    Word(String),
+}
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let wrong = || D::Error::custom(format!("a number of threads is 1 to {WORKERS_MAX}, or \"auto\" for all processors"));
+    match Count::deserialize(deserializer).map_err(|_| wrong())? {
+        Count::Number(count) => {
+            usize::try_from(count).ok().filter(|count| (1..=WORKERS_MAX).contains(count)).ok_or_else(wrong)
+        }
+        Count::Word(word) if word == "auto" => Ok(available_parallelism().map_or(1, |n| n.get().min(WORKERS_MAX))),
+        Count::Word(_) => Err(wrong()),
+    }
+}
+
+/// `[workers]` as it was before version 0.3.
+#[derive(Deserialize)]
+struct Workers02 {
+    #[serde(default)]
+    count: usize,
+}
+
+/// Refuses the table `[workers]`, and says what to write instead.
+pub(super) fn refuse_workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    let threads = Workers02::deserialize(deserializer).map_or(0, |old| old.count) + 1;
+    Err(D::Error::custom(format!(
+        "[workers] is now [threads], whose threads all receive, forward and send. Write `[threads]` and, for as many \
+         threads as before, `count = {threads}`; the other settings have their old names"
+    )))
+}
+
+impl Config {
+    /// Configuration of the worker of thread `number`, with its share of the table sizes.
+    pub fn worker(&self, number: usize) -> WorkerConfig {
+        let part = |all: usize| part_of(all, number, self.threads.count);
+        WorkerConfig {
+            pit_entries_max: part(self.tables.pit_entries).max(1),
+            dead_nonces_max: part(self.tables.dead_nonces).max(1),
+            cs_packets_max: part(self.tables.cs_packets),
+            cs_bytes_max: part(self.tables.cs_bytes),
+            cs_policy: self.tables.cs_policy,
+            accept_unasked_data: self.tables.accept_unasked_data,
+            producer_regions: self.network.producer_regions.clone(),
+        }
+    }
+
+    /// Creates the workers of all threads with `make`. Names are hashed with `key`. `mark` distinguishes their PIT
+    /// tokens from those of other nodes.
+    ///
+    /// # Errors
+    /// The first error of `make`.
+    pub fn workers<E>(
+        &self,
+        key: NameHashKey,
+        mark: u32,
+        mut make: impl FnMut(usize) -> Result<Worker, E>,
+    ) -> Result<Workers, E> {
+        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin } = self.threads;
+        let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
+        if heavy_hitters {
+            dispatcher.spread_hot_names(WINDOW);
+        }
+        let join = |number| {
+            let mut worker = make(number)?;
+            worker.join(dispatcher.membership(number));
+            Ok(worker)
+        };
+        let workers = (0..count).map(join).collect::<Result<_, E>>()?;
+        Ok(Workers::new(dispatcher, workers, ring_packets, pin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("byname.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn threads_share_what_one_would_have() {
+        let config = parse("[threads]\ncount = 3\n[tables]\ncs_packets = 100\npit_entries = 2").expect("good");
+        let parts = [0, 1, 2].map(|number| config.worker(number));
+        assert_eq!(parts.each_ref().map(|part| part.cs_packets_max), [34, 33, 33]);
+        assert_eq!(parts.each_ref().map(|part| part.pit_entries_max), [1, 1, 1], "each must have room for one");
+        assert_eq!(Config::default().worker(0).cs_packets_max, Config::default().tables.cs_packets);
+    }
+
+    #[test]
+    fn a_count_is_a_number_of_threads_or_auto() {
+        let auto = parse("[threads]\ncount = \"auto\"").expect("good").threads.count;
+        assert_eq!(auto, available_parallelism().expect("known").get().min(WORKERS_MAX));
+        for bad in ["0", "65", "-1", "\"all\"", "1.5"] {
+            let error = parse(&format!("[threads]\ncount = {bad}")).expect_err("no such count");
+            assert!(error.contains("2:9: a number of threads is 1 to 64, or \"auto\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_earlier_versions_is_refused_with_what_to_write() {
+        for (old, new) in [("", "`count = 1`"), ("count = 0\npin = false", "`count = 1`"), ("count = 3", "`count = 4`")]
+        {
+            let error = parse(&format!("[workers]\n{old}")).expect_err("refused");
+            assert!(error.contains("1:1: [workers] is now [threads]") && error.contains(new), "{error}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! One forwarding thread's worker, and its ways to the other threads.
+//!
+//! With one thread there is only the worker. The threads themselves, their ports and their sleep are their caller's.
+//!
+//! With one thread there is only the worker. With several, each thread has one shard of PIT and content store. It
+//! forwards at once what is at home in its shard. Other packets cross one bounded ring to their home, and what a worker
+//! sends crosses another ring to the thread that owns the face. Packets cross in batches, once a round.
+//!
+//! No thread waits for another: a full ring drops and counts packets. When a ring is half full, further copies of Data
+//! are dropped, and packets beyond a face's equal share (`shares`). News of faces reach other workers as jobs
+//! (`News`), in order with the packets of these faces.
+
+mod shares;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use byname_lookup::memory::Refused;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::dispatch::{Dispatcher, Parcel, WORKERS_MAX};
+use crate::ring::{Consumer, Producer, ring};
+use crate::stages::{Stage, Stopwatch};
+use crate::worker::WorkerCounters;
+use crate::{FaceId, Outgoing, Received, Ticks, Worker};
+use shares::Shares;
+
+/// Packets taken from one ring in one round.
+const BURST: usize = 256;
+/// News that may wait for a thread. With more, the loop takes no packets from ports, so that no new faces come.
+const NEWS_MAX: usize = 4096;
+
+/// Work on a worker between two bursts.
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// Wakes one thread if it sleeps.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// What one thread tells the worker of another thread.
+enum News {
+    /// To be done before any later packet.
+    AtOnce(Job),
+    /// To be done after this many packets of the ring.
+    After(u64, Job),
+}
+
+/// Workers with which forwarding threads are started: one for each thread.
+pub struct Workers {
+    workers: Vec<Worker>,
+    /// Finds the homes of packets, if there are several workers.
+    dispatcher: Option<Box<Dispatcher>>,
+    ring_packets: usize,
+    pin: bool,
+}
+
+impl Workers {
+    /// Workers that have joined `dispatcher`, as many as it has. Each ring between two threads has room for
+    /// `ring_packets` packets. With `pin`, threads are bound to processors, if there are enough of them.
+    ///
+    /// # Panics
+    /// If there are more or fewer workers than the dispatcher has.
+    pub fn new(dispatcher: Dispatcher, workers: Vec<Worker>, ring_packets: usize, pin: bool) -> Self {
+        assert_eq!(dispatcher.workers(), workers.len(), "each worker has joined the dispatcher");
+        let dispatcher = (workers.len() > 1).then(|| Box::new(dispatcher));
+        Workers { workers, dispatcher, ring_packets, pin }
+    }
+
+    /// Number of workers, which is the number of threads.
+    pub fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// False: there is always one.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether to bind threads to processors.
+    pub fn are_pinned(&self) -> bool {
+        self.pin && self.workers.len() > 1
+    }
+
+    /// All workers.
+    pub fn each_mut(&mut self) -> &mut [Worker] {
+        &mut self.workers
+    }
+
+    /// Connects the workers. `wakes` wake their threads.
+    ///
+    /// # Errors
+    /// If the system refuses memory for the rings.
+    ///
+    /// # Panics
+    /// If there is not one of `wakes` for each worker.
+    pub fn seats(self, wakes: &[Wake]) -> Result<Vec<Seat>, Refused> {
+        assert_eq!(wakes.len(), self.workers.len(), "each thread can be woken");
+        let Some(dispatcher) = self.dispatcher else {
+            let alone = |worker| Seat { number: 0, worker: Box::new(worker), crossing: None };
+            return Ok(self.workers.into_iter().map(alone).collect());
+        };
+        let links = links(wakes, self.ring_packets)?;
+        let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
+            let dispatcher = dispatcher.of_thread(number);
+            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), strays: Vec::new() };
+            Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
+        };
+        Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
+    }
+}
+
+impl From<Worker> for Workers {
+    fn from(worker: Worker) -> Self {
+        Workers { workers: vec![worker], dispatcher: None, ring_packets: 0, pin: false }
+    }
+}
+
+/// State of the rings from one thread to all others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RingStatus {
+    /// Packets that wait for their homes.
+    pub input_depth: u64,
+    /// Packets dropped on their way to their homes.
+    pub input_drops: u64,
+    /// Packets that wait for the owners of their faces.
+    pub output_depth: u64,
+    /// Packets dropped on their way to these.
+    pub output_drops: u64,
+}
+
+/// State of one worker and its thread.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerStatus {
+    /// The worker's own counters.
+    pub counters: WorkerCounters,
+    /// State of its thread's rings; `None` if it is alone.
+    pub rings: Option<RingStatus>,
+}
+
+/// A thread's worker, and its ways to the other threads if there are any.
+pub struct Seat {
+    number: usize,
+    /// The worker.
+    pub worker: Box<Worker>,
+    crossing: Option<Box<Crossing>>,
+}
+
+/// A thread's ways to the other threads.
+struct Crossing {
+    dispatcher: Dispatcher,
+    /// By number of the other thread; `None` for itself.
+    links: Vec<Option<Link>>,
+    /// Packets for this thread's worker.
+    parcels: Vec<Parcel>,
+    /// Scratch: Interests that this worker could not answer for their home.
+    strays: Vec<Parcel>,
+}
+
+/// A thread's ends of its queues to and from one other thread.
+struct Link {
+    /// Packets whose home is there.
+    parcels: Producer<Parcel>,
+    /// Packets from there, whose home is here.
+    arrivals: Consumer<Parcel>,
+    /// Packets to send on faces of the other thread.
+    output: Producer<Outgoing>,
+    /// Packets from there, to send on faces of this thread.
+    departures: Consumer<Outgoing>,
+    tell: Sender<News>,
+    news: Receiver<News>,
+    /// News that must wait for packets before them, each with the count of these.
+    later: VecDeque<(u64, Job)>,
+    wake: Wake,
+    /// Whether the ring of parcels was half full at the last look.
+    fills: bool,
+    shares: Shares,
+    input_drops: u64,
+    output_drops: u64,
+}
+
+/// Makes the links of all threads: `links[from][to]`.
+fn links(wakes: &[Wake], ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, Refused> {
+    let threads = wakes.len();
+    assert!(threads <= WORKERS_MAX, "at most {WORKERS_MAX} threads");
+    let mut links: Vec<Vec<Option<Link>>> = (0..threads).map(|_| (0..threads).map(|_| None).collect()).collect();
+    for one in 0..threads {
+        for other in one + 1..threads {
+            let (there, from_one) = ring(ring_packets)?;
+            let (here, from_other) = ring(ring_packets)?;
+            let (out_there, out_from_one) = ring(ring_packets)?;
+            let (out_here, out_from_other) = ring(ring_packets)?;
+            let (tell_there, told_by_one) = unbounded();
+            let (tell_here, told_by_other) = unbounded();
+            let to_other = (there, from_other, out_there, out_from_other, tell_there, told_by_other);
+            let to_one = (here, from_one, out_here, out_from_one, tell_here, told_by_one);
+            for (from, to, ends) in [(one, other, to_other), (other, one, to_one)] {
+                let (parcels, arrivals, output, departures, tell, news) = ends;
+                links[from][to] = Some(Link {
+                    parcels,
+                    arrivals,
+                    output,
+                    departures,
+                    tell,
+                    news,
+                    later: VecDeque::new(),
+                    wake: Arc::clone(&wakes[to]),
+                    fills: false,
+                    shares: Shares::new(ring_packets),
+                    input_drops: 0,
+                    output_drops: 0,
+                });
+            }
+        }
+    }
+    Ok(links)
+}
+
+impl Seat {
+    /// Number of the thread.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
+    }
+
+    /// Hands received packets to the worker, or to their homes on other threads. Appends to `outgoing` what the worker
+    /// sends, and what other workers send on this thread's faces. Returns whether there was anything to do.
+    pub fn poll(
+        &mut self,
+        now: Ticks,
+        received: &mut Vec<Received>,
+        outgoing: &mut Vec<Outgoing>,
+        stopwatch: &mut Stopwatch,
+    ) -> bool {
+        let worker = &mut self.worker;
+        let due = worker.next_deadline().is_some_and(|at| at <= now);
+        let Some(crossing) = &mut self.crossing else {
+            let busy = due || !received.is_empty();
+            if busy {
+                worker.poll(now, received, outgoing);
+            }
+            // The worker times its stages itself.
+            stopwatch.skip();
+            return busy;
+        };
+        let dispatched = received.len();
+        crossing.collect(self.number, worker, received);
+        stopwatch.lap_if_any(Stage::Dispatch, dispatched);
+        let busy = due || !crossing.parcels.is_empty();
+        if busy {
+            worker.poll_parcels(now, &mut crossing.parcels, outgoing);
+            crossing.send_home(self.number, now, worker, outgoing);
+        }
+        let told = crossing.links.iter_mut().flatten().fold(false, |told, link| {
+            let published = link.parcels.publish();
+            if published {
+                (link.wake)();
+            }
+            told | published | (link.departures.pop_into(outgoing, BURST) > 0)
+        });
+        stopwatch.skip();
+        busy || told
+    }
+
+    /// Sends a packet to the thread that owns its face, with the next [`Seat::publish_output`].
+    pub fn send_to(&mut self, thread: usize, outgoing: Outgoing) {
+        let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
+        if let Some(link) = link
+            && link.output.push(outgoing).is_err()
+        {
+            link.output_drops += 1;
+        }
+    }
+
+    /// Lets other threads see what is to be sent on their faces.
+    pub fn publish_output(&mut self) {
+        let Some(crossing) = &mut self.crossing else { return };
+        for link in crossing.links.iter_mut().flatten() {
+            if link.output.publish() {
+                (link.wake)();
+            }
+        }
+    }
+
+    /// Whether other threads have sent something.
+    pub fn has_input(&mut self) -> bool {
+        let Some(crossing) = &mut self.crossing else { return false };
+        crossing.links.iter_mut().flatten().any(|link| {
+            link.arrivals.available() > 0
+                || link.departures.available() > 0
+                || !link.news.is_empty()
+                || !link.later.is_empty()
+        })
+    }
+
+    /// Runs a job on this worker, which by now knows all that other threads told it.
+    pub fn ask(&mut self, job: impl FnOnce(&mut Worker)) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.links.iter_mut().flatten().for_each(|link| link.listen(&mut self.worker));
+        }
+        job(&mut self.worker);
+    }
+
+    /// Runs `job` on all workers, before any packet that this thread gives them from now on.
+    pub fn tell_all(&mut self, job: impl FnOnce(&mut Worker) + Clone + Send + 'static) {
+        self.tell_others(&job, |_, job| News::AtOnce(job));
+        job(&mut self.worker);
+    }
+
+    /// Runs `job` on all workers, each after the packets that this thread has given it so far.
+    pub fn tell_all_after(&mut self, job: impl FnOnce(&mut Worker) + Clone + Send + 'static) {
+        self.tell_others(&job, News::After);
+        job(&mut self.worker);
+    }
+
+    fn tell_others(
+        &mut self,
+        job: &(impl FnOnce(&mut Worker) + Clone + Send + 'static),
+        news: impl Fn(u64, Job) -> News,
+    ) {
+        let Some(crossing) = &mut self.crossing else { return };
+        for link in crossing.links.iter_mut().flatten() {
+            link.parcels.publish();
+            // The other thread is gone only at the end, or after a failure, which ends all threads.
+            let _ = link.tell.send(news(link.parcels.pushed(), Box::new(job.clone())));
+            (link.wake)();
+        }
+    }
+
+    /// Whether another thread has too much news waiting to be told of more faces.
+    pub fn is_behind(&self) -> bool {
+        let links = self.crossing.iter().flat_map(|crossing| crossing.links.iter().flatten());
+        links.into_iter().any(|link| link.tell.len() > NEWS_MAX)
+    }
+
+    /// Whether another thread has ended.
+    pub fn is_deserted(&self) -> bool {
+        let links = self.crossing.iter().flat_map(|crossing| crossing.links.iter().flatten());
+        links.into_iter().any(|link| link.parcels.is_abandoned())
+    }
+
+    /// State of the rings to other threads.
+    pub fn rings(&mut self) -> Option<RingStatus> {
+        let links = self.crossing.as_mut()?.links.iter_mut().flatten();
+        Some(links.fold(RingStatus::default(), |all, link| RingStatus {
+            input_depth: all.input_depth + link.parcels.depth() as u64,
+            input_drops: all.input_drops + link.input_drops,
+            output_depth: all.output_depth + link.output.depth() as u64,
+            output_drops: all.output_drops + link.output_drops,
+        }))
+    }
+
+    /// Packets dropped before and behind the worker, by reason.
+    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+        let Some(crossing) = &self.crossing else { return Vec::new() };
+        let mut drops = crossing.dispatcher.drops().all();
+        let links = || crossing.links.iter().flatten();
+        drops.push(("input-ring-full", links().map(|link| link.input_drops).sum()));
+        drops.push(("output-ring-full", links().map(|link| link.output_drops).sum()));
+        drops
+    }
+}
+
+impl Crossing {
+    /// Gathers the packets whose home is here, from this thread's ports and from other threads. Gives the other packets
+    /// to their homes.
+    fn collect(&mut self, here: usize, worker: &mut Worker, received: &mut Vec<Received>) {
+        let Crossing { dispatcher, links, parcels, .. } = self;
+        for link in links.iter_mut().flatten() {
+            link.look();
+            // News that come before one of these packets are in the channel by now.
+            let available = link.arrivals.available();
+            link.listen(worker);
+            let packets_max = link.do_due(worker).min(available).min(BURST);
+            link.arrivals.pop_into(parcels, packets_max);
+        }
+        for received in received.drain(..) {
+            dispatcher.dispatch(received, |home, parcel| match links[home].as_mut() {
+                Some(link) => link.push(parcel),
+                None => parcels.push(parcel),
+            });
+        }
+        debug_assert!(links[here].is_none());
+    }
+
+    /// Sends Interests home that this worker could not answer.
+    fn send_home(&mut self, here: usize, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
+        let Crossing { dispatcher, links, parcels, strays } = self;
+        strays.extend(worker.strays());
+        for stray in strays.drain(..) {
+            dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
+                Some(link) => link.push(parcel),
+                None => parcels.push(parcel),
+            });
+        }
+        debug_assert!(links[here].is_none());
+        if !parcels.is_empty() {
+            // These are at home, so none of them strays again.
+            worker.poll_parcels(now, parcels, outgoing);
+        }
+    }
+}
+
+impl Link {
+    /// Checks whether the ring has room. Called once a round, because the other thread's count is in that thread's
+    /// cache.
+    fn look(&mut self) {
+        self.fills = self.parcels.is_half_full();
+        if !self.fills {
+            self.shares.clear();
+        }
+    }
+
+    fn push(&mut self, parcel: Parcel) {
+        // A ring that is half full counts as such until the next round.
+        self.fills = self.fills || self.parcels.is_half_full();
+        let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
+        if !has_room || self.parcels.push(parcel).is_err() {
+            self.input_drops += 1;
+        }
+    }
+
+    /// Takes all news. Does those that need not wait for packets.
+    fn listen(&mut self, worker: &mut Worker) {
+        for news in self.news.try_iter() {
+            match news {
+                News::AtOnce(job) => job(worker),
+                News::After(packets, job) => self.later.push_back((packets, job)),
+            }
+        }
+    }
+
+    /// Does the news that are due. Returns how many packets may be taken before the next.
+    fn do_due(&mut self, worker: &mut Worker) -> usize {
+        while let Some((after, _)) = self.later.front() {
+            let before = after.saturating_sub(self.arrivals.popped());
+            if before > 0 {
+                return usize::try_from(before).unwrap_or(usize::MAX);
+            }
+            if let Some((_, job)) = self.later.pop_front() {
+                job(worker);
+            }
+        }
+        usize::MAX
+    }
+}
+
+/// The thread that owns a face. The threads number their faces so that none of them needs to ask another.
+#[inline]
+pub fn owner(face: FaceId, threads: usize) -> usize {
+    if threads == 1 { 0 } else { face.0.checked_sub(FaceId::FIRST.0).map_or(0, |n| (n % threads as u64) as usize) }
+}

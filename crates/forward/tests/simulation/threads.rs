@@ -1,0 +1,286 @@
+//! Hot names that change, over threads that run ahead of or behind each other. Faces come, go and move between threads,
+//! and rings fill. Every Interest must be answered once, by Data of its name, unless a counted drop explains why not.
+//!
+//! `BYNAME_TEST_EXCHANGES` sets the number of exchanges.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use byname_forward::dispatch::Dispatcher;
+use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::seat::{Seat, Wake, Workers};
+use byname_forward::stages::Stopwatch;
+use byname_forward::worker::{WorkerConfig, WorkerCounters};
+use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Component, Data, Interest, Name, NameHashKey, PitToken};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::bursts::worker;
+
+/// Number of names; few of them are popular at one time.
+const NAMES: u64 = 4000;
+/// Number of Interests after which other names become popular.
+const MOVE: u64 = 3000;
+/// Maximum of Interests under way at once.
+const UNDER_WAY: usize = 300;
+/// Lifetime of an Interest: longer than a run.
+const LIFETIME: Duration = Duration::from_secs(4000);
+const PRODUCER: FaceId = FaceId(257);
+const CONSUMERS: [u64; 4] = [256, 258, 259, 260];
+/// The first face that comes later.
+const LATER: u64 = 300;
+
+/// One kind of run.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    threads: usize,
+    /// Names that are popular within so many Interests of a thread are hot.
+    window: u32,
+    ring_packets: usize,
+}
+
+const ROOMY: usize = 4096;
+const CASES: [Case; 7] = [
+    Case { threads: 1, window: 256, ring_packets: ROOMY },
+    Case { threads: 2, window: 256, ring_packets: ROOMY },
+    Case { threads: 3, window: 64, ring_packets: ROOMY },
+    Case { threads: 5, window: 1024, ring_packets: ROOMY },
+    Case { threads: 22, window: 1024, ring_packets: ROOMY },
+    Case { threads: 2, window: 256, ring_packets: 8 },
+    Case { threads: 5, window: 256, ring_packets: 4 },
+];
+
+fn name(number: u64) -> Name {
+    let name: Name = "/e".parse().expect("a literal name");
+    name.join(Component::generic(&number.to_be_bytes()))
+}
+
+/// An Interest that a consumer waits for.
+struct Asked {
+    name: u64,
+    face: FaceId,
+}
+
+struct Run {
+    random: SmallRng,
+    now: Ticks,
+    seats: Vec<Seat>,
+    /// What each thread's ports have received.
+    received: Vec<Vec<Received>>,
+    /// The thread that owns each face.
+    owners: HashMap<FaceId, usize>,
+    consumers: [FaceId; 4],
+    next_face: u64,
+    /// Pending Interests of consumers, by token.
+    asked: HashMap<u64, Asked>,
+    /// Pairs of a face and the name that it waits for.
+    waiting: HashSet<(FaceId, u64)>,
+    /// Interests that the producer has not answered yet, with their tokens.
+    upstream: Vec<(Vec<u8>, PitToken)>,
+    exchanges: u64,
+    /// Interests of faces that have gone since.
+    given_up: u64,
+}
+
+impl Run {
+    fn new(seed: u64, case: Case) -> Self {
+        let config = WorkerConfig { cs_packets_max: 150, ..WorkerConfig::default() };
+        let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), case.threads, 0, 77);
+        dispatcher.spread_hot_names(case.window);
+        let join = |number| {
+            let mut worker = worker("best-route", config.clone());
+            worker.join(dispatcher.membership(number));
+            worker
+        };
+        let workers = Workers::new(dispatcher.of_thread(0), (0..case.threads).map(join).collect(), case.ring_packets, false);
+        let wake = || -> Wake { Arc::new(|| ()) };
+        let wakes: Vec<Wake> = (0..case.threads).map(|_| wake()).collect();
+        let consumers = CONSUMERS.map(FaceId);
+        Run {
+            random: SmallRng::seed_from_u64(seed),
+            now: Ticks::from_ms(1000),
+            seats: workers.seats(&wakes).expect("there is memory"),
+            received: (0..case.threads).map(|_| Vec::new()).collect(),
+            owners: consumers.into_iter().chain([PRODUCER]).map(|face| (face, face.0 as usize % case.threads)).collect(),
+            consumers,
+            next_face: LATER,
+            asked: HashMap::new(),
+            waiting: HashSet::new(),
+            upstream: Vec::new(),
+            exchanges: 0,
+            given_up: 0,
+        }
+    }
+
+    /// One random event: a packet arrives, or a thread has a round.
+    fn step(&mut self, asks: bool) {
+        self.now = self.now + Duration::from_micros(self.random.random_range(0..200));
+        match self.random.random_range(0..8) {
+            0..3 if asks && self.asked.len() < UNDER_WAY => self.ask(),
+            3 if !self.upstream.is_empty() => self.answer(),
+            4 if self.random.random_bool(0.02) => self.move_a_face(),
+            5 if self.random.random_bool(0.01) => self.manage(),
+            6 if asks && self.random.random_bool(0.002) => self.replace_a_consumer(),
+            _ => {
+                let thread = self.any_thread();
+                self.work(thread);
+            }
+        }
+    }
+
+    fn any_thread(&mut self) -> usize {
+        self.random.random_range(0..self.seats.len())
+    }
+
+    fn receive(&mut self, face: FaceId, pit_token: PitToken, bytes: &[u8]) {
+        let fields = LinkFields { pit_token, ..LinkFields::default() };
+        self.received[self.owners[&face]].push(Received { face, fields, packet: Packet::copy_from(bytes) });
+    }
+
+    fn ask(&mut self) {
+        let unit = (self.random.random_range(0..1 << 30) + 1) as f64 / f64::from(1 << 30);
+        let rank = (NAMES as f64).powf(unit) as u64 - 1;
+        let name = (rank + self.exchanges / MOVE * 37) % NAMES;
+        let face = self.consumers[self.random.random_range(0..4)];
+        if !self.waiting.insert((face, name)) {
+            // The consumer already waits for this name.
+            return;
+        }
+        let token = self.exchanges;
+        self.exchanges += 1;
+        self.asked.insert(token, Asked { name, face });
+        let interest = InterestBuilder::new(self::name(name), token as u32)
+            .must_be_fresh(self.random.random_bool(0.2))
+            .can_be_prefix(self.random.random_bool(0.1))
+            .lifetime_ms(LIFETIME.as_millis() as u64)
+            .encode();
+        self.receive(face, PitToken::new(&token.to_be_bytes()).expect("eight bytes"), &interest);
+    }
+
+    /// The producer answers one of its Interests, with or without the token.
+    fn answer(&mut self) {
+        let (interest, token) = self.upstream.swap_remove(self.random.random_range(0..self.upstream.len()));
+        let name = Interest::decode(&interest).expect("what was sent can be parsed").name.to_name();
+        let content = vec![self.exchanges as u8; self.random.random_range(0..300)];
+        let data = DataBuilder::new(name).freshness_ms(self.random.random_range(0..3) * 10).content(content).encode();
+        let token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
+        self.receive(PRODUCER, token, &data);
+    }
+
+    /// A face moves to another thread. Its packets that the old thread has received stay there.
+    fn move_a_face(&mut self) {
+        let faces = [self.consumers[0], self.consumers[1], self.consumers[2], self.consumers[3], PRODUCER];
+        let (face, to) = (faces[self.random.random_range(0..faces.len())], self.any_thread());
+        self.owners.insert(face, to);
+    }
+
+    /// A consumer leaves, and another comes.
+    fn replace_a_consumer(&mut self) {
+        let (at, new) = (self.random.random_range(0..4), FaceId(self.next_face));
+        self.next_face += 1;
+        let old = std::mem::replace(&mut self.consumers[at], new);
+        let owner = self.owners.remove(&old).expect("each face has an owner");
+        self.seats[owner].tell_all_after(move |worker| worker.face_down(old));
+        let before = self.asked.len();
+        self.asked.retain(|_, asked| asked.face != old);
+        self.waiting.retain(|(face, _)| *face != old);
+        self.given_up += (before - self.asked.len()) as u64;
+        let owner = self.any_thread();
+        self.owners.insert(new, owner);
+        self.seats[owner].tell_all(move |worker| worker.face_up(new, Scope::NonLocal, LinkType::PointToPoint));
+    }
+
+    fn manage(&mut self) {
+        let (thread, packets, serve) =
+            (self.any_thread(), 50 + self.random.random_range(0..200), self.random.random_bool(0.8));
+        let command = self.random.random_range(0..3);
+        self.seats[thread].ask(|worker| match command {
+            0 => _ = worker.cs_erase(Name::default().as_ref(), 20),
+            1 => worker.cs_config(Some(packets), None, None),
+            _ => worker.cs_config(None, None, Some(serve)),
+        });
+    }
+
+    /// A round of one thread.
+    fn work(&mut self, thread: usize) {
+        let few = self.received[thread].len().min(self.random.random_range(0..20));
+        let mut received: Vec<Received> = self.received[thread].drain(..few).collect();
+        let mut output = Vec::new();
+        self.seats[thread].poll(self.now, &mut received, &mut output, &mut Stopwatch::default());
+        for outgoing in output {
+            match self.owners.get(&outgoing.face) {
+                Some(owner) if *owner == thread => self.sent(&outgoing),
+                Some(owner) => self.seats[thread].send_to(*owner, outgoing),
+                // The face is gone.
+                None => {}
+            }
+        }
+        self.seats[thread].publish_output();
+    }
+
+    fn sent(&mut self, Outgoing { face, fields, packet }: &Outgoing) {
+        assert_eq!(fields.nack, None);
+        if packet[0] == 5 {
+            assert_eq!(*face, PRODUCER);
+            return self.upstream.push((packet.to_vec(), fields.pit_token));
+        }
+        let token = u64::from_be_bytes(fields.pit_token.as_slice().try_into().expect("a consumer's token"));
+        let asked = self.asked.remove(&token).unwrap_or_else(|| panic!("{token} was answered before"));
+        assert_eq!(asked.face, *face);
+        let data = Data::decode(packet).expect("Data");
+        assert_eq!(data.name.to_name(), name(asked.name));
+        self.waiting.remove(&(asked.face, asked.name));
+    }
+
+    fn is_done(&mut self) -> bool {
+        self.upstream.is_empty()
+            && self.received.iter().all(Vec::is_empty)
+            && self.seats.iter_mut().all(|seat| !seat.has_input())
+    }
+
+    fn sum(&self, of: fn(&WorkerCounters) -> u64) -> u64 {
+        self.seats.iter().map(|seat| of(&seat.worker.counters())).sum()
+    }
+
+    /// Packets that found no room in a ring.
+    fn ring_drops(&self) -> u64 {
+        let drops = self.seats.iter().flat_map(|seat| seat.drops());
+        drops.filter(|(reason, _)| reason.ends_with("ring-full")).map(|(_, packets)| packets).sum()
+    }
+}
+
+#[test]
+fn no_answer_is_lost_or_doubled_while_hot_names_and_faces_move() {
+    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(240_000, |n| n.parse().expect("a number"));
+    for (seed, case) in (1..).zip(CASES) {
+        let mut run = Run::new(seed, case);
+        while run.exchanges < exchanges / CASES.len() as u64 {
+            run.step(true);
+        }
+        while !run.is_done() {
+            run.step(false);
+        }
+        let (lost, drops) = (run.asked.len() as u64, run.ring_drops());
+        if case.ring_packets == ROOMY {
+            assert_eq!((lost, drops), (0, 0), "{case:?}: some were never answered");
+        } else {
+            // A lost Interest or Data of the producer concerns all consumers that wait for it.
+            assert!(drops > 100 && lost <= drops * CONSUMERS.len() as u64, "{case:?}: {lost} lost, {drops} dropped");
+        }
+        let in_interests = run.sum(|c| c.faces.in_interests);
+        assert!(in_interests <= run.exchanges && in_interests + run.given_up + drops >= run.exchanges, "{case:?}");
+        let (spread, hits) = (run.sum(|c| c.spread_interests), run.sum(|c| c.spread_hits));
+        let strayed = spread - hits;
+        let spreads = case.threads > 1;
+        assert!((hits > run.exchanges / 40) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
+        assert!((strayed > 20) == spreads, "{case:?}: {strayed} strays");
+        // What was lost expires, and nothing else is left.
+        run.now = run.now + 2 * LIFETIME;
+        (0..case.threads).for_each(|thread| run.work(thread));
+        assert_eq!(run.sum(|c| c.pit_entries), 0, "{case:?}");
+    }
+}

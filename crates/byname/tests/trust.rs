@@ -172,7 +172,7 @@ fn a_hub_that_does_not_trust_the_host_refuses_and_applications_still_reach_it() 
          hmac_key = \"/net/alice/KEY/1\"\nhmac_secret_file = \"{}\"\n",
         secret.display()
     ));
-    let host = host_of(&hub, 0, folder.path(), &key_name);
+    let host = host_of(&hub, 1, folder.path(), &key_name);
     let _app = host.serve("ping-server /net/host/app", "/net/host/app/ping", b"");
     let refused = || host.log().contains("the hub refuses to register a prefix");
     wait_until("the hub's refusal is in the log", refused);

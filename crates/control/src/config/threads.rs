@@ -46,7 +46,8 @@ enum Count {
 }
 
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    let wrong = || D::Error::custom(format!("a number of threads is 1 to {WORKERS_MAX}, or \"auto\" for all processors"));
+    let wrong =
+        || D::Error::custom(format!("a number of threads is 1 to {WORKERS_MAX}, or \"auto\" for all processors"));
     match Count::deserialize(deserializer).map_err(|_| wrong())? {
         Count::Number(count) => {
             usize::try_from(count).ok().filter(|count| (1..=WORKERS_MAX).contains(count)).ok_or_else(wrong)

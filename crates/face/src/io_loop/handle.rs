@@ -114,7 +114,7 @@ impl ForwarderHandle {
         for thread in self.candidates(&request.remote) {
             let request = Arc::clone(&request);
             match self.lines[thread].call(move |io_loop| io_loop.create_face(&request, later)) {
-                Some(Asked::Decided(creation)) => return Some(creation),
+                Some(Asked::Decided(creation)) => return Some(*creation),
                 Some(Asked::Later) => return None,
                 Some(Asked::NoPort(back)) => later = back,
                 None => return Some(shutting_down()),

@@ -10,6 +10,7 @@
 //! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
+mod berth;
 mod handle;
 mod pin;
 mod registrations;
@@ -22,12 +23,12 @@ use std::time::{Duration, Instant};
 
 use byname_forward::face_table::{FaceCounters, FaceMap};
 use byname_forward::learning::Notice;
-use byname_forward::seat::{Seat, Wake, owner};
+use byname_forward::seat::{Seat, owner};
 use byname_forward::stages::{self, Stage, Stopwatch};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_lookup::memory::{Refused, with_room};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use mio::{Events, Poll, Token};
+use mio::{Events, Poll, Registry, Token};
 use thiserror::Error;
 
 use crate::event_queue::EventQueue;
@@ -38,12 +39,13 @@ use crate::memory::{self, InternalFace};
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
+use berth::Berths;
 use handle::{Command, CreationReply, Line};
 use registrations::Registrations;
 
+pub use byname_forward::seat::{RingStatus, WorkerStatus, Workers};
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
-pub use byname_forward::seat::{RingStatus, WorkerStatus, Workers};
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.
@@ -52,6 +54,10 @@ const POLL_EVENTS: usize = 256;
 const COMMANDS_PER_ROUND: usize = 16;
 /// Rounds with known input between two polls of the descriptors.
 const ROUNDS_PER_POLL: u32 = 4;
+/// Rounds without a pause after which a thread counts as busy: it then wakes others instead of doing their work.
+const BUSY_ROUNDS: u32 = 64;
+/// Rounds that a thread runs in the loop of another that sleeps.
+const VISIT_ROUNDS: usize = 4;
 /// Interval of attempts to deliver a backlog of events while nothing else happens.
 const BACKLOG_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of notices about learned routes on their way to the control side.
@@ -145,31 +151,24 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     let (event_queue, events) = EventQueue::new(config.events_max);
     let ending = Arc::<Ending>::default();
     let (mut lines, mut loops) = (Vec::new(), Vec::new());
-    let wake = |waker: &LoopWaker| -> Wake {
-        let waker = waker.clone();
-        Arc::new(move || waker.wake())
-    };
-    let seats = workers.seats(&wakers.iter().map(wake).collect::<Vec<_>>());
     let no_memory = |Refused { bytes }| StartError::Memory { queue: Queue::Rings, bytes };
-    for (seat, poll) in seats.map_err(no_memory)?.into_iter().zip(polls) {
+    for (seat, poll) in workers.seats().map_err(no_memory)?.into_iter().zip(&polls) {
         let waker = wakers[seat.number()].clone();
+        let registry = poll.registry().try_clone().map_err(StartError::System)?;
         let shared = Shared { clock, event_queue: event_queue.another(), ending: Arc::clone(&ending) };
-        let (io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
+        let (io_loop, line) = IoLoop::new(config.clone(), seat, registry, waker, shared);
         loops.push(io_loop);
         lines.push(line);
     }
-    let mut rest = loops.split_off(1);
-    let mut first = loops.pop().expect("there is a worker");
-    first.add_ports(vec![Box::new(internal_port)])?;
-    first.add_ports(ports)?;
-    let spawn = |io_loop: IoLoop, others: Vec<JoinHandle<()>>| {
-        let number = io_loop.seat.number();
+    loops[0].add_ports(vec![Box::new(internal_port)])?;
+    loops[0].add_ports(ports)?;
+    let berths = Arc::new(Berths::new(loops.into_iter()));
+    let spawn = |(number, poll): (usize, Poll), others: Vec<JoinHandle<()>>| {
         let name = if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") };
-        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(wakers.clone()));
+        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(Arc::clone(&berths)));
         let body = move || {
-            let at_end = at_end;
             pin::to(processor);
-            io_loop.run();
+            run(&at_end.0, number, poll);
             drop(at_end);
             if others.into_iter().filter_map(|other| other.join().err()).count() > 0 {
                 tracing::error!("a packet thread has panicked");
@@ -177,17 +176,39 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
         };
         std::thread::Builder::new().name(name).spawn(body).map_err(StartError::System)
     };
-    let others = rest.drain(..).map(|io_loop| spawn(io_loop, Vec::new())).collect::<Result<Vec<_>, _>>()?;
+    let mut polls = polls.into_iter().enumerate();
+    let first = polls.next().expect("there is a worker");
+    let others = polls.map(|poll| spawn(poll, Vec::new())).collect::<Result<Vec<_>, _>>()?;
     let thread = spawn(first, others)?;
     Ok(Running { handle: ForwarderHandle::new(lines, ending), internal, events, notices, thread })
 }
 
 /// Wakes all threads when dropped, so that they check whether one of them has failed.
-struct WakeAtEnd(Vec<LoopWaker>);
+struct WakeAtEnd(Arc<Berths>);
 
 impl Drop for WakeAtEnd {
     fn drop(&mut self) {
-        self.0.iter().for_each(LoopWaker::wake);
+        self.0.wake_all();
+    }
+}
+
+/// Runs the loop of thread `number` to its end.
+fn run(berths: &Berths, number: usize, mut poll: Poll) {
+    let mut events = Events::with_capacity(POLL_EVENTS);
+    let mut berth = berths.lock(number);
+    while let Some(wait) = berth.as_mut().and_then(|io_loop| io_loop.work(berths, &mut poll, &mut events)) {
+        // Others may visit the loop while this thread sleeps.
+        drop(berth);
+        let polled = poll.poll(&mut events, wait);
+        berth = berths.lock(number);
+        if let Some(io_loop) = berth.as_mut() {
+            io_loop.take_events(polled, &events);
+        }
+    }
+    let ended = berth.take();
+    drop(berth);
+    if let Some(io_loop) = ended {
+        io_loop.drain(&mut poll, &mut events);
     }
 }
 
@@ -232,7 +253,7 @@ fn check_queues(config: &IoConfig) -> Result<(), StartError> {
 
 struct IoLoop {
     config: IoConfig,
-    poll: Poll,
+    registry: Registry,
     waker: LoopWaker,
     seat: Seat,
     ports: Vec<Box<dyn Port>>,
@@ -267,11 +288,18 @@ struct IoLoop {
     last_counts: Sender<(FaceId, FaceCounters)>,
     faces_left: Receiver<(FaceId, FaceCounters)>,
     stopping: bool,
+    /// Rounds so far.
+    rounds: u32,
+    last_busy: Instant,
+    /// Rounds since the thread had nothing to do.
+    busy_rounds: u32,
+    /// Time at which this thread wakes by itself, while it sleeps; `None`: never.
+    sleeps_until: Option<Ticks>,
 }
 
 impl IoLoop {
     /// A loop without ports, and the line to it.
-    fn new(config: IoConfig, seat: Seat, poll: Poll, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
+    fn new(config: IoConfig, seat: Seat, registry: Registry, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
         let Shared { clock, event_queue, ending } = shared;
         // Use the standard library's channel. When the packet thread ends, its receiver drops all waiting commands and
         // their reply senders. A bounded channel of crossbeam keeps them, and callers would wait forever.
@@ -281,7 +309,7 @@ impl IoLoop {
         let line = Line::new(commands, announced, waker.clone());
         let io_loop = IoLoop {
             config,
-            poll,
+            registry,
             waker,
             next_face_id: FaceId::FIRST.0 + seat.number() as u64,
             seat,
@@ -307,6 +335,10 @@ impl IoLoop {
             last_counts,
             faces_left,
             stopping: false,
+            rounds: 0,
+            last_busy: Instant::now(),
+            busy_rounds: 0,
+            sleeps_until: None,
         };
         (io_loop, line)
     }
@@ -323,32 +355,57 @@ impl IoLoop {
         Ok(())
     }
 
-    fn run(mut self) {
-        let mut events = Events::with_capacity(POLL_EVENTS);
-        let mut rounds = 0;
-        let mut last_busy = Instant::now();
+    /// Works until there is nothing to do. Returns how long to sleep: `Some(None)` means until something happens. `None`:
+    /// the loop has ended.
+    fn work(&mut self, berths: &Berths, poll: &mut Poll, events: &mut Events) -> Option<Option<Duration>> {
         loop {
             self.now = self.clock.now();
             let mut busy = self.round();
             busy |= self.run_commands();
             if self.stopping {
-                break;
+                return None;
             }
             if self.seat.is_deserted() && self.ending.wanted.load(Ordering::SeqCst) == 0 {
                 tracing::error!("another packet thread has ended by itself");
-                break;
+                return None;
             }
-            rounds += 1;
-            if self.has_input() && rounds % ROUNDS_PER_POLL != 0 {
+            berths.make_seen(self, self.busy_rounds > BUSY_ROUNDS);
+            self.rounds = self.rounds.wrapping_add(1);
+            if self.has_input() && !self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
                 continue;
             }
             if busy {
-                last_busy = Instant::now();
+                self.last_busy = Instant::now();
+                self.busy_rounds = self.busy_rounds.saturating_add(1);
+            } else {
+                self.busy_rounds = 0;
             }
-            let wait = if busy || last_busy.elapsed() < self.config.spin { Some(Duration::ZERO) } else { self.wait() };
-            self.poll_events(&mut events, wait);
+            if !busy && self.last_busy.elapsed() >= self.config.spin {
+                let wait = self.wait();
+                if wait != Some(Duration::ZERO) {
+                    self.sleeps_until = wait.map(|wait| self.clock.now() + wait);
+                    return Some(wait);
+                }
+            }
+            let polled = poll.poll(events, Some(Duration::ZERO));
+            self.take_events(polled, events);
         }
-        self.drain(&mut events);
+    }
+
+    /// Runs a few rounds for another thread while this loop's own thread sleeps. Returns whether that thread must wake.
+    fn be_visited(&mut self) -> bool {
+        for _ in 0..VISIT_ROUNDS {
+            self.now = self.clock.now();
+            self.round();
+            if !self.has_input() {
+                break;
+            }
+        }
+        match (self.wait(), self.sleeps_until) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(wait), Some(until)) => self.clock.now() + wait < until,
+        }
     }
 
     /// Runs one burst through ports and worker. Returns whether there was anything to do.
@@ -462,8 +519,8 @@ impl IoLoop {
         deadline
     }
 
-    fn poll_events(&mut self, events: &mut Events, wait: Option<Duration>) {
-        let polled = self.poll.poll(events, wait);
+    /// Handles the outcome of a poll, after which the thread is awake.
+    fn take_events(&mut self, polled: std::io::Result<()>, events: &Events) {
         self.waker.awake();
         if let Err(error) = polled {
             if error.kind() != std::io::ErrorKind::Interrupted {
@@ -484,11 +541,12 @@ impl IoLoop {
     }
 
     /// Gives queued output some time to leave, then closes everything by dropping it.
-    fn drain(mut self, events: &mut Events) {
+    fn drain(mut self, poll: &mut Poll, events: &mut Events) {
         let end = Instant::now() + DRAIN_TIME;
         self.finish(end);
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
-            self.poll_events(events, Some(Duration::from_millis(10)));
+            let polled = poll.poll(events, Some(Duration::from_millis(10)));
+            self.take_events(polled, events);
             for port in 0..self.ports.len() {
                 self.with_port(port, |port, cx| port.flush(cx));
             }
@@ -507,10 +565,8 @@ impl IoLoop {
         let mut has_finished = false;
         while Instant::now() < end {
             // In this order: what other threads did before they counted themselves is seen below.
-            let (all_stopped, all_finished) = (
-                ending.stopped.load(Ordering::SeqCst) == threads,
-                ending.finished.load(Ordering::SeqCst) == threads,
-            );
+            let (all_stopped, all_finished) =
+                (ending.stopped.load(Ordering::SeqCst) == threads, ending.finished.load(Ordering::SeqCst) == threads);
             let had_input = self.seat.has_input();
             self.now = self.clock.now();
             self.round();
@@ -602,7 +658,7 @@ impl IoLoop {
     fn create_face(&mut self, request: &FaceRequest, reply: CreationReply) -> Asked {
         if self.creating.len() >= CREATING_MAX {
             let text = format!("{CREATING_MAX} connections are being made already; try again later");
-            return Asked::Decided(Err(CreateFaceError::Failed(text)));
+            return Asked::Decided(Box::new(Err(CreateFaceError::Failed(text))));
         }
         let ports = 0..self.ports.len();
         let mut ask = |port| self.with_port(port, |port, cx| port.create_face(cx, request));
@@ -612,7 +668,7 @@ impl IoLoop {
                 self.creating.push((status.remote, reply));
                 Asked::Later
             }
-            Some(decided) => Asked::Decided(decided),
+            Some(decided) => Asked::Decided(Box::new(decided)),
         }
     }
 
@@ -665,7 +721,7 @@ impl IoLoop {
         let mut cx = PortContext {
             now: self.now,
             port,
-            registry: self.poll.registry(),
+            registry: &self.registry,
             waker: &self.waker,
             next_face_id: &mut self.next_face_id,
             face_id_step: self.seat.threads() as u64,
@@ -680,7 +736,7 @@ impl IoLoop {
 /// Outcome of a request for a face.
 enum Asked {
     /// It exists now, or cannot be made.
-    Decided(Creation),
+    Decided(Box<Creation>),
     /// A connection must be made first. The reply then gets the outcome.
     Later,
     /// No port of this thread can make it.

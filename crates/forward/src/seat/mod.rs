@@ -13,7 +13,6 @@
 mod shares;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use byname_lookup::memory::Refused;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -32,9 +31,6 @@ const NEWS_MAX: usize = 4096;
 
 /// Work on a worker between two bursts.
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
-
-/// Wakes one thread if it sleeps.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// What one thread tells the worker of another thread.
 enum News {
@@ -85,20 +81,16 @@ impl Workers {
         &mut self.workers
     }
 
-    /// Connects the workers. `wakes` wake their threads.
+    /// Connects the workers.
     ///
     /// # Errors
     /// If the system refuses memory for the rings.
-    ///
-    /// # Panics
-    /// If there is not one of `wakes` for each worker.
-    pub fn seats(self, wakes: &[Wake]) -> Result<Vec<Seat>, Refused> {
-        assert_eq!(wakes.len(), self.workers.len(), "each thread can be woken");
+    pub fn seats(self) -> Result<Vec<Seat>, Refused> {
         let Some(dispatcher) = self.dispatcher else {
             let alone = |worker| Seat { number: 0, worker: Box::new(worker), crossing: None };
             return Ok(self.workers.into_iter().map(alone).collect());
         };
-        let links = links(wakes, self.ring_packets)?;
+        let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
             let crossing = Crossing { dispatcher, links, parcels: Vec::new(), strays: Vec::new() };
@@ -169,7 +161,8 @@ struct Link {
     news: Receiver<News>,
     /// News that must wait for packets before them, each with the count of these.
     later: VecDeque<(u64, Job)>,
-    wake: Wake,
+    /// Packets and news given since the last [`Seat::take_given`].
+    given: usize,
     /// Whether the ring of parcels was half full at the last look.
     fills: bool,
     shares: Shares,
@@ -178,8 +171,7 @@ struct Link {
 }
 
 /// Makes the links of all threads: `links[from][to]`.
-fn links(wakes: &[Wake], ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, Refused> {
-    let threads = wakes.len();
+fn links(threads: usize, ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, Refused> {
     assert!(threads <= WORKERS_MAX, "at most {WORKERS_MAX} threads");
     let mut links: Vec<Vec<Option<Link>>> = (0..threads).map(|_| (0..threads).map(|_| None).collect()).collect();
     for one in 0..threads {
@@ -202,7 +194,7 @@ fn links(wakes: &[Wake], ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, 
                     tell,
                     news,
                     later: VecDeque::new(),
-                    wake: Arc::clone(&wakes[to]),
+                    given: 0,
                     fills: false,
                     shares: Shares::new(ring_packets),
                     input_drops: 0,
@@ -253,24 +245,21 @@ impl Seat {
             worker.poll_parcels(now, &mut crossing.parcels, outgoing);
             crossing.send_home(self.number, now, worker, outgoing);
         }
-        let told = crossing.links.iter_mut().flatten().fold(false, |told, link| {
-            let published = link.parcels.publish();
-            if published {
-                (link.wake)();
-            }
-            told | published | (link.departures.pop_into(outgoing, BURST) > 0)
+        let crossed = crossing.links.iter_mut().flatten().fold(false, |crossed, link| {
+            crossed | link.parcels.publish() | (link.departures.pop_into(outgoing, BURST) > 0)
         });
         stopwatch.skip();
-        busy || told
+        busy || crossed
     }
 
     /// Sends a packet to the thread that owns its face, with the next [`Seat::publish_output`].
     pub fn send_to(&mut self, thread: usize, outgoing: Outgoing) {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
-        if let Some(link) = link
-            && link.output.push(outgoing).is_err()
-        {
-            link.output_drops += 1;
+        if let Some(link) = link {
+            match link.output.push(outgoing) {
+                Ok(()) => link.given += 1,
+                Err(_) => link.output_drops += 1,
+            }
         }
     }
 
@@ -278,8 +267,19 @@ impl Seat {
     pub fn publish_output(&mut self) {
         let Some(crossing) = &mut self.crossing else { return };
         for link in crossing.links.iter_mut().flatten() {
-            if link.output.publish() {
-                (link.wake)();
+            link.output.publish();
+        }
+    }
+
+    /// The threads that were given packets or news since the last call, which `visit` gets with the number of these.
+    /// They may sleep, and must see what they were given.
+    pub fn take_given(&mut self, mut visit: impl FnMut(usize, usize)) {
+        let Some(crossing) = &mut self.crossing else { return };
+        for (thread, link) in crossing.links.iter_mut().enumerate() {
+            if let Some(link) = link
+                && link.given > 0
+            {
+                visit(thread, std::mem::take(&mut link.given));
             }
         }
     }
@@ -325,7 +325,7 @@ impl Seat {
             link.parcels.publish();
             // The other thread is gone only at the end, or after a failure, which ends all threads.
             let _ = link.tell.send(news(link.parcels.pushed(), Box::new(job.clone())));
-            (link.wake)();
+            link.given += 1;
         }
     }
 
@@ -417,7 +417,9 @@ impl Link {
         // A ring that is half full counts as such until the next round.
         self.fills = self.fills || self.parcels.is_half_full();
         let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
-        if !has_room || self.parcels.push(parcel).is_err() {
+        if has_room && self.parcels.push(parcel).is_ok() {
+            self.given += 1;
+        } else {
             self.input_drops += 1;
         }
     }

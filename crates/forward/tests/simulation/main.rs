@@ -8,11 +8,11 @@
 
 mod apps;
 mod bursts;
-mod threads;
 mod ledger;
 mod model;
 mod network;
 mod shards;
+mod threads;
 
 use std::time::Duration;
 

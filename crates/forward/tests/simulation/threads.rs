@@ -4,12 +4,11 @@
 //! `BYNAME_TEST_EXCHANGES` sets the number of exchanges.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{LinkType, Scope};
-use byname_forward::seat::{Seat, Wake, Workers};
+use byname_forward::seat::{Seat, Workers};
 use byname_forward::stages::Stopwatch;
 use byname_forward::worker::{WorkerConfig, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
@@ -50,8 +49,8 @@ const CASES: [Case; 7] = [
     Case { threads: 3, window: 64, ring_packets: ROOMY },
     Case { threads: 5, window: 1024, ring_packets: ROOMY },
     Case { threads: 22, window: 1024, ring_packets: ROOMY },
-    Case { threads: 2, window: 256, ring_packets: 8 },
-    Case { threads: 5, window: 256, ring_packets: 4 },
+    Case { threads: 2, window: 256, ring_packets: 2 },
+    Case { threads: 5, window: 256, ring_packets: 2 },
 ];
 
 fn name(number: u64) -> Name {
@@ -96,16 +95,19 @@ impl Run {
             worker.join(dispatcher.membership(number));
             worker
         };
-        let workers = Workers::new(dispatcher.of_thread(0), (0..case.threads).map(join).collect(), case.ring_packets, false);
-        let wake = || -> Wake { Arc::new(|| ()) };
-        let wakes: Vec<Wake> = (0..case.threads).map(|_| wake()).collect();
+        let workers =
+            Workers::new(dispatcher.of_thread(0), (0..case.threads).map(join).collect(), case.ring_packets, false);
         let consumers = CONSUMERS.map(FaceId);
         Run {
             random: SmallRng::seed_from_u64(seed),
             now: Ticks::from_ms(1000),
-            seats: workers.seats(&wakes).expect("there is memory"),
+            seats: workers.seats().expect("there is memory"),
             received: (0..case.threads).map(|_| Vec::new()).collect(),
-            owners: consumers.into_iter().chain([PRODUCER]).map(|face| (face, face.0 as usize % case.threads)).collect(),
+            owners: consumers
+                .into_iter()
+                .chain([PRODUCER])
+                .map(|face| (face, face.0 as usize % case.threads))
+                .collect(),
             consumers,
             next_face: LATER,
             asked: HashMap::new(),
@@ -269,7 +271,7 @@ fn no_answer_is_lost_or_doubled_while_hot_names_and_faces_move() {
             assert_eq!((lost, drops), (0, 0), "{case:?}: some were never answered");
         } else {
             // A lost Interest or Data of the producer concerns all consumers that wait for it.
-            assert!(drops > 100 && lost <= drops * CONSUMERS.len() as u64, "{case:?}: {lost} lost, {drops} dropped");
+            assert!(drops > 50 && lost <= drops * CONSUMERS.len() as u64, "{case:?}: {lost} lost, {drops} dropped");
         }
         let in_interests = run.sum(|c| c.faces.in_interests);
         assert!(in_interests <= run.exchanges && in_interests + run.given_up + drops >= run.exchanges, "{case:?}");

@@ -199,7 +199,8 @@ impl<'a> Run<'a> {
         let strays: Vec<Parcel> = core.worker.strays().collect();
         for stray in strays {
             let (cores, turns, ring) = (&mut self.cores, &mut self.turns, self.options.ring);
-            self.dispatchers[number].dispatch_home(stray, |core, parcel| cores[core].take(core, done, parcel, ring, turns));
+            self.dispatchers[number]
+                .dispatch_home(stray, |core, parcel| cores[core].take(core, done, parcel, ring, turns));
         }
         let answer_at = done + self.options.rtt_us * 1000;
         for sent in self.output.drain(..).filter(|sent| sent.face == PRODUCER) {

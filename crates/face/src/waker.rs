@@ -34,11 +34,6 @@ impl LoopWaker {
         }
     }
 
-    /// Whether the loop sleeps or is about to. Called after something was queued for it.
-    pub fn is_asleep(&self) -> bool {
-        self.inner.asleep.is_asleep()
-    }
-
     /// Announces that the loop is about to sleep. The loop must check its queues once more after this.
     pub fn fall_asleep(&self) {
         self.inner.asleep.fall_asleep();

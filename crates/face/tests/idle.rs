@@ -23,13 +23,13 @@ fn router_time() -> (Duration, usize) {
 
 #[test]
 fn an_idle_router_uses_less_than_half_a_percent_of_a_core() {
-    for threads in [1, 2] {
+    for (threads, rests) in [(1, true), (2, true), (2, false)] {
         let folder = tempfile::tempdir().unwrap();
         let memif = |role| -> Box<dyn Port> {
             Box::new(MemifPort::open(MemifConfig::new(folder.path().join("memif.sock"), role)).unwrap())
         };
         let ports = vec![memif(Role::Server), memif(Role::Client)];
-        idle(Router::of(threads, 1024, IoConfig::default(), ports, |_| {}), threads);
+        idle(Router::of(threads, 1024, Router::config(rests), ports, |_| {}), threads);
     }
 }
 

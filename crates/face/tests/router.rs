@@ -15,13 +15,13 @@ use byname_forward::{FaceId, LinkFields, Packet};
 use byname_wire::{Data, Interest, LpPacket, NackReason, PitToken};
 use common::*;
 
-/// Numbers of packet threads.
-const THREADS: [usize; 3] = [1, 2, 3];
+/// Numbers of packet threads, each with whether threads rest.
+const THREADS: [(usize, bool); 5] = [(1, true), (2, true), (2, false), (3, true), (3, false)];
 
 #[test]
 fn an_exchange_over_udp_is_counted_on_both_faces() {
-    for threads in THREADS {
-        let mut router = Router::of(threads, 1024, IoConfig::default(), Vec::new(), |_| {});
+    for (threads, rests) in THREADS {
+        let mut router = Router::of(threads, 1024, Router::config(rests), Vec::new(), |_| {});
         let (consumer, producer) = (socket(), socket());
         let to_producer = router.face(producer.local_addr().unwrap());
         router.route("/a", to_producer.id);
@@ -64,8 +64,8 @@ fn an_exchange_over_udp_is_counted_on_both_faces() {
 
 #[test]
 fn a_pit_token_comes_back_and_no_route_is_a_nack() {
-    for threads in THREADS {
-        let router = Router::of(threads, 1024, IoConfig::default(), Vec::new(), |_| {});
+    for (threads, rests) in THREADS {
+        let router = Router::of(threads, 1024, Router::config(rests), Vec::new(), |_| {});
         let consumer = socket();
         let wire = interest("/nowhere", 1);
         let token = PitToken::new(b"token!").unwrap();
@@ -83,8 +83,8 @@ fn a_pit_token_comes_back_and_no_route_is_a_nack() {
 
 #[test]
 fn thousands_of_exchanges_in_windows_lose_nothing() {
-    for threads in THREADS {
-        let mut router = Router::of(threads, 1024, IoConfig::default(), Vec::new(), |_| {});
+    for (threads, rests) in THREADS {
+        let mut router = Router::of(threads, 1024, Router::config(rests), Vec::new(), |_| {});
         let (consumer, producer) = (socket(), socket());
         let to_producer = router.face(producer.local_addr().unwrap());
         router.route("/a", to_producer.id);
@@ -108,8 +108,8 @@ fn thousands_of_exchanges_in_windows_lose_nothing() {
 
 #[test]
 fn the_internal_face_reaches_the_control_side_and_back() {
-    for threads in THREADS {
-        let mut router = Router::of(threads, 1024, IoConfig::default(), Vec::new(), |c| c.loopback_is_local = true);
+    for (threads, rests) in THREADS {
+        let mut router = Router::of(threads, 1024, Router::config(rests), Vec::new(), |c| c.loopback_is_local = true);
         router.route("/localhost/nfd", FaceId::INTERNAL);
         let client = socket();
         client.send_to(&interest("/localhost/nfd/status", 1), router.udp).unwrap();
@@ -229,10 +229,10 @@ fn after_the_end_calls_answer_without_a_forwarder() {
 
 #[test]
 fn no_wake_up_is_ever_lost() {
-    for threads in THREADS {
+    for (threads, rests) in THREADS {
         // Without spinning the loop falls asleep after each command. A lost wake-up would block it forever.
         let router =
-            Router::of(threads, 1024, IoConfig { spin: Duration::ZERO, ..IoConfig::default() }, Vec::new(), |_| {});
+            Router::of(threads, 1024, IoConfig { spin: Duration::ZERO, ..Router::config(rests) }, Vec::new(), |_| {});
         let (done, finished) = std::sync::mpsc::channel();
         for _ in 0..2 {
             let (handle, done) = (router.running.handle.clone(), done.clone());
@@ -256,8 +256,8 @@ fn no_wake_up_is_ever_lost() {
 
 #[test]
 fn stages_of_one_round_in_many_are_timed() {
-    for threads in [1, 2] {
-        let router = Router::of(threads, 1024, IoConfig::default(), Vec::new(), |_| {});
+    for (threads, rests) in [(1, true), (2, true), (2, false)] {
+        let router = Router::of(threads, 1024, Router::config(rests), Vec::new(), |_| {});
         let (consumer, mut buffer) = (socket(), [0; 9000]);
         // Each Interest is refused, because there is no route. So each makes a round of its own.
         for nonce in 0..4 * stages::ONE_IN {

@@ -6,15 +6,15 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use byname_face::IoConfig;
 use byname_forward::face_table::FaceCounters;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, LpPacket, PitToken};
 use common::*;
 
+/// Threads that do not rest: otherwise one of them would do all the work.
 fn router(threads: usize, ring_packets: usize) -> Router {
-    Router::of(threads, ring_packets, IoConfig::default(), Vec::new(), |_| {})
+    Router::of(threads, ring_packets, Router::config(false), Vec::new(), |_| {})
 }
 
 /// Answers Interests until one asks for `/stop`. Answers those with CanBePrefix one component below. Echoes tokens if

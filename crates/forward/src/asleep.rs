@@ -36,11 +36,6 @@ impl Asleep {
         self.0.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the thread sleeps or is about to. The producer asks this after it has enqueued something.
-    pub fn is_asleep(&self) -> bool {
-        after_giving(|| self.0.load(Ordering::SeqCst))
-    }
-
     /// Whether to wake the thread. The producer asks this after it has enqueued something.
     pub fn must_wake(&self) -> bool {
         after_giving(|| self.0.load(Ordering::SeqCst) && self.0.swap(false, Ordering::SeqCst))

@@ -200,6 +200,7 @@ pub fn start_forwarder(
         burst_max: config.general.burst_packets,
         internal_max: config.general.internal_queue_packets,
         events_max: config.general.face_events,
+        rests: config.threads.rest,
     };
     let running = byname_face::start(io_config, workers, Vec::new()).map_err(no_room_for_queue)?;
     let handle = running.handle.clone();

@@ -29,11 +29,13 @@ pub struct Threads {
     pub ring_packets: usize,
     /// Whether to pin each thread to a core of its own, if there are several threads and enough cores.
     pub pin: bool,
+    /// Whether threads that have little to do let the first thread do it.
+    pub rest: bool,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Threads { count: 1, dispatch_components: 2, heavy_hitters: true, ring_packets: 4096, pin: true }
+        Threads { count: 1, dispatch_components: 2, heavy_hitters: true, ring_packets: 4096, pin: true, rest: true }
     }
 }
 
@@ -99,7 +101,7 @@ impl Config {
         mark: u32,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
-        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin } = self.threads;
+        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _ } = self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);

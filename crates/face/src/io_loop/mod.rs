@@ -10,11 +10,12 @@
 //! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
-mod berth;
+mod crew;
 mod handle;
 mod pin;
 mod registrations;
 
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -28,7 +29,7 @@ use byname_forward::stages::{self, Stage, Stopwatch};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_lookup::memory::{Refused, with_room};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use mio::{Events, Poll, Registry, Token};
+use mio::{Events, Poll, Token};
 use thiserror::Error;
 
 use crate::event_queue::EventQueue;
@@ -39,7 +40,7 @@ use crate::memory::{self, InternalFace};
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
-use berth::Berths;
+use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
 use registrations::Registrations;
 
@@ -54,10 +55,6 @@ const POLL_EVENTS: usize = 256;
 const COMMANDS_PER_ROUND: usize = 16;
 /// Rounds with known input between two polls of the descriptors.
 const ROUNDS_PER_POLL: u32 = 4;
-/// Rounds without a pause after which a thread counts as busy: it then wakes others instead of doing their work.
-const BUSY_ROUNDS: u32 = 64;
-/// Rounds that a thread runs in the loop of another that sleeps.
-const VISIT_ROUNDS: usize = 4;
 /// Interval of attempts to deliver a backlog of events while nothing else happens.
 const BACKLOG_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of notices about learned routes on their way to the control side.
@@ -78,11 +75,13 @@ pub struct IoConfig {
     pub internal_max: usize,
     /// Face events that may wait for the control side before they are condensed.
     pub events_max: usize,
+    /// Whether threads rest that have little to do: the first thread then runs their loops.
+    pub rests: bool,
 }
 
 impl Default for IoConfig {
     fn default() -> Self {
-        IoConfig { spin: Duration::from_micros(50), burst_max: 64, internal_max: 4096, events_max: 4096 }
+        IoConfig { spin: Duration::from_micros(50), burst_max: 64, internal_max: 4096, events_max: 4096, rests: true }
     }
 }
 
@@ -152,23 +151,23 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     let ending = Arc::<Ending>::default();
     let (mut lines, mut loops) = (Vec::new(), Vec::new());
     let no_memory = |Refused { bytes }| StartError::Memory { queue: Queue::Rings, bytes };
-    for (seat, poll) in workers.seats().map_err(no_memory)?.into_iter().zip(&polls) {
+    let first = polls[0].registry().try_clone().map_err(StartError::System)?;
+    for (seat, poll) in workers.seats().map_err(no_memory)?.into_iter().zip(polls) {
         let waker = wakers[seat.number()].clone();
-        let registry = poll.registry().try_clone().map_err(StartError::System)?;
         let shared = Shared { clock, event_queue: event_queue.another(), ending: Arc::clone(&ending) };
-        let (io_loop, line) = IoLoop::new(config.clone(), seat, registry, waker, shared);
+        let (io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
         loops.push(io_loop);
         lines.push(line);
     }
     loops[0].add_ports(vec![Box::new(internal_port)])?;
     loops[0].add_ports(ports)?;
-    let berths = Arc::new(Berths::new(loops.into_iter()));
-    let spawn = |(number, poll): (usize, Poll), others: Vec<JoinHandle<()>>| {
+    let crew = Arc::new(Crew::new(loops.into_iter(), first));
+    let spawn = |number: usize, others: Vec<JoinHandle<()>>| {
         let name = if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") };
-        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(Arc::clone(&berths)));
+        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(Arc::clone(&crew)));
         let body = move || {
             pin::to(processor);
-            run(&at_end.0, number, poll);
+            at_end.0.run(number);
             drop(at_end);
             if others.into_iter().filter_map(|other| other.join().err()).count() > 0 {
                 tracing::error!("a packet thread has panicked");
@@ -176,39 +175,17 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
         };
         std::thread::Builder::new().name(name).spawn(body).map_err(StartError::System)
     };
-    let mut polls = polls.into_iter().enumerate();
-    let first = polls.next().expect("there is a worker");
-    let others = polls.map(|poll| spawn(poll, Vec::new())).collect::<Result<Vec<_>, _>>()?;
-    let thread = spawn(first, others)?;
+    let others = (1..threads).map(|number| spawn(number, Vec::new())).collect::<Result<Vec<_>, _>>()?;
+    let thread = spawn(0, others)?;
     Ok(Running { handle: ForwarderHandle::new(lines, ending), internal, events, notices, thread })
 }
 
 /// Wakes all threads when dropped, so that they check whether one of them has failed.
-struct WakeAtEnd(Arc<Berths>);
+struct WakeAtEnd(Arc<Crew>);
 
 impl Drop for WakeAtEnd {
     fn drop(&mut self) {
         self.0.wake_all();
-    }
-}
-
-/// Runs the loop of thread `number` to its end.
-fn run(berths: &Berths, number: usize, mut poll: Poll) {
-    let mut events = Events::with_capacity(POLL_EVENTS);
-    let mut berth = berths.lock(number);
-    while let Some(wait) = berth.as_mut().and_then(|io_loop| io_loop.work(berths, &mut poll, &mut events)) {
-        // Others may visit the loop while this thread sleeps.
-        drop(berth);
-        let polled = poll.poll(&mut events, wait);
-        berth = berths.lock(number);
-        if let Some(io_loop) = berth.as_mut() {
-            io_loop.take_events(polled, &events);
-        }
-    }
-    let ended = berth.take();
-    drop(berth);
-    if let Some(io_loop) = ended {
-        io_loop.drain(&mut poll, &mut events);
     }
 }
 
@@ -253,7 +230,8 @@ fn check_queues(config: &IoConfig) -> Result<(), StartError> {
 
 struct IoLoop {
     config: IoConfig,
-    registry: Registry,
+    poll: Poll,
+    events: Events,
     waker: LoopWaker,
     seat: Seat,
     ports: Vec<Box<dyn Port>>,
@@ -291,15 +269,16 @@ struct IoLoop {
     /// Rounds so far.
     rounds: u32,
     last_busy: Instant,
-    /// Rounds since the thread had nothing to do.
-    busy_rounds: u32,
-    /// Time at which this thread wakes by itself, while it sleeps; `None`: never.
-    sleeps_until: Option<Ticks>,
+    /// In the first loop: threads that rest, and whose descriptors are ready.
+    nested_ready: Vec<usize>,
+    pause: Pause,
+    /// Time until which the thread is not called.
+    pause_until: Ticks,
 }
 
 impl IoLoop {
     /// A loop without ports, and the line to it.
-    fn new(config: IoConfig, seat: Seat, registry: Registry, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
+    fn new(config: IoConfig, seat: Seat, poll: Poll, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
         let Shared { clock, event_queue, ending } = shared;
         // Use the standard library's channel. When the packet thread ends, its receiver drops all waiting commands and
         // their reply senders. A bounded channel of crossbeam keeps them, and callers would wait forever.
@@ -309,7 +288,8 @@ impl IoLoop {
         let line = Line::new(commands, announced, waker.clone());
         let io_loop = IoLoop {
             config,
-            registry,
+            poll,
+            events: Events::with_capacity(POLL_EVENTS),
             waker,
             next_face_id: FaceId::FIRST.0 + seat.number() as u64,
             seat,
@@ -337,8 +317,9 @@ impl IoLoop {
             stopping: false,
             rounds: 0,
             last_busy: Instant::now(),
-            busy_rounds: 0,
-            sleeps_until: None,
+            nested_ready: Vec::new(),
+            pause: Pause::default(),
+            pause_until: Ticks(0),
         };
         (io_loop, line)
     }
@@ -355,57 +336,86 @@ impl IoLoop {
         Ok(())
     }
 
-    /// Works until there is nothing to do. Returns how long to sleep: `Some(None)` means until something happens. `None`:
-    /// the loop has ended.
-    fn work(&mut self, berths: &Berths, poll: &mut Poll, events: &mut Events) -> Option<Option<Duration>> {
-        loop {
-            self.now = self.clock.now();
-            let mut busy = self.round();
-            busy |= self.run_commands();
-            if self.stopping {
-                return None;
-            }
-            if self.seat.is_deserted() && self.ending.wanted.load(Ordering::SeqCst) == 0 {
-                tracing::error!("another packet thread has ended by itself");
-                return None;
-            }
-            berths.make_seen(self, self.busy_rounds > BUSY_ROUNDS);
-            self.rounds = self.rounds.wrapping_add(1);
-            if self.has_input() && !self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
-                continue;
-            }
-            if busy {
-                self.last_busy = Instant::now();
-                self.busy_rounds = self.busy_rounds.saturating_add(1);
-            } else {
-                self.busy_rounds = 0;
-            }
-            if !busy && self.last_busy.elapsed() >= self.config.spin {
-                let wait = self.wait();
-                if wait != Some(Duration::ZERO) {
-                    self.sleeps_until = wait.map(|wait| self.clock.now() + wait);
-                    return Some(wait);
-                }
-            }
-            let polled = poll.poll(events, Some(Duration::ZERO));
-            self.take_events(polled, events);
-        }
+    /// Runs one round, and a few commands. Returns whether there was anything to do.
+    fn step(&mut self) -> bool {
+        self.now = self.clock.now();
+        let busy = self.round();
+        busy | self.run_commands()
     }
 
-    /// Runs a few rounds for another thread while this loop's own thread sleeps. Returns whether that thread must wake.
-    fn be_visited(&mut self) -> bool {
-        for _ in 0..VISIT_ROUNDS {
-            self.now = self.clock.now();
-            self.round();
-            if !self.has_input() {
-                break;
+    /// Whether the loop must end.
+    fn has_ended(&self) -> bool {
+        if self.seat.is_deserted() && self.ending.wanted.load(Ordering::SeqCst) == 0 {
+            tracing::error!("another packet thread has ended by itself");
+            return true;
+        }
+        self.stopping
+    }
+
+    /// Whether there is something to do without readiness of a descriptor.
+    fn needs_round(&mut self) -> bool {
+        self.has_input()
+            || self.has_command()
+            || self.event_queue.is_backlogged()
+            || self.next_deadline().is_some_and(|at| at <= self.clock.now())
+    }
+
+    fn note_busy(&mut self) {
+        self.last_busy = Instant::now();
+    }
+
+    /// Whether it has looked for input in vain for as long as it should before it sleeps.
+    fn has_rested_for_spin(&self) -> bool {
+        self.last_busy.elapsed() >= self.config.spin
+    }
+
+    /// The thread seems to have no processor of its own.
+    fn pause(&mut self, now: Ticks) {
+        self.pause_until = now + self.pause.next();
+    }
+
+    fn shorten_pause(&mut self) {
+        self.pause.shorten();
+    }
+
+    fn poll_fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
+    }
+
+    /// Polls the descriptors and handles what they say. Known input is handled first: if there is some, the descriptors
+    /// are polled in one round of a few. Returns whether more descriptors may be ready.
+    fn poll(&mut self, wait: Option<Duration>) -> bool {
+        self.rounds = self.rounds.wrapping_add(1);
+        if wait == Some(Duration::ZERO) && !self.rounds.is_multiple_of(ROUNDS_PER_POLL) && self.has_input() {
+            return true;
+        }
+        let polled = self.poll.poll(&mut self.events, wait);
+        self.waker.awake();
+        if let Err(error) = polled {
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                tracing::error!(%error, "cannot wait for input");
+                std::thread::sleep(BACKLOG_INTERVAL);
             }
+            return true;
         }
-        match (self.wait(), self.sleeps_until) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(wait), Some(until)) => self.clock.now() + wait < until,
+        if self.events.is_empty() {
+            return false;
         }
+        self.now = self.clock.now();
+        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let mut count = 0;
+        for event in events.iter().filter(|event| event.token() != WAKER_TOKEN) {
+            count += 1;
+            if let Some(number) = number_of(event.token()) {
+                self.nested_ready.push(number);
+                continue;
+            }
+            let (port, key) = split_token(event.token());
+            let readiness = Readiness::of(event);
+            self.with_port(port, |port, cx| port.ready(cx, key, readiness));
+        }
+        self.events = events;
+        count + 1 >= POLL_EVENTS
     }
 
     /// Runs one burst through ports and worker. Returns whether there was anything to do.
@@ -501,6 +511,11 @@ impl IoLoop {
         self.ports.iter().any(|p| p.has_input()) || self.seat.has_input() || !self.faces_left.is_empty()
     }
 
+    fn next_deadline(&self) -> Option<Ticks> {
+        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.seat.worker.next_deadline());
+        deadlines.chain(self.registrations.next_deadline()).min()
+    }
+
     /// Time to sleep, after telling the wakers about it. `None` means forever.
     fn wait(&mut self) -> Option<Duration> {
         self.waker.fall_asleep();
@@ -510,43 +525,19 @@ impl IoLoop {
         if self.has_input() || self.has_command() {
             return Some(Duration::ZERO);
         }
-        let deadlines = self.ports.iter().filter_map(|p| p.next_deadline()).chain(self.seat.worker.next_deadline());
-        let deadlines = deadlines.chain(self.registrations.next_deadline());
-        let deadline = deadlines.min().map(|at| at.since(self.clock.now()));
+        let deadline = self.next_deadline().map(|at| at.since(self.clock.now()));
         if self.event_queue.is_backlogged() {
             return Some(deadline.map_or(BACKLOG_INTERVAL, |d| d.min(BACKLOG_INTERVAL)));
         }
         deadline
     }
 
-    /// Handles the outcome of a poll, after which the thread is awake.
-    fn take_events(&mut self, polled: std::io::Result<()>, events: &Events) {
-        self.waker.awake();
-        if let Err(error) = polled {
-            if error.kind() != std::io::ErrorKind::Interrupted {
-                tracing::error!(%error, "cannot wait for input");
-                std::thread::sleep(BACKLOG_INTERVAL);
-            }
-            return;
-        }
-        if events.is_empty() {
-            return;
-        }
-        self.now = self.clock.now();
-        for event in events.iter().filter(|e| e.token() != WAKER_TOKEN) {
-            let (port, key) = split_token(event.token());
-            let readiness = Readiness::of(event);
-            self.with_port(port, |port, cx| port.ready(cx, key, readiness));
-        }
-    }
-
     /// Gives queued output some time to leave, then closes everything by dropping it.
-    fn drain(mut self, poll: &mut Poll, events: &mut Events) {
+    fn drain(mut self) {
         let end = Instant::now() + DRAIN_TIME;
         self.finish(end);
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
-            let polled = poll.poll(events, Some(Duration::from_millis(10)));
-            self.take_events(polled, events);
+            self.poll(Some(Duration::from_millis(10)));
             for port in 0..self.ports.len() {
                 self.with_port(port, |port, cx| port.flush(cx));
             }
@@ -721,7 +712,7 @@ impl IoLoop {
         let mut cx = PortContext {
             now: self.now,
             port,
-            registry: &self.registry,
+            registry: self.poll.registry(),
             waker: &self.waker,
             next_face_id: &mut self.next_face_id,
             face_id_step: self.seat.threads() as u64,

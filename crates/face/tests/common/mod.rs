@@ -34,6 +34,11 @@ impl Router {
         Router::with(IoConfig::default(), Vec::new(), adjust)
     }
 
+    /// The default settings, with or without threads that rest.
+    pub fn config(rests: bool) -> IoConfig {
+        IoConfig { rests, ..IoConfig::default() }
+    }
+
     pub fn with(config: IoConfig, ports: Vec<Box<dyn Port>>, adjust: impl FnOnce(&mut UdpConfig)) -> Router {
         Router::of(1, 1024, config, ports, adjust)
     }

@@ -161,8 +161,8 @@ struct Link {
     news: Receiver<News>,
     /// News that must wait for packets before them, each with the count of these.
     later: VecDeque<(u64, Job)>,
-    /// Packets and news given since the last [`Seat::take_given`].
-    given: usize,
+    /// Whether it was given packets or news since the last [`Seat::take_given`].
+    given: bool,
     /// Whether the ring of parcels was half full at the last look.
     fills: bool,
     shares: Shares,
@@ -194,7 +194,7 @@ fn links(threads: usize, ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, 
                     tell,
                     news,
                     later: VecDeque::new(),
-                    given: 0,
+                    given: false,
                     fills: false,
                     shares: Shares::new(ring_packets),
                     input_drops: 0,
@@ -257,7 +257,7 @@ impl Seat {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
         if let Some(link) = link {
             match link.output.push(outgoing) {
-                Ok(()) => link.given += 1,
+                Ok(()) => link.given = true,
                 Err(_) => link.output_drops += 1,
             }
         }
@@ -271,15 +271,15 @@ impl Seat {
         }
     }
 
-    /// The threads that were given packets or news since the last call, which `visit` gets with the number of these.
-    /// They may sleep, and must see what they were given.
-    pub fn take_given(&mut self, mut visit: impl FnMut(usize, usize)) {
+    /// Passes the threads that were given packets or news since the last call to `visit`. They may sleep, and must see
+    /// what they were given.
+    pub fn take_given(&mut self, mut visit: impl FnMut(usize)) {
         let Some(crossing) = &mut self.crossing else { return };
         for (thread, link) in crossing.links.iter_mut().enumerate() {
             if let Some(link) = link
-                && link.given > 0
+                && std::mem::take(&mut link.given)
             {
-                visit(thread, std::mem::take(&mut link.given));
+                visit(thread);
             }
         }
     }
@@ -325,7 +325,7 @@ impl Seat {
             link.parcels.publish();
             // The other thread is gone only at the end, or after a failure, which ends all threads.
             let _ = link.tell.send(news(link.parcels.pushed(), Box::new(job.clone())));
-            link.given += 1;
+            link.given = true;
         }
     }
 
@@ -418,7 +418,7 @@ impl Link {
         self.fills = self.fills || self.parcels.is_half_full();
         let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
         if has_room && self.parcels.push(parcel).is_ok() {
-            self.given += 1;
+            self.given = true;
         } else {
             self.input_drops += 1;
         }

@@ -9,7 +9,6 @@ from ndnts import Ndnts
 from packets import Wire, command, older_command, register_parameters, with_new_nonce
 from router import Router
 
-pytestmark = pytest.mark.threads
 
 REFUSED = r"^byname_command_refusals_total"
 

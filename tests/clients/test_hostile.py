@@ -19,8 +19,6 @@ from ndnts import Ndnts
 from packets import Wire, fragment, interest, number, tlv
 from router import Router
 
-pytestmark = pytest.mark.threads
-
 MEBI = 1 << 20
 HERE = Path(__file__).resolve().parent
 

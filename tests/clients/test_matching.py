@@ -12,8 +12,6 @@ import pyndn
 from ndnts import Ndnts
 from router import Router
 
-pytestmark = pytest.mark.threads
-
 
 async def test_exact_interest_takes_no_longer_name(router: Router, ndnts: Ndnts):
     server = await ndnts.connect(router.unix)

@@ -10,8 +10,6 @@ import pyndn
 from ndnts import Ndnts
 from router import Router
 
-pytestmark = pytest.mark.threads
-
 NO_ROUTE = 150
 TRANSPORTS = ["unix", "udp", "tcp", "ws"]
 

@@ -1,7 +1,7 @@
 //! The interface between the packet thread and the ports that move bytes.
 //!
 //! A [`Port`] owns descriptors, and the faces that use them with their link state. The loop (`io_loop`) owns
-//! the ports and one worker, and calls ports only on its own thread. So a port needs no locks. It must never block, and
+//! the ports and one worker, and only one thread at a time runs the loop. So a port needs no locks. It must never block, and
 //! does a bounded amount of work in each call.
 //!
 //! In a round the loop calls [`Port::ready`] for each readiness event, and [`Port::receive`] on each port that may have

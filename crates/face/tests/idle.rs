@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use byname_face::memif::{MemifConfig, MemifPort, Role};
-use byname_face::{FaceUri, IoConfig, Port};
+use byname_face::{FaceUri, Port};
 use common::*;
 
 /// CPU time of the router's threads so far, and their number.

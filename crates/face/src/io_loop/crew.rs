@@ -34,12 +34,13 @@ const FULL: f64 = 0.95;
 const REST_BELOW: f64 = 0.25;
 /// A round takes less time than this, unless the system suspends the thread.
 const ROUND_MAX: Duration = Duration::from_micros(1500);
-/// Suspensions within [`SUSPENSION_WINDOWS`] windows after which a thread rests.
-const SUSPENSIONS_MAX: u32 = 2;
-const SUSPENSION_WINDOWS: u32 = 50;
-/// Shortest and longest pause of a thread that was suspended.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Windows without a suspension after which the next pause is shorter.
+const QUIET_WINDOWS: u32 = 100;
+/// Shortest and longest pause of a thread that was suspended. A call in vain delays packets by milliseconds.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Pause of a thread that had too little to do. It keeps the threads from calling each other all the time.
+const REST_MIN: Duration = Duration::from_millis(20);
 
 const _: () = assert!(WORKERS_MAX <= u64::BITS as usize);
 
@@ -249,11 +250,11 @@ impl Crew {
     fn work(&self, io_loop: &mut IoLoop) -> Outcome {
         io_loop.now = io_loop.clock.now();
         let mut load = Load::new(io_loop.now);
-        let (mut busy, mut windows, mut suspensions) = (false, 0, 0);
+        let (mut busy, mut windows, mut from) = (false, 0u32, io_loop.now);
         loop {
-            let from = io_loop.now;
             let was_busy = std::mem::replace(&mut busy, io_loop.step());
             let now = io_loop.now;
+            let round = now.since(std::mem::replace(&mut from, now));
             if io_loop.has_ended() {
                 return Outcome::Ended;
             }
@@ -267,23 +268,20 @@ impl Crew {
             if !io_loop.config.rests {
                 continue;
             }
-            if now.since(from) > ROUND_MAX {
-                suspensions += 1;
+            if round > ROUND_MAX && !self.first_has_ended.load(Ordering::SeqCst) {
+                io_loop.pause(now);
+                return Outcome::Rests;
             }
             if let Some(share) = load.window_ends(now, was_busy) {
                 if self.first_has_ended.load(Ordering::SeqCst) {
                     continue;
                 }
                 if share < REST_BELOW {
+                    io_loop.pause_until = now + REST_MIN;
                     return Outcome::Rests;
                 }
                 windows += 1;
-                if suspensions >= SUSPENSIONS_MAX {
-                    io_loop.pause(now);
-                    return Outcome::Rests;
-                }
-                if windows % SUSPENSION_WINDOWS == 0 {
-                    suspensions = 0;
+                if windows % QUIET_WINDOWS == 0 {
                     io_loop.shorten_pause();
                 }
             }

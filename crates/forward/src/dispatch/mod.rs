@@ -22,7 +22,7 @@
 //! the Data may not be pending yet when that Data is dispatched. Strategies measure per worker, and each worker has its
 //! own dead nonce list.
 //!
-//! Interests for very popular names may be answered by the worker of the thread that received them: see [`crate::hot`].
+//! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
 //!
@@ -184,7 +184,7 @@ impl Dispatcher {
             Err(reason) => return self.drops.count(reason),
         };
         let Parcel { received, parsed, spread } = &mut parcel;
-        let Some(parsed) = parsed else { return send(self.here, parcel) };
+        let Some(parsed) = parsed else { return self.give(self.here, parcel, &mut send) };
         let token = self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers);
         let name = name_in(&received.packet, parsed.name());
         match parsed {
@@ -195,41 +195,41 @@ impl Dispatcher {
                         let digest = digest_name(&self.key, name);
                         let way = hot.way(digest);
                         info.is_hot = matches!(way, Way::HomeHot);
-                        *spread = matches!(way, Way::Here).then_some(digest);
+                        *spread = matches!(way, Way::Any(_)).then_some(digest);
                         match way {
-                            Way::Here => self.here,
+                            Way::Any(worker) => worker,
                             Way::Home | Way::HomeHot => self.home(name, Some(digest)),
                         }
                     }
                 };
-                send(worker, parcel);
+                self.give(worker, parcel, &mut send);
             }
             Parsed::Nack(_) => {
                 let worker = token.map_or_else(|| self.home(name, None), |token| token.worker);
-                send(worker, parcel);
+                self.give(worker, parcel, &mut send);
             }
             Parsed::Data(info) if !self.pending.is_empty() => {
                 let (home, others) = self.homes(name);
                 if others == 0 {
-                    return send(home, parcel);
+                    return self.give(home, parcel, &mut send);
                 }
                 info.copies = Copies::First;
                 let copy = (received.face, received.fields.clone(), received.packet.clone());
                 let mut further = *info;
                 further.copies = Copies::Further;
-                send(home, parcel);
+                self.give(home, parcel, &mut send);
                 let (face, fields, packet) = copy;
                 for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
                     let received = Received { face, fields: fields.clone(), packet: packet.clone() };
                     let parcel = Parcel { received, parsed: Some(Parsed::Data(further)), spread: None };
-                    send(worker, parcel);
+                    self.give(worker, parcel, &mut send);
                 }
             }
             Parsed::Data(_) => {
                 // The token of a shorter name does not tell where else Interests wait.
                 let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
                 let worker = worker.unwrap_or_else(|| self.home(name, None));
-                send(worker, parcel);
+                self.give(worker, parcel, &mut send);
             }
         }
     }
@@ -240,7 +240,14 @@ impl Dispatcher {
         let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
         info.is_hot = true;
         let home = self.home(name_in(&stray.received.packet, info.name), None);
-        send(home, stray);
+        self.give(home, stray, &mut send);
+    }
+
+    fn give(&mut self, worker: usize, parcel: Parcel, send: &mut impl FnMut(usize, Parcel)) {
+        if let Some(spread) = &mut self.spread {
+            spread.gave(worker);
+        }
+        send(worker, parcel);
     }
 
     /// Packets that the dispatcher dropped because it could not parse them.

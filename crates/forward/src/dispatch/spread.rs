@@ -1,4 +1,4 @@
-//! Decides which Interests stay on the thread that received them instead of going home: see [`crate::hot`].
+//! Decides which Interests go to other workers than their home: see [`crate::hot`].
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(super) enum Way {
     Home,
     /// To its home; its name is hot.
     HomeHot,
-    /// To this thread's worker: its Data is shared.
-    Here,
+    /// To any worker: its Data is shared.
+    Any(usize),
 }
 
-/// One thread's estimate of which names are hot.
+/// One thread's estimate of which names are hot, and of the load of workers.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
     sketch: Sketch,
@@ -30,6 +30,9 @@ pub(super) struct Spread {
     window: u32,
     /// A name is hot from this estimate on.
     hot_from: u16,
+    /// Number of packets that this thread gave to each worker. All are halved after every window, so older packets
+    /// count less.
+    given: Vec<u64>,
     /// Number of Interests that could have been spread.
     spreadable: u32,
 }
@@ -52,6 +55,7 @@ impl Spread {
             workers,
             window,
             hot_from: u16::try_from(window / (PARTS * workers as u32)).unwrap_or(u16::MAX).max(HOT_MIN),
+            given: vec![0; workers],
             spreadable: 0,
         }
     }
@@ -60,9 +64,18 @@ impl Spread {
         &self.store
     }
 
+    /// Notes that a worker got a packet.
+    #[inline]
+    pub fn gave(&mut self, worker: usize) {
+        self.given[worker] += 1;
+    }
+
     /// Decides where an Interest for this name goes.
     #[inline]
     pub fn way(&mut self, name: Digest) -> Way {
+        if self.sketch.is_window_over() {
+            self.given.iter_mut().for_each(|given| *given /= 2);
+        }
         if self.sketch.count(name) < self.hot_from {
             return Way::Home;
         }
@@ -73,6 +86,7 @@ impl Spread {
         if self.spreadable.is_multiple_of(HOME_EVERY) {
             return Way::HomeHot;
         }
-        Way::Here
+        let least = self.given.iter().enumerate().min_by_key(|(_, given)| **given);
+        Way::Any(least.map_or(0, |(worker, _)| worker))
     }
 }

@@ -10,11 +10,11 @@
 //!   its Interests is *hot*.
 //! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
 //!   Data into a store that all workers see (`store`).
-//! - While the Data is there, the thread that received an Interest for it answers with a copy. The Interest does not
-//!   change threads, and touches no table of a worker.
-//! - If the Data has left meanwhile, or is not fresh enough, the thread sends this *stray* home.
+//! - While the Data is there, a thread gives Interests for it to the worker that got the fewest packets from it lately.
+//!   That worker answers with a copy and touches none of its own tables.
+//! - If the Data has left meanwhile, or is not fresh enough, the worker's thread sends this *stray* home.
 //!
-//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the thread that got it
+//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
 //! answers, or it goes home through a ring that counts its drops. No Interest is doubled: only one of these happens,
 //! and an answered one is not pending anywhere. The answer is the one that the home would give, because the shared
 //! store holds only Data that is in its home's content store. When the home replaces, evicts or erases the Data, the

@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub worker: WorkerCounters,
     /// Status of each worker.
     pub workers: Vec<WorkerStatus>,
-    /// Stage times of the packet thread.
+    /// Stage times of the packet threads, without those of their workers.
     pub stages: StageTimes,
     /// All faces, sorted by id.
     pub faces: Vec<FaceStatus>,
@@ -223,7 +223,7 @@ impl Snapshot {
             })
         };
         let depths = rings([|rings| rings.input_depth, |rings| rings.output_depth]);
-        to.gauges("worker_ring_depth", "Packets between a worker and the packet thread", depths)?;
+        to.gauges("worker_ring_depth", "Packets on their way from a worker's thread to other threads", depths)?;
         let drops = rings([|rings| rings.input_drops, |rings| rings.output_drops]);
         to.family("worker_ring_drops", "Packets that found no room in a ring", drops)
     }

@@ -3,10 +3,15 @@
 mod common;
 
 use std::collections::HashSet;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
+use byname_face::stream::{StreamConfig, StreamPort};
+use byname_forward::FaceId;
 use byname_forward::face_table::FaceCounters;
+use byname_forward::seat::owner;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, LpPacket, PitToken};
@@ -197,6 +202,76 @@ fn a_full_ring_drops_counts_and_goes_on() {
             break;
         }
     }
+    producing.join().unwrap();
+    router.stop();
+}
+
+#[test]
+fn connections_are_dealt_out_to_all_threads() {
+    const THREADS: usize = 3;
+    for rests in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nfd.sock");
+        let router = Router::of(THREADS, 1024, Router::config(rests), Vec::new(), |_| {});
+        let port = StreamPort::unix(&[&path], StreamConfig::default()).unwrap();
+        for (thread, port) in port.for_threads(THREADS).into_iter().enumerate() {
+            router.running.handle.add_ports(thread, vec![Box::new(port)]).unwrap();
+        }
+        let mut clients: Vec<UnixStream> = (0..3 * THREADS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        for (nonce, client) in (1..).zip(&mut clients) {
+            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            client.write_all(&interest("/nowhere", nonce)).unwrap();
+            assert!(client.read(&mut [0; 9000]).unwrap() > 0, "a Nack, as there is no route");
+        }
+        let owners = || -> Vec<usize> {
+            let faces = router.running.handle.faces().into_iter().filter(|face| face.id != FaceId::INTERNAL);
+            faces.map(|face| owner(face.id, THREADS)).collect()
+        };
+        let mut of_clients = owners();
+        of_clients.sort_unstable();
+        assert_eq!(of_clients, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+        drop(clients);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !owners().is_empty() {
+            assert!(Instant::now() < deadline, "their faces end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        router.stop();
+    }
+}
+
+/// Load that comes and goes, so that threads are called, and rest again.
+#[test]
+fn threads_that_rest_and_work_lose_nothing() {
+    const CONSUMERS: u32 = 3;
+    const WINDOWS: u32 = 150;
+    const WINDOW: u32 = 48;
+    let mut router = Router::of(3, 4096, Router::config(true), Vec::new(), |_| {});
+    let producer = socket();
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    let producing = std::thread::spawn(move || produce(&producer, 10));
+    let udp = router.udp;
+    let consume = |consumer: u32| {
+        let (socket, mut buffer) = (socket(), [0; 9000]);
+        for window in 0..WINDOWS {
+            for n in 0..WINDOW {
+                let nonce = (consumer * WINDOWS + window) * WINDOW + n;
+                socket.send_to(&interest(&format!("/a/{consumer}/{window}/{n}"), nonce), udp).unwrap();
+            }
+            for _ in 0..WINDOW {
+                socket.recv(&mut buffer).expect("every Interest is answered");
+            }
+            if window % 30 == 29 {
+                std::thread::sleep(Duration::from_millis(40));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..CONSUMERS).for_each(|consumer| drop(scope.spawn(move || consume(consumer)))));
+    let counters = router.running.handle.counters();
+    assert_eq!(counters.satisfied_interests, u64::from(CONSUMERS * WINDOWS * WINDOW));
+    assert_eq!(counters.drops.iter().filter(|(_, count)| *count > 0).count(), 0, "{:?}", counters.drops);
+    socket().send_to(&interest("/a/stop", 1), udp).unwrap();
     producing.join().unwrap();
     router.stop();
 }

@@ -1,4 +1,4 @@
-//! Text about workers and the packet thread: table sizes, drops, and the time of each stage.
+//! Text about workers and packet threads: table sizes, drops, and the time of each stage.
 
 use serde::Serialize;
 

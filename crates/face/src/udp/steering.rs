@@ -75,3 +75,40 @@ pub(super) fn program(local: &SocketAddr, sockets: usize) -> Vec<sock_filter> {
     line(libc::BPF_RET | libc::BPF_A, 0);
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::system::steer;
+    use crate::udp::{bind_another, bind_first};
+
+    #[test]
+    fn the_system_steers_each_peer_to_the_socket_that_we_compute() {
+        const SOCKETS: usize = 3;
+        for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let Ok(first) = bind_first(&(ip, 0).into()) else {
+                println!("skipped: this machine has no {ip}");
+                continue;
+            };
+            let first = UdpSocket::from(first);
+            let local = first.local_addr().expect("bound");
+            let others = (1..SOCKETS).map(|_| UdpSocket::from(bind_another(&local).expect("shared")));
+            let sockets: Vec<UdpSocket> = std::iter::once(first).chain(others).collect();
+            steer(&sockets[0], &program(&local, SOCKETS)).expect("the system takes the program");
+            let mut seen = [0; SOCKETS];
+            for _ in 0..60 {
+                let peer = UdpSocket::bind((ip, 0)).expect("a socket");
+                let from = peer.local_addr().expect("bound");
+                peer.send_to(b"x", local).expect("sent");
+                let number = socket_of(&from, SOCKETS);
+                seen[number] += 1;
+                sockets[number].set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+                assert_eq!(sockets[number].recv_from(&mut [0; 8]).expect("it comes here").1, from);
+            }
+            assert!(seen.iter().all(|peers| *peers > 0), "{seen:?}");
+        }
+    }
+}

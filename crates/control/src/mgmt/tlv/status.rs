@@ -54,7 +54,7 @@ element! {
         n_hot_names: Option<u64> = types::N_HOT_NAMES,
         /// Dropped packets by reason, in workers, ports and rings. Reasons that never occurred are absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
-        /// Stage times of the packet thread, without those of a worker that runs on it.
+        /// Stage times of the packet threads, without those of their workers.
         stages: Vec<StageTime> = types::STAGE_TIME,
         /// Received frames that are not valid packets. This field and the next four are sums over all faces since the
         /// start.
@@ -98,7 +98,7 @@ element! {
 }
 
 element! {
-    /// Status of one worker. The fields about rings are absent if it runs on the packet thread.
+    /// Status of one worker and its thread. The fields about rings are absent if there is one thread.
     WorkerStatus = types::WORKER_STATUS, {
         /// PIT entries.
         n_pit_entries: u64 = types::N_PIT_ENTRIES,
@@ -114,13 +114,13 @@ element! {
         n_satisfied_interests: u64 = types::N_SATISFIED_INTERESTS,
         /// Interests that expired.
         n_unsatisfied_interests: u64 = types::N_UNSATISFIED_INTERESTS,
-        /// Packets in the ring to the worker.
+        /// Packets in the rings to their homes on other threads.
         input_depth: Option<u64> = types::INPUT_DEPTH,
-        /// Packets dropped because the ring to the worker was full.
+        /// Packets dropped because these rings were full.
         input_drops: Option<u64> = types::INPUT_DROPS,
-        /// Packets in the ring from the worker.
+        /// Packets in the rings to the threads that own their faces.
         output_depth: Option<u64> = types::OUTPUT_DEPTH,
-        /// Packets dropped because the ring from the worker was full.
+        /// Packets dropped because those rings were full.
         output_drops: Option<u64> = types::OUTPUT_DROPS,
         /// Interests for hot names that this worker received because any worker may answer them.
         n_spread_interests: Option<u64> = types::N_SPREAD_INTERESTS,

@@ -1,7 +1,5 @@
 //! One forwarding thread's worker, and its ways to the other threads.
 //!
-//! With one thread there is only the worker. The threads themselves, their ports and their sleep are their caller's.
-//!
 //! With one thread there is only the worker. With several, each thread has one shard of PIT and content store. It
 //! forwards at once what is at home in its shard. Other packets cross one bounded ring to their home, and what a worker
 //! sends crosses another ring to the thread that owns the face. Packets cross in batches, once a round.
@@ -9,6 +7,8 @@
 //! No thread waits for another: a full ring drops and counts packets. When a ring is half full, further copies of Data
 //! are dropped, and packets beyond a face's equal share (`shares`). News of faces reach other workers as jobs
 //! (`News`), in order with the packets of these faces.
+//!
+//! The threads themselves, their ports and their sleep are the caller's.
 
 mod shares;
 

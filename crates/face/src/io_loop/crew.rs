@@ -174,7 +174,7 @@ impl Crew {
         while offers != 0 {
             let number = offers.trailing_zeros() as usize;
             offers &= offers - 1;
-            // What came before the registration with our poll may have raised no event there.
+            // Events before the registration with our poll may not have reached it.
             adopted.push(Adopted { number, io_loop: self.lock(number), is_ready: true, work: 0 });
         }
     }
@@ -265,17 +265,14 @@ impl Crew {
             let sleeps = !busy && !io_loop.config.rests && io_loop.has_rested_for_spin();
             let wait = if sleeps { io_loop.wait() } else { Some(Duration::ZERO) };
             io_loop.poll(wait);
-            if !io_loop.config.rests {
+            if !io_loop.config.rests || self.first_has_ended.load(Ordering::SeqCst) {
                 continue;
             }
-            if round > ROUND_MAX && !self.first_has_ended.load(Ordering::SeqCst) {
+            if round > ROUND_MAX {
                 io_loop.pause(now);
                 return Outcome::Rests;
             }
             if let Some(share) = load.window_ends(now, was_busy) {
-                if self.first_has_ended.load(Ordering::SeqCst) {
-                    continue;
-                }
                 if share < REST_BELOW {
                     io_loop.pause_until = now + REST_MIN;
                     return Outcome::Rests;
@@ -288,7 +285,7 @@ impl Crew {
         }
     }
 
-    /// Wakes whoever sleeps of those that a loop has given something. Threads that are awake look by themselves.
+    /// Wakes the sleeping threads that a loop has given something. Threads that are awake look by themselves.
     fn make_seen(&self, io_loop: &mut IoLoop) {
         io_loop.seat.take_given(|thread| self.berths[thread].waker.wake());
     }

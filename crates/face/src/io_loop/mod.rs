@@ -254,7 +254,7 @@ struct IoLoop {
     creating: Vec<(FaceUri, CreationReply)>,
     /// Outcomes of these requests, as ports report them.
     creations: Vec<(FaceUri, Creation)>,
-    /// Packets of this round for faces of no port here: of faces that are gone, or by mistake of a worker.
+    /// Dropped packets to faces that this thread should own and does not have: faces that are gone.
     no_face: u64,
     /// Faces that ended in this round. Workers are told after they have got the faces' last packets.
     gone: Vec<FaceStatus>,

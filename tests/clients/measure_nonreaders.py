@@ -1,4 +1,4 @@
-"""What peers that do not read cost the others: `measure_nonreaders.py [PEERS [WORKERS...]]`.
+"""What peers that do not read cost the others: `measure_nonreaders.py [PEERS [THREADS...]]`.
 
 For each transport and number of threads, PEERS (2,000) connections ask 300
 times for cached Data of 8 kB and never read. Prints one JSON line each: Data a

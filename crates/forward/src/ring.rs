@@ -163,9 +163,12 @@ impl<T: Send> Consumer<T> {
         let count = if known >= items_max { items_max } else { self.available().min(items_max) };
         out.reserve(count);
         for _ in 0..count {
+            let room = &mut out.spare_capacity_mut()[0];
             // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in `available`). The item is
-            // moved out before `head` passes the slot and the producer may reach it.
-            out.push(self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
+            // moved out before `head` passes the slot and the producer may reach it. `room` is elsewhere.
+            self.shared.slot(self.head).with_mut(|slot| unsafe { std::ptr::copy_nonoverlapping(slot, room, 1) });
+            // SAFETY: there was room for one more, and it is written.
+            unsafe { out.set_len(out.len() + 1) };
             self.head += 1;
         }
         if count > 0 {

@@ -17,11 +17,11 @@ pub const ONE_IN: u32 = 1021;
 pub enum Stage {
     /// Ports take packets from the kernel, and link services reassemble them.
     Receive,
-    /// The packet thread parses packets for workers on other threads and moves them through rings.
+    /// One of several threads parses packets, and gives those whose home is elsewhere to other threads.
     Dispatch,
     /// A worker removes expired pending Interests.
     Timers,
-    /// A worker parses packets and hashes the prefixes of their names.
+    /// A worker parses packets, unless they were dispatched, and hashes the prefixes of their names.
     Parse,
     /// Packets meet the PIT and the content store. After this, Data only needs to be sent.
     PitCs,

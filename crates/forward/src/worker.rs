@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, NameHashKey, NameRef};
 
-use crate::dispatch::{Membership, Parcel};
+use crate::dispatch::{Dispatcher, Membership, Parcel};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
 use crate::port::{Outgoing, Received};
@@ -25,8 +25,6 @@ pub use crate::shard::{NoMemory, Table, TableMemory};
 /// One shard and its pipelines.
 pub struct Worker {
     shard: Shard,
-    /// Scratch: packets that a dispatcher has parsed.
-    burst: Vec<Received>,
 }
 
 impl Worker {
@@ -44,7 +42,7 @@ impl Worker {
     /// # Errors
     /// If the system refuses memory for a table.
     pub fn try_new(config: WorkerConfig, key: NameHashKey, tables: Arc<Tables>, seed: u64) -> Result<Self, NoMemory> {
-        Ok(Worker { shard: Shard::try_new(config, key, tables, seed)?, burst: Vec::new() })
+        Ok(Worker { shard: Shard::try_new(config, key, tables, seed)? })
     }
 
     /// Makes it one of several workers. Must be called before its first packet.
@@ -118,20 +116,43 @@ impl Worker {
         self.shard.end();
     }
 
-    /// As [`Worker::poll`], for packets that a [`Dispatcher`](crate::dispatch::Dispatcher) has parsed.
+    /// As [`Worker::poll`], for packets that dispatchers of other threads have parsed.
     pub fn poll_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.shard.begin(now, output);
-        let mut burst = std::mem::take(&mut self.burst);
-        let mut parcels = input.drain(..);
-        while parcels.len() > 0 {
-            let left = parcels.len();
-            self.shard.stage_burst(now, parcels.by_ref().take(BURST_MAX), &mut burst, output);
-            self.shard.stopwatch.lap(Stage::Parse, left - parcels.len());
-            self.shard.handle_burst(now, &mut burst, output);
-            burst.clear();
-        }
-        self.burst = burst;
+        self.handle_parcels(now, input, output);
         self.shard.end();
+    }
+
+    /// As [`Worker::poll`], for one of several workers: handles `parcels` from other threads, and the packets of `input`
+    /// whose home is here. Hands the other packets of `input` to `send` with the number of their worker, and further
+    /// copies of Data with any number.
+    pub fn poll_and_dispatch(
+        &mut self,
+        now: Ticks,
+        dispatcher: &mut Dispatcher,
+        parcels: &mut Vec<Parcel>,
+        input: &mut Vec<Received>,
+        mut send: impl FnMut(usize, Parcel),
+        output: &mut Vec<Outgoing>,
+    ) {
+        self.shard.begin(now, output);
+        self.handle_parcels(now, parcels, output);
+        for burst in input.chunks_mut(BURST_MAX) {
+            self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
+            self.shard.stopwatch.lap(Stage::Parse, burst.len());
+            self.shard.handle_burst(now, burst, output);
+        }
+        input.clear();
+        self.shard.end();
+    }
+
+    fn handle_parcels(&mut self, now: Ticks, parcels: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
+        for burst in parcels.chunks_mut(BURST_MAX) {
+            self.shard.stage_burst(now, burst, output);
+            self.shard.stopwatch.lap(Stage::Parse, burst.len());
+            self.shard.handle_burst(now, burst, output);
+        }
+        parcels.clear();
     }
 
     /// Interests for hot names that this worker could not answer for their home. The caller gives them to

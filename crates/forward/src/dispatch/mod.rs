@@ -41,13 +41,13 @@ use byname_wire::name::{COMPONENTS_MAX, component_type};
 use byname_wire::name_hash::{Digest, digest_name};
 use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use crate::counters::{DropReason, Drops};
+use crate::counters::Drops;
 use crate::hot::SharedStore;
-use crate::packet::{Copies, Parsed, name_in, parse_unaddressed};
+use crate::packet::{Copies, DataInfo, InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
 use spread::{Spread, Way};
-use token::TokenMark;
+use token::{TokenMark, WorkerToken};
 
 pub(crate) use prefixes::ShortNames;
 pub(crate) use token::TokenMaker;
@@ -70,13 +70,6 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Parses a received packet; overwrites `hashes`.
-    fn new(received: Received, hashes: &mut PrefixHashes) -> Result<Self, DropReason> {
-        let mut parsed = None;
-        parse_unaddressed(&received, hashes, |found| parsed = Some(found))?;
-        Ok(Parcel { received, parsed, spread: None })
-    }
-
     /// The face that received it.
     pub fn face(&self) -> FaceId {
         self.received.face
@@ -86,6 +79,28 @@ impl Parcel {
     pub fn is_further_copy(&self) -> bool {
         matches!(&self.parsed, Some(Parsed::Data(info)) if info.copies == Copies::Further)
     }
+}
+
+impl AsRef<Received> for Parcel {
+    fn as_ref(&self) -> &Received {
+        &self.received
+    }
+}
+
+impl AsMut<Received> for Parcel {
+    fn as_mut(&mut self) -> &mut Received {
+        &mut self.received
+    }
+}
+
+/// What becomes of a packet that a thread has received.
+pub(crate) enum Sorted {
+    /// It is for the worker here. The digest is that of its name, if it is an Interest that any worker may answer.
+    Here(Parsed, Option<Digest>),
+    /// It is addressed by tags or locator, and for the worker here.
+    Addressed,
+    /// It was given to another worker, or dropped and counted.
+    Gone,
 }
 
 /// The things that one of several workers shares with the others; nothing for a worker that is alone. See
@@ -176,62 +191,93 @@ impl Dispatcher {
         }))
     }
 
-    /// Parses a packet and hands it to `send` with the number of its worker. Data may be handed over several times,
-    /// first for its home.
-    pub fn dispatch(&mut self, received: Received, mut send: impl FnMut(usize, Parcel)) {
-        let mut parcel = match Parcel::new(received, &mut self.hashes) {
-            Ok(parcel) => parcel,
-            Err(reason) => return self.drops.count(reason),
+    /// Parses a packet and hands it to `send` with the number of its worker. Data may be handed over several times.
+    pub fn dispatch(&mut self, mut received: Received, mut send: impl FnMut(usize, Parcel)) {
+        let mut hashes = std::mem::take(&mut self.hashes);
+        match self.sort(&mut received, &mut hashes, &mut send) {
+            Sorted::Here(parsed, spread) => send(self.here, Parcel { received, parsed: Some(parsed), spread }),
+            Sorted::Addressed => send(self.here, Parcel { received, parsed: None, spread: None }),
+            Sorted::Gone => {}
+        }
+        self.hashes = hashes;
+    }
+
+    /// Parses a packet, and hands it to `send` if its home is another worker. Notes in `hashes` where the components of
+    /// its name end. `send` also gets further copies of Data, each with the number of the worker that it is for.
+    pub(crate) fn sort(
+        &mut self,
+        received: &mut Received,
+        hashes: &mut PrefixHashes,
+        send: &mut impl FnMut(usize, Parcel),
+    ) -> Sorted {
+        let mut found = None;
+        if let Err(reason) = parse_unaddressed(received, hashes, |parsed| found = Some(parsed)) {
+            self.drops.count(reason);
+            return Sorted::Gone;
+        }
+        let Some(mut parsed) = found else {
+            self.gave(self.here);
+            return Sorted::Addressed;
         };
-        let Parcel { received, parsed, spread } = &mut parcel;
-        let Some(parsed) = parsed else { return self.give(self.here, parcel, &mut send) };
-        let token = self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers);
-        let name = name_in(&received.packet, parsed.name());
-        match parsed {
-            Parsed::Interest(info) => {
-                let worker = match &mut self.spread {
-                    None => self.home(name, None),
-                    Some(hot) => {
-                        let digest = digest_name(&self.key, name);
-                        let way = hot.way(digest);
-                        info.is_hot = matches!(way, Way::HomeHot);
-                        *spread = matches!(way, Way::Any(_)).then_some(digest);
-                        match way {
-                            Way::Any(worker) => worker,
-                            Way::Home | Way::HomeHot => self.home(name, Some(digest)),
-                        }
-                    }
-                };
-                self.give(worker, parcel, &mut send);
+        let (worker, spread) = match &mut parsed {
+            Parsed::Interest(info) => self.worker_of_interest(received, info),
+            Parsed::Nack(info) => {
+                let token = self.token(received).map(|token| token.worker);
+                (token.unwrap_or_else(|| self.home(name_in(&received.packet, info.name), None)), None)
             }
-            Parsed::Nack(_) => {
-                let worker = token.map_or_else(|| self.home(name, None), |token| token.worker);
-                self.give(worker, parcel, &mut send);
-            }
-            Parsed::Data(info) if !self.pending.is_empty() => {
-                let (home, others) = self.homes(name);
-                if others == 0 {
-                    return self.give(home, parcel, &mut send);
-                }
-                info.copies = Copies::First;
-                let copy = (received.face, received.fields.clone(), received.packet.clone());
-                let mut further = *info;
-                further.copies = Copies::Further;
-                self.give(home, parcel, &mut send);
-                let (face, fields, packet) = copy;
-                for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
-                    let received = Received { face, fields: fields.clone(), packet: packet.clone() };
-                    let parcel = Parcel { received, parsed: Some(Parsed::Data(further)), spread: None };
-                    self.give(worker, parcel, &mut send);
-                }
-            }
-            Parsed::Data(_) => {
-                // The token of a shorter name does not tell where else Interests wait.
-                let worker = token.filter(|token| !token.is_short).map(|token| token.worker);
-                let worker = worker.unwrap_or_else(|| self.home(name, None));
-                self.give(worker, parcel, &mut send);
+            Parsed::Data(info) => (self.worker_of_data(received, info, send), None),
+        };
+        self.gave(worker);
+        if worker == self.here {
+            return Sorted::Here(parsed, spread);
+        }
+        send(worker, Parcel { received: received.take(), parsed: Some(parsed), spread });
+        Sorted::Gone
+    }
+
+    /// The worker of an Interest, and the digest of its name if any worker may answer it.
+    fn worker_of_interest(&mut self, received: &Received, info: &mut InterestInfo) -> (usize, Option<Digest>) {
+        let name = name_in(&received.packet, info.name);
+        let Some(spread) = &mut self.spread else { return (self.home(name, None), None) };
+        let digest = digest_name(&self.key, name);
+        let way = spread.way(digest);
+        info.is_hot = matches!(way, Way::HomeHot);
+        match way {
+            Way::Any(worker) => (worker, Some(digest)),
+            Way::Home | Way::HomeHot => (self.home(name, Some(digest)), None),
+        }
+    }
+
+    /// The worker of Data. Sends copies to other workers where Interests may wait for it.
+    fn worker_of_data(
+        &mut self,
+        received: &Received,
+        info: &mut DataInfo,
+        send: &mut impl FnMut(usize, Parcel),
+    ) -> usize {
+        let name = name_in(&received.packet, info.name);
+        if self.pending.is_empty() {
+            // The token of a shorter name does not tell where else Interests wait.
+            let token = self.token(received).filter(|token| !token.is_short);
+            return token.map_or_else(|| self.home(name, None), |token| token.worker);
+        }
+        let (home, others) = self.homes(name);
+        if others != 0 {
+            let further = DataInfo { copies: Copies::Further, ..*info };
+            info.copies = Copies::First;
+            for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
+                let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
+                let received = Received { face, fields, packet };
+                self.gave(worker);
+                send(worker, Parcel { received, parsed: Some(Parsed::Data(further)), spread: None });
             }
         }
+        home
+    }
+
+    /// The token of a packet, if one of the workers made it.
+    fn token(&self, received: &Received) -> Option<WorkerToken> {
+        self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers)
     }
 
     /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
@@ -240,14 +286,15 @@ impl Dispatcher {
         let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
         info.is_hot = true;
         let home = self.home(name_in(&stray.received.packet, info.name), None);
-        self.give(home, stray, &mut send);
+        self.gave(home);
+        send(home, stray);
     }
 
-    fn give(&mut self, worker: usize, parcel: Parcel, send: &mut impl FnMut(usize, Parcel)) {
+    /// Counts a packet that a worker was given.
+    fn gave(&mut self, worker: usize) {
         if let Some(spread) = &mut self.spread {
             spread.gave(worker);
         }
-        send(worker, parcel);
     }
 
     /// Packets that the dispatcher dropped because it could not parse them.

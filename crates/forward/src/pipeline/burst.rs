@@ -15,13 +15,16 @@ use byname_wire::name_hash::DepthSet;
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
-use crate::dispatch::Parcel;
+use crate::dispatch::{Dispatcher, Parcel, Sorted};
 use crate::packet::{Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
 use crate::shard::{Shard, Wanted};
 use crate::stages::Stage;
 use crate::ticks::Ticks;
+
+/// Bytes of a packet from another thread to prefetch: most names end before.
+const NAME_BYTES: usize = 128;
 
 /// Memory that must arrive before the address of the next step is known.
 #[derive(Clone, Copy)]
@@ -67,30 +70,54 @@ impl Shard {
         self.hash_burst(burst);
     }
 
-    /// Takes packets that a dispatcher has parsed, and hashes their names. Interests for hot names are answered at once
-    /// or set aside as strays.
-    pub(crate) fn stage_burst(
+    /// Parses packets of this thread and hashes their names, except those of other workers, which go to `send`.
+    pub(crate) fn sort_burst(
         &mut self,
         now: Ticks,
-        parcels: impl Iterator<Item = Parcel>,
-        burst: &mut Vec<Received>,
+        burst: &mut [Received],
+        dispatcher: &mut Dispatcher,
+        send: &mut impl FnMut(usize, Parcel),
         output: &mut Vec<Outgoing>,
     ) {
-        for parcel in parcels {
-            if let (Some(name), Some(Parsed::Interest(info))) = (parcel.spread, &parcel.parsed) {
-                if !self.on_spread(now, name, &parcel.received, info, output) {
-                    self.strays.push(parcel);
+        for (at, received) in burst.iter_mut().enumerate() {
+            let hashes = &mut self.hashes[self.parsed.len()];
+            match dispatcher.sort(received, hashes, send) {
+                Sorted::Here(Parsed::Interest(info), Some(name)) => {
+                    if !self.on_spread(now, name, received, &info, output) {
+                        let (parsed, spread) = (Some(Parsed::Interest(info)), Some(name));
+                        self.strays.push(Parcel { received: received.take(), parsed, spread });
+                    }
                 }
-                continue;
+                Sorted::Here(parsed, _) => self.parsed.push((at, parsed)),
+                Sorted::Addressed => self.stage_addressed(received.take()),
+                Sorted::Gone => {}
             }
-            let Parcel { received, parsed, .. } = parcel;
-            match parsed {
-                Some(parsed) => {
-                    self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
-                    self.parsed.push((burst.len(), parsed));
-                    burst.push(received);
+        }
+        self.stopwatch.lap(Stage::Dispatch, burst.len());
+        self.hash_burst(burst);
+    }
+
+    /// Takes packets that other threads have parsed, and hashes their names. Interests for hot names are answered at
+    /// once or set aside as strays.
+    pub(crate) fn stage_burst(&mut self, now: Ticks, burst: &mut [Parcel], output: &mut Vec<Outgoing>) {
+        // The bytes are in the caches of another processor.
+        for parcel in &*burst {
+            parcel.received.packet.prefetch(NAME_BYTES);
+        }
+        for (at, parcel) in burst.iter_mut().enumerate() {
+            let received = &mut parcel.received;
+            match (parcel.parsed.take(), parcel.spread) {
+                (Some(Parsed::Interest(info)), Some(name)) => {
+                    if !self.on_spread(now, name, received, &info, output) {
+                        let parsed = Some(Parsed::Interest(info));
+                        self.strays.push(Parcel { received: received.take(), parsed, spread: Some(name) });
+                    }
                 }
-                None => self.stage_addressed(received),
+                (Some(parsed), _) => {
+                    self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
+                    self.parsed.push((at, parsed));
+                }
+                (None, _) => self.stage_addressed(received.take()),
             }
         }
         self.hash_burst(burst);
@@ -103,7 +130,7 @@ impl Shard {
     }
 
     /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup will use.
-    fn hash_burst(&mut self, burst: &[Received]) {
+    fn hash_burst(&mut self, burst: &[impl AsRef<Received>]) {
         let parsed = &self.parsed;
         let hashes = &mut self.hashes[..parsed.len()];
         let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
@@ -115,7 +142,7 @@ impl Shard {
         self.hashed = self.tables.fib().depths().union(self.strategies.depths());
         let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
         for (i, (at, parsed)) in parsed.iter().enumerate() {
-            names[i] = name_in(&burst[*at].packet, parsed.name());
+            names[i] = name_in(&burst[*at].as_ref().packet, parsed.name());
             prefixes[i] = match parsed {
                 _ if all_wanted => DepthSet::ALL,
                 Parsed::Data(_) => DepthSet::EMPTY,
@@ -137,7 +164,12 @@ impl Shard {
     }
 
     /// Takes the parsed packets through their pipelines, then looks up the misses in the FIB.
-    pub(crate) fn handle_burst(&mut self, now: Ticks, burst: &mut [Received], output: &mut Vec<Outgoing>) {
+    pub(crate) fn handle_burst(
+        &mut self,
+        now: Ticks,
+        burst: &mut [impl AsRef<Received> + AsMut<Received>],
+        output: &mut Vec<Outgoing>,
+    ) {
         self.table.drop_unused(now);
         match self.prefetch {
             #[cfg(feature = "lab")]
@@ -157,7 +189,7 @@ impl Shard {
             if self.prefetch == Prefetch::Cascade {
                 self.ask_in_turn(i + STEPS.len());
             }
-            let received = &mut burst[at];
+            let received = burst[at].as_mut();
             match parsed {
                 Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
                 Parsed::Data(info) => self.on_data(now, i, received, info, output),

@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::dispatch::{Dispatcher, Parcel, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
-use crate::stages::{Stage, Stopwatch};
+use crate::stages::Stopwatch;
 use crate::worker::WorkerCounters;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
 use shares::Shares;
@@ -93,7 +93,7 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), strays: Vec::new() };
+            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), late: Vec::new() };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -141,10 +141,10 @@ struct Crossing {
     dispatcher: Dispatcher,
     /// By number of the other thread; `None` for itself.
     links: Vec<Option<Link>>,
-    /// Packets for this thread's worker.
+    /// Packets from other threads for this thread's worker.
     parcels: Vec<Parcel>,
-    /// Scratch: Interests that this worker could not answer for their home.
-    strays: Vec<Parcel>,
+    /// Scratch: packets of this thread that turn out to be for its worker only after they were dispatched.
+    late: Vec<Parcel>,
 }
 
 /// A thread's ends of its queues to and from one other thread.
@@ -237,13 +237,11 @@ impl Seat {
             stopwatch.skip();
             return busy;
         };
-        let dispatched = received.len();
-        crossing.collect(self.number, worker, received);
-        stopwatch.lap_if_any(Stage::Dispatch, dispatched);
-        let busy = due || !crossing.parcels.is_empty();
+        crossing.collect(worker);
+        let busy = due || !received.is_empty() || !crossing.parcels.is_empty();
         if busy {
-            worker.poll_parcels(now, &mut crossing.parcels, outgoing);
-            crossing.send_home(self.number, now, worker, outgoing);
+            crossing.forward(now, worker, received, outgoing);
+            crossing.send_home(now, worker, outgoing);
         }
         let crossed = crossing.links.iter_mut().flatten().fold(false, |crossed, link| {
             crossed | link.parcels.publish() | (link.departures.pop_into(outgoing, BURST) > 0)
@@ -364,41 +362,41 @@ impl Seat {
 }
 
 impl Crossing {
-    /// Gathers the packets whose home is here, from this thread's ports and from other threads. Gives the other packets
-    /// to their homes.
-    fn collect(&mut self, here: usize, worker: &mut Worker, received: &mut Vec<Received>) {
-        let Crossing { dispatcher, links, parcels, .. } = self;
-        for link in links.iter_mut().flatten() {
+    /// Takes news and packets from the other threads.
+    fn collect(&mut self, worker: &mut Worker) {
+        for link in self.links.iter_mut().flatten() {
             link.look();
             // News that come before one of these packets are in the channel by now.
             let available = link.arrivals.available();
             link.listen(worker);
             let packets_max = link.do_due(worker).min(available).min(BURST);
-            link.arrivals.pop_into(parcels, packets_max);
+            link.arrivals.pop_into(&mut self.parcels, packets_max);
         }
-        for received in received.drain(..) {
-            dispatcher.dispatch(received, |home, parcel| match links[home].as_mut() {
-                Some(link) => link.push(parcel),
-                None => parcels.push(parcel),
-            });
-        }
-        debug_assert!(links[here].is_none());
     }
 
-    /// Sends Interests home that this worker could not answer.
-    fn send_home(&mut self, here: usize, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, strays } = self;
-        strays.extend(worker.strays());
-        for stray in strays.drain(..) {
+    /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
+    /// to their homes.
+    fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
+        let Crossing { dispatcher, links, parcels, late } = self;
+        let send = |home: usize, parcel| match links[home].as_mut() {
+            Some(link) => link.push(parcel),
+            None => late.push(parcel),
+        };
+        worker.poll_and_dispatch(now, dispatcher, parcels, received, send, outgoing);
+    }
+
+    /// Sends Interests home that this worker could not answer, and handles what came back to it.
+    fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
+        let Crossing { dispatcher, links, late, .. } = self;
+        for stray in worker.strays() {
             dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
                 Some(link) => link.push(parcel),
-                None => parcels.push(parcel),
+                None => late.push(parcel),
             });
         }
-        debug_assert!(links[here].is_none());
-        if !parcels.is_empty() {
+        if !late.is_empty() {
             // These are at home, so none of them strays again.
-            worker.poll_parcels(now, parcels, outgoing);
+            worker.poll_parcels(now, late, outgoing);
         }
     }
 }

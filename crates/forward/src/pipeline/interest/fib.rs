@@ -18,7 +18,7 @@ impl Shard {
     /// Looks up all Interests of the burst in the FIB, if they may have to be routed one by one before its end. That
     /// happens in a full PIT: each Interest is routed before the next, which may find room or evict another. It also
     /// happens when strategies learn from Data: Interests are routed before such Data.
-    pub(in crate::pipeline) fn match_ahead(&mut self, burst: &[Received]) {
+    pub(in crate::pipeline) fn match_ahead(&mut self, burst: &[impl AsRef<Received>]) {
         self.routes_ahead.clear();
         let routes_early = self.table.may_fill_up(self.parsed.len()) || self.strategies.measures();
         if !self.prefetch.is_on() || !routes_early {
@@ -26,7 +26,7 @@ impl Shard {
         }
         let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
         for ((at, parsed), hashes) in self.parsed.iter().zip(&self.hashes) {
-            let name = NameView::from_filled(name_in(&burst[*at].packet, parsed.name()), hashes);
+            let name = NameView::from_filled(name_in(&burst[*at].as_ref().packet, parsed.name()), hashes);
             names.push(match parsed {
                 Parsed::Interest(_) => name.up_to(self.hashed_depth),
                 // A placeholder, so that names keep their places.
@@ -41,7 +41,7 @@ impl Shard {
             drop(names);
             self.hashed = DepthSet::ALL;
             for ((at, parsed), hashes) in self.parsed.iter().zip(&mut self.hashes) {
-                hashes.fill(&self.key, name_in(&burst[*at].packet, parsed.name()));
+                hashes.fill(&self.key, name_in(&burst[*at].as_ref().packet, parsed.name()));
             }
             return self.match_ahead(burst);
         }

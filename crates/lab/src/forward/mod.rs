@@ -2,16 +2,32 @@
 //!
 //! The measured time is all that a packet costs between two ports. It is copied from the port's memory into a buffer of
 //! the pool, handled by a real worker (parsing, hashing of prefixes, PIT, content store, FIB, strategy), and dropped
-//! where it would be sent. The wanted number of Interests is pending all the time, because each Data answers the oldest
-//! one. No name repeats, so the content store never answers, but every Data enters it and replaces an old one.
+//! where it would be sent. The wanted number of Interests is pending all the time, because the producer answers the
+//! oldest one when there are more. By default no name repeats. Then the content store never answers, but every Data
+//! enters it and replaces an old one.
+//!
+//! With several threads, each has its own consumers and its own producer, and the threads are connected as in the
+//! router (`byname_forward::seat`). The rules lead to the producers of all threads. So the home of a name, the thread that
+//! receives its Interest, and the owner of the producer's face are independent of each other. Threads stay together
+//! within a turn of packets (`lockstep`): more would not fit into the rings. The loop of a thread never sleeps. A
+//! thread that waits forwards what others give it, and its wait counts as its time.
+//!
+//! With `--zipf`, the names' popularity follows Zipf's law. Consumers ask for the prepared names again and again, and
+//! producers answer in their next turn. So content stores, the store of hot names and pending entries answer Interests,
+//! too. An exchange is an Interest whose Data came to its consumer.
+//!
+//! Drawing names, writing packets to the port's memory and checking answers is not timed. The producer reads an
+//! Interest where its name ends, and notes it. That is timed, with one thread and with several. If names repeat,
+//! consumers do the same with Data.
 //!
 //! With `--fib-updates-per-s`, each repetition is followed by one beside a writer of routes on the next core
 //! (`updates`).
 //!
 //! Interests and Data either alternate in each burst, or come in separate bursts, of which one kind is timed (`--mix`).
-//! The worker's time advances with packets, not with the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is
-//! the median of several repetitions. If several data planes are compared, their repetitions alternate. At the end the
-//! worker's own counters must show that each packet went to the right face and none was dropped.
+//! Separate bursts end when the packets of all threads have arrived. The worker's time advances with packets, not with
+//! the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is the median of several repetitions. If several
+//! data planes are compared, their repetitions alternate. At the end all Interests are answered. The counters of consumers,
+//! producers and workers must agree: each Interest has its Data once, unless a counted drop explains why not.
 
 mod consumers;
 mod lockstep;

@@ -23,8 +23,8 @@ pub struct Options {
     /// Capacity of all content stores together, in Data packets.
     #[arg(long, default_value = "64Ki", value_parser = size::count)]
     pub cs: u64,
-    /// Exponent of Zipf's law. Consumers ask for the prepared names by popularity, again and again, and producers answer
-    /// in their next turn. Without this option, no name repeats.
+    /// Exponent of Zipf's law. Consumers ask for the prepared names by popularity, again and again, and producers
+    /// answer in their next turn. Without this option, no name repeats.
     #[arg(long, value_name = "S")]
     pub zipf: Option<f64>,
     /// Whether any thread may answer Interests for hot names.

@@ -126,6 +126,8 @@ impl<'a> Plane<'a> {
 
     /// Runs all threads together, each on its own core.
     pub fn run<T: Send>(&mut self, work: impl Fn(&mut Traffic<'a>, &Lockstep) -> T + Sync) -> Vec<T> {
+        // Threads stop in the middle of an exchange. The packets left in rings would add to those of the first turns.
+        while self.traffic.iter_mut().fold(false, |is_busy, traffic| traffic.empty_rings() | is_busy) {}
         self.lockstep.begin();
         let lockstep = &*self.lockstep;
         on_cores(&mut self.traffic, |traffic| {
@@ -201,8 +203,8 @@ impl<'a> Plane<'a> {
         drops
     }
 
-    /// Share of the received packets that did not cross to another thread. It is also the share of the sent packets that
-    /// did not cross, because an answer takes the way of its Interest back.
+    /// Share of the received packets that did not cross to another thread. It is also that of the sent packets, because
+    /// an answer takes the way of its Interest back.
     fn home_share(&self) -> f64 {
         let threads = self.traffic.len();
         let (mut at_home, mut all) = (0, 0);

@@ -154,14 +154,16 @@ fn threads_answer_each_interest_once() {
         assert_eq!((totals.asked, totals.arrived), ((threads * asked) as u64, (threads * asked) as u64), "{case}");
         assert_eq!((totals.lost, totals.drops.len(), totals.wrong), (0, 0, 0), "{case}");
         match zipf {
-            None => assert_eq!((totals.received, totals.cs_hits, totals.spread), (2 * totals.asked, 0.0, 0.0), "{case}"),
+            None => {
+                assert_eq!((totals.received, totals.cs_hits, totals.spread), (2 * totals.asked, 0.0, 0.0), "{case}")
+            }
             Some(0.0) => assert!(totals.cs_hits > 0.3 && totals.cs_hits < 0.6, "{case}"),
             Some(_) => assert!(totals.cs_hits + totals.spread > 0.8, "{case}"),
         }
         let even = 1.0 / threads as f64;
         assert_eq!(totals.spread > 0.1, threads > 1 && heavy_hitters && zipf == Some(1.4), "{case}");
         if zipf.is_none() {
-            assert!((totals.home_share - even).abs() < 0.03, "{case}");
+            assert!((totals.home_share - even).abs() < 0.05, "{case}");
         }
     }
 }

@@ -212,8 +212,8 @@ impl<'a> Traffic<'a> {
         times
     }
 
-    /// Passes [`TURN`] packets of a lone worker, Interests and Data alternating. The last `others` packets of each burst
-    /// come from another face, and `receive` appends them. Returns the time.
+    /// Passes [`TURN`] packets of a lone worker, Interests and Data alternating. The last `others` packets of each
+    /// burst come from another face, and `receive` appends them. Returns the time.
     pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
         let (bursts, ordinary) = (self.bursts(), self.burst - others);
         let asks = bursts * ordinary.div_ceil(2);

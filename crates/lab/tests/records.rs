@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "prefix --rules 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "flat --names 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "forward --fib 1000 --pit 1000 --cs 1000 --draws 1000 --seconds 0.02 --repetitions 2",
+    "forward --zipf 1 --fib 1000 --pit 1000 --cs 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "locator --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",
     "mixed --descriptors 1000 --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",
     "tags --descriptors 1000 --draws 1000 --seconds 0.02 --repetitions 2",

@@ -18,8 +18,8 @@ use hdrhistogram::Histogram;
 
 use super::Options;
 use super::record::{Cores, Record, extremes};
-use super::traffic::{Packets, Popularity, workers};
-use crate::workload::Random;
+use super::traffic::{Packets, popularity, workers};
+use crate::workload::{Popularity, Random};
 
 const PRODUCER: FaceId = FaceId(256);
 /// Faces that send Interests, in turn. There are fewer faces than a PIT entry can record.
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
             dispatchers: (0..options.cores).map(|core| dispatcher.of_thread(core)).collect(),
             cores: workers.into_iter().map(core).collect(),
             packets: Packets::new(),
-            popularity: Popularity::new(options, exponent, 0)?,
+            popularity: popularity(options, exponent, 0)?,
             random: Random::of(options.seed, 1),
             turns: BinaryHeap::new(),
             answers: VecDeque::new(),

@@ -21,7 +21,8 @@ use byname_wire::PitToken;
 
 use super::Options;
 use super::record::{Cores, Record, extremes};
-use super::traffic::{Packets, Popularity, workers};
+use super::traffic::{Packets, popularity, workers};
+use crate::workload::Popularity;
 
 /// The first face of the first port belongs to the producer.
 const PRODUCER: FaceId = FaceId(256);
@@ -155,7 +156,7 @@ impl ClosedLoop {
         let consumers = part_of(CONSUMERS, thread, options.threads);
         Ok(ClosedLoop {
             packets: Packets::new(),
-            popularity: Popularity::new(options, exponent, thread)?,
+            popularity: popularity(options, exponent, thread)?,
             has_producer: thread == 0,
             faces: Vec::new(),
             consumers: FaceMap::default(),

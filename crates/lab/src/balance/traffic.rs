@@ -11,12 +11,9 @@ use byname_lookup::{Change, Control, EntryId};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, Name, NameHashKey};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use rand_distr::{Distribution, Zipf};
 
 use super::Options;
-use crate::workload::Random;
+use crate::workload::{Popularity, Random};
 
 /// Bytes of content in each Data.
 const CONTENT: usize = 1000;
@@ -26,25 +23,6 @@ const LIFETIME_MS: u64 = 3_600_000;
 const DEAD_NONCES: usize = 1024;
 /// Bytes of the last component, which is the number of the name.
 const NUMBER: usize = 8;
-
-/// Draws names by their popularity.
-pub struct Popularity {
-    zipf: Zipf<f64>,
-    random: SmallRng,
-}
-
-impl Popularity {
-    /// Names for one of several threads, each of which draws others.
-    pub fn new(options: &Options, exponent: f64, thread: usize) -> anyhow::Result<Self> {
-        let zipf = Zipf::new(options.names as f64, exponent)?;
-        Ok(Popularity { zipf, random: SmallRng::seed_from_u64(options.seed.wrapping_add(thread as u64)) })
-    }
-
-    /// Draws the next name. Its number is its rank.
-    pub fn draw(&mut self) -> u64 {
-        self.zipf.sample(&mut self.random) as u64 - 1
-    }
-}
 
 /// Builds the packets of all names. They differ only in a few bytes.
 pub struct Packets {
@@ -89,6 +67,11 @@ impl Packets {
         let number = &interest[self.number_at.0..][..NUMBER];
         u64::from_be_bytes(number.try_into().expect("so many bytes"))
     }
+}
+
+/// The popularity of names for one of several threads, each of which draws others.
+pub fn popularity(options: &Options, exponent: f64, thread: usize) -> anyhow::Result<Popularity> {
+    Popularity::new(options.names, exponent, options.seed.wrapping_add(thread as u64))
 }
 
 /// Makes `count` workers that know no face yet, and the dispatcher of the first thread. The only

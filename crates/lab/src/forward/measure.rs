@@ -4,23 +4,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use byname_control::config::Threads;
 use byname_forward::stages::{Stage, StageTimes};
 use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::NameHashKey;
 use hdrhistogram::Histogram;
 
+use super::consumers::producer;
+use super::lockstep::Lockstep;
 use super::options::{Mix, Options};
 use super::packets::Packets;
+use super::plane::{Plane, Totals};
 use super::record::Record;
-use super::traffic::{LIFETIME_MS, PRODUCERS, TURN, Traffic};
+use super::traffic::{LIFETIME_MS, TURN, Traffic};
 use super::updates::{self, Updates, Written};
 use super::variant::Variant;
 use crate::harness::warm_in_turn;
 use crate::machine::{self, Reads, Reservation, cores};
+use crate::options::Measuring;
 use crate::prefix::{self, Built, Engine, Load, Setup, Tuning};
 use crate::progress::Progress;
-use crate::timing::{Spread, median, on_cores};
+use crate::timing::{Spread, median};
 use crate::workload::{self, Drawing, NameChoice, NameSet, Random, Workload};
 
 /// Share of the measuring time for the machine's own rate, and the same share for the stages.
@@ -44,18 +49,23 @@ pub struct Fib {
 
 /// Results of one data plane.
 struct Found {
-    rates: Vec<f64>,
+    rates: Vec<Rate>,
     /// Rates beside updates, and the results of these updates.
-    beside: Vec<f64>,
+    beside: Vec<Rate>,
     written: Option<Written>,
     /// Times of turns, in nanoseconds.
     turns: Histogram<u64>,
     stages: StageTimes,
     /// Number of packets that `stages` covers.
     staged: u64,
-    checked: u64,
-    drops: u64,
-    wrong: u64,
+    totals: Totals,
+}
+
+/// Packets, and Data that came to consumers, per second of timed work. Threads are added up.
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    packets: f64,
+    exchanges: f64,
 }
 
 /// Measures the data planes in turn. Returns one record of each.
@@ -68,6 +78,10 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         cores::ensure_enough(threads, "a writer of routes beside the workers (--fib-updates-per-s)")?;
     }
     ensure!(options.fib > 0 && options.pit > 0, "there must be at least one rule and one pending Interest");
+    if let Some(exponent) = options.zipf {
+        ensure!((0.0..=4.0).contains(&exponent), "exponents go from 0 to 4 (--zipf)");
+        ensure!(options.mix == Mix::Both, "a content store answers popular names at once: --mix both only (--zipf)");
+    }
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let mut fibs = run.fibs()?;
@@ -79,9 +93,8 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         .zip(&found)
         .map(|(variant, found)| run.record(variant, fib_of(options, &fibs, variant), &packets, found))
         .collect();
-    let wrong = |record: &Record| record.wrong + record.drops > 0;
-    if let Some(record) = records.iter().find(|record| wrong(record)) {
-        bail!("of {} packets, {} were dropped and {} went to a wrong face", record.checked, record.drops, record.wrong);
+    if let Some(record) = records.iter().find(|record| record.wrong > 0) {
+        bail!("of {} packets, {} went to a wrong face or were lost without a drop", record.checked, record.wrong);
     }
     Ok(records)
 }
@@ -190,7 +203,8 @@ impl<'a> Run<'a> {
         let machine = self.machine(engine, &*fib)?;
         let tables = Arc::new(Tables::new(fib));
         for group in 0..workload::GROUPS {
-            let nexthops = [Nexthop { face: PRODUCERS, cost: 0 }].into();
+            let threads = self.options.measuring.threads;
+            let nexthops = [Nexthop { face: producer(group as usize % threads, threads), cost: 0 }].into();
             tables.set_group(EntryId(group), Some(NexthopGroup { nexthops }));
         }
         Ok(Fib { engine, tuning, built, tables, lines, machine })
@@ -200,7 +214,8 @@ impl<'a> Run<'a> {
     fn updates(&self, fib: &mut Fib) -> Option<Updates> {
         self.options.fib_updates_per_s?;
         let engine = fib.built.subject.take()?;
-        Some(Updates::new(engine, &fib.tables, &*self.workload, self.options.measuring.seed))
+        let Measuring { threads, seed, .. } = self.options.measuring;
+        Some(Updates::new(engine, &fib.tables, &*self.workload, threads, seed))
     }
 
     fn machine(&self, engine: &Engine, fib: &dyn PrefixFib) -> anyhow::Result<Reads> {
@@ -212,20 +227,15 @@ impl<'a> Run<'a> {
     fn pass(&self, fibs: &[Fib], mut updates: Vec<Option<Updates>>, packets: &Packets) -> anyhow::Result<Vec<Found>> {
         let options = self.options;
         let spinner = self.progress.spinner("filling PITs");
-        let mut planes: Vec<Vec<Traffic<'_>>> = options
-            .compare
-            .iter()
-            .map(|variant| {
-                let tables = || fib_of(options, fibs, variant).tables.clone();
-                let traffic = |thread| Traffic::new(options, variant, self.key, tables(), packets, thread, TURN);
-                (0..options.measuring.threads).map(traffic).collect()
-            })
-            .collect();
+        let mut planes: Vec<Plane<'_>> = Vec::new();
+        for variant in &options.compare {
+            let tables = &fib_of(options, fibs, variant).tables;
+            planes.push(Plane::new(options, variant, self.key, tables, packets, TURN)?);
+        }
         spinner.set_message("forwarding");
-        let sum = |found: &[(f64, Histogram<u64>)]| found.iter().map(|(rate, _)| rate).sum::<f64>();
         let mut subjects: Vec<_> = planes.iter_mut().zip(&options.compare).collect();
         let passed = warm_in_turn(&mut subjects, &options.measuring, |(plane, variant), duration| {
-            let mut forward = || on_cores(plane, |traffic| rate(traffic, options.mix, duration));
+            let mut forward = || plane.run(|traffic, lockstep| rate(traffic, lockstep, options.mix, duration));
             let found = forward();
             let writer = updates[number_of(options, fibs, variant)].as_mut().zip(options.fib_updates_per_s);
             let beside = writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
@@ -235,7 +245,7 @@ impl<'a> Run<'a> {
             ensure!(updates.refused() == 0, "the FIB refused {} updates", updates.refused());
         }
         let step = options.measuring.repetition().mul_f64(SHARE);
-        let found = planes.iter_mut().zip(passed).zip(&options.compare).map(|((plane, passed), variant)| {
+        let found = planes.into_iter().zip(passed).zip(&options.compare).map(|((mut plane, passed), variant)| {
             let (mut rates, mut beside, mut turns) = (Vec::new(), Vec::new(), no_turns());
             for (found, found_beside) in passed {
                 rates.push(sum(&found));
@@ -243,15 +253,8 @@ impl<'a> Run<'a> {
                 found.into_iter().for_each(|(_, more)| turns.add(more).expect("equal bounds"));
             }
             let written = updates[number_of(options, fibs, variant)].as_ref().map(Updates::written);
-            let (staged, stages) = stages(&mut plane[0], options.mix, step);
-            let mut found = Found { rates, beside, written, turns, stages, staged, checked: 0, drops: 0, wrong: 0 };
-            for traffic in plane {
-                let (drops, wrong) = traffic.astray();
-                found.checked += traffic.passed();
-                found.drops += drops;
-                found.wrong += wrong;
-            }
-            found
+            let (staged, stages) = stages(&mut plane, options.mix, step);
+            Found { rates, beside, written, turns, stages, staged, totals: plane.finish() }
         });
         let found = found.collect();
         spinner.finish_and_clear();
@@ -260,19 +263,24 @@ impl<'a> Run<'a> {
 
     fn record(&self, variant: &Variant, fib: &Fib, packets: &Packets, found: &Found) -> Record {
         let options = self.options;
-        let rate = Spread::of(&found.rates);
+        let of = |rates: &[Rate], of: fn(&Rate) -> f64| rates.iter().map(of).collect::<Vec<_>>();
+        let (rates, beside_rates) = (of(&found.rates, |rate| rate.packets), of(&found.beside, |rate| rate.packets));
+        let rate = Spread::of(&rates);
+        let exchanges = (options.mix == Mix::Both).then(|| Spread::of(&of(&found.rates, |rate| rate.exchanges)));
         let packets_per_s = rate.median;
-        let left: Vec<_> = found.beside.iter().zip(&found.rates).map(|(beside, alone)| beside / alone).collect();
+        let left: Vec<_> = beside_rates.iter().zip(&rates).map(|(beside, alone)| beside / alone).collect();
         let beside = |rates: &[f64]| found.written.map(|_| median(rates));
         let (interest_bytes, data_bytes) = packets.mean_bytes();
         let per_packet = |ns: u64| ns as f64 / found.staged as f64;
         let of_stage = |stage| per_packet(found.stages.of(stage).ns);
         let (receive, send) = (of_stage(Stage::Receive), of_stage(Stage::Send));
+        let totals = &found.totals;
         let interests = match options.mix {
             Mix::Interest => 1.0,
-            Mix::Both => 0.5,
+            Mix::Both => totals.asked as f64 / totals.received as f64,
             Mix::Data => 0.0,
         };
+        let several = options.measuring.threads > 1;
         Record {
             engine: variant.engine.clone(),
             prefetch: variant.prefetch,
@@ -283,6 +291,9 @@ impl<'a> Run<'a> {
             workload: options.workload.label(),
             pit: options.pit,
             cs: options.cs,
+            zipf: options.zipf,
+            heavy_hitters: several.then_some(options.heavy_hitters),
+            ring_packets: several.then(|| Threads::default().ring_packets),
             names_prepared: packets.len(),
             interest_bytes,
             data_bytes,
@@ -296,11 +307,15 @@ impl<'a> Run<'a> {
             packets_per_s,
             packets_per_s_min: rate.min,
             packets_per_s_max: rate.max,
+            exchanges_per_s: exchanges.map(|rate| rate.median),
+            exchanges_per_s_min: exchanges.map(|rate| rate.min),
+            exchanges_per_s_max: exchanges.map(|rate| rate.max),
             ns_per_packet: options.measuring.threads as f64 * 1e9 / packets_per_s,
             turn_ns_per_packet: found.turns.value_at_quantile(0.5) as f64 / TURN as f64,
             turn_ns_per_packet_p99: found.turns.value_at_quantile(0.99) as f64 / TURN as f64,
             receive_ns_per_packet: receive,
             forward_ns_per_packet: per_packet(found.stages.ns()) - receive - send,
+            dispatch_ns_per_packet: of_stage(Stage::Dispatch),
             timers_ns_per_packet: of_stage(Stage::Timers),
             parse_ns_per_packet: of_stage(Stage::Parse),
             pit_cs_ns_per_packet: of_stage(Stage::PitCs),
@@ -308,15 +323,21 @@ impl<'a> Run<'a> {
             strategy_ns_per_packet: of_stage(Stage::Strategy),
             send_ns_per_packet: send,
             updates_per_s: found.written.map(|written| written.per_s),
-            packets_per_s_beside_updates: beside(&found.beside),
+            packets_per_s_beside_updates: beside(&beside_rates),
             rate_left_beside_updates: beside(&left),
             update_us: found.written.map(|written| written.us),
             update_us_p99: found.written.map(|written| written.us_p99),
             update_us_max: found.written.map(|written| written.us_max),
             fib_lines_per_interest: fib.lines,
-            checked: found.checked,
-            drops: found.drops,
-            wrong: found.wrong,
+            home_share: totals.home_share,
+            cs_hits: totals.cs_hits,
+            spread: totals.spread,
+            checked: totals.received,
+            exchanges: totals.arrived,
+            lost: totals.lost,
+            drops: totals.drops.iter().map(|(_, count)| count).sum(),
+            drops_by_reason: totals.drops.iter().copied().collect(),
+            wrong: totals.wrong,
             machine_lines_per_s: fib.machine.lines_per_s,
             machine_bytes: fib.machine.bytes,
             of_limit: fib.lines.map(|lines| packets_per_s * interests * lines / fib.machine.lines_per_s),
@@ -324,34 +345,49 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Measures the timed packets. Returns their rate per second, and the times of turns.
-fn rate(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (f64, Histogram<u64>) {
+/// Sums up the rates of threads.
+fn sum(found: &[(Rate, Histogram<u64>)]) -> Rate {
+    found.iter().fold(Rate::default(), |sum, (rate, _)| Rate {
+        packets: sum.packets + rate.packets,
+        exchanges: sum.exchanges + rate.exchanges,
+    })
+}
+
+/// Measures the timed packets of one thread. Returns their rate, and the times of turns.
+fn rate(traffic: &mut Traffic<'_>, lockstep: &Lockstep, mix: Mix, duration: Duration) -> (Rate, Histogram<u64>) {
     let mut turns = no_turns();
     let start = Instant::now();
-    let (mut packets, mut time) = (0, Duration::ZERO);
-    while start.elapsed() < duration {
-        let took = traffic.turn(mix);
-        turns.saturating_record(took.as_nanos() as u64);
-        packets += TURN;
-        time += took;
+    let (mut packets, mut arrived, mut time) = (0, 0, Duration::ZERO);
+    while start.elapsed() < duration && !lockstep.is_stopped() {
+        let turn = traffic.turn(mix);
+        turns.saturating_record(turn.time.as_nanos() as u64 * TURN / turn.packets.max(1));
+        packets += turn.packets;
+        arrived += turn.arrived;
+        time += turn.time;
     }
-    (packets as f64 / time.as_secs_f64(), turns)
+    let per_s = |count: u64| count as f64 / time.as_secs_f64();
+    (Rate { packets: per_s(packets), exchanges: per_s(arrived) }, turns)
 }
 
 fn no_turns() -> Histogram<u64> {
     Histogram::new_with_bounds(1, TURN_NS_MAX, 3).expect("these bounds are allowed")
 }
 
-fn stages(traffic: &mut Traffic<'_>, mix: Mix, duration: Duration) -> (u64, StageTimes) {
-    on_cores(std::slice::from_mut(traffic), |traffic| {
+/// Times the stages of all threads. Returns the number of packets, and their times.
+fn stages(plane: &mut Plane<'_>, mix: Mix, duration: Duration) -> (u64, StageTimes) {
+    let of_threads = plane.run(|traffic, lockstep| {
         let start = Instant::now();
         let (mut packets, mut stages) = (0, StageTimes::default());
         traffic.time_stages();
-        while start.elapsed() < duration {
-            traffic.turn_by_stages(mix, &mut stages);
-            packets += TURN;
+        while start.elapsed() < duration && !lockstep.is_stopped() {
+            let turn = traffic.turn(mix);
+            packets += turn.packets;
+            stages.add(&turn.stages);
         }
         (packets, stages)
+    });
+    of_threads.into_iter().fold((0, StageTimes::default()), |(packets, mut stages), (more, times)| {
+        stages.add(&times);
+        (packets + more, stages)
     })
-    .remove(0)
 }

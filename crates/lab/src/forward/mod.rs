@@ -2,20 +2,39 @@
 //!
 //! The measured time is all that a packet costs between two ports. It is copied from the port's memory into a buffer of
 //! the pool, handled by a real worker (parsing, hashing of prefixes, PIT, content store, FIB, strategy), and dropped
-//! where it would be sent. The wanted number of Interests is pending all the time, because each Data answers the oldest
-//! one. No name repeats, so the content store never answers, but every Data enters it and replaces an old one.
+//! where it would be sent. The wanted number of Interests is pending all the time, because the producer answers the
+//! oldest one when there are more. By default no name repeats. Then the content store never answers, but every Data
+//! enters it and replaces an old one.
+//!
+//! With several threads, each has its own consumers and its own producer, and the threads are connected as in the
+//! router (`byname_forward::seat`). The rules lead to the producers of all threads. So the home of a name, the thread that
+//! receives its Interest, and the owner of the producer's face are independent of each other. Threads stay together
+//! within a turn of packets (`lockstep`): more would not fit into the rings. The loop of a thread never sleeps. A
+//! thread that waits forwards what others give it, and its wait counts as its time.
+//!
+//! With `--zipf`, the names' popularity follows Zipf's law. Consumers ask for the prepared names again and again, and
+//! producers answer in their next turn. So content stores, the store of hot names and pending entries answer Interests,
+//! too. An exchange is an Interest whose Data came to its consumer.
+//!
+//! Drawing names, writing packets to the port's memory and checking answers is not timed. The producer reads an
+//! Interest where its name ends, and notes it. That is timed, with one thread and with several. If names repeat,
+//! consumers do the same with Data.
 //!
 //! With `--fib-updates-per-s`, each repetition is followed by one beside a writer of routes on the next core
 //! (`updates`).
 //!
 //! Interests and Data either alternate in each burst, or come in separate bursts, of which one kind is timed (`--mix`).
-//! The worker's time advances with packets, not with the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is
-//! the median of several repetitions. If several data planes are compared, their repetitions alternate. At the end the
-//! worker's own counters must show that each packet went to the right face and none was dropped.
+//! Separate bursts end when the packets of all threads have arrived. The worker's time advances with packets, not with
+//! the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is the median of several repetitions. If several
+//! data planes are compared, their repetitions alternate. At the end all Interests are answered. The counters of consumers,
+//! producers and workers must agree: each Interest has its Data once, unless a counted drop explains why not.
 
+mod consumers;
+mod lockstep;
 mod measure;
 mod options;
 mod packets;
+mod plane;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -26,6 +45,7 @@ mod variant;
 pub use measure::{Fib, Run, key_of, measure};
 pub use options::{Mix, Options};
 pub use packets::{Frames, Packets};
+pub use plane::Plane;
 pub use record::Record;
 pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
 pub use variant::Variant;
@@ -64,17 +84,19 @@ fn print(records: &[Record]) {
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     table.rates("packets, M/s", millions);
+    table.known("exchanges, M/s", |r| r.exchanges_per_s.map(millions));
     table.row("time a packet, ns", |r| format!("{:.0}", r.ns_per_packet));
     table.row("  median turn", |r| format!("{:.0}", r.turn_ns_per_packet));
     table.row("  p99 turn", |r| format!("{:.0}", r.turn_ns_per_packet_p99));
     table.row("  receive", |r| format!("{:.0}", r.receive_ns_per_packet));
     table.row("  forward", |r| format!("{:.0}", r.forward_ns_per_packet));
+    table.row("    dispatch", |r| format!("{:.0}", r.dispatch_ns_per_packet));
     table.row("    timers", |r| format!("{:.0}", r.timers_ns_per_packet));
     table.row("    parse and hash", |r| format!("{:.0}", r.parse_ns_per_packet));
     table.row("    PIT and content store", |r| format!("{:.0}", r.pit_cs_ns_per_packet));
     table.row("    FIB", |r| format!("{:.0}", r.fib_ns_per_packet));
     table.row("    strategy", |r| format!("{:.0}", r.strategy_ns_per_packet));
-    table.row("  release its buffer", |r| format!("{:.0}", r.send_ns_per_packet));
+    table.row("  send or release", |r| format!("{:.0}", r.send_ns_per_packet));
     table.known("FIB cache lines an Interest", |r| r.fib_lines_per_interest.map(|lines| format!("{lines:.2}")));
     table.known("  share of the machine's limit, %", |r| r.of_limit.map(percent));
     table.row("machine's limit, random lines, M/s", |r| millions(r.machine_lines_per_s));
@@ -85,8 +107,12 @@ fn print(records: &[Record]) {
     table.known("  median latency, us", |r| us(r.update_us));
     table.known("  p99 latency, us", |r| us(r.update_us_p99));
     table.known("  longest latency, us", |r| us(r.update_us_max));
+    table.row("received at home, %", |r| percent(r.home_share));
+    table.row("answered from a content store, %", |r| percent(r.cs_hits));
+    table.row("answered from the hot names, %", |r| percent(r.spread));
     table.row("packets checked", |r| r.checked.to_string());
     table.row("  dropped", |r| r.drops.to_string());
+    table.row("  Interests without Data", |r| r.lost.to_string());
     table.row("  to a wrong face", |r| r.wrong.to_string());
     print!("{table}");
 }

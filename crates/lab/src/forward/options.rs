@@ -1,6 +1,7 @@
 //! Options of `byname-lab forward`.
 
-use clap::{Args, ValueEnum};
+use byname_control::config::Threads;
+use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
 use super::variant::Variant;
@@ -16,12 +17,19 @@ pub struct Options {
     /// Rules in the FIB: 16M is 16,000,000 and 16Mi is 16,777,216.
     #[arg(long, default_value = "16M", value_parser = size::count)]
     pub fib: u64,
-    /// Number of Interests that are pending all the time, per worker.
+    /// Number of Interests that are pending all the time, per thread. With --zipf, the PIT only has room for them.
     #[arg(long, default_value = "1M", value_parser = size::count)]
     pub pit: u64,
-    /// Capacity of the content store in Data packets, per worker.
+    /// Capacity of all content stores together, in Data packets.
     #[arg(long, default_value = "64Ki", value_parser = size::count)]
     pub cs: u64,
+    /// Exponent of Zipf's law. Consumers ask for the prepared names by popularity, again and again, and producers
+    /// answer in their next turn. Without this option, no name repeats.
+    #[arg(long, value_name = "S")]
+    pub zipf: Option<f64>,
+    /// Whether any thread may answer Interests for hot names.
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", default_value_t = Threads::default().heavy_hitters)]
+    pub heavy_hitters: bool,
     /// Packets that are timed.
     #[arg(long, value_enum, default_value = "both")]
     pub mix: Mix,

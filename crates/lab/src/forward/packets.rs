@@ -44,6 +44,8 @@ pub struct Packets {
     templates: Vec<Template>,
     /// The part of a Data packet after its name.
     tail: Vec<u8>,
+    /// Bytes of an Interest after its name.
+    interest_tail: usize,
 }
 
 impl Packets {
@@ -55,13 +57,14 @@ impl Packets {
         let data = DataBuilder::new(Name::default()).content(vec![b'x'; content]).encode();
         let decoded = Data::decode(&data)?;
         let tail = data[decoded.name_offset + decoded.name.value().len()..].to_vec();
-        let mut packets = Packets { bytes: Vec::new(), templates: Vec::new(), tail };
+        let mut packets = Packets { bytes: Vec::new(), templates: Vec::new(), tail, interest_tail: 0 };
         for i in 0..names.len() {
             let name = names.parse(i)?.to_name().join(Component::generic(&[0; NUMBER]));
             let interest = InterestBuilder::new(name, 0).lifetime_ms(lifetime_ms).encode();
             let decoded = Interest::decode(&interest)?;
             let value = decoded.name.value().len();
             let name_end = decoded.name_offset + value;
+            packets.interest_tail = interest.len() - name_end;
             let start = packets.bytes.len();
             packets.templates.push(Template {
                 start,
@@ -123,6 +126,18 @@ impl Packets {
         });
     }
 
+    /// The number of an Interest that was sent on.
+    #[inline]
+    pub fn number_of_interest(&self, interest: &[u8]) -> u64 {
+        number_before(interest, self.interest_tail)
+    }
+
+    /// The number of a Data packet.
+    #[inline]
+    pub fn number_of_data(&self, data: &[u8]) -> u64 {
+        number_before(data, self.tail.len())
+    }
+
     /// The name of packet `number`, assembled in `scratch`.
     pub fn name<'s>(&self, number: u64, scratch: &'s mut Vec<u8>) -> NameRef<'s> {
         let (template, bytes) = self.template(number);
@@ -138,6 +153,13 @@ impl Packets {
         let template = &self.templates[(number % self.templates.len() as u64) as usize];
         (template, &self.bytes[template.packet()])
     }
+}
+
+/// The number at the end of a name that `tail` bytes follow.
+#[inline]
+fn number_before(packet: &[u8], tail: usize) -> u64 {
+    let name = &packet[..packet.len() - tail];
+    u64::from_be_bytes(*name.last_chunk().expect("each name ends with a number"))
 }
 
 /// Frames in a port's memory, in the order of arrival.
@@ -195,11 +217,13 @@ mod tests {
                 packets.write_data(number, &mut frames);
             }
             for number in 0..250 {
-                let (interest, data) = (frames.receive().to_vec(), frames.receive().to_vec());
-                let interest = Interest::decode(&interest).expect("an Interest");
-                let data = Data::decode(&data).expect("Data");
+                let (interest_bytes, data_bytes) = (frames.receive().to_vec(), frames.receive().to_vec());
+                let interest = Interest::decode(&interest_bytes).expect("an Interest");
+                let data = Data::decode(&data_bytes).expect("Data");
                 assert_eq!((interest.nonce, interest.name.to_name()), (Some(number as u32), data.name.to_name()));
                 assert_eq!(data.content.len(), content);
+                assert_eq!(packets.number_of_data(&data_bytes), number);
+                assert_eq!(packets.number_of_interest(&interest_bytes), number);
                 assert_eq!(packets.name(number, &mut Vec::new()).to_name(), data.name.to_name());
                 assert!(seen.insert(data.name.to_name()));
                 let rule = workload.covering(data.name).expect("a hit");

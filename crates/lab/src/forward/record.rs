@@ -1,5 +1,7 @@
 //! The result of one measurement.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::options::Mix;
@@ -9,7 +11,7 @@ use crate::options::Hash;
 use crate::prefix::Load;
 use crate::timing::Spread;
 
-/// One data plane. Rates are sums over all workers; times are per worker.
+/// One data plane. Rates are sums over all threads; times are per thread.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The FIB's engine.
@@ -26,10 +28,16 @@ pub struct Record {
     pub components: usize,
     /// The rules, as on the command line.
     pub workload: String,
-    /// Pending Interests per worker.
+    /// Pending Interests per thread; the room for them if names repeat.
     pub pit: u64,
-    /// Capacity of the content store in Data packets, per worker.
+    /// Capacity of all content stores together, in Data packets.
     pub cs: u64,
+    /// Exponent of the names' popularity; `None`: no name repeats.
+    pub zipf: Option<f64>,
+    /// Whether any thread could answer Interests for hot names; `None` for one thread.
+    pub heavy_hitters: Option<bool>,
+    /// Capacity of each ring between two threads, in packets.
+    pub ring_packets: Option<usize>,
     /// Number of names prepared. Each packet has one of them and a number.
     pub names_prepared: usize,
     /// Mean size of an Interest, in bytes.
@@ -38,7 +46,7 @@ pub struct Record {
     pub data_bytes: f64,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Number of workers.
+    /// Number of threads, each with a worker.
     pub threads: usize,
     /// Pages of the FIB: the chosen ones, or `heap` for an engine without a choice.
     pub pages: &'static str,
@@ -50,13 +58,19 @@ pub struct Record {
     pub fib_bytes: usize,
     /// Number of repetitions; the rate below is their median.
     pub repetitions: usize,
-    /// Packets per second.
+    /// Packets per second that ports receive.
     pub packets_per_s: f64,
     /// The slowest repetition.
     pub packets_per_s_min: f64,
     /// The fastest repetition.
     pub packets_per_s_max: f64,
-    /// Nanoseconds per packet on one worker.
+    /// Data packets per second that come to consumers, if Interests and Data are timed together.
+    pub exchanges_per_s: Option<f64>,
+    /// The slowest repetition.
+    pub exchanges_per_s_min: Option<f64>,
+    /// The fastest repetition.
+    pub exchanges_per_s_max: Option<f64>,
+    /// Nanoseconds per packet on one thread.
     pub ns_per_packet: f64,
     /// Nanoseconds per packet in the median turn of 1,024 packets. If other programs use the machine, this is closer to
     /// the real cost of a packet.
@@ -66,8 +80,10 @@ pub struct Record {
     /// Part for copying a packet from the port's memory into a buffer. This and the parts below are timed burst by
     /// burst.
     pub receive_ns_per_packet: f64,
-    /// Part for the worker: the sum of the five parts below.
+    /// Part for the worker and its dispatcher: the sum of the six parts below.
     pub forward_ns_per_packet: f64,
+    /// Parsing and finding homes, with several threads. Includes the moves through rings to the homes.
+    pub dispatch_ns_per_packet: f64,
     /// Removing expired Interests.
     pub timers_ns_per_packet: f64,
     /// Parsing, and hashing the prefixes of names.
@@ -78,7 +94,7 @@ pub struct Record {
     pub fib_ns_per_packet: f64,
     /// Strategies, and the updates that Interests make to the PIT.
     pub strategy_ns_per_packet: f64,
-    /// Releasing buffers.
+    /// Releasing buffers, and handing packets to the threads that own their faces.
     pub send_ns_per_packet: f64,
     /// FIB updates per second by a writer on another core, if updates were asked for.
     pub updates_per_s: Option<f64>,
@@ -94,11 +110,24 @@ pub struct Record {
     pub update_us_max: Option<f64>,
     /// Mean number of the FIB's cache lines that an Interest reads, if the engine can count them.
     pub fib_lines_per_interest: Option<f64>,
-    /// Number of packets that passed and were counted.
+    /// Share of the received packets that were at home on the thread that received them. The others crossed a ring to
+    /// their home. It is also the share of the sent packets that did not cross to another thread.
+    pub home_share: f64,
+    /// Share of the Interests that a content store answered.
+    pub cs_hits: f64,
+    /// Share of the Interests that were answered from the store of hot names.
+    pub spread: f64,
+    /// Number of packets that ports received and that were counted.
     pub checked: u64,
+    /// Number of Interests among them whose Data came to the consumer.
+    pub exchanges: u64,
+    /// Number of Interests without Data.
+    pub lost: u64,
     /// Number of packets that were dropped.
     pub drops: u64,
-    /// Number of packets that went to a wrong face.
+    /// The same by reason.
+    pub drops_by_reason: BTreeMap<&'static str, u64>,
+    /// Number of packets that went to a wrong face, and of Interests lost without a drop.
     pub wrong: u64,
     /// The machine's limit: independent random cache lines that it reads per second from a table of the FIB's size.
     pub machine_lines_per_s: f64,

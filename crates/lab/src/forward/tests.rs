@@ -6,6 +6,7 @@ use byname_lookup::EntryId;
 use clap::Parser;
 
 use super::options::Mix;
+use super::plane::Totals;
 use super::variant::{Schedule, Variant};
 use super::*;
 use crate::prefix::{Prefetch, Strategy, Tuning};
@@ -45,6 +46,7 @@ fn every_data_plane_forwards_all_packets_of_every_mix() {
             assert!(record.parse_ns_per_packet > 0.0 && record.pit_cs_ns_per_packet > 0.0, "{record:?}");
             let by_stage = record.timers_ns_per_packet + record.parse_ns_per_packet + record.pit_cs_ns_per_packet;
             let by_stage = by_stage + record.fib_ns_per_packet + record.strategy_ns_per_packet;
+            assert_eq!((record.home_share, record.dispatch_ns_per_packet), (1.0, 0.0));
             assert!((record.forward_ns_per_packet - by_stage).abs() < 1e-6, "{record:?}");
             assert_eq!(record.of_limit.is_some(), record.fib_lines_per_interest.is_some());
         }
@@ -122,6 +124,79 @@ fn every_data_plane_sends_each_packet_to_the_right_face() {
     }
 }
 
+/// Passes turns through threads that take turns, and then answers all Interests that wait.
+fn passed(options: &Options, turns: usize) -> Totals {
+    let run = Run::open(options, Progress::HIDDEN).expect("a made-up workload");
+    let (packets, fib) = (run.packets().expect("small packets"), run.fibs().expect("small tables").remove(0));
+    let mut plane = Plane::new(options, &options.compare[0], *run.key(), &fib.tables, &packets, TURN).expect("memory");
+    for _ in 0..turns {
+        for traffic in &mut plane.traffic {
+            let turn = traffic.turn(Mix::Both);
+            assert!(turn.packets >= TURN / 2 && turn.packets <= 2 * TURN, "{} packets", turn.packets);
+        }
+    }
+    plane.finish()
+}
+
+#[test]
+fn threads_answer_each_interest_once() {
+    const TURNS: usize = 40;
+    for (threads, zipf, heavy_hitters) in [1, 2, 3].into_iter().flat_map(|threads| {
+        [(None, true), (None, false), (Some(0.0), true), (Some(1.4), true), (Some(1.4), false)]
+            .map(|(zipf, heavy_hitters)| (threads, zipf, heavy_hitters))
+    }) {
+        let words = format!("--fib 2000 --pit 3000 --cs 500 --draws 1000 --heavy-hitters {heavy_hitters}");
+        let mut options = parse(&words).expect("possible");
+        (options.measuring.threads, options.zipf) = (threads, zipf);
+        let totals = passed(&options, TURNS);
+        let case = format!("{threads} threads, Zipf {zipf:?}, heavy hitters {heavy_hitters}: {totals:?}");
+        let asked = TURNS * TURN as usize / 2 + if zipf.is_none() { 3000 } else { 0 };
+        assert_eq!((totals.asked, totals.arrived), ((threads * asked) as u64, (threads * asked) as u64), "{case}");
+        assert_eq!((totals.lost, totals.drops.len(), totals.wrong), (0, 0, 0), "{case}");
+        match zipf {
+            None => {
+                assert_eq!((totals.received, totals.cs_hits, totals.spread), (2 * totals.asked, 0.0, 0.0), "{case}")
+            }
+            Some(0.0) => assert!(totals.cs_hits > 0.3 && totals.cs_hits < 0.6, "{case}"),
+            Some(_) => assert!(totals.cs_hits + totals.spread > 0.8, "{case}"),
+        }
+        let even = 1.0 / threads as f64;
+        assert_eq!(totals.spread > 0.1, threads > 1 && heavy_hitters && zipf == Some(1.4), "{case}");
+        if zipf.is_none() {
+            assert!((totals.home_share - even).abs() < 0.05, "{case}");
+        }
+    }
+}
+
+#[test]
+fn lost_packets_are_counted_and_not_called_wrong() {
+    // No room for the Interests that are under way: the oldest are removed.
+    let options = parse("--fib 2000 --pit 3000 --cs 500 --draws 1000").expect("possible");
+    let run = Run::open(&options, Progress::HIDDEN).expect("a made-up workload");
+    let (packets, fib) = (run.packets().expect("small packets"), run.fibs().expect("small tables").remove(0));
+    let mut plane = Plane::new(&options, &options.compare[0], *run.key(), &fib.tables, &packets, 0).expect("memory");
+    plane.traffic[0].turn(Mix::Interest);
+    let totals = plane.finish();
+    assert!(totals.lost > 0 && totals.wrong == 0, "{totals:?}");
+    assert_eq!(totals.asked, totals.arrived + totals.lost);
+    assert!(totals.drops.iter().any(|(reason, _)| *reason == "pit-full"), "{totals:?}");
+}
+
+#[test]
+fn threads_of_the_machine_forward_all_packets_of_every_mix() {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return;
+    }
+    for words in ["--mix both", "--mix interest", "--mix data", "--zipf 1.4", "--zipf 1.4 --heavy-hitters false"] {
+        let record = tiny(&format!("--threads 2 {words}")).expect("tiny tables fit").remove(0);
+        assert!(record.packets_per_s > 0.0 && record.checked > 3000, "{words}: {record:?}");
+        assert_eq!((record.exchanges + record.lost, record.lost, record.wrong), (record.exchanges, 0, 0), "{record:?}");
+        assert_eq!(record.ring_packets, Some(4096));
+        assert!(record.drops == 0 && record.dispatch_ns_per_packet > 0.0, "{words}: {record:?}");
+        assert_eq!(record.exchanges_per_s.is_some(), !["--mix interest", "--mix data"].contains(&words));
+    }
+}
+
 #[test]
 fn updates_become_visible_while_packets_pass() {
     let records = tiny("--compare compact/all/64,longest_first/all/64 --fib-updates-per-s 5000");
@@ -155,6 +230,8 @@ fn what_cannot_be_done_is_refused() {
         ("--content 8720", "8,800"),
         ("--content 9000", "too large"),
         ("--threads 10000", "10000 cores"),
+        ("--zipf 5", "0 to 4"),
+        ("--zipf 1 --mix data", "--mix both"),
     ] {
         let Err(error) = tiny(words) else { panic!("{words} was taken") };
         assert!(format!("{error:#}").contains(hint), "{words}: {error:#}");

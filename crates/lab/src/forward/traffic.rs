@@ -1,123 +1,197 @@
-//! A worker between consumers and producers. One thread runs the worker and does the port's work.
+//! One thread's worker between its consumers and its producer. The thread also does the port's work.
+//!
+//! Writing packets to the port's memory, and checking the Data that came, is not timed. Each outgoing packet is read
+//! where its name ends, as a port would read it, and that is timed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::seat::{Seat, owner};
 use byname_forward::stages::{Stage, StageTimes, Stopwatch};
-use byname_forward::tables::Tables;
-use byname_forward::worker::{Worker, WorkerConfig};
+use byname_forward::worker::Worker;
 use byname_forward::{FaceId, Outgoing, Packet, Received, Ticks};
-use byname_wire::NameHashKey;
+use byname_wire::PitToken;
 
+use super::consumers::{Asked, Consumers, face};
+use super::lockstep::Lockstep;
 use super::options::{Mix, Options};
 use super::packets::{Frames, Packets};
-use super::variant::Variant;
 
-/// The face from which Interests come.
-const CONSUMERS: FaceId = FaceId(256);
-/// The face to which Interests go, and from which Data comes.
-pub const PRODUCERS: FaceId = FaceId(257);
 /// Number of packets that are timed together. During a turn, up to this many more Interests are pending.
 pub const TURN: u64 = 1024;
 /// Time for which an Interest is pending, in the worker's time.
 const WAIT: Duration = Duration::from_millis(400);
+/// The worker's time between two packets if names repeat.
+const POPULAR_STEP: Duration = Duration::from_nanos(500);
 /// Lifetime of an Interest.
 pub const LIFETIME_MS: u64 = 4000;
 
-/// Traffic through one worker.
+/// A PIT token as several workers make it; a single worker makes none.
+type Token = Option<[u8; 5]>;
+
+/// An Interest that a producer has not answered yet.
+struct Waiting {
+    number: u64,
+    token: Token,
+}
+
+/// The face and the token with which a frame comes.
+struct Origin {
+    face: FaceId,
+    token: Token,
+}
+
+/// The result of one turn.
+pub struct Turn {
+    /// Number of timed packets that the port received.
+    pub packets: u64,
+    /// Number of Data packets that came to consumers, timed or not.
+    pub arrived: u64,
+    /// Time of the timed packets.
+    pub time: Duration,
+    /// Times of their stages, after [`Traffic::time_stages`].
+    pub stages: StageTimes,
+}
+
+/// Traffic of one thread.
 pub struct Traffic<'a> {
     packets: &'a Packets,
-    worker: Worker,
+    seat: Seat,
+    lockstep: Arc<Lockstep>,
     burst: u64,
-    /// The first packet number of this worker.
-    first: u64,
-    asked: u64,
+    consumers: Consumers,
+    /// Number of Interests that the producer leaves waiting.
+    pending: u64,
+    /// Number of Data packets that the producer sent.
     answered: u64,
+    /// Interests for the producer.
+    waiting: VecDeque<Waiting>,
     now: Ticks,
     /// The worker's time between two packets.
     step: Duration,
     /// Packets that the port will receive.
     frames: Frames,
+    origins: VecDeque<Origin>,
     input: Vec<Received>,
     output: Vec<Outgoing>,
     /// Times the stages outside the worker.
     stopwatch: Stopwatch,
+    times_stages: bool,
 }
 
 impl<'a> Traffic<'a> {
-    /// Makes a worker over `tables` with the wanted number of pending Interests, and room for `room` more.
+    /// The traffic of a seat whose worker knows all faces. A burst has `burst` packets.
     pub fn new(
         options: &Options,
-        variant: &Variant,
-        key: NameHashKey,
-        tables: Arc<Tables>,
         packets: &'a Packets,
-        thread: usize,
-        room: u64,
-    ) -> Self {
-        let config = WorkerConfig {
-            pit_entries_max: (options.pit + room) as usize,
-            cs_packets_max: options.cs as usize,
-            cs_bytes_max: usize::MAX,
-            ..WorkerConfig::default()
-        };
-        let mut worker = Worker::new(config, key, tables, options.measuring.seed);
-        worker.set_prefetch(variant.prefetch.of_worker());
-        worker.face_up(CONSUMERS, Scope::NonLocal, LinkType::PointToPoint);
-        worker.face_up(PRODUCERS, Scope::NonLocal, LinkType::PointToPoint);
-        let mut traffic = Traffic {
+        seat: Seat,
+        lockstep: Arc<Lockstep>,
+        burst: usize,
+    ) -> anyhow::Result<Self> {
+        Ok(Traffic {
             packets,
-            worker,
-            burst: variant.burst as u64,
-            first: (packets.len() / options.measuring.threads * thread) as u64,
-            asked: 0,
+            consumers: Consumers::new(options, packets, seat.number())?,
+            seat,
+            lockstep,
+            burst: burst as u64,
+            pending: if options.zipf.is_some() { 0 } else { options.pit },
             answered: 0,
+            waiting: VecDeque::new(),
             now: Ticks(0),
             step: step(options),
             frames: Frames::default(),
+            origins: VecDeque::new(),
             input: Vec::new(),
             output: Vec::new(),
             stopwatch: Stopwatch::default(),
-        };
-        for passed in (0..options.pit).step_by(TURN as usize) {
-            traffic.pass(TURN.min(options.pit - passed), |_| true);
-        }
-        traffic
+            times_stages: false,
+        })
     }
 
-    /// Passes [`TURN`] timed packets, and the untimed packets that must pass with them. Returns the time of the timed
-    /// ones.
-    pub fn turn(&mut self, mix: Mix) -> Duration {
-        match mix {
-            Mix::Both => self.pass(TURN, is_interest_in_turn),
+    /// Passes about [`TURN`] timed packets, and the untimed packets that must pass with them. With several threads, all
+    /// threads must do so at the same time.
+    pub fn turn(&mut self, mix: Mix) -> Turn {
+        let arrived = self.consumers.arrived();
+        let mut turn = match mix {
+            Mix::Both => self.mixed_phase(),
             Mix::Interest => {
-                let time = self.pass(TURN, |_| true);
-                self.pass(TURN, |_| false);
-                time
+                let turn = self.phase(TURN, 0);
+                self.phase(0, self.due(0));
+                turn
             }
             Mix::Data => {
-                self.pass(TURN, |_| true);
-                self.pass(TURN, |_| false)
+                self.phase(TURN, 0);
+                self.phase(0, self.due(0))
             }
-        }
+        };
+        turn.arrived = self.consumers.arrived() - arrived;
+        turn
     }
 
-    /// Like [`Traffic::turn`], and adds the time of each stage for the timed packets to `times`.
-    pub fn turn_by_stages(&mut self, mix: Mix, times: &mut StageTimes) {
-        if mix == Mix::Data {
-            self.pass(TURN, |_| true);
+    /// Passes Interests and Data together. A thread that is ahead of another by more than a turn waits, and forwards
+    /// what others give it. The wait is timed.
+    fn mixed_phase(&mut self) -> Turn {
+        let asks = TURN / 2;
+        let packets = self.write(asks, self.due(asks));
+        let (lockstep, thread) = (Arc::clone(&self.lockstep), self.seat.number());
+        let others = lockstep.completed(thread).saturating_sub(1);
+        let turn = self.timed(packets, |traffic| {
+            while lockstep.must_wait(others) {
+                traffic.round(0);
+            }
+            traffic.pass(packets);
+        });
+        lockstep.complete(thread);
+        turn
+    }
+
+    /// Passes packets of one kind. It ends when the packets of all threads have arrived.
+    fn phase(&mut self, asks: u64, answers: u64) -> Turn {
+        let packets = self.write(asks, answers);
+        self.timed(packets, |traffic| {
+            traffic.pass(packets);
+            traffic.settle();
+        })
+    }
+
+    /// Passes untimed packets. Returns their number.
+    pub fn pass_untimed(&mut self, asks: u64, answers: u64) -> u64 {
+        let packets = self.write(asks, answers);
+        self.pass(packets);
+        self.consumers.check();
+        packets
+    }
+
+    /// Number of Data packets that the producer will send beside this many new Interests.
+    fn due(&self, asks: u64) -> u64 {
+        let waiting = self.waiting.len() as u64;
+        (waiting + asks).saturating_sub(self.pending).min(waiting)
+    }
+
+    /// Waits until all packets that threads gave each other have arrived. They cross rings twice.
+    fn settle(&mut self) {
+        if self.seat.threads() == 1 {
+            return;
         }
-        let before = self.stages();
-        match mix {
-            Mix::Both => self.pass(TURN, is_interest_in_turn),
-            Mix::Interest => self.pass(TURN, |_| true),
-            Mix::Data => self.pass(TURN, |_| false),
-        };
-        times.add(&self.stages().since(&before));
-        if mix == Mix::Interest {
-            self.pass(TURN, |_| false);
+        let lockstep = Arc::clone(&self.lockstep);
+        for _ in 0..2 {
+            self.empty_rings();
+            let completed = lockstep.complete(self.seat.number());
+            while lockstep.must_wait(completed) {
+                self.round(0);
+            }
         }
+        self.empty_rings();
+    }
+
+    /// Forwards and sends what other threads gave. Returns whether they gave anything.
+    pub fn empty_rings(&mut self) -> bool {
+        let has_input = self.seat.has_input();
+        while self.seat.has_input() {
+            self.round(0);
+        }
+        has_input
     }
 
     /// Times the stages of all bursts from now on. Reading the clock makes bursts slower.
@@ -125,31 +199,36 @@ impl<'a> Traffic<'a> {
         let epoch = Instant::now();
         let stopwatch = || Stopwatch::new(1, move || Ticks(epoch.elapsed().as_nanos() as u64));
         self.stopwatch = stopwatch();
-        self.worker.time_stages(stopwatch());
+        self.seat.worker.time_stages(stopwatch());
+        self.times_stages = true;
     }
 
     fn stages(&self) -> StageTimes {
-        let mut times = self.worker.counters().stages;
+        if !self.times_stages {
+            return StageTimes::default();
+        }
+        let mut times = self.seat.worker.counters().stages;
         times.add(self.stopwatch.times());
         times
     }
 
-    /// Passes [`TURN`] packets, Interests and Data alternating. The last `others` packets of each burst come from
-    /// another face, and `receive` appends them. Returns the time.
+    /// Passes [`TURN`] packets of a lone worker, Interests and Data alternating. The last `others` packets of each
+    /// burst come from another face, and `receive` appends them. Returns the time.
     pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
-        let bursts = self.bursts();
-        self.frames.clear();
-        (0..bursts).for_each(|_| self.write(self.burst - others, is_interest_in_turn));
-        timed(|| {
-            for _ in 0..bursts {
-                for i in 0..self.burst - others {
-                    self.receive(is_interest_in_turn(i));
-                }
-                receive(self.now, others, &mut self.input);
-                self.forward(self.burst);
-                self.output.clear();
-            }
-        })
+        let (bursts, ordinary) = (self.bursts(), self.burst - others);
+        let asks = bursts * ordinary.div_ceil(2);
+        // The producer also gets Interests of others. So its own are noted when they are written.
+        let first = self.consumers.asked();
+        self.waiting.extend((first..first + asks).map(|number| Waiting { number, token: None }));
+        self.write(asks, bursts * (ordinary / 2));
+        let start = Instant::now();
+        for _ in 0..bursts {
+            (0..ordinary).for_each(|_| self.receive());
+            receive(self.now, others, &mut self.input);
+            self.forward(self.burst);
+            self.output.clear();
+        }
+        start.elapsed()
     }
 
     /// Number of bursts in a turn of [`Traffic::turn_beside`].
@@ -157,106 +236,154 @@ impl<'a> Traffic<'a> {
         TURN / self.burst
     }
 
-    /// Number of Interests that were answered, and of Interests whose Data did not reach the consumer.
-    pub fn answered(&self) -> (u64, u64) {
-        let arrived = self.worker.face_counters(CONSUMERS).map_or(0, |counters| counters.out_data);
+    /// Number of Interests of a lone worker that were answered, and of those whose Data did not reach the consumer.
+    pub fn exchanges(&self) -> (u64, u64) {
+        let arrived = self.worker().face_counters(face(0, 1, 0)).map_or(0, |counters| counters.out_data);
         (arrived, self.answered - arrived)
+    }
+
+    /// Number of Data packets that the producer sent.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Number of Interests that wait for the producer.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    /// The consumers.
+    pub fn consumers(&self) -> &Consumers {
+        &self.consumers
     }
 
     /// The worker.
     pub fn worker(&self) -> &Worker {
-        &self.worker
+        &self.seat.worker
     }
 
     /// The worker, mutable, for adding faces.
     pub fn worker_mut(&mut self) -> &mut Worker {
-        &mut self.worker
+        &mut self.seat.worker
     }
 
-    /// Number of dropped packets, and of packets that went to a wrong face.
-    pub fn astray(&self) -> (u64, u64) {
-        let counters = self.worker.counters();
-        let drops = counters.drops.iter().map(|(_, count)| count).sum();
-        let of_face = |face| self.worker.face_counters(face).unwrap_or_default();
-        let (consumers, producers) = (of_face(CONSUMERS), of_face(PRODUCERS));
-        let expected = [
-            (consumers.in_interests, self.asked),
-            (producers.out_interests, self.asked),
-            (producers.in_data, self.answered),
-            (consumers.out_data, self.answered),
-            (counters.satisfied_interests, self.answered),
-            (counters.pit_entries, self.asked - self.answered),
-        ];
-        (drops, expected.iter().map(|(found, expected)| found.abs_diff(*expected)).sum())
+    /// Packets dropped before and behind the worker, by reason.
+    pub fn ring_drops(&self) -> Vec<(&'static str, u64)> {
+        self.seat.drops()
     }
 
-    /// Number of packets that have passed.
-    pub fn passed(&self) -> u64 {
-        self.asked + self.answered
+    /// Does `work`, which passes `packets` packets, and times it.
+    fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
+        let before = self.stages();
+        let start = Instant::now();
+        work(self);
+        let time = start.elapsed();
+        self.consumers.check();
+        Turn { packets, arrived: 0, time, stages: self.stages().since(&before) }
     }
 
-    /// Passes `packets` packets. Returns their time, from the port's memory on.
-    fn pass(&mut self, packets: u64, is_interest: fn(u64) -> bool) -> Duration {
+    /// Passes the packets in the port's memory, from there on.
+    fn pass(&mut self, packets: u64) {
+        let mut left = packets;
+        while left > 0 {
+            let burst = self.burst.min(left);
+            self.round(burst);
+            left -= burst;
+        }
+    }
+
+    /// Receives so many packets, and forwards and sends all that there is, as the loop of a packet thread.
+    fn round(&mut self, packets: u64) {
+        self.stopwatch.start();
+        (0..packets).for_each(|_| self.receive());
+        self.stopwatch.lap_if_any(Stage::Receive, packets as usize);
+        self.forward(packets);
+        let sent = self.output.len();
+        self.transmit();
+        self.stopwatch.lap_if_any(Stage::Send, sent);
+        self.stopwatch.stop(false);
+    }
+
+    /// Writes packets to the port's memory, as a network card would: Interests, and Data evenly between them. Returns
+    /// their number.
+    fn write(&mut self, asks: u64, answers: u64) -> u64 {
         self.frames.clear();
-        self.write(packets, is_interest);
-        timed(|| {
-            let mut done = 0;
-            while done < packets {
-                let burst = self.burst.min(packets - done);
-                self.stopwatch.start();
-                for i in done..done + burst {
-                    self.receive(is_interest(i));
-                }
-                self.stopwatch.lap(Stage::Receive, burst as usize);
-                self.forward(burst);
-                self.stopwatch.skip();
-                self.output.clear();
-                self.stopwatch.lap(Stage::Send, burst as usize);
-                self.stopwatch.stop(false);
-                done += burst;
+        self.origins.clear();
+        let mut asked = 0;
+        for i in 0..asks + answers {
+            if asked < asks && asked * (asks + answers) <= i * asks {
+                asked += 1;
+                self.write_interest();
+            } else {
+                self.write_data();
             }
-        })
+        }
+        self.origins.len() as u64
     }
 
-    /// Writes packets to the port's memory, as a network card would.
-    fn write(&mut self, packets: u64, is_interest: fn(u64) -> bool) {
-        for i in 0..packets {
-            if is_interest(i) {
-                self.packets.write_interest(self.first + self.asked, &mut self.frames);
-                self.asked += 1;
-            } else {
-                self.packets.write_data(self.first + self.answered, &mut self.frames);
-                self.answered += 1;
-            }
+    fn write_interest(&mut self) {
+        if let Some(Asked { slot, number, nonce }) = self.consumers.ask() {
+            self.packets.write_interest_with_nonce(number, nonce, &mut self.frames);
+            let face = face(self.seat.number(), self.seat.threads(), slot);
+            self.origins.push_back(Origin { face, token: None });
+        }
+    }
+
+    fn write_data(&mut self) {
+        if let Some(Waiting { number, token }) = self.waiting.pop_front() {
+            self.packets.write_data(number, &mut self.frames);
+            let face = face(self.seat.number(), self.seat.threads(), 1);
+            self.origins.push_back(Origin { face, token });
+            self.answered += 1;
         }
     }
 
     /// Advances the worker's time by `packets` packets, and hands it the received ones.
     fn forward(&mut self, packets: u64) {
         self.now = self.now + self.step * packets as u32;
-        self.worker.poll(self.now, &mut self.input, &mut self.output);
+        self.seat.poll(self.now, &mut self.input, &mut self.output, &mut self.stopwatch);
     }
 
     /// Receives the port's next packet.
     #[inline]
-    fn receive(&mut self, is_interest: bool) {
+    fn receive(&mut self) {
+        let Some(origin) = self.origins.pop_front() else { return };
         let received = Received::append(&mut self.input);
-        received.face = if is_interest { CONSUMERS } else { PRODUCERS };
+        received.face = origin.face;
+        if let Some(token) = origin.token {
+            received.fields.pit_token = PitToken::new(&token).expect("five bytes are few enough");
+        }
         received.packet.fill(Packet::copy_from(self.frames.receive()));
+    }
+
+    /// Hands outgoing packets to the faces of this thread, and to the threads that own the other faces.
+    fn transmit(&mut self) {
+        let (here, threads) = (self.seat.number(), self.seat.threads());
+        for outgoing in &mut self.output {
+            let owner = owner(outgoing.face, threads);
+            if owner != here {
+                self.seat.send_to(owner, outgoing.take());
+                continue;
+            }
+            let slot = (outgoing.face.0 - FaceId::FIRST.0) / threads as u64;
+            if slot == 1 {
+                let number = self.packets.number_of_interest(&outgoing.packet);
+                let token = outgoing.fields.pit_token.as_slice().try_into().ok();
+                self.waiting.push_back(Waiting { number, token });
+            } else {
+                self.consumers.arrive(slot, || self.packets.number_of_data(&outgoing.packet));
+            }
+        }
+        self.seat.publish_output();
+        self.output.clear();
     }
 }
 
 /// The worker's time between two packets: as many Interests come within [`WAIT`] as are pending.
 pub fn step(options: &Options) -> Duration {
-    WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX)
-}
-
-fn is_interest_in_turn(i: u64) -> bool {
-    i.is_multiple_of(2)
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
+    match options.zipf {
+        // Answers come within a few turns. Later, a worker would forward another consumer's Interest for the same name.
+        Some(_) => POPULAR_STEP,
+        None => WAIT / u32::try_from(2 * options.pit).unwrap_or(u32::MAX),
+    }
 }

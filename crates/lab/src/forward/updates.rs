@@ -14,7 +14,7 @@ use byname_lookup::EntryId;
 use byname_wire::{Name, NameRef};
 use hdrhistogram::Histogram;
 
-use super::traffic::PRODUCERS;
+use super::consumers::producer;
 use crate::machine::cores;
 use crate::workload::{Random, Workload};
 
@@ -68,8 +68,9 @@ pub fn added(rules: u64) -> u64 {
 }
 
 impl Updates {
-    /// Makes a writer for the engine that holds the workload's rules.
-    pub fn new(engine: FibEngine, tables: &Arc<Tables>, workload: &dyn Workload, seed: u64) -> Self {
+    /// Makes a writer for the engine that holds the workload's rules. The rules that it changes lead to the producer of
+    /// the first of `threads` threads.
+    pub fn new(engine: FibEngine, tables: &Arc<Tables>, workload: &dyn Workload, threads: usize, seed: u64) -> Self {
         let mut random = Random::new(!seed);
         let mut bytes = Vec::new();
         let (mut passing, mut staying) = (Vec::new(), Vec::new());
@@ -83,7 +84,7 @@ impl Updates {
             writer: FibWriter::new(engine, Arc::clone(tables)),
             passing,
             staying,
-            ways: [0, 1].map(|cost| [Nexthop { face: PRODUCERS, cost }]),
+            ways: [0, 1].map(|cost| [Nexthop { face: producer(0, threads), cost }]),
             done: 0,
             elapsed: Duration::ZERO,
             measured: 0,

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use super::Options;
 use super::attack::{ATTACKER, Attack, Attacker};
 use super::record::Record;
-use crate::forward::{self, Fib, Packets, Run, TURN, Traffic};
+use crate::forward::{self, Fib, Packets, Plane, Run, TURN, Traffic};
 use crate::progress::Progress;
 use crate::timing::on_cores;
 
@@ -119,7 +119,8 @@ impl<'a> Attacked<'a> {
         of_burst: u64,
     ) -> anyhow::Result<Self> {
         let room = attacker_room(options);
-        let mut traffic = Traffic::new(options, &options.compare[0], *run.key(), fib.tables.clone(), packets, 0, room);
+        let plane = Plane::new(options, &options.compare[0], *run.key(), &fib.tables, packets, room)?;
+        let mut traffic = plane.into_alone();
         traffic.worker_mut().face_up(ATTACKER, Scope::NonLocal, LinkType::PointToPoint);
         Ok(Attacked { traffic, attacker: Attacker::new(attack, run, options)?, of_burst })
     }
@@ -149,7 +150,7 @@ fn record(options: &forward::Options, attack: Attack, sides: &Sides<'_>, found: 
     let ns_per_packet = per_packet(&found.ordinary, TURN as f64);
     let attack_ns_per_packet = per_packet(&found.attack, TURN as f64);
     let beside_ns_per_packet = per_packet(&found.beside, TURN as f64 * (1.0 - attacker_share));
-    let (answered, lost) = sides.beside.traffic.answered();
+    let (answered, lost) = sides.beside.traffic.exchanges();
     Record {
         attack,
         engine: options.compare[0].engine.clone(),

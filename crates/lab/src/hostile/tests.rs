@@ -40,7 +40,7 @@ fn others_are_answered_beside_each_attack() {
             (0..8).for_each(|_| _ = attacked.turn(64));
             (0..100).for_each(|_| _ = attacked.turn(4));
             let bursts = 100 * attacked.traffic.bursts();
-            assert_eq!(attacked.traffic.answered(), (bursts * 30, 0), "{attack:?}");
+            assert_eq!(attacked.traffic.exchanges(), (bursts * 30, 0), "{attack:?}");
             check_that_it_was_in_vain(attack, options, &attacked);
         });
     }
@@ -52,7 +52,7 @@ fn check_that_it_was_in_vain(attack: Attack, options: &forward::Options, attacke
     let (counters, face) = (worker.counters(), worker.face_counters(ATTACKER).expect("it is up"));
     let drops = |reason| counters.drops.iter().find(|(known, _)| *known == reason).expect("a reason").1;
     let pending = counters.pit_entries - options.pit;
-    let routed = counters.faces.out_interests - options.pit - attacked.traffic.answered().0;
+    let routed = counters.faces.out_interests - options.pit - attacked.traffic.exchanges().0;
     // Evicted, expired, or refused.
     let ended = counters.unsatisfied_interests;
     assert_eq!(face.out_data, 0, "{attack:?}");

@@ -11,6 +11,7 @@ pub mod graph;
 mod list;
 mod made;
 mod names;
+mod popularity;
 mod random;
 mod so;
 mod sources;
@@ -23,6 +24,7 @@ use byname_wire::NameRef;
 
 pub use choice::{Kind, NameChoice, Scheme};
 pub use names::{Drawing, NameSet, requests};
+pub use popularity::Popularity;
 pub use random::{Permutation, Random, mix};
 pub use sources::{cannot_read, source_of};
 pub use tag_sets::{TagKind, TagSets, unknown};

@@ -2,9 +2,11 @@
 
 mod balance;
 mod learned_index;
+mod threads;
 mod waiting;
 
 use super::Experiment;
 
 /// In the order of `list`.
-pub(super) const ALL: &[&Experiment] = &[&learned_index::EXPERIMENT, &waiting::EXPERIMENT, &balance::EXPERIMENT];
+pub(super) const ALL: &[&Experiment] =
+    &[&learned_index::EXPERIMENT, &waiting::EXPERIMENT, &balance::EXPERIMENT, &threads::EXPERIMENT];

@@ -1,12 +1,10 @@
 //! Whole packets through one core, technique by technique, and through several cores.
 
 use super::SO;
-use crate::balance;
 use crate::experiments::{Context, Experiment, Needs};
 use crate::forward::{Mix, Record, Variant};
 use crate::harness::Measured as _;
 use crate::plot::Chart;
-use crate::progress::Progress;
 use crate::table::{self, Table};
 
 pub(super) const FIGURE_10: Experiment = Experiment {
@@ -33,9 +31,9 @@ pub(super) const FIGURE_11: Experiment = Experiment {
 
 pub(super) const FIGURE_12: Experiment = Experiment {
     id: "so-fig12",
-    title: "whole packets through a dispatcher and its workers",
+    title: "whole packets of threads that dispatch to each other",
     source: "[So §4.5] Figure 12",
-    needs: Needs { rules: &[1_000_000], quick_rules: &[20_000], bytes_per_rule: 1000, data: &[], minutes: 1 },
+    needs: Needs { rules: &[1_000_000], quick_rules: &[20_000], bytes_per_rule: 600, data: &[], minutes: 1 },
     run: figure_12,
 };
 
@@ -129,41 +127,43 @@ fn figure_11(context: &mut Context<'_>) -> anyhow::Result<()> {
     context.plot(&chart)
 }
 
-/// Runs the router's own packet thread, which corresponds to the paper's Dispatcher, and its workers, the paper's Apps.
-/// Here the packet thread also draws, builds and checks the packets, which takes most of its time. So the time of
-/// dispatching is measured separately. Names are drawn uniformly; there are as many as the experiment has rules.
+/// Runs the router's own seats. Each thread is the paper's Dispatcher and App in one. Homes of names and owners of faces
+/// are drawn at random.
 fn figure_12(context: &mut Context<'_>) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism()?.get();
-    for names in context.rules() {
-        let mut options = crate::options::defaults::<balance::Options>();
-        (options.names, options.cs, options.cores) = (names, names / 16, 0);
-        options.interests = if context.quick() { 20_000 } else { 2_000_000 };
-        let heads =
-            ["workers", "threads", "cores", "M packets/s", "ns to dispatch", "ns in a worker", "[So], M packets/s"];
+    for rules in context.rules() {
+        let heads = [
+            "threads",
+            "M packets/s",
+            "speedup",
+            "at home, %",
+            "ns to dispatch",
+            "ns in a worker",
+            "[So], M packets/s",
+        ];
         let mut table = Table::new(&heads);
-        let mut chart = Chart::lines("Packets by workers", "workers beside the packet thread", "packets/s");
-        let mut rates: Vec<(f64, f64)> = Vec::new();
-        for workers in [1, 2, 4, 8].into_iter().filter(|workers| *workers <= cores) {
-            options.threads = workers;
-            for record in balance::measure(&options, 0.0, false, Progress::SHOWN)? {
-                context.record_of(&options, &record)?;
-                // An Interest that the content store does not answer causes a Data packet, too.
-                let packets = record.interests_per_s.unwrap_or_default() * (2.0 - record.cs_hits);
-                rates.push((workers as f64, packets));
-                table.row([
-                    workers.to_string(),
-                    (workers + 1).to_string(),
-                    cores.to_string(),
-                    table::millions(packets),
-                    table::optional(record.dispatch_ns, 0),
-                    table::optional(record.worker_ns, 0),
-                    if workers == 8 { "4.5" } else { "" }.to_owned(),
-                ]);
-            }
+        let mut chart = Chart::lines("Packets by threads", "threads", "packets/s");
+        let mut found: Vec<Record> = Vec::new();
+        for threads in [1, 2, 4, 8].into_iter().filter(|threads| *threads <= cores) {
+            let mut options = context.forward(rules);
+            options.measuring.threads = threads;
+            found.extend(context.measure_forward(&options)?);
+        }
+        for record in &found {
+            table.row([
+                record.threads.to_string(),
+                table::millions(record.packets_per_s),
+                format!("{:.2}", record.packets_per_s / found[0].packets_per_s),
+                format!("{:.0}", record.home_share * 100.0),
+                format!("{:.0}", record.dispatch_ns_per_packet),
+                format!("{:.0}", record.forward_ns_per_packet - record.dispatch_ns_per_packet),
+                if record.threads == 8 { "4.5" } else { "" }.to_owned(),
+            ]);
         }
         print!("{table}");
         println!("{SO}; a Dispatcher moves 1.5 M packets/s, 1.3 M if it hashes their names");
-        chart.line("dispatched by name", rates);
+        let points = found.iter().map(|record| (record.threads as f64, record.rate()));
+        chart.line("dispatched by name", points.collect());
         chart.paper("[So], four Dispatchers", vec![(8.0, 4.5e6)]);
         chart.paper_level("[So], one Dispatcher", 1.3e6);
         context.plot(&chart)?;

@@ -18,13 +18,12 @@ mod threads;
 pub mod traffic;
 
 pub use options::Options;
-pub use record::{Cores, Record};
+pub use record::{Cores, Record, extremes};
 
 use crate::harness::Measurement;
-use record::extremes;
-use simulated::{Costs, Load, Outcome, Setting};
 use crate::progress::Progress;
 use crate::table::Table;
+use simulated::{Costs, Load, Outcome, Setting};
 
 impl Measurement for Options {
     const NAME: &'static str = "balance";

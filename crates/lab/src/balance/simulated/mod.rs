@@ -14,6 +14,8 @@ mod consumers;
 mod costs;
 mod queue;
 mod router;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -174,8 +176,7 @@ impl<'a> Run<'a> {
         let consumer_faces = faces.start..faces.start + count;
         let producers: Vec<_> = (consumer_faces.end..faces.end).map(FaceId).collect();
         let (dispatcher, workers) = workers(&Shards { count: cores, cs, window, seed }, &producers)?;
-        let sizes =
-            Sizes { burst: setting.burst, ring: setting.ring, costs: setting.costs, spreads: window.is_some() };
+        let sizes = Sizes { burst: setting.burst, ring: setting.ring, costs: setting.costs, spreads: window.is_some() };
         let mut run = Run {
             setting,
             router: Router::new(&dispatcher, workers, faces, producers[0], &sizes),

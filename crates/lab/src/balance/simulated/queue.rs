@@ -67,26 +67,26 @@ impl<T> Queue<T> {
 
 /// Decides what goes into a ring that fills, as a link of [`byname_forward::seat`] does, by the same shares of faces.
 pub struct Gate {
+    /// The round in which it last looked at the ring.
+    looked_in: u64,
     fills: bool,
     shares: Shares,
 }
 
 impl Gate {
     pub fn new(capacity: usize) -> Self {
-        Gate { fills: false, shares: Shares::new(capacity) }
+        Gate { looked_in: 0, fills: false, shares: Shares::new(capacity) }
     }
 
-    /// Looks at the ring, once a round.
-    pub fn look<T>(&mut self, queue: &Queue<T>) {
-        self.fills = queue.is_half_full();
-        if !self.fills {
+    /// Pushes a packet of this face in this round, if it may go in and there is room.
+    pub fn push<T>(&mut self, round: u64, queue: &mut Queue<T>, face: FaceId, is_further_copy: bool, item: T) -> bool {
+        let is_half_full = queue.is_half_full();
+        if self.looked_in != round && !is_half_full {
+            self.fills = false;
             self.shares.clear();
         }
-    }
-
-    /// Pushes a packet of this face, if it may go in and there is room.
-    pub fn push<T>(&mut self, queue: &mut Queue<T>, face: FaceId, is_further_copy: bool, item: T) -> bool {
-        self.fills = self.fills || queue.is_half_full();
+        self.looked_in = round;
+        self.fills |= is_half_full;
         (!self.fills || (!is_further_copy && self.shares.take(face))) && queue.push(item)
     }
 }

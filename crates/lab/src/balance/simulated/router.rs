@@ -84,6 +84,12 @@ struct Core {
     free_at: u64,
     /// The next round.
     turn_at: Option<u64>,
+    /// Number of rounds so far.
+    rounds: u64,
+    /// Cores whose rings to this core may have something: a bit for each.
+    givers: u64,
+    /// Cores that were given something in the round in progress.
+    given: u64,
     counts: Counts,
 }
 
@@ -136,6 +142,9 @@ impl Router {
                 gates: (0..count).map(|_| Gate::new(sizes.ring)).collect(),
                 free_at: 0,
                 turn_at: None,
+                rounds: 0,
+                givers: 0,
+                given: 0,
                 counts: Counts::default(),
             }
         };
@@ -214,6 +223,7 @@ impl Router {
             return None;
         }
         self.cores[here].turn_at = None;
+        self.cores[here].rounds += 1;
         let others = self.len() - 1;
         let mut spent = self.costs.round_ns + others as f64 * self.costs.rings_ns;
         spent += self.take_arrivals(now, here);
@@ -223,13 +233,16 @@ impl Router {
         let end = now + spent.round() as u64;
         self.cores[here].free_at = end;
         self.cores[here].counts.busy_ns += end - now;
-        for to in 0..self.len() {
+        for to in ones(std::mem::take(&mut self.cores[here].given)) {
             let ring = here * self.len() + to;
-            let is_given = self.inputs[ring].publish(end) | self.outputs[ring].publish(end);
-            if is_given && let Some(at) = self.wake(to, end) {
+            self.inputs[ring].publish(end);
+            self.outputs[ring].publish(end);
+            self.cores[to].givers |= 1 << here;
+            if let Some(at) = self.wake(to, end) {
                 turns.push((at, to));
             }
         }
+        self.forget_givers(here);
         if let Some(next) = self.next_input(here)
             && let Some(at) = self.wake(here, next)
         {
@@ -250,9 +263,20 @@ impl Router {
     fn next_input(&self, here: usize) -> Option<u64> {
         let count = self.len();
         let of_port = self.cores[here].port.front().map(|waiting| waiting.came);
-        let rings = (0..count).map(|from| from * count + here);
+        let rings = ones(self.cores[here].givers).map(|from| from * count + here);
         let of_rings = rings.flat_map(|ring| [self.inputs[ring].next_at(), self.outputs[ring].next_at()]);
         of_rings.flatten().chain(of_port).min()
+    }
+
+    /// Forgets the cores whose rings to this core are empty.
+    fn forget_givers(&mut self, here: usize) {
+        let count = self.len();
+        for from in ones(self.cores[here].givers) {
+            let ring = from * count + here;
+            if self.inputs[ring].depth() + self.outputs[ring].depth() == 0 {
+                self.cores[here].givers &= !(1 << from);
+            }
+        }
     }
 
     fn moving(&self, kind: Kind) -> &Moving {
@@ -269,10 +293,9 @@ impl Router {
     /// Takes packets from the rings of other cores. Returns the time.
     fn take_arrivals(&mut self, now: u64, here: usize) -> f64 {
         let (count, mut spent) = (self.len(), 0.0);
-        for other in 0..count {
-            self.cores[here].gates[other].look(&self.inputs[here * count + other]);
+        for from in ones(self.cores[here].givers) {
             for _ in 0..BURST {
-                let Some(waiting) = self.inputs[other * count + here].pop(now) else { break };
+                let Some(waiting) = self.inputs[from * count + here].pop(now) else { break };
                 spent += self.moving(waiting.kind).pop_ns;
                 self.batch.push_back(waiting);
             }
@@ -305,7 +328,7 @@ impl Router {
         let Router { cores, inputs, batch, totals, .. } = self;
         let mut lost_of = None;
         let mut spent = 0.0;
-        let Core { dispatcher, gates, .. } = &mut cores[here];
+        let Core { dispatcher, gates, rounds, given, .. } = &mut cores[here];
         let dispatcher = dispatcher.as_mut().expect("there are several cores");
         let hand_over = |home: usize, parcel: Parcel| {
             let (face, is_further_copy) = (parcel.face(), parcel.is_further_copy());
@@ -314,8 +337,9 @@ impl Router {
                 return batch.push_back(waiting);
             }
             spent += push_ns;
-            match gates[home].push(&mut inputs[here * count + home], face, is_further_copy, waiting) {
-                true => totals.crossed += 1,
+            let ring = &mut inputs[here * count + home];
+            match gates[home].push(*rounds, ring, face, is_further_copy, waiting) {
+                true => (totals.crossed, *given) = (totals.crossed + 1, *given | 1 << home),
                 false => lost_of = Some(home),
             }
         };
@@ -378,7 +402,7 @@ impl Router {
     /// Sends what the worker sends, and what other workers send on this core's faces.
     fn send_all(&mut self, now: u64, here: usize) -> f64 {
         let (count, mut spent) = (self.len(), 0.0);
-        for from in 0..count {
+        for from in ones(self.cores[here].givers) {
             for _ in 0..BURST {
                 let Some(outgoing) = self.outputs[from * count + here].pop(now) else { break };
                 let moving = self.moving(self.kind_of(&outgoing));
@@ -396,11 +420,23 @@ impl Router {
             }
             spent += moving.push_output_ns;
             match self.outputs[here * count + to].push(outgoing) {
-                true => self.totals.crossed += 1,
+                true => {
+                    self.totals.crossed += 1;
+                    self.cores[here].given |= 1 << to;
+                }
                 false => self.totals.output_drops += 1,
             }
         }
         self.totals.sent += self.sent.len() as u64;
         spent
     }
+}
+
+/// The numbers of the bits that are set.
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(first)
+    })
 }

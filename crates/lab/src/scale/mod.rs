@@ -26,6 +26,10 @@ use crate::harness::Measurement;
 use crate::progress::Progress;
 use crate::table::Table;
 
+/// The steps of [`Moving`], for a terminal.
+const MOVING: [&str; 7] =
+    ["receive", "dispatch", "push to home", "pop at home", "push to owner of face", "pop at owner", "send"];
+
 impl Measurement for Options {
     const NAME: &'static str = "scale";
     type Record = Record;
@@ -63,7 +67,7 @@ pub fn simulated_of(record: &Record) -> Option<&Simulated> {
 pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Record>> {
     options.ensure_possible()?;
     let mut costs = costs(options, progress)?;
-    let measured = Record::Measured(Measured { costs });
+    let measured = Record::Measured(Box::new(Measured { costs }));
     if options.costs_only {
         return Ok(vec![measured]);
     }
@@ -183,17 +187,10 @@ fn record(setting: &Setting, options: &Options, found: Outcome, one: Option<f64>
 fn costs_table(costs: &Costs) -> Table {
     let mut table = Table::new(&["step", "Interest", "Data"]);
     let ns = |ns: f64| format!("{ns:.1}");
-    let moving: [(&str, fn(&Moving) -> f64); 7] = [
-        ("receive", |m| m.receive_ns),
-        ("dispatch", |m| m.dispatch_ns),
-        ("push to home", |m| m.push_ns),
-        ("pop at home", |m| m.pop_ns),
-        ("push to owner of face", |m| m.push_output_ns),
-        ("pop at owner", |m| m.pop_output_ns),
-        ("send", |m| m.send_ns),
-    ];
-    for (step, of) in moving {
-        table.row([step.to_owned(), ns(of(&costs.interest)), ns(of(&costs.data))]);
+    let steps =
+        |m: &Moving| [m.receive_ns, m.dispatch_ns, m.push_ns, m.pop_ns, m.push_output_ns, m.pop_output_ns, m.send_ns];
+    for ((step, interest), data) in MOVING.into_iter().zip(steps(&costs.interest)).zip(steps(&costs.data)) {
+        table.row([step.to_owned(), ns(interest), ns(data)]);
     }
     table.row(["dispatch, heavy hitters".to_owned(), ns(costs.spread_dispatch_ns), String::new()]);
     for (whose, forwarding) in [("alone", &costs.alone), ("one of several", &costs.joined)] {

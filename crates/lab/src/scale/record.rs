@@ -9,7 +9,7 @@ use crate::balance::simulated::Costs;
 #[serde(tag = "on", rename_all = "lowercase")]
 pub enum Record {
     /// Costs that were measured on this machine.
-    Measured(Measured),
+    Measured(Box<Measured>),
     /// Threads on simulated cores.
     Simulated(Box<Simulated>),
 }

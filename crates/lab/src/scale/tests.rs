@@ -18,9 +18,8 @@ fn options(words: &str) -> Options {
 #[test]
 fn costs_are_measured_and_named_in_each_record() {
     let records = measure(&options("--receive-ns 500"), Progress::HIDDEN).expect("two cores");
-    let [Record::Measured(Measured { costs }), Record::Simulated(one), more @ ..] = &records[..] else {
-        panic!("{records:?}")
-    };
+    let [Record::Measured(measured), Record::Simulated(one), more @ ..] = &records[..] else { panic!("{records:?}") };
+    let costs = measured.costs;
     let steps = [costs.round_ns, costs.spread_dispatch_ns, costs.interest.dispatch_ns, costs.data.dispatch_ns];
     assert!(steps.iter().all(|ns| *ns > 0.0), "{costs:?}");
     for Forwarding { new_ns, pending_ns, hit_ns, hot_hit_ns, data_ns } in [costs.alone, costs.joined] {
@@ -42,7 +41,7 @@ fn costs_of_a_record_are_used_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("costs.json");
     let costs = Costs { round_ns: 50.0, ..Costs::flat(100.0) };
-    let line = serde_json::to_string(&Record::Measured(Measured { costs })).expect("fields");
+    let line = serde_json::to_string(&Record::Measured(Box::new(Measured { costs }))).expect("fields");
     fs::write(&file, line).expect("a file");
     let words = format!("--costs {}", file.display());
     let records = measure(&options(&words), Progress::HIDDEN).expect("possible");

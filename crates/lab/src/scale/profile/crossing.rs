@@ -25,7 +25,7 @@ pub struct Both {
 
 /// The two threads.
 enum Side {
-    Ports { makes: Makes, dispatcher: Box<Dispatcher>, to_home: Producer<Parcel>, sending: Consumer<Outgoing> },
+    Ports { makes: Box<Makes>, dispatcher: Box<Dispatcher>, to_home: Producer<Parcel>, sending: Consumer<Outgoing> },
     Home { worker: Box<Worker>, arriving: Consumer<Parcel>, to_owner: Producer<Outgoing> },
 }
 
@@ -39,7 +39,7 @@ pub fn cross(rig: Rig, bursts: usize, warming: usize) -> anyhow::Result<[Both; 2
     let (to_home, arriving) = ring(ring_packets)?;
     let (to_owner, sending) = ring(ring_packets)?;
     let mut sides = [
-        Side::Ports { makes, dispatcher: Box::new(dispatcher), to_home, sending },
+        Side::Ports { makes: Box::new(makes), dispatcher: Box::new(dispatcher), to_home, sending },
         Side::Home { worker: Box::new(worker), arriving, to_owner },
     ];
     let all = on_cores(&mut sides, |side| {

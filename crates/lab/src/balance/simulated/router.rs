@@ -372,7 +372,7 @@ impl Router {
         spent
     }
 
-    /// Lets the worker handle one packet. What it sends tells what kind of work it was.
+    /// Lets the worker handle one packet. Its output shows the kind of work.
     fn forward(&mut self, now: u64, here: usize, waiting: Waiting) -> f64 {
         let before = self.outgoing.len();
         let core = &mut self.cores[here];

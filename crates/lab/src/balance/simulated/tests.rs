@@ -70,7 +70,7 @@ fn one_thread_takes_the_sum_of_its_costs() {
     assert!((exchange_ns / sum_ns - 1.0).abs() < 0.01, "{exchange_ns} and {sum_ns}");
     of_one.load = Load::Open(0.01);
     let idle = simulated(&of_one).latencies.value_at_quantile(0.5) as f64;
-    // Of an exchange that meets no other, each half is a round.
+    // An exchange that meets no other takes two rounds of one packet each.
     assert!((idle / (sum_ns + 5000.0) - 1.0).abs() < 0.01, "{idle}");
 }
 

@@ -14,7 +14,7 @@ pub const CONSUMER: FaceId = FaceId(256);
 const OTHER: FaceId = FaceId(257);
 pub const PRODUCER: FaceId = FaceId(258);
 
-/// What the first worker of some is measured with.
+/// The first worker of some, its dispatcher, and the packets for it.
 pub struct Rig {
     pub makes: Makes,
     /// `None`: the worker is alone.

@@ -25,6 +25,7 @@ mod prefix;
 mod progress;
 mod record;
 mod routes;
+mod scale;
 mod size;
 mod switch;
 mod table;
@@ -66,6 +67,8 @@ enum Experiment {
     Switch(switch::Options),
     /// How evenly workers are loaded when some names are popular, on simulated cores and on threads.
     Balance(balance::Options),
+    /// How the rate grows with the number of packet threads, simulated with costs measured here.
+    Scale(scale::Options),
     /// The cost of hostile packets for the data plane, and the rate that they leave for ordinary packets.
     Hostile(hostile::Options),
     /// Runs one experiment of `list`, or `all` of them.
@@ -88,6 +91,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Tags(options) => tags::run(&options),
         Experiment::Switch(options) => harness::run(&options),
         Experiment::Balance(options) => harness::run(&options),
+        Experiment::Scale(options) => harness::run(&options),
         Experiment::Hostile(options) => harness::run(&options),
         Experiment::Run(options) => experiments::run(&options),
         Experiment::Tables(options) => documents::run(&options),

@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "tags --descriptors 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "switch --on memory --names 1000 --draws 1000 --frame-memory 1Mi --seconds 0.02 --repetitions 2",
     "balance --exponents 1 --names 1000 --cs 100 --interests 1000 --threads 0",
+    "scale --threads 2 --exponents 1 --names 1000 --cs 128 --interests 1000 --bursts 20",
     "hostile --attacks unroutable --fib 1000 --pit 1000 --cs 1000 --draws 1000 --seconds 0.02",
     "run so-hash-functions --quick --rules 1000 --seconds 0.02",
     "run so-table4 --quick --rules 4Ki --seconds 0.02",

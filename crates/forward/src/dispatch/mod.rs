@@ -79,6 +79,12 @@ impl Parcel {
     pub fn is_further_copy(&self) -> bool {
         matches!(&self.parsed, Some(Parsed::Data(info)) if info.copies == Copies::Further)
     }
+
+    /// Whether it is an Interest that any worker may answer.
+    #[cfg(feature = "lab")]
+    pub fn is_spread(&self) -> bool {
+        self.spread.is_some()
+    }
 }
 
 impl AsRef<Received> for Parcel {

@@ -22,10 +22,14 @@ use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::worker::WorkerCounters;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
+
+#[cfg(not(feature = "lab"))]
 use shares::Shares;
+#[cfg(feature = "lab")]
+pub use shares::Shares;
 
 /// Packets taken from one ring in one round.
-const BURST: usize = 256;
+pub const BURST: usize = 256;
 /// News that may wait for a thread. With more, the loop takes no packets from ports, so that no new faces come.
 const NEWS_MAX: usize = 4096;
 

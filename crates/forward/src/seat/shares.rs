@@ -10,7 +10,7 @@ use crate::face_table::FaceMap;
 
 /// Packets that went in since the ring was half full, by face.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub struct Shares {
     /// Number of packets that go in before room is kept for other faces.
     freely: u64,
     of_faces: FaceMap<u64>,

@@ -11,18 +11,19 @@
 
 mod options;
 mod record;
-mod simulated;
+pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod traffic;
+pub mod traffic;
 
 pub use options::Options;
-pub use record::{Cores, Record};
+pub use record::{Cores, Record, extremes};
 
 use crate::harness::Measurement;
 use crate::progress::Progress;
 use crate::table::Table;
+use simulated::{Costs, Load, Outcome, Setting};
 
 impl Measurement for Options {
     const NAME: &'static str = "balance";
@@ -47,6 +48,9 @@ impl Measurement for Options {
     }
 }
 
+/// Packets that a simulated core takes from its port in a round, as the router does by default.
+pub const BURST: usize = 64;
+
 /// Measures one popularity in each setting. Returns one record per setting.
 pub fn measure(
     options: &Options,
@@ -59,7 +63,7 @@ pub fn measure(
     let mut records = Vec::new();
     if options.cores > 0 {
         let spinner = progress.spinner(&format!("exponent {exponent}, {what}: simulating {} cores", options.cores));
-        records.push(simulated::measure(options, exponent, heavy_hitters)?);
+        records.push(on_simulated_cores(options, exponent, heavy_hitters)?);
         spinner.finish_and_clear();
     }
     if options.threads > 0 {
@@ -68,6 +72,56 @@ pub fn measure(
         spinner.finish_and_clear();
     }
     Ok(records)
+}
+
+/// Measures on simulated cores that take the same time for each packet, at its home, and no time for anything else.
+fn on_simulated_cores(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
+    let setting = Setting {
+        cores: options.cores,
+        hot_window: heavy_hitters.then_some(options.window),
+        exponent,
+        names: options.names,
+        cs: options.cs,
+        load: Load::Open(options.load),
+        interests: options.interests,
+        rtt_ns: options.rtt_us * 1000,
+        burst: BURST,
+        ring: options.ring,
+        costs: Costs::flat(options.service_ns as f64),
+        seed: options.seed,
+    };
+    let found = simulated::simulate(&setting)?;
+    let packets: Vec<u64> = found.counts.iter().map(|core| core.handled + core.lost).collect();
+    let (busiest_to_mean, idlest_to_mean) = extremes(&packets);
+    let of_interests = |count: u64| count as f64 / options.interests as f64;
+    let lost_of = |lost: u64, packets: u64| lost as f64 / packets.max(1) as f64;
+    let Outcome { counts, spread, strays, hot_names, cs_hits, waits, .. } = found;
+    Ok(Record {
+        cores: Cores::Simulated,
+        workers: options.cores,
+        heavy_hitters,
+        exponent,
+        names: options.names,
+        cs: options.cs,
+        interests: options.interests,
+        load: Some(options.load),
+        service_ns: Some(options.service_ns),
+        seed: options.seed,
+        busiest_to_mean,
+        idlest_to_mean,
+        cs_hits: of_interests(cs_hits),
+        spread: of_interests(spread),
+        strays,
+        hot_names,
+        wait_ns_mean: Some(waits.mean()),
+        wait_ns_p99: Some(waits.value_at_quantile(0.99) as f64),
+        lost: lost_of(counts.iter().map(|core| core.lost).sum(), packets.iter().sum()),
+        lost_of_worst: counts.iter().zip(&packets).map(|(core, all)| lost_of(core.lost, *all)).fold(0.0, f64::max),
+        packets,
+        interests_per_s: None,
+        dispatch_ns: None,
+        worker_ns: None,
+    })
 }
 
 /// Formats records as a table for a terminal.

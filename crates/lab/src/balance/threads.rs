@@ -21,7 +21,7 @@ use byname_wire::PitToken;
 
 use super::Options;
 use super::record::{Cores, Record, extremes};
-use super::traffic::{Packets, popularity, workers};
+use super::traffic::{Packets, Shards, workers};
 use crate::workload::Popularity;
 
 /// The first face of the first port belongs to the producer.
@@ -41,7 +41,9 @@ const RING: usize = 4096;
 /// Runs until the wanted number of Interests was answered, twice. The first half warms up, and the second half is
 /// recorded.
 pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow::Result<Record> {
-    let (dispatcher, workers) = workers(options, options.threads, heavy_hitters, PRODUCER);
+    let Options { threads: count, cs, seed, .. } = *options;
+    let window = heavy_hitters.then_some(options.window);
+    let (dispatcher, workers) = workers(&Shards { count, cs, window, seed }, &[PRODUCER])?;
     let done = Arc::<Done>::default();
     let workers = Workers::new(dispatcher, workers, RING, true);
     let running = start(IoConfig::default(), workers, Vec::new())?;
@@ -155,8 +157,9 @@ impl ClosedLoop {
     fn new(options: &Options, exponent: f64, thread: usize, done: &Arc<Done>) -> anyhow::Result<Self> {
         let consumers = part_of(CONSUMERS, thread, options.threads);
         Ok(ClosedLoop {
-            packets: Packets::new(),
-            popularity: popularity(options, exponent, thread)?,
+            packets: Packets::new(1),
+            // Each thread draws others.
+            popularity: Popularity::new(options.names, exponent, options.seed.wrapping_add(thread as u64))?,
             has_producer: thread == 0,
             faces: Vec::new(),
             consumers: FaceMap::default(),

@@ -20,7 +20,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::dispatch::{Dispatcher, Parcel, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::{Stage, Stopwatch};
-use crate::worker::WorkerCounters;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
 use shares::Shares;
 
@@ -93,7 +92,7 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), strays: Vec::new() };
+            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), strays: Vec::new(), home: 0 };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -106,9 +105,16 @@ impl From<Worker> for Workers {
     }
 }
 
-/// State of the rings from one thread to all others.
+/// State of the rings from one thread to all others, and the ways of the packets that it received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RingStatus {
+    /// Packets that were at home on the thread that received them.
+    pub home: u64,
+    /// Packets given to other threads. Further copies of Data count, and Interests for hot names that go on to their
+    /// home because this thread could not answer them.
+    pub foreign: u64,
+    /// Packets taken from other threads.
+    pub taken: u64,
     /// Packets that wait for their homes.
     pub input_depth: u64,
     /// Packets dropped on their way to their homes.
@@ -117,15 +123,6 @@ pub struct RingStatus {
     pub output_depth: u64,
     /// Packets dropped on their way to these.
     pub output_drops: u64,
-}
-
-/// State of one worker and its thread.
-#[derive(Debug, Clone, Default)]
-pub struct WorkerStatus {
-    /// The worker's own counters.
-    pub counters: WorkerCounters,
-    /// State of its thread's rings; `None` if it is alone.
-    pub rings: Option<RingStatus>,
 }
 
 /// A thread's worker, and its ways to the other threads if there are any.
@@ -145,6 +142,8 @@ struct Crossing {
     parcels: Vec<Parcel>,
     /// Scratch: Interests that this worker could not answer for their home.
     strays: Vec<Parcel>,
+    /// Packets from this thread's ports that stayed here.
+    home: u64,
 }
 
 /// A thread's ends of its queues to and from one other thread.
@@ -343,8 +342,12 @@ impl Seat {
 
     /// State of the rings to other threads.
     pub fn rings(&mut self) -> Option<RingStatus> {
-        let links = self.crossing.as_mut()?.links.iter_mut().flatten();
-        Some(links.fold(RingStatus::default(), |all, link| RingStatus {
+        let crossing = self.crossing.as_mut()?;
+        let ways = RingStatus { home: crossing.home, ..RingStatus::default() };
+        Some(crossing.links.iter_mut().flatten().fold(ways, |all, link| RingStatus {
+            home: all.home,
+            foreign: all.foreign + link.parcels.pushed(),
+            taken: all.taken + link.arrivals.popped(),
             input_depth: all.input_depth + link.parcels.depth() as u64,
             input_drops: all.input_drops + link.input_drops,
             output_depth: all.output_depth + link.output.depth() as u64,
@@ -367,7 +370,7 @@ impl Crossing {
     /// Gathers the packets whose home is here, from this thread's ports and from other threads. Gives the other packets
     /// to their homes.
     fn collect(&mut self, here: usize, worker: &mut Worker, received: &mut Vec<Received>) {
-        let Crossing { dispatcher, links, parcels, .. } = self;
+        let Crossing { dispatcher, links, parcels, home, .. } = self;
         for link in links.iter_mut().flatten() {
             link.look();
             // News that come before one of these packets are in the channel by now.
@@ -376,18 +379,20 @@ impl Crossing {
             let packets_max = link.do_due(worker).min(available).min(BURST);
             link.arrivals.pop_into(parcels, packets_max);
         }
+        let arrived = parcels.len();
         for received in received.drain(..) {
             dispatcher.dispatch(received, |home, parcel| match links[home].as_mut() {
                 Some(link) => link.push(parcel),
                 None => parcels.push(parcel),
             });
         }
+        *home += (parcels.len() - arrived) as u64;
         debug_assert!(links[here].is_none());
     }
 
     /// Sends Interests home that this worker could not answer.
     fn send_home(&mut self, here: usize, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, strays } = self;
+        let Crossing { dispatcher, links, parcels, strays, .. } = self;
         strays.extend(worker.strays());
         for stray in strays.drain(..) {
             dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {

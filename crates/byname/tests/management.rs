@@ -37,7 +37,7 @@ fn json_has_the_documented_fields() {
     let status = router.json("status");
     for (what, object) in [
         ("general", &status["general"]),
-        ("worker", &status["general"]["workers"][0]),
+        ("thread", &status["general"]["threads"][0]),
         ("channel", &status["channels"][0]),
         ("face", &status["faces"][0]),
         ("FIB entry", &status["fib"][0]),
@@ -52,7 +52,7 @@ fn json_has_the_documented_fields() {
 
 #[test]
 fn status_tells_where_time_goes_and_what_was_dropped() {
-    for (threads, outside_of_workers) in [(1, "send"), (2, "dispatch")] {
+    for (threads, outside_of_worker) in [(1, "send"), (2, "dispatch")] {
         let router = Router::start_with(&format!("[threads]\ncount = {threads}\n"));
         let _server = router.serve("ping-server /s", "/s/ping", b"");
         let stages = |object: &Value| -> Vec<String> {
@@ -66,15 +66,17 @@ fn status_tells_where_time_goes_and_what_was_dropped() {
             router.json("status")
         };
         let is_timed = |status: &Value| {
-            let workers = status["general"]["workers"].as_array().unwrap();
-            let is_timed = |worker| stages(worker).contains(&"pit-cs".to_owned());
-            workers.iter().any(is_timed) && stages(&status["general"]).contains(&outside_of_workers.to_owned())
+            let threads = status["general"]["threads"].as_array().unwrap();
+            let timed: Vec<String> = threads.iter().flat_map(stages).collect();
+            ["pit-cs", outside_of_worker].iter().all(|stage| timed.iter().any(|timed| timed == stage))
         };
         let status = std::iter::repeat_with(after_pings).take(10).find(is_timed).expect("some rounds are timed");
         let text = router.ok("status");
-        for part in ["Workers:\n  worker=0 ", "thread=packets", "stage=pit-cs", &format!("stage={outside_of_workers}")]
-        {
+        for part in ["Threads:\n  thread=0 load=", "% sleeps=", "stage=pit-cs", &format!("stage={outside_of_worker}")] {
             assert!(text.contains(part), "{part} in {text}");
+        }
+        for part in ["packets={home=", "waiting={in=", "imbalance="] {
+            assert_eq!(text.contains(part), threads > 1, "{part} in {text}");
         }
         let malformed = |status: &Value| {
             let drops = status["general"]["drops"].as_array().unwrap();

@@ -1,15 +1,15 @@
 //! Prometheus metrics: a snapshot of the counters, and its text.
 //!
 //! The control thread takes a [`Snapshot`] on request (`service::Snapshots`): it queries the counters of the
-//! packet thread and of the workers. No counter is kept twice. Faces come and go, so only the [`FACES_MAX`] oldest have
+//! packet threads. No counter is kept twice. Faces come and go, so only the [`FACES_MAX`] oldest have
 //! series of their own. The sums cover all faces.
 
 use std::fmt;
 
 use byname_face::face::LinkCounters;
-use byname_face::{FaceStatus, LinkTotals, RingStatus, WorkerStatus};
+use byname_face::{FaceStatus, LinkTotals, RingStatus, ThreadStatus, imbalance};
 use byname_forward::face_table::FaceCounters;
-use byname_forward::stages::{StageTime, StageTimes};
+use byname_forward::stages::StageTime;
 use byname_forward::worker::WorkerCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -25,12 +25,10 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// All exported values at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Counters summed over all workers. Drops include those of ports and rings.
-    pub worker: WorkerCounters,
-    /// Status of each worker.
-    pub workers: Vec<WorkerStatus>,
-    /// Stage times of the packet threads, without those of their workers.
-    pub stages: StageTimes,
+    /// Counters summed over all threads. Drops include those of ports and rings.
+    pub counters: WorkerCounters,
+    /// Status of each packet thread.
+    pub threads: Vec<ThreadStatus>,
     /// All faces, sorted by id.
     pub faces: Vec<FaceStatus>,
     /// Link counters summed over all faces, including closed ones.
@@ -96,18 +94,18 @@ const LINK_COUNTS: [LinkCount; 7] = [
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut to = Writer { encoder };
-        let worker = &self.worker;
-        to.counter("satisfied_interests", "Interests that Data answered", worker.satisfied_interests)?;
-        to.counter("unsatisfied_interests", "Interests that nothing answered", worker.unsatisfied_interests)?;
-        to.gauge("pit_entries", "Interests pending", worker.pit_entries)?;
-        to.gauge("cs_packets", "Data packets in the content store", worker.cs.packets)?;
-        to.gauge("cs_packets_max", "Data packets that the content store may hold", worker.cs.packets_max)?;
-        to.gauge("cs_bytes", "Memory of the content store's packets", worker.cs.bytes)?;
-        to.counter("cs_hits", "Interests that the content store answered", worker.cs.hits)?;
-        to.counter("cs_misses", "Interests that the content store did not answer", worker.cs.misses)?;
-        to.gauge("hot_names", "Names whose Data all workers share, as very many ask for it", worker.hot_names)?;
-        to.gauge("measurements", "Prefixes with measurements", worker.measurements)?;
-        to.gauge("strategy_choices", "Prefixes with a strategy of their own", worker.strategy_choices)?;
+        let counters = &self.counters;
+        to.counter("satisfied_interests", "Interests that Data answered", counters.satisfied_interests)?;
+        to.counter("unsatisfied_interests", "Interests that nothing answered", counters.unsatisfied_interests)?;
+        to.gauge("pit_entries", "Interests pending", counters.pit_entries)?;
+        to.gauge("cs_packets", "Data packets in the content store", counters.cs.packets)?;
+        to.gauge("cs_packets_max", "Data packets that the content store may hold", counters.cs.packets_max)?;
+        to.gauge("cs_bytes", "Memory of the content store's packets", counters.cs.bytes)?;
+        to.counter("cs_hits", "Interests that the content store answered", counters.cs.hits)?;
+        to.counter("cs_misses", "Interests that the content store did not answer", counters.cs.misses)?;
+        to.gauge("hot_names", "Names whose Data all threads share, as very many ask for it", counters.hot_names)?;
+        to.gauge("measurements", "Prefixes with measurements", counters.measurements)?;
+        to.gauge("strategy_choices", "Prefixes with a strategy of their own", counters.strategy_choices)?;
         to.gauge("routes", "Routes in the RIB", self.routes)?;
         to.gauge("announcements", "Prefix announcements that are kept", self.announcements)?;
         to.gauge("fib_entries", "Prefixes in the FIB", self.fib_entries)?;
@@ -125,7 +123,7 @@ impl Collector for Snapshot {
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
-        to.family("drops", "Packets dropped", worker.drops.iter().map(by_reason))?;
+        to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;
         let by_outcome = |(outcome, count): &(&'static str, u64)| ([("outcome", (*outcome).to_owned())], *count);
         to.family(
             "learned_routes",
@@ -138,10 +136,10 @@ impl Collector for Snapshot {
             "Network packets on all faces since the start",
             PACKETS.iter().map(|(direction, kind, count)| {
                 let labels = [("direction", (*direction).to_owned()), ("type", (*kind).to_owned())];
-                (labels, count(&worker.faces))
+                (labels, count(&counters.faces))
             }),
         )?;
-        self.encode_workers(&mut to)?;
+        self.encode_threads(&mut to)?;
         let shown = &self.faces[..self.faces.len().min(FACES_MAX)];
         let of_face = |face: &FaceStatus| [("face", face.id.to_string()), ("remote", face.remote.to_string())];
         to.family(
@@ -166,26 +164,41 @@ impl Collector for Snapshot {
     }
 }
 
-type WorkerCount = (&'static str, &'static str, fn(&WorkerCounters) -> u64);
+/// A counter of a thread: its name, its help text and its accessor.
+type ThreadCount = (&'static str, &'static str, fn(&ThreadStatus) -> u64);
 
-const WORKER_GAUGES: [WorkerCount; 2] = [
-    ("worker_pit_entries", "Interests pending in a worker", |c| c.pit_entries),
-    ("worker_cs_packets", "Data packets in a worker's content store", |c| c.cs.packets),
+const THREAD_GAUGES: [ThreadCount; 2] = [
+    ("thread_pit_entries", "Interests pending on a packet thread", |t| t.counters.pit_entries),
+    ("thread_cs_packets", "Data packets in a thread's content store", |t| t.counters.cs.packets),
 ];
 
-const WORKER_COUNTS: [WorkerCount; 9] = [
-    ("worker_in_interests", "Interests that came to a worker", |c| c.faces.in_interests),
-    ("worker_in_data", "Data that came to a worker", |c| c.faces.in_data),
-    ("worker_cs_hits", "Interests that a worker's content store answered", |c| c.cs.hits),
-    ("worker_satisfied_interests", "Interests in a worker that Data answered", |c| c.satisfied_interests),
-    ("worker_unsatisfied_interests", "Interests in a worker that nothing answered", |c| c.unsatisfied_interests),
-    ("worker_spread_interests", "Interests for hot names given to a worker that need not be their home", |c| {
-        c.spread_interests
+const THREAD_COUNTS: [ThreadCount; 12] = [
+    ("thread_busy_nanoseconds", "Time that a thread has worked", |t| t.activity.busy_ns),
+    ("thread_sleeps", "Times that a thread slept", |t| t.activity.sleeps),
+    ("thread_rests", "Times that a thread began to rest; the first thread then works for it", |t| t.activity.rests),
+    ("thread_in_interests", "Interests that a thread handled", |t| t.counters.faces.in_interests),
+    ("thread_in_data", "Data that a thread handled", |t| t.counters.faces.in_data),
+    ("thread_cs_hits", "Interests that a thread's content store answered", |t| t.counters.cs.hits),
+    ("thread_satisfied_interests", "Interests on a thread that Data answered", |t| t.counters.satisfied_interests),
+    ("thread_unsatisfied_interests", "Interests on a thread that nothing answered", |t| {
+        t.counters.unsatisfied_interests
     }),
-    ("worker_spread_hits", "Of these, answered by the content store that workers share", |c| c.spread_hits),
-    ("worker_fib_lookups_counted", "FIB lookups of a worker of which lines were counted", |c| c.fib_lines.lookups),
-    ("worker_fib_lines_read", "Cache lines that these read", |c| c.fib_lines.lines),
+    ("thread_spread_interests", "Interests for hot names given to a thread that need not be their home", |t| {
+        t.counters.spread_interests
+    }),
+    ("thread_spread_hits", "Of these, answered by the content store that threads share", |t| t.counters.spread_hits),
+    ("thread_fib_lookups_counted", "FIB lookups of a thread of which lines were counted", |t| {
+        t.counters.fib_lines.lookups
+    }),
+    ("thread_fib_lines_read", "Cache lines that these read", |t| t.counters.fib_lines.lines),
 ];
+
+/// A value of a thread's rings: its label and its accessor.
+type RingValue = (&'static str, fn(&RingStatus) -> u64);
+
+const RING_WAYS: [RingValue; 3] = [("home", |r| r.home), ("foreign", |r| r.foreign), ("taken", |r| r.taken)];
+const RING_DEPTHS: [RingValue; 2] = [("in", |r| r.input_depth), ("out", |r| r.output_depth)];
+const RING_DROPS: [RingValue; 2] = [("in", |r| r.input_drops), ("out", |r| r.output_drops)];
 
 type StageCount = (&'static str, &'static str, fn(&StageTime) -> u64);
 
@@ -195,52 +208,49 @@ const STAGE_COUNTS: [StageCount; 2] = [
 ];
 
 impl Snapshot {
-    fn encode_workers(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let label = |number: usize| ("worker", number.to_string());
-        for (name, help, count) in WORKER_GAUGES {
-            let gauges = self.workers.iter().enumerate();
-            to.gauges(name, help, gauges.map(|(number, worker)| ([label(number)], count(&worker.counters))))?;
+    fn encode_threads(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let label = |number: usize| ("thread", number.to_string());
+        let threads = || self.threads.iter().enumerate().map(|(number, thread)| (label(number), thread));
+        for (name, help, count) in THREAD_GAUGES {
+            to.gauges(name, help, threads().map(|(label, thread)| ([label], count(thread))))?;
         }
-        for (name, help, count) in WORKER_COUNTS {
-            let counts = self.workers.iter().enumerate();
-            to.family(name, help, counts.map(|(number, worker)| ([label(number)], count(&worker.counters))))?;
+        for (name, help, count) in THREAD_COUNTS {
+            to.family(name, help, threads().map(|(label, thread)| ([label], count(thread))))?;
         }
-        let drops = self.workers.iter().enumerate().flat_map(|(number, worker)| {
-            let with_labels = move |(reason, count): &(&'static str, u64)| {
-                ([label(number), ("reason", (*reason).to_owned())], *count)
-            };
-            worker.counters.drops.iter().map(with_labels)
+        let drops = threads().flat_map(|(label, thread)| {
+            let drops = thread.counters.drops.iter();
+            drops.map(move |(reason, count)| ([label.clone(), ("reason", (*reason).to_owned())], *count))
         });
-        to.family("worker_drops", "Packets that a worker dropped", drops)?;
-        self.encode_stages(to)?;
-        let rings = |of: [fn(&RingStatus) -> u64; 2]| {
-            let with_rings = self.workers.iter().enumerate().filter_map(|(n, worker)| Some((n, worker.rings?)));
-            with_rings.flat_map(move |(number, rings)| {
-                ["in", "out"]
-                    .into_iter()
-                    .zip(of)
-                    .map(move |(direction, of)| ([label(number), ("direction", direction.to_owned())], of(&rings)))
-            })
-        };
-        let depths = rings([|rings| rings.input_depth, |rings| rings.output_depth]);
-        to.gauges("worker_ring_depth", "Packets on their way from a worker's thread to other threads", depths)?;
-        let drops = rings([|rings| rings.input_drops, |rings| rings.output_drops]);
-        to.family("worker_ring_drops", "Packets that found no room in a ring", drops)
-    }
-
-    fn encode_stages(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let of_workers = self.workers.iter().enumerate();
-        let of_workers = of_workers.map(|(number, worker)| (format!("worker{number}"), &worker.counters.stages));
-        let threads: Vec<_> = std::iter::once(("packets".to_owned(), &self.stages)).chain(of_workers).collect();
-        for (name, help, of) in STAGE_COUNTS {
-            let series = threads.iter().flat_map(|(thread, times)| {
-                times.all().map(move |(stage, time)| {
-                    ([("thread", thread.clone()), ("stage", stage.label().to_owned())], of(&time))
-                })
+        to.family("thread_drops", "Packets that a thread dropped", drops)?;
+        for (name, help, count) in STAGE_COUNTS {
+            let series = threads().flat_map(|(label, thread)| {
+                let stages = thread.counters.stages.all();
+                stages.map(move |(stage, time)| ([label.clone(), ("stage", stage.label().to_owned())], count(&time)))
             });
             to.family(name, help, series)?;
         }
-        Ok(())
+        let ways = self.of_rings("way", &RING_WAYS);
+        to.family("thread_packets", "Packets that a thread kept, gave to other threads, or took from them", ways)?;
+        let depths = self.of_rings("direction", &RING_DEPTHS);
+        to.gauges("thread_ring_depth", "Packets on their way from a thread to other threads", depths)?;
+        let drops = self.of_rings("direction", &RING_DROPS);
+        to.family("thread_ring_drops", "Packets that found no room in a ring", drops)?;
+        let help = "Packets that the busiest thread handled, over the mean of all threads";
+        imbalance(&self.threads).map_or(Ok(()), |ratio| to.ratio("thread_imbalance", help, ratio))
+    }
+
+    /// These values of each thread, if there are several.
+    fn of_rings<'a>(
+        &'a self,
+        label: &'static str,
+        values: &'a [RingValue],
+    ) -> impl Iterator<Item = ([(&'static str, String); 2], u64)> + 'a {
+        let threads = self.threads.iter().enumerate();
+        let rings = threads.filter_map(|(number, thread)| Some((number.to_string(), thread.rings.as_ref()?)));
+        rings.flat_map(move |(number, rings)| {
+            let labels = move |word: &str| [("thread", number.clone()), (label, word.to_owned())];
+            values.iter().map(move |(word, of)| (labels(word), of(rings)))
+        })
     }
 }
 
@@ -257,6 +267,10 @@ impl Writer<'_> {
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn ratio(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 

@@ -280,7 +280,7 @@ impl Service {
             // A dataset must be fresh each time.
             let fields = LinkFields { no_cache: true, ..LinkFields::default() };
             if !self.send(&fields, &packet) {
-                tracing::warn!("the worker's queue is full: an answer is dropped");
+                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
             }
         }
         for (face, interest) in self.management.tags_mut().poll(now) {

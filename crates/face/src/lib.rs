@@ -28,8 +28,8 @@ pub mod waker;
 pub use byname_wire::mac_address;
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
 pub use io_loop::{
-    ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError, WorkerStatus, Workers,
-    start,
+    Activity, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
+    ThreadStatus, Workers, imbalance, start,
 };
 pub use memory::InternalFace;
 pub use port::{Port, PortContext, Readiness};

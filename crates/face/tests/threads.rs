@@ -8,10 +8,11 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use byname_face::imbalance;
 use byname_face::stream::{StreamConfig, StreamPort};
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceCounters;
-use byname_forward::seat::owner;
+use byname_forward::seat::{RingStatus, owner};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Data, Interest, LpPacket, PitToken};
@@ -83,10 +84,10 @@ fn consumers_at_once_lose_nothing_and_all_is_counted_once() {
         };
         assert_eq!((counters.satisfied_interests, counters.faces), (exchanges, once));
         assert_eq!(counters.drops.iter().filter(|(_, count)| *count > 0).count(), 0, "{:?}", counters.drops);
-        let workers = router.running.handle.workers();
-        assert_eq!(workers.len(), 3);
-        for worker in &workers {
-            let share = worker.counters.faces.in_interests as f64 / exchanges as f64;
+        let threads = router.running.handle.thread_statuses();
+        assert_eq!(threads.len(), 3);
+        for thread in &threads {
+            let share = thread.counters.faces.in_interests as f64 / exchanges as f64;
             assert!((0.2..0.5).contains(&share), "{share}");
         }
         socket().send_to(&interest("/a/stop", 1), udp).unwrap();
@@ -184,7 +185,7 @@ fn a_full_ring_drops_counts_and_goes_on() {
             break;
         }
     }
-    let rings: Vec<_> = router.running.handle.workers().into_iter().filter_map(|worker| worker.rings).collect();
+    let rings: Vec<_> = router.running.handle.thread_statuses().into_iter().filter_map(|thread| thread.rings).collect();
     assert!(rings.iter().any(|ring| ring.input_drops > 0), "{rings:?}");
     let calm = socket();
     calm.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -274,4 +275,35 @@ fn threads_that_rest_and_work_lose_nothing() {
     socket().send_to(&interest("/a/stop", 1), udp).unwrap();
     producing.join().unwrap();
     router.stop();
+}
+
+#[test]
+fn each_thread_tells_what_it_does() {
+    const INTERESTS: u32 = 400;
+    for rests in [false, true] {
+        let router = Router::of(2, 1024, Router::config(rests), Vec::new(), |_| {});
+        let (consumer, mut buffer) = (socket(), [0; 9000]);
+        for nonce in 0..INTERESTS {
+            consumer.send_to(&interest(&format!("/nowhere/{nonce}"), nonce), router.udp).unwrap();
+            consumer.recv(&mut buffer).expect("a Nack, as there is no route");
+        }
+        let ask = || router.running.handle.thread_statuses();
+        let threads = ask();
+        let sum = |of: fn(&RingStatus) -> u64| threads.iter().filter_map(|thread| thread.rings.as_ref()).map(of).sum();
+        let (home, foreign): (u64, u64) = (sum(|rings| rings.home), sum(|rings| rings.foreign));
+        assert_eq!((home + foreign, sum(|rings| rings.taken)), (u64::from(INTERESTS), foreign));
+        assert!(home > 0 && foreign > 0, "{home} and {foreign}");
+        let imbalance = imbalance(&threads).expect("packets were handled");
+        assert!((1.0..1.5).contains(&imbalance), "{imbalance}");
+        assert!((0.0..=1.0).contains(&threads[0].activity.load) && threads[0].activity.busy_ns > 0);
+        // Both threads have nothing to do until the next question, and soon sleep or rest.
+        let is_idle = || {
+            std::thread::sleep(Duration::from_millis(5));
+            let now = ask();
+            let has_slept = |n: usize| now[n].activity.sleeps > threads[n].activity.sleeps;
+            has_slept(0) && if rests { now[1].activity.rests > 0 } else { has_slept(1) }
+        };
+        assert!((0..1000).any(|_| is_idle()), "{threads:?}");
+        router.stop();
+    }
 }

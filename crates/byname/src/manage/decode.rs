@@ -4,8 +4,8 @@
 use anyhow::Context;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
 
+use super::threads::{Closed, Drops, Stage, Thread};
 use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
-use super::workers::{Closed, Drops, Stage, Worker};
 
 /// `status/general`.
 pub fn general(content: &[u8]) -> anyhow::Result<General> {
@@ -41,13 +41,20 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         retransmissions: s.n_retransmissions.unwrap_or(0),
         closed: s.closed.into_iter().map(|count| Closed { reason: count.reason, faces: count.n_faces }).collect(),
         drops: drops(s.drops),
-        stages: stages(s.stages),
-        workers: s.workers.into_iter().map(worker).collect(),
+        imbalance: s.imbalance_percent.map(|percent| percent as f64 / 100.0),
+        threads: s.threads.into_iter().map(thread).collect(),
     })
 }
 
-fn worker(s: tlv::WorkerStatus) -> Worker {
-    Worker {
+fn thread(s: tlv::ThreadStatus) -> Thread {
+    Thread {
+        load_percent: s.load_permille.map(|permille| permille as f64 / 10.0),
+        busy_ns: s.busy_ns,
+        sleeps: s.n_sleeps,
+        rests: s.n_rests,
+        home_packets: s.n_home_packets,
+        foreign_packets: s.n_foreign_packets,
+        taken_packets: s.n_taken_packets,
         pit_entries: s.n_pit_entries,
         cs_entries: s.n_cs_entries,
         in_interests: s.n_in_interests,

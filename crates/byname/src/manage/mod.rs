@@ -11,8 +11,8 @@ pub mod route;
 pub mod status;
 pub mod strategy;
 pub mod text;
+pub mod threads;
 pub mod view;
-pub mod workers;
 
 use std::io::Write;
 

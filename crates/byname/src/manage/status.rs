@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::view::{Channel, Cs, Face, FibEntry, General, Route, StrategyChoice};
-use super::{cs, decode, face, print, route, strategy, text, workers};
+use super::{cs, decode, face, print, route, strategy, text, threads};
 use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{ManagementError, dataset};
@@ -89,10 +89,10 @@ impl Report {
         let section = |title: &str, body: String| format!("{title}:\n{}", text::indented(&body));
         [
             section("General status", text::lines(&self.general.items())),
-            section("Workers", workers::workers(&self.general)),
-            section("Time of a packet in each stage (sampled)", workers::stages(&self.general)),
-            section("Drops", workers::drops(&self.general)),
-            section("Faces closed", workers::closed(&self.general)),
+            section("Threads", threads::threads(&self.general)),
+            section("Time of a packet in each stage (sampled)", threads::stages(&self.general)),
+            section("Drops", threads::drops(&self.general)),
+            section("Faces closed", threads::closed(&self.general)),
             section("Channels", self.channels.iter().map(|channel| format!("{}\n", channel.local_uri)).collect()),
             section("Faces", text::columns(&self.faces.iter().map(Face::items).collect::<Vec<_>>())),
             section("FIB", self.fib.iter().map(FibEntry::line).collect()),

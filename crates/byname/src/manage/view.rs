@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::text::{self, Items};
-use super::workers::{Closed, Drops, Stage, Worker};
+use super::threads::{Closed, Drops, Thread};
 
 /// The forwarder as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,8 +41,8 @@ pub struct General {
     pub retransmissions: u64,
     pub closed: Vec<Closed>,
     pub drops: Vec<Drops>,
-    pub stages: Vec<Stage>,
-    pub workers: Vec<Worker>,
+    pub imbalance: Option<f64>,
+    pub threads: Vec<Thread>,
 }
 
 impl General {

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use byname_face::FaceUri;
 use byname_face::face::LinkCounters;
+use byname_face::{Activity, FaceUri};
 use byname_forward::face_table::Scope;
-use byname_forward::stages::{Stage, Stopwatch};
+use byname_forward::stages::{Stage, StageTimes, Stopwatch};
 use byname_forward::worker::FibLines;
 use byname_forward::{FaceId, Ticks};
 
@@ -29,7 +29,7 @@ fn stages(stage: Stage) -> StageTimes {
 }
 
 fn snapshot(faces: u64) -> Snapshot {
-    let mut worker = WorkerCounters {
+    let mut counters = WorkerCounters {
         satisfied_interests: 7,
         pit_entries: 5,
         hot_names: 6,
@@ -38,11 +38,14 @@ fn snapshot(faces: u64) -> Snapshot {
         fib_lines: FibLines { lookups: 15, lines: 16 },
         ..Default::default()
     };
-    worker.drops = vec![("pit_full", 2)];
-    let rings = RingStatus { input_depth: 9, output_drops: 8, ..RingStatus::default() };
-    let workers = vec![WorkerStatus { counters: worker.clone(), rings: Some(rings) }; 2];
+    counters.drops = vec![("pit_full", 2)];
+    let rings =
+        RingStatus { home: 30, foreign: 25, taken: 26, input_depth: 9, output_drops: 8, ..RingStatus::default() };
+    let activity = Activity { load: 0.5, busy_ns: 27, sleeps: 28, rests: 29 };
+    let thread = ThreadStatus { activity, counters: counters.clone(), rings: Some(rings) };
+    let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
     Snapshot {
-        worker,
+        counters,
         faces: (256..256 + faces).map(face).collect(),
         links: LinkTotals {
             counters: LinkCounters { out_drops: 21, ..Default::default() },
@@ -54,8 +57,7 @@ fn snapshot(faces: u64) -> Snapshot {
         fib_entries: 12,
         descriptors: 13,
         descriptors_refused: 0,
-        workers,
-        stages: stages(Stage::Receive),
+        threads: vec![thread, idle],
         refusals: vec![("replayed", 4)],
         advertised: vec![("daemon", 17, 18), ("hub", 19, 20)],
     }
@@ -72,17 +74,23 @@ fn the_text_is_openmetrics() {
         "byname_fib_entries 12",
         "byname_descriptors 13",
         "byname_hot_names 6",
-        "byname_worker_spread_hits_total{worker=\"1\"} 14",
-        "byname_worker_pit_entries{worker=\"1\"} 5",
-        "byname_worker_satisfied_interests_total{worker=\"1\"} 7",
-        "byname_worker_drops_total{worker=\"1\",reason=\"pit_full\"} 2",
-        "byname_worker_fib_lookups_counted_total{worker=\"0\"} 15",
-        "byname_worker_fib_lines_read_total{worker=\"0\"} 16",
-        "byname_stage_packets_total{thread=\"packets\",stage=\"receive\"} 17",
-        "byname_stage_packets_total{thread=\"worker1\",stage=\"fib\"} 17",
-        "byname_stage_nanoseconds_total{thread=\"worker0\",stage=\"fib\"} 0",
-        "byname_worker_ring_depth{worker=\"0\",direction=\"in\"} 9",
-        "byname_worker_ring_drops_total{worker=\"0\",direction=\"out\"} 8",
+        "byname_thread_spread_hits_total{thread=\"1\"} 14",
+        "byname_thread_pit_entries{thread=\"1\"} 5",
+        "byname_thread_satisfied_interests_total{thread=\"1\"} 7",
+        "byname_thread_drops_total{thread=\"1\",reason=\"pit_full\"} 2",
+        "byname_thread_fib_lookups_counted_total{thread=\"0\"} 15",
+        "byname_thread_fib_lines_read_total{thread=\"0\"} 16",
+        "byname_stage_packets_total{thread=\"1\",stage=\"fib\"} 17",
+        "byname_stage_nanoseconds_total{thread=\"0\",stage=\"fib\"} 0",
+        "byname_thread_busy_nanoseconds_total{thread=\"0\"} 27",
+        "byname_thread_sleeps_total{thread=\"0\"} 28",
+        "byname_thread_rests_total{thread=\"1\"} 29",
+        "byname_thread_packets_total{thread=\"0\",way=\"home\"} 30",
+        "byname_thread_packets_total{thread=\"1\",way=\"foreign\"} 25",
+        "byname_thread_packets_total{thread=\"0\",way=\"taken\"} 26",
+        "byname_thread_imbalance 2.0",
+        "byname_thread_ring_depth{thread=\"0\",direction=\"in\"} 9",
+        "byname_thread_ring_drops_total{thread=\"0\",direction=\"out\"} 8",
         "byname_drops_total{reason=\"pit_full\"} 2",
         "byname_advertised_prefixes{to=\"hub\"} 19",
         "byname_advertise_failures_total{to=\"daemon\"} 18",
@@ -119,4 +127,16 @@ fn series_are_bounded_however_many_faces_there_are() {
     assert!(text.contains("byname_faces 5000\n"));
     let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total")).count();
     assert_eq!(series, FACES_MAX);
+}
+
+#[test]
+fn one_thread_has_neither_rings_nor_an_imbalance() {
+    let mut snapshot = snapshot(1);
+    snapshot.threads.truncate(1);
+    snapshot.threads[0].rings = None;
+    let text = snapshot.encode();
+    assert!(text.contains("byname_thread_sleeps_total{thread=\"0\"} 28\n"), "{text}");
+    for absent in ["byname_thread_packets_total", "byname_thread_ring_depth{", "byname_thread_imbalance"] {
+        assert!(!text.contains(absent), "{absent} in {text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Executes authorized commands.
 
-use byname_face::WorkerStatus;
+use byname_face::{ThreadStatus, imbalance};
 use byname_forward::FaceId;
 use byname_forward::face_table::Scope;
 use byname_forward::stages::{self, Stage, StageTimes};
@@ -264,6 +264,7 @@ impl Management {
     pub(super) fn general_status(&self, now: Moment) -> tlv::ForwarderStatus {
         let counters = self.forwarder.counters();
         let links = self.forwarder.link_totals(&self.forwarder.faces());
+        let threads = self.forwarder.thread_statuses();
         tlv::ForwarderStatus {
             nfd_version: format!("byname {}", env!("CARGO_PKG_VERSION")),
             start_timestamp_ms: self.started_unix_ms,
@@ -286,10 +287,10 @@ impl Management {
             n_in_locator_packets: Some(counters.faces.in_locator_packets),
             n_out_tag_packets: Some(counters.faces.out_tag_packets),
             n_out_locator_packets: Some(counters.faces.out_locator_packets),
-            workers: self.forwarder.workers().iter().map(worker_status).collect(),
+            threads: threads.iter().map(thread_status).collect(),
+            imbalance_percent: imbalance(&threads).map(|imbalance| (100.0 * imbalance).round() as u64),
             n_hot_names: Some(counters.hot_names),
             drops: drop_counts(&counters.drops),
-            stages: stage_times(&self.forwarder.stages()),
             n_in_malformed: Some(links.counters.in_malformed),
             n_reassembly_timeouts: Some(links.counters.in_reassembly_timeouts),
             n_out_drops: Some(links.counters.out_drops),
@@ -300,10 +301,10 @@ impl Management {
     }
 }
 
-fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
-    let WorkerStatus { counters, rings } = status;
+fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
+    let ThreadStatus { activity, counters, rings } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
-    tlv::WorkerStatus {
+    tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,
         n_cs_entries: counters.cs.packets,
         n_in_interests: counters.faces.in_interests,
@@ -321,6 +322,13 @@ fn worker_status(status: &WorkerStatus) -> tlv::WorkerStatus {
         stages: stage_times(&counters.stages),
         n_fib_lookups_counted: counted.map(|lines| lines.lookups),
         n_fib_lines_read: counted.map(|lines| lines.lines),
+        load_permille: Some((1000.0 * activity.load).round() as u64),
+        busy_ns: Some(activity.busy_ns),
+        n_sleeps: Some(activity.sleeps),
+        n_rests: Some(activity.rests),
+        n_home_packets: rings.map(|rings| rings.home),
+        n_foreign_packets: rings.map(|rings| rings.foreign),
+        n_taken_packets: rings.map(|rings| rings.taken),
     }
 }
 

@@ -180,14 +180,13 @@ impl Management {
         self.announced.counters
     }
 
-    /// All counters of management and of the packet thread at this moment.
+    /// All counters of management and of the packet threads at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let faces = self.forwarder.faces();
         let refusals = self.authorizer.refusals();
         Snapshot {
-            worker: self.forwarder.counters(),
-            workers: self.forwarder.workers(),
-            stages: self.forwarder.stages(),
+            counters: self.forwarder.counters(),
+            threads: self.forwarder.thread_statuses(),
             links: self.forwarder.link_totals(&faces),
             faces,
             routes: self.rib.len() as u64,

@@ -21,7 +21,7 @@ use byname_forward::dispatch::WORKERS_MAX;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::{IoLoop, WAKER_TOKEN};
+use super::{IoLoop, WAKER_TOKEN, WorkTime};
 use crate::waker::LoopWaker;
 
 /// Time over which a thread's load is measured.
@@ -113,11 +113,12 @@ impl Crew {
         let mut own = self.lock(0);
         let Some(own) = own.as_mut() else { return };
         let mut adopted: Vec<Adopted<'_>> = Vec::new();
-        let mut load = Load::new(own.clock.now());
+        let mut load = Load::new(own.clock.now(), &own.work_time);
         let mut busy = false;
         loop {
             self.adopt(&mut adopted);
             let was_busy = std::mem::replace(&mut busy, own.step());
+            own.work_time.begin_round(own.now, was_busy);
             if own.has_ended() {
                 break;
             }
@@ -125,7 +126,7 @@ impl Crew {
             for adopted in &mut adopted {
                 busy |= self.step_adopted(adopted);
             }
-            if !adopted.is_empty() && load.is_full_after(own.now, was_busy) {
+            if !adopted.is_empty() && load.is_full(own.now, &own.work_time) {
                 self.call_busiest(&mut adopted, own.now);
             }
             let is_idle = !busy && own.has_rested_for_spin();
@@ -143,7 +144,8 @@ impl Crew {
             }
             own.poll(wait);
             if wait != Some(Duration::ZERO) {
-                load = Load::new(own.clock.now());
+                own.work_time.sleeps += 1;
+                load = Load::new(own.clock.now(), &own.work_time);
             }
             for adopted in &mut adopted {
                 if let Some(io_loop) = adopted.io_loop.as_mut() {
@@ -230,6 +232,7 @@ impl Crew {
             if self.work(io_loop) == Outcome::Ended {
                 return;
             }
+            io_loop.work_time.rests += 1;
             // Nobody deregisters it before the offer.
             let registered = self.first.register(&mut SourceFd(&io_loop.poll_fd()), token(number), Interest::READABLE);
             if let Err(error) = registered {
@@ -249,11 +252,12 @@ impl Crew {
     /// Runs a loop on its own thread, until that may rest or ends.
     fn work(&self, io_loop: &mut IoLoop) -> Outcome {
         io_loop.now = io_loop.clock.now();
-        let mut load = Load::new(io_loop.now);
+        let mut load = Load::new(io_loop.now, &io_loop.work_time);
         let (mut busy, mut windows, mut from) = (false, 0u32, io_loop.now);
         loop {
             let was_busy = std::mem::replace(&mut busy, io_loop.step());
             let now = io_loop.now;
+            io_loop.work_time.begin_round(now, was_busy);
             let round = now.since(std::mem::replace(&mut from, now));
             if io_loop.has_ended() {
                 return Outcome::Ended;
@@ -265,6 +269,7 @@ impl Crew {
             let sleeps = !busy && !io_loop.config.rests && io_loop.has_rested_for_spin();
             let wait = if sleeps { io_loop.wait() } else { Some(Duration::ZERO) };
             io_loop.poll(wait);
+            io_loop.work_time.sleeps += u64::from(wait != Some(Duration::ZERO));
             if !io_loop.config.rests || self.first_has_ended.load(Ordering::SeqCst) {
                 continue;
             }
@@ -272,7 +277,7 @@ impl Crew {
                 io_loop.pause(now);
                 return Outcome::Rests;
             }
-            if let Some(share) = load.window_ends(now, was_busy) {
+            if let Some(share) = load.window_ends(now, &io_loop.work_time) {
                 if share < REST_BELOW {
                     io_loop.pause_until = now + REST_MIN;
                     return Outcome::Rests;
@@ -312,35 +317,32 @@ struct Adopted<'a> {
 
 /// Measures how much of its time a thread works.
 struct Load {
+    /// Begin of the window.
     window: Ticks,
-    last: Ticks,
-    busy: Duration,
+    /// Time that the thread had worked by then.
+    busy_before_ns: u64,
     full_windows: u32,
 }
 
 impl Load {
-    fn new(now: Ticks) -> Self {
-        Load { window: now, last: now, busy: Duration::ZERO, full_windows: 0 }
+    fn new(now: Ticks, work_time: &WorkTime) -> Self {
+        Load { window: now, busy_before_ns: work_time.busy_ns(), full_windows: 0 }
     }
 
-    /// Notes a round that ends now, and whether it had work. At the end of a window, returns the share of it that the thread has worked.
-    fn window_ends(&mut self, now: Ticks, busy: bool) -> Option<f64> {
-        if busy {
-            self.busy += now.since(self.last);
-        }
-        self.last = now;
+    /// At the end of a window, returns the share of it that the thread has worked.
+    fn window_ends(&mut self, now: Ticks, work_time: &WorkTime) -> Option<f64> {
         let window = now.since(self.window);
         if window < WINDOW {
             return None;
         }
-        let share = self.busy.as_secs_f64() / window.as_secs_f64();
-        (self.window, self.busy) = (now, Duration::ZERO);
-        Some(share)
+        let busy_ns = work_time.busy_ns() - self.busy_before_ns;
+        (self.window, self.busy_before_ns) = (now, work_time.busy_ns());
+        Some(busy_ns as f64 / window.as_nanos() as f64)
     }
 
-    /// Notes a round that ends now. Returns whether the thread has no time left.
-    fn is_full_after(&mut self, now: Ticks, busy: bool) -> bool {
-        let Some(share) = self.window_ends(now, busy) else { return false };
+    /// Whether the thread has no time left.
+    fn is_full(&mut self, now: Ticks, work_time: &WorkTime) -> bool {
+        let Some(share) = self.window_ends(now, work_time) else { return false };
         self.full_windows = if share >= FULL { self.full_windows + 1 } else { 0 };
         if self.full_windows < FULL_WINDOWS {
             return false;

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::FaceCounters;
 use byname_forward::seat::owner;
-use byname_forward::stages::StageTimes;
 use byname_forward::strategy::StrategyChoice;
 use byname_forward::worker::{CsInfo, WorkerCounters};
 use byname_forward::{FaceId, Worker};
 use byname_wire::Name;
 use crossbeam_channel::{Sender, bounded};
 
-use super::{Asked, Ending, IoLoop, Registration, StartError, WorkerStatus};
+use super::{Asked, Ending, IoLoop, Registration, StartError, ThreadStatus};
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError};
 use crate::port::Port;
 use crate::uri::FaceUri;
@@ -247,18 +246,9 @@ impl ForwarderHandle {
         sum.counters = *told;
         sum
     }
-    /// State of each worker.
-    pub fn workers(&self) -> Vec<WorkerStatus> {
-        let counters = self.ask_all(|_, worker| worker.counters());
-        let rings = self.call_all(|io_loop| io_loop.seat.rings());
-        counters.into_iter().zip(rings).map(|(counters, rings)| WorkerStatus { counters, rings }).collect()
-    }
-    /// Time that all packet threads spend in each stage outside of their workers, in the rounds that are timed. For the
-    /// workers, see [`WorkerStatus`].
-    pub fn stages(&self) -> StageTimes {
-        let mut all = StageTimes::default();
-        self.call_all(|io_loop| *io_loop.stopwatch.times()).iter().for_each(|times| all.add(times));
-        all
+    /// State of each thread.
+    pub fn thread_statuses(&self) -> Vec<ThreadStatus> {
+        self.call_all(IoLoop::thread_status)
     }
     /// Sends queued output, closes all faces and ends the threads.
     pub fn shutdown(&self) {

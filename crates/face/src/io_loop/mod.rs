@@ -14,6 +14,7 @@ mod crew;
 mod handle;
 mod pin;
 mod registrations;
+mod status;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -43,10 +44,12 @@ use crate::waker::LoopWaker;
 use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
 use registrations::Registrations;
+use status::WorkTime;
 
-pub use byname_forward::seat::{RingStatus, WorkerStatus, Workers};
+pub use byname_forward::seat::{RingStatus, Workers};
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
+pub use status::{Activity, ThreadStatus, imbalance};
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.
@@ -269,6 +272,7 @@ struct IoLoop {
     /// Rounds so far.
     rounds: u32,
     last_busy: Instant,
+    work_time: WorkTime,
     /// In the first loop: threads that rest, and whose descriptors are ready.
     nested_ready: Vec<usize>,
     pause: Pause,
@@ -317,6 +321,7 @@ impl IoLoop {
             stopping: false,
             rounds: 0,
             last_busy: Instant::now(),
+            work_time: WorkTime::default(),
             nested_ready: Vec::new(),
             pause: Pause::default(),
             pause_until: Ticks(0),

@@ -131,6 +131,8 @@ pub struct Dispatcher {
     mark: TokenMark,
     hashes: Box<PrefixHashes>,
     drops: Drops,
+    /// Packets that stayed on this thread.
+    stayed: u64,
     /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
 }
@@ -152,6 +154,7 @@ impl Dispatcher {
             mark: TokenMark::new(mark),
             hashes: Box::default(),
             drops: Drops::default(),
+            stayed: 0,
             spread: None,
         }
     }
@@ -171,6 +174,7 @@ impl Dispatcher {
             mark: self.mark,
             hashes: Box::default(),
             drops: Drops::default(),
+            stayed: 0,
             spread: self.spread.as_ref().map(Spread::of_another_thread),
         }
     }
@@ -298,9 +302,15 @@ impl Dispatcher {
 
     /// Counts a packet that a worker was given.
     fn gave(&mut self, worker: usize) {
+        self.stayed += u64::from(worker == self.here);
         if let Some(spread) = &mut self.spread {
             spread.gave(worker);
         }
+    }
+
+    /// Packets that stayed on this thread.
+    pub fn stayed(&self) -> u64 {
+        self.stayed
     }
 
     /// Packets that the dispatcher dropped because it could not parse them.

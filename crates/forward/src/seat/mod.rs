@@ -20,7 +20,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::dispatch::{Dispatcher, Parcel, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
-use crate::worker::WorkerCounters;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
 
 #[cfg(not(feature = "lab"))]
@@ -110,9 +109,16 @@ impl From<Worker> for Workers {
     }
 }
 
-/// State of the rings from one thread to all others.
+/// State of the rings from one thread to all others, and the ways of the packets that it received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RingStatus {
+    /// Packets that were at home on the thread that received them.
+    pub home: u64,
+    /// Packets given to other threads. Further copies of Data count, and Interests for hot names that go on to their
+    /// home because this thread could not answer them.
+    pub foreign: u64,
+    /// Packets taken from other threads.
+    pub taken: u64,
     /// Packets that wait for their homes.
     pub input_depth: u64,
     /// Packets dropped on their way to their homes.
@@ -121,15 +127,6 @@ pub struct RingStatus {
     pub output_depth: u64,
     /// Packets dropped on their way to these.
     pub output_drops: u64,
-}
-
-/// State of one worker and its thread.
-#[derive(Debug, Clone, Default)]
-pub struct WorkerStatus {
-    /// The worker's own counters.
-    pub counters: WorkerCounters,
-    /// State of its thread's rings; `None` if it is alone.
-    pub rings: Option<RingStatus>,
 }
 
 /// A thread's worker, and its ways to the other threads if there are any.
@@ -345,8 +342,12 @@ impl Seat {
 
     /// State of the rings to other threads.
     pub fn rings(&mut self) -> Option<RingStatus> {
-        let links = self.crossing.as_mut()?.links.iter_mut().flatten();
-        Some(links.fold(RingStatus::default(), |all, link| RingStatus {
+        let crossing = self.crossing.as_mut()?;
+        let ways = RingStatus { home: crossing.dispatcher.stayed(), ..RingStatus::default() };
+        Some(crossing.links.iter_mut().flatten().fold(ways, |all, link| RingStatus {
+            home: all.home,
+            foreign: all.foreign + link.parcels.pushed(),
+            taken: all.taken + link.arrivals.popped(),
             input_depth: all.input_depth + link.parcels.depth() as u64,
             input_drops: all.input_drops + link.input_drops,
             output_depth: all.output_depth + link.output.depth() as u64,

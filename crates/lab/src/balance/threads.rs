@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
 use byname_face::face::{FaceChange, FaceEvent, FaceStatus, UpdateFaceError};
-use byname_face::{FaceUri, IoConfig, Port, PortContext, WorkerStatus, Workers, start};
+use byname_face::{FaceUri, IoConfig, Port, PortContext, ThreadStatus, Workers, start};
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::{FaceMap, Scope};
-use byname_forward::stages::Stage;
+use byname_forward::stages::{Stage, StageTimes};
 use byname_forward::worker::WorkerCounters;
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
 use byname_wire::PitToken;
@@ -59,9 +59,9 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
     };
     wait_for(options.interests);
     let (begin, from) = (Instant::now(), answered());
-    let before = running.handle.workers();
+    let before = running.handle.thread_statuses();
     wait_for(from + options.interests);
-    let after = running.handle.workers();
+    let after = running.handle.thread_statuses();
     let (measured, elapsed) = (answered() - from, begin.elapsed());
     done.stop.store(true, Ordering::Relaxed);
     let end = Instant::now() + PATIENCE;
@@ -69,7 +69,9 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
         std::thread::sleep(LOOK_EVERY);
     }
     let WorkerCounters { drops, stages: in_workers, .. } = running.handle.counters();
-    let dispatch = running.handle.stages().of(Stage::Dispatch);
+    let mut stages = StageTimes::default();
+    running.handle.thread_statuses().iter().for_each(|thread| stages.add(&thread.counters.stages));
+    let dispatch = stages.of(Stage::Dispatch);
     running.handle.shutdown();
     running.thread.join().map_err(|_| anyhow!("the packet thread has failed"))?;
     let left = done.under_way.load(Ordering::Relaxed);
@@ -77,14 +79,14 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
     ensure!(left == 0 && wrong == 0, "{left} Interests were not answered, and {wrong} answers were unexpected");
     let lost: u64 = drops.iter().filter(|(reason, _)| *reason != ANSWERED_TWICE).map(|(_, count)| count).sum();
     ensure!(lost == 0, "packets were dropped: {drops:?}");
-    let sum = |of: fn(&WorkerStatus) -> u64| {
-        let all = |workers: &[WorkerStatus]| workers.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ThreadStatus) -> u64| {
+        let all = |threads: &[ThreadStatus]| threads.iter().map(of).sum::<u64>();
         all(&after) - all(&before)
     };
     let packets: Vec<u64> = after.iter().zip(&before).map(|(after, before)| handled(after) - handled(before)).collect();
     let (busiest_to_mean, idlest_to_mean) = extremes(&packets);
-    let interests = sum(|w| w.counters.faces.in_interests);
-    let spread = sum(|w| w.counters.spread_interests);
+    let interests = sum(|thread| thread.counters.faces.in_interests);
+    let spread = sum(|thread| thread.counters.spread_interests);
     Ok(Record {
         cores: Cores::Threads,
         workers: options.threads,
@@ -99,10 +101,10 @@ pub fn measure(options: &Options, exponent: f64, heavy_hitters: bool) -> anyhow:
         busiest_to_mean,
         idlest_to_mean,
         packets,
-        cs_hits: sum(|w| w.counters.cs.hits) as f64 / interests as f64,
+        cs_hits: sum(|thread| thread.counters.cs.hits) as f64 / interests as f64,
         spread: spread as f64 / interests as f64,
-        strays: spread - sum(|w| w.counters.spread_hits),
-        hot_names: after.iter().map(|w| w.counters.hot_names).max().unwrap_or_default(),
+        strays: spread - sum(|thread| thread.counters.spread_hits),
+        hot_names: after.iter().map(|thread| thread.counters.hot_names).max().unwrap_or_default(),
         wait_ns_mean: None,
         wait_ns_p99: None,
         lost: 0.0,
@@ -118,9 +120,9 @@ fn per_packet(ns: u64, packets: u64) -> Option<f64> {
     (packets > 0).then(|| ns as f64 / packets as f64)
 }
 
-/// Packets that a worker handled, strays included.
-fn handled(worker: &WorkerStatus) -> u64 {
-    let counters = &worker.counters;
+/// Packets that a thread's worker handled, strays included.
+fn handled(thread: &ThreadStatus) -> u64 {
+    let counters = &thread.counters;
     counters.faces.in_interests + counters.faces.in_data + counters.spread_interests - counters.spread_hits
 }
 

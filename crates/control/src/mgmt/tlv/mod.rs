@@ -15,7 +15,7 @@ pub use control::{ControlParameters, ControlResponse};
 pub use face::{ChannelStatus, FaceEventKind, FaceEventNotification, FaceQueryFilter, FaceStatus};
 pub use field::{Element, StrategyName, decode_list};
 pub use routing::{FibEntry, NextHopRecord, RibEntry, Route, StrategyChoice, origin, route_flags};
-pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, WorkerStatus, cs_flags};
+pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, ThreadStatus, cs_flags};
 
 pub(crate) use field::{Field, element};
 

@@ -48,14 +48,15 @@ element! {
         n_out_tag_packets: Option<u64> = types::N_OUT_TAG_PACKETS,
         /// Locator-addressed packets sent.
         n_out_locator_packets: Option<u64> = types::N_OUT_LOCATOR_PACKETS,
-        /// Status of each worker.
-        workers: Vec<WorkerStatus> = types::WORKER_STATUS,
-        /// Names whose Data all workers share.
+        /// Status of each packet thread.
+        threads: Vec<ThreadStatus> = types::THREAD_STATUS,
+        /// Packets that the busiest thread handled, in percent of the mean. Absent if there is one thread, or nothing
+        /// was handled.
+        imbalance_percent: Option<u64> = types::IMBALANCE_PERCENT,
+        /// Names whose Data all threads share.
         n_hot_names: Option<u64> = types::N_HOT_NAMES,
-        /// Dropped packets by reason, in workers, ports and rings. Reasons that never occurred are absent.
+        /// Dropped packets by reason, on all threads. Reasons that never occurred are absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
-        /// Stage times of the packet threads, without those of their workers.
-        stages: Vec<StageTime> = types::STAGE_TIME,
         /// Received frames that are not valid packets. This field and the next four are sums over all faces since the
         /// start.
         n_in_malformed: Option<u64> = types::N_IN_MALFORMED,
@@ -98,8 +99,9 @@ element! {
 }
 
 element! {
-    /// Status of one worker and its thread. The fields about rings are absent if there is one thread.
-    WorkerStatus = types::WORKER_STATUS, {
+    /// Status of one packet thread. The fields about rings, and about packets that cross them, are absent if there is
+    /// one thread.
+    ThreadStatus = types::THREAD_STATUS, {
         /// PIT entries.
         n_pit_entries: u64 = types::N_PIT_ENTRIES,
         /// Packets in the content store.
@@ -122,18 +124,34 @@ element! {
         output_depth: Option<u64> = types::OUTPUT_DEPTH,
         /// Packets dropped because those rings were full.
         output_drops: Option<u64> = types::OUTPUT_DROPS,
-        /// Interests for hot names that this worker received because any worker may answer them.
+        /// Interests for hot names that this thread had to answer because any thread may answer them.
         n_spread_interests: Option<u64> = types::N_SPREAD_INTERESTS,
         /// Number of these that the shared content store answered.
         n_spread_hits: Option<u64> = types::N_SPREAD_HITS,
-        /// Dropped packets by reason. Reasons that never occurred are absent.
+        /// Dropped packets by reason, including those of the thread's ports and rings. Reasons that never occurred are
+        /// absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
-        /// Stage times of the worker.
+        /// Stage times.
         stages: Vec<StageTime> = types::STAGE_TIME,
         /// FIB lookups whose cache lines were counted. Absent if the engine does not count.
         n_fib_lookups_counted: Option<u64> = types::N_FIB_LOOKUPS_COUNTED,
         /// Cache lines that these lookups read.
         n_fib_lines_read: Option<u64> = types::N_FIB_LINES_READ,
+        /// Share of its time that the thread has worked lately. This field and all that follow are absent before
+        /// version 0.3.
+        load_permille: Option<u64> = types::LOAD_PERMILLE,
+        /// Time that it has worked since the start.
+        busy_ns: Option<u64> = types::BUSY_NS,
+        /// Number of times that it slept.
+        n_sleeps: Option<u64> = types::N_SLEEPS,
+        /// Number of times that it began to rest, and gave its work to the first thread.
+        n_rests: Option<u64> = types::N_RESTS,
+        /// Packets that it received and handled itself.
+        n_home_packets: Option<u64> = types::N_HOME_PACKETS,
+        /// Packets that it gave to other threads.
+        n_foreign_packets: Option<u64> = types::N_FOREIGN_PACKETS,
+        /// Packets that it took from other threads.
+        n_taken_packets: Option<u64> = types::N_TAKEN_PACKETS,
     }
 }
 

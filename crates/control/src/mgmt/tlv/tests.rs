@@ -240,6 +240,19 @@ fn strategies_and_status() {
     check(&info, "80 13 83 02 4ed1 6c 01 02 87 02 1585 81 02 3297 82 02 6e13");
     let receive = StageTime { stage: "receive".into(), n_packets: 64, time_ns: 70_000 };
     let fib = StageTime { stage: "fib".into(), ..receive.clone() };
+    let thread = ThreadStatus {
+        input_depth: Some(2),
+        stages: vec![receive, fib],
+        n_fib_lines_read: Some(3),
+        load_permille: Some(1000),
+        busy_ns: Some(u64::MAX),
+        n_sleeps: Some(4),
+        n_rests: Some(5),
+        n_home_packets: Some(6),
+        n_foreign_packets: Some(700),
+        n_taken_packets: Some(0),
+        ..ThreadStatus::default()
+    };
     let status = ForwarderStatus {
         nfd_version: "0.6.5-1-g123456".into(),
         start_timestamp_ms: 375_193_249_325,
@@ -248,15 +261,17 @@ fn strategies_and_status() {
         n_fib_entries: 621_739_748,
         n_satisfied_interests: Some(8),
         n_unsatisfied_interests: Some(9),
-        workers: vec![WorkerStatus { n_fib_lines_read: Some(3), stages: vec![fib], ..WorkerStatus::default() }],
+        threads: vec![thread.clone(), ThreadStatus::default()],
+        imbalance_percent: Some(150),
         drops: vec![DropCount { reason: "scope".into(), n_packets: 300 }],
         n_out_drops: Some(77),
         closed: vec![CloseCount { reason: "tcp_stalled".into(), n_faces: 3 }],
-        stages: vec![receive.clone(), StageTime { stage: "send".into(), ..receive }],
         ..ForwarderStatus::default()
     };
     let mut value = Vec::new();
     status.encode_value(&mut value);
     assert_eq!(ForwarderStatus::decode_value(&value), Ok(status));
+    let wire = thread.encode();
+    assert!((0..wire.len()).all(|len| ThreadStatus::decode(&wire[..len]).is_err()), "a thread that is cut short");
     assert!(ForwarderStatus::decode_value(&[]).is_err());
 }

@@ -63,7 +63,7 @@ pub const N_IN_TAG_PACKETS: u64 = 226;
 pub const N_IN_LOCATOR_PACKETS: u64 = 228;
 pub const N_OUT_TAG_PACKETS: u64 = 230;
 pub const N_OUT_LOCATOR_PACKETS: u64 = 232;
-pub const WORKER_STATUS: u64 = 234;
+pub const THREAD_STATUS: u64 = 234;
 pub const INPUT_DEPTH: u64 = 236;
 pub const INPUT_DROPS: u64 = 238;
 pub const OUTPUT_DEPTH: u64 = 240;
@@ -85,6 +85,14 @@ pub const N_CONGESTION_MARKS: u64 = 270;
 pub const N_RETRANSMISSIONS: u64 = 272;
 pub const CLOSE_COUNT: u64 = 274;
 pub const N_FACES: u64 = 276;
+pub const LOAD_PERMILLE: u64 = 278;
+pub const BUSY_NS: u64 = 280;
+pub const N_SLEEPS: u64 = 282;
+pub const N_RESTS: u64 = 284;
+pub const N_HOME_PACKETS: u64 = 286;
+pub const N_FOREIGN_PACKETS: u64 = 288;
+pub const N_TAKEN_PACKETS: u64 = 290;
+pub const IMBALANCE_PERCENT: u64 = 292;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -213,6 +213,16 @@ impl Packet {
         }
     }
 
+    /// As [`Packet::prefetch`], for a packet from another thread: the count of parts is written soon.
+    #[inline]
+    pub(crate) fn prefetch_from_afar(&self, len: usize) {
+        if let Some(buffer) = self.buffer {
+            // SAFETY: the header is valid as long as a packet holds a part of the buffer.
+            prefetch::write_all(unsafe { buffer.0.as_ref() });
+        }
+        self.prefetch(len);
+    }
+
     /// Whether no other packet shares this one's buffer.
     #[inline]
     fn is_alone(&self) -> bool {

@@ -102,7 +102,7 @@ impl Shard {
     pub(crate) fn stage_burst(&mut self, now: Ticks, burst: &mut [Parcel], output: &mut Vec<Outgoing>) {
         // The bytes are in the caches of another processor.
         for parcel in &*burst {
-            parcel.received.packet.prefetch(NAME_BYTES);
+            parcel.received.packet.prefetch_from_afar(NAME_BYTES);
         }
         for (at, parcel) in burst.iter_mut().enumerate() {
             let received = &mut parcel.received;

@@ -1,5 +1,4 @@
-//! A bounded lock-free ring from one thread to one other. It connects the packet thread and its workers [So §3.4; Yuan
-//! §3.4].
+//! A bounded lock-free ring from one thread to one other. It connects two packet threads [So §3.4; Yuan §3.4].
 //!
 //! Only the producer writes `tail`, and only the consumer writes `head`. Both counts only grow; the slot of a count is
 //! its lower bits. Each side caches the other's count. It reads the shared count only when the cached one says that the

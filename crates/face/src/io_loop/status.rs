@@ -1,4 +1,4 @@
-//! What packet threads tell about themselves: how busy they are, and what they have counted.
+//! The state of packet threads: how busy they are, and their counters.
 
 use byname_forward::Ticks;
 use byname_forward::seat::RingStatus;
@@ -70,7 +70,7 @@ impl WorkTime {
         self.busy_ns
     }
 
-    /// What the thread has done until now.
+    /// The thread's activity until now.
     pub fn activity(&mut self, now: Ticks) -> Activity {
         // A thread that rests begins no rounds.
         self.end_period(now);

@@ -99,7 +99,7 @@ impl AsMut<Received> for Parcel {
     }
 }
 
-/// What becomes of a packet that a thread has received.
+/// The way of a packet that a thread has received.
 pub(crate) enum Sorted {
     /// It is for the worker here. The digest is that of its name, if it is an Interest that any worker may answer.
     Here(Parsed, Option<Digest>),

@@ -11,12 +11,12 @@
 //! changes no result.
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::name_hash::DepthSet;
+use byname_wire::name_hash::{DepthSet, Digest};
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
 use crate::dispatch::{Dispatcher, Parcel, Sorted};
-use crate::packet::{Parsed, name_in, parse_unaddressed};
+use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
 use crate::shard::{Shard, Wanted};
@@ -83,10 +83,7 @@ impl Shard {
             let hashes = &mut self.hashes[self.parsed.len()];
             match dispatcher.sort(received, hashes, send) {
                 Sorted::Here(Parsed::Interest(info), Some(name)) => {
-                    if !self.on_spread(now, name, received, &info, output) {
-                        let (parsed, spread) = (Some(Parsed::Interest(info)), Some(name));
-                        self.strays.push(Parcel { received: received.take(), parsed, spread });
-                    }
+                    self.answer_or_set_aside(now, name, received, info, output);
                 }
                 Sorted::Here(parsed, _) => self.parsed.push((at, parsed)),
                 Sorted::Addressed => self.stage_addressed(received.take()),
@@ -108,10 +105,7 @@ impl Shard {
             let received = &mut parcel.received;
             match (parcel.parsed.take(), parcel.spread) {
                 (Some(Parsed::Interest(info)), Some(name)) => {
-                    if !self.on_spread(now, name, received, &info, output) {
-                        let parsed = Some(Parsed::Interest(info));
-                        self.strays.push(Parcel { received: received.take(), parsed, spread: Some(name) });
-                    }
+                    self.answer_or_set_aside(now, name, received, info, output);
                 }
                 (Some(parsed), _) => {
                     self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
@@ -121,6 +115,21 @@ impl Shard {
             }
         }
         self.hash_burst(burst);
+    }
+
+    /// Answers an Interest for a hot name from the shared store, or takes it as a stray.
+    fn answer_or_set_aside(
+        &mut self,
+        now: Ticks,
+        name: Digest,
+        received: &mut Received,
+        info: InterestInfo,
+        output: &mut Vec<Outgoing>,
+    ) {
+        if !self.on_spread(now, name, received, &info, output) {
+            let (parsed, spread) = (Some(Parsed::Interest(info)), Some(name));
+            self.strays.push(Parcel { received: received.take(), parsed, spread });
+        }
     }
 
     fn stage_addressed(&mut self, received: Received) {

@@ -37,7 +37,7 @@ const NEWS_MAX: usize = 4096;
 /// Work on a worker between two bursts.
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// What one thread tells the worker of another thread.
+/// News from one thread to the worker of another thread.
 enum News {
     /// To be done before any later packet.
     AtOnce(Job),

@@ -43,6 +43,26 @@ impl LinkFields {
     }
 }
 
+impl LinkFields {
+    /// Moves all fields to `to`, which has none.
+    #[inline]
+    fn move_to(&mut self, to: &mut LinkFields) {
+        let Self {
+            pit_token, nack, next_hop_face_id, incoming_face_id, no_cache, congestion_mark, non_discovery, ..
+        } = *self;
+        to.pit_token = pit_token;
+        to.nack = nack;
+        to.next_hop_face_id = next_hop_face_id;
+        to.incoming_face_id = incoming_face_id;
+        to.no_cache = no_cache;
+        to.congestion_mark = congestion_mark;
+        to.non_discovery = non_discovery;
+        if let Some(announcement) = self.prefix_announcement.take() {
+            to.prefix_announcement = Some(announcement);
+        }
+    }
+}
+
 /// No fields.
 impl Default for LinkFields {
     fn default() -> Self {
@@ -62,19 +82,34 @@ pub struct Received {
 }
 
 impl Received {
+    /// No packet yet.
+    pub(crate) const fn empty() -> Received {
+        Received { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() }
+    }
+
     /// Appends a packet without bytes, for the caller to fill in place. A packet that is written elsewhere field by
     /// field and then moved as a whole stalls the processor: the move waits until all earlier stores have reached the
     /// cache.
     #[inline]
     pub fn append(input: &mut Vec<Received>) -> &mut Received {
         // A constant, so that nothing is written elsewhere first.
-        input.push(const { Received { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
+        input.push(const { Received::empty() });
         input.last_mut().expect("one was pushed")
     }
 
     /// Takes this packet and leaves an empty one in its place.
     pub(crate) fn take(&mut self) -> Received {
-        Received { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
+        let mut taken = Received::empty();
+        taken.fill_from(self);
+        taken
+    }
+
+    /// Moves a packet to the place of this one, which is empty. Leaves an empty packet.
+    #[inline]
+    pub(crate) fn fill_from(&mut self, other: &mut Received) {
+        self.face = other.face;
+        other.fields.move_to(&mut self.fields);
+        self.packet.fill(other.packet.take());
     }
 }
 
@@ -102,15 +137,30 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// No packet yet.
+    pub(crate) const fn empty() -> Outgoing {
+        Outgoing { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() }
+    }
+
     /// Appends a packet without bytes, for the caller to fill in place; see [`Received::append`].
     #[inline]
     pub fn append(output: &mut Vec<Outgoing>) -> &mut Outgoing {
-        output.push(const { Outgoing { face: FaceId(0), fields: LinkFields::none(), packet: Packet::empty() } });
+        output.push(const { Outgoing::empty() });
         output.last_mut().expect("one was pushed")
     }
 
     /// Takes this packet and leaves an empty one in its place.
     pub fn take(&mut self) -> Outgoing {
-        Outgoing { face: self.face, fields: std::mem::take(&mut self.fields), packet: self.packet.take() }
+        let mut taken = Outgoing::empty();
+        taken.fill_from(self);
+        taken
+    }
+
+    /// Moves a packet to the place of this one, which is empty. Leaves an empty packet.
+    #[inline]
+    pub(crate) fn fill_from(&mut self, other: &mut Outgoing) {
+        self.face = other.face;
+        other.fields.move_to(&mut self.fields);
+        self.packet.fill(other.packet.take());
     }
 }

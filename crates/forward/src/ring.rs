@@ -11,8 +11,12 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use byname_lookup::memory::{self, Refused};
+use byname_lookup::prefetch;
 
 use crate::sync::{AtomicU64, Ordering, UnsafeCell};
+
+/// Number of slots to prefetch ahead, on both sides: each slot was written by the other side last.
+const AHEAD: u64 = 4;
 
 /// Alone in its cache line, and in the neighbor line that processors fetch with it.
 #[repr(align(128))]
@@ -81,14 +85,28 @@ impl<T: Send> Producer<T> {
     /// Returns the item if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
+        match self.append(item) {
+            Ok(_) => Ok(()),
+            Err(item) => Err(item),
+        }
+    }
+
+    /// As [`Producer::push`]. The caller may go on to fill the item in place, which is cheaper than to move a large item
+    /// that was written just before.
+    ///
+    /// # Errors
+    /// As [`Producer::push`].
+    #[inline(always)]
+    pub fn append(&mut self, item: T) -> Result<&mut T, T> {
         if self.is_full() {
             return Err(item);
         }
-        // SAFETY: the slot's count is in `tail..head + capacity`, so the slot is ours. The consumer has taken its item
-        // (acquire in `depth`) and does not look at it before `publish`.
-        self.shared.slot(self.tail).with_mut(|slot| unsafe { (*slot).write(item) });
+        prefetch::write_all(self.shared.slot(self.tail + AHEAD));
+        let slot = self.shared.slot(self.tail);
         self.tail += 1;
-        Ok(())
+        // SAFETY: the slot's count is in `tail..head + capacity`, so the slot is ours. The consumer has taken its item
+        // (acquire in `depth`) and does not look at it before `publish`, which needs this producer's borrow to end.
+        Ok(slot.with_mut(|slot| unsafe { (*slot).write(item) }))
     }
 
     /// Lets the consumer see all pushed items. Returns whether there were new ones.
@@ -162,6 +180,7 @@ impl<T: Send> Consumer<T> {
         let count = if known >= items_max { items_max } else { self.available().min(items_max) };
         out.reserve(count);
         for _ in 0..count {
+            prefetch::read_all_soon(self.shared.slot(self.head + AHEAD));
             let room = &mut out.spare_capacity_mut()[0];
             // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in `available`). The item is
             // moved out before `head` passes the slot and the producer may reach it. `room` is elsewhere.

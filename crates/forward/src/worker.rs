@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, NameHashKey, NameRef};
 
-use crate::dispatch::{Dispatcher, Membership, Parcel};
+use crate::dispatch::{Dispatcher, Handed, Membership, Parcel};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
 use crate::port::{Outgoing, Received};
@@ -126,31 +126,36 @@ impl Worker {
     /// As [`Worker::poll`], for one of several workers: handles `parcels` from other threads, and the packets of `input`
     /// whose home is here. Hands the other packets of `input` to `send` with the number of their worker, and further
     /// copies of Data with any number.
-    pub fn poll_and_dispatch(
+    pub(crate) fn poll_and_dispatch(
         &mut self,
         now: Ticks,
         dispatcher: &mut Dispatcher,
         parcels: &mut Vec<Parcel>,
         input: &mut Vec<Received>,
-        mut send: impl FnMut(usize, Parcel),
+        mut send: impl FnMut(usize, Handed<'_>),
         output: &mut Vec<Outgoing>,
     ) {
         self.shard.begin(now, output);
-        self.handle_parcels(now, parcels, output);
+        // They arrive while the others are handled.
+        parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
-            self.shard.stopwatch.lap(Stage::Parse, burst.len());
             self.shard.handle_burst(now, burst, output);
         }
         input.clear();
+        self.handle_parcels(now, parcels, output);
         self.shard.end();
     }
 
     fn handle_parcels(&mut self, now: Ticks, parcels: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
-        for burst in parcels.chunks_mut(BURST_MAX) {
+        let mut left = parcels.as_mut_slice();
+        while !left.is_empty() {
+            let (burst, later) = left.split_at_mut(left.len().min(BURST_MAX));
+            later.iter().take(BURST_MAX).for_each(Parcel::prefetch);
             self.shard.stage_burst(now, burst, output);
             self.shard.stopwatch.lap(Stage::Parse, burst.len());
             self.shard.handle_burst(now, burst, output);
+            left = later;
         }
         parcels.clear();
     }

@@ -490,7 +490,7 @@ impl IoLoop {
             if owner == self.seat.number() {
                 self.no_face += 1;
             } else {
-                self.seat.send_to(owner, outgoing.take());
+                self.seat.send_to(owner, outgoing);
             }
         }
     }

@@ -28,8 +28,9 @@
 //!
 //! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
 //! [`Dispatcher`], and hands a packet to its own worker or to another thread. A dispatching thread would cost a core and
-//! two crossings for every packet. Cost: a name is hashed here once, to N components. Its worker hashes the prefixes
-//! that lookups need. Handing the hashes over would cost more: 18 bytes per component through the caches of both.
+//! two crossings for every packet. The names of a burst are hashed together, for their homes and for the tables of this
+//! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
+//! per component through the caches of both.
 
 mod prefixes;
 mod spread;
@@ -38,12 +39,12 @@ mod token;
 use std::sync::Arc;
 
 use byname_wire::name::{COMPONENTS_MAX, component_type};
-use byname_wire::name_hash::{Digest, digest_name};
+use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
 use crate::hot::SharedStore;
-use crate::packet::{Copies, DataInfo, InterestInfo, Parsed, name_in, parse_unaddressed};
+use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
 use spread::{Spread, Way};
@@ -54,6 +55,9 @@ pub(crate) use token::TokenMaker;
 
 /// Maximum of workers of one dispatcher.
 pub const WORKERS_MAX: usize = 64;
+
+/// Bytes of a packet from another thread to prefetch: most names end before.
+const NAME_BYTES: usize = 128;
 
 /// The part of worker `number` in something that `workers` workers share.
 pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
@@ -70,9 +74,27 @@ pub struct Parcel {
 }
 
 impl Parcel {
+    /// No packet yet.
+    pub(crate) const fn empty() -> Parcel {
+        Parcel { received: Received::empty(), parsed: None, spread: None }
+    }
+
     /// The face that received it.
+    #[cfg(feature = "lab")]
     pub fn face(&self) -> FaceId {
         self.received.face
+    }
+
+    /// The packet, to be handed on, if it is parsed.
+    pub(crate) fn handed(&mut self) -> Option<Handed<'_>> {
+        let parsed = self.parsed.as_ref()?;
+        Some(Handed { received: &mut self.received, parsed, spread: self.spread })
+    }
+
+    /// Prefetches the part of the packet that its worker reads first. It is in the caches of another processor.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.received.packet.prefetch_from_afar(NAME_BYTES);
     }
 
     /// Whether the same packet also went to its home. If so, this copy may be lost.
@@ -84,6 +106,37 @@ impl Parcel {
     #[cfg(feature = "lab")]
     pub fn is_spread(&self) -> bool {
         self.spread.is_some()
+    }
+}
+
+/// A packet for another worker, where it was received. Built into a [`Parcel`] at its destination: a packet that is
+/// written elsewhere first and then moved as a whole stalls the processor, see [`Received::append`].
+pub(crate) struct Handed<'a> {
+    pub received: &'a mut Received,
+    pub parsed: &'a Parsed,
+    pub spread: Option<Digest>,
+}
+
+impl Handed<'_> {
+    /// Whether the same packet also went to its home.
+    pub fn is_further_copy(&self) -> bool {
+        matches!(self.parsed, Parsed::Data(info) if info.copies == Copies::Further)
+    }
+
+    /// Moves the packet to a parcel that is [`Parcel::empty`].
+    #[inline]
+    pub fn fill(self, parcel: &mut Parcel) {
+        parcel.received.fill_from(self.received);
+        parcel.parsed = Some(*self.parsed);
+        parcel.spread = self.spread;
+    }
+}
+
+impl From<Handed<'_>> for Parcel {
+    fn from(handed: Handed<'_>) -> Parcel {
+        let mut parcel = Parcel::empty();
+        handed.fill(&mut parcel);
+        parcel
     }
 }
 
@@ -99,14 +152,22 @@ impl AsMut<Received> for Parcel {
     }
 }
 
-/// The way of a packet that a thread has received.
+/// The way of a parsed packet that a thread has received.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sorted {
-    /// It is for the worker here. The digest is that of its name, if it is an Interest that any worker may answer.
-    Here(Parsed, Option<Digest>),
-    /// It is addressed by tags or locator, and for the worker here.
-    Addressed,
-    /// It was given to another worker, or dropped and counted.
+    /// It is for the worker here.
+    Here,
+    /// Its name decides: see [`Dispatcher::sort_by_name`].
+    ByName,
+    /// It was given to another worker.
     Gone,
+}
+
+/// The worker of a packet, by its name.
+pub(crate) struct Decided {
+    pub worker: usize,
+    /// For an Interest that any worker may answer: the digest of its name.
+    pub spread: Option<Digest>,
 }
 
 /// The things that one of several workers shares with the others; nothing for a worker that is alone. See
@@ -191,6 +252,11 @@ impl Dispatcher {
         self.workers
     }
 
+    /// Number of this thread, and of its worker.
+    pub(crate) fn here(&self) -> usize {
+        self.here
+    }
+
     /// The membership that a worker must join with.
     pub fn membership(&self, worker: usize) -> Membership {
         let several = self.workers > 1;
@@ -203,73 +269,95 @@ impl Dispatcher {
 
     /// Parses a packet and hands it to `send` with the number of its worker. Data may be handed over several times.
     pub fn dispatch(&mut self, mut received: Received, mut send: impl FnMut(usize, Parcel)) {
-        let mut hashes = std::mem::take(&mut self.hashes);
-        match self.sort(&mut received, &mut hashes, &mut send) {
-            Sorted::Here(parsed, spread) => send(self.here, Parcel { received, parsed: Some(parsed), spread }),
-            Sorted::Addressed => send(self.here, Parcel { received, parsed: None, spread: None }),
-            Sorted::Gone => {}
+        let (mut hashes, mut parsed) = (std::mem::take(&mut self.hashes), None);
+        match parse_unaddressed(&received, &mut hashes, |found| parsed = Some(found)) {
+            Ok(_) => self.dispatch_parsed(&mut received, &mut hashes, parsed, &mut send),
+            Err(reason) => self.drops.count(reason),
         }
         self.hashes = hashes;
     }
 
-    /// Parses a packet, and hands it to `send` if its home is another worker. Notes in `hashes` where the components of
-    /// its name end. `send` also gets further copies of Data, each with the number of the worker that it is for.
-    pub(crate) fn sort(
+    fn dispatch_parsed(
         &mut self,
         received: &mut Received,
         hashes: &mut PrefixHashes,
+        parsed: Option<Parsed>,
         send: &mut impl FnMut(usize, Parcel),
-    ) -> Sorted {
-        let mut found = None;
-        if let Err(reason) = parse_unaddressed(received, hashes, |parsed| found = Some(parsed)) {
-            self.drops.count(reason);
-            return Sorted::Gone;
-        }
-        let Some(mut parsed) = found else {
-            self.gave(self.here);
-            return Sorted::Addressed;
+    ) {
+        let Some(mut parsed) = parsed else {
+            self.stays();
+            return send(self.here, Parcel { received: received.take(), parsed: None, spread: None });
         };
-        let (worker, spread) = match &mut parsed {
-            Parsed::Interest(info) => self.worker_of_interest(received, info),
-            Parsed::Nack(info) => {
-                let token = self.token(received).map(|token| token.worker);
-                (token.unwrap_or_else(|| self.home(name_in(&received.packet, info.name), None)), None)
+        let mut decided = Decided { worker: self.here, spread: None };
+        match self.sort(received, &mut parsed, &mut |worker, handed: Handed<'_>| send(worker, handed.into())) {
+            Sorted::Here => {}
+            Sorted::ByName => {
+                let name = name_in(&received.packet, parsed.name());
+                let (names, depth) = (std::slice::from_ref(&name), self.deciding_depth(name));
+                let wanted = |_| DepthSet::of(depth);
+                PrefixHashes::fill_noted_burst_where(wanted, &self.key, names, std::slice::from_mut(hashes));
+                decided = self.sort_by_name(&NameView::from_filled(name, hashes), &mut parsed);
             }
-            Parsed::Data(info) => (self.worker_of_data(received, info, send), None),
+            Sorted::Gone => return,
+        }
+        let Decided { worker, spread } = decided;
+        send(worker, Handed { received, parsed: &parsed, spread }.into());
+    }
+
+    /// Hands a parsed packet to `send` if something else than its name says that its home is another worker. `send` also
+    /// gets further copies of Data, each with the number of the worker that it is for.
+    pub(crate) fn sort(
+        &mut self,
+        received: &mut Received,
+        parsed: &mut Parsed,
+        send: &mut impl FnMut(usize, Handed<'_>),
+    ) -> Sorted {
+        let worker = match parsed {
+            Parsed::Interest(_) => None,
+            Parsed::Nack(_) => self.token(received).map(|token| token.worker),
+            Parsed::Data(info) => self.worker_of_data(received, info, send),
         };
+        let Some(worker) = worker else { return Sorted::ByName };
         self.gave(worker);
         if worker == self.here {
-            return Sorted::Here(parsed, spread);
+            return Sorted::Here;
         }
-        send(worker, Parcel { received: received.take(), parsed: Some(parsed), spread });
+        send(worker, Handed { received, parsed, spread: None });
         Sorted::Gone
     }
 
-    /// The worker of an Interest, and the digest of its name if any worker may answer it.
-    fn worker_of_interest(&mut self, received: &Received, info: &mut InterestInfo) -> (usize, Option<Digest>) {
-        let name = name_in(&received.packet, info.name);
-        let Some(spread) = &mut self.spread else { return (self.home(name, None), None) };
-        let digest = digest_name(&self.key, name);
-        let way = spread.way(digest);
-        info.is_hot = matches!(way, Way::HomeHot);
-        match way {
-            Way::Any(worker) => (worker, Some(digest)),
-            Way::Home | Way::HomeHot => (self.home(name, Some(digest)), None),
-        }
+    /// Counts a packet that is addressed by tags or locator, and so stays here.
+    pub(crate) fn stays(&mut self) {
+        self.gave(self.here);
     }
 
-    /// The worker of Data. Sends copies to other workers where Interests may wait for it.
+    /// The worker of a packet whose name decides. The name is hashed whole and at its [`Dispatcher::deciding_depth`].
+    pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, parsed: &mut Parsed) -> Decided {
+        let home = self.worker_of(name.check(self.deciding_depth(name.name())));
+        let mut decided = Decided { worker: home, spread: None };
+        if let (Parsed::Interest(info), Some(spread)) = (parsed, &mut self.spread) {
+            let digest = name.digest(name.len());
+            let way = spread.way(digest);
+            info.is_hot = matches!(way, Way::HomeHot);
+            if let Way::Any(worker) = way {
+                decided = Decided { worker, spread: Some(digest) };
+            }
+        }
+        self.gave(decided.worker);
+        decided
+    }
+
+    /// The worker of Data, unless its name decides. Sends copies to other workers where Interests may wait for it.
     fn worker_of_data(
         &mut self,
         received: &Received,
         info: &mut DataInfo,
-        send: &mut impl FnMut(usize, Parcel),
-    ) -> usize {
+        send: &mut impl FnMut(usize, Handed<'_>),
+    ) -> Option<usize> {
         let name = name_in(&received.packet, info.name);
         if self.pending.is_empty() {
             // The token of a shorter name does not tell where else Interests wait.
-            let token = self.token(received).filter(|token| !token.is_short);
-            return token.map_or_else(|| self.home(name, None), |token| token.worker);
+            return self.token(received).filter(|token| !token.is_short).map(|token| token.worker);
         }
         let (home, others) = self.homes(name);
         if others != 0 {
@@ -277,12 +365,12 @@ impl Dispatcher {
             info.copies = Copies::First;
             for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
-                let received = Received { face, fields, packet };
+                let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
-                send(worker, Parcel { received, parsed: Some(Parsed::Data(further)), spread: None });
+                send(worker, Handed { received: &mut received, parsed: &parsed, spread: None });
             }
         }
-        home
+        Some(home)
     }
 
     /// The token of a packet, if one of the workers made it.
@@ -291,11 +379,11 @@ impl Dispatcher {
     }
 
     /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
-    pub fn dispatch_home(&mut self, mut stray: Parcel, mut send: impl FnMut(usize, Parcel)) {
+    pub fn dispatch_home(&mut self, mut stray: Parcel, send: impl FnOnce(usize, Parcel)) {
         stray.spread = None;
         let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
         info.is_hot = true;
-        let home = self.home(name_in(&stray.received.packet, info.name), None);
+        let home = self.home(name_in(&stray.received.packet, info.name));
         self.gave(home);
         send(home, stray);
     }
@@ -318,14 +406,9 @@ impl Dispatcher {
         &self.drops
     }
 
-    /// The home of a name. `whole` is the name's digest, if that is known.
-    fn home(&self, name: NameRef<'_>, whole: Option<Digest>) -> usize {
-        if self.workers == 1 {
-            return 0;
-        }
-        let deciding = name.prefix(deciding_depth(name, self.components));
-        let known = whole.filter(|_| deciding.value().len() == name.value().len());
-        self.worker_of(known.unwrap_or_else(|| digest_name(&self.key, deciding)).check)
+    /// The home of a name.
+    fn home(&self, name: NameRef<'_>) -> usize {
+        self.worker_of(digest_name(&self.key, name.prefix(self.deciding_depth(name))).check)
     }
 
     /// The home of Data, and the set of other workers where Interests may wait for it.
@@ -333,7 +416,7 @@ impl Dispatcher {
         let names = std::slice::from_ref(&name);
         PrefixHashes::fill_burst_to(self.components, &self.key, names, std::slice::from_mut(&mut *self.hashes));
         let view = NameView::from_filled(name, &self.hashes);
-        let deciding = deciding_depth(name, self.components);
+        let deciding = self.deciding_depth(name);
         let home = self.worker_of(view.check(deciding));
         // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;
@@ -347,10 +430,10 @@ impl Dispatcher {
     fn worker_of(&self, check: u64) -> usize {
         (((check >> 32) * self.workers as u64) >> 32) as usize
     }
-}
 
-/// Number of components that select the home of a name.
-fn deciding_depth(name: NameRef<'_>, components: usize) -> usize {
-    let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
-    named.take(components).count()
+    /// Number of components that select the home of a name.
+    pub(crate) fn deciding_depth(&self, name: NameRef<'_>) -> usize {
+        let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
+        named.take(self.components).count()
+    }
 }

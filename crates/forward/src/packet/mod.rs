@@ -25,7 +25,7 @@ pub struct NameRange {
 }
 
 /// The result of parsing a packet; it borrows nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Parsed {
     /// An Interest.
     Interest(InterestInfo),

@@ -15,16 +15,13 @@ use byname_wire::name_hash::{DepthSet, Digest};
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
-use crate::dispatch::{Dispatcher, Parcel, Sorted};
+use crate::dispatch::{Decided, Dispatcher, Handed, Parcel, Sorted};
 use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
-use crate::shard::{Shard, Wanted};
+use crate::shard::{Shard, Staged, Wanted};
 use crate::stages::Stage;
 use crate::ticks::Ticks;
-
-/// Bytes of a packet from another thread to prefetch: most names end before.
-const NAME_BYTES: usize = 128;
 
 /// Memory that must arrive before the address of the next step is known.
 #[derive(Clone, Copy)]
@@ -60,47 +57,79 @@ impl Shard {
     /// Parses packets and hashes their names.
     pub(crate) fn parse_burst(&mut self, burst: &mut [Received]) {
         for (at, received) in burst.iter_mut().enumerate() {
-            let hashes = &mut self.hashes[self.parsed.len()];
-            match parse_unaddressed(received, hashes, |parsed| self.parsed.push((at, parsed))) {
+            let place = self.parsed.len();
+            let hashes = &mut self.hashes[place];
+            match parse_unaddressed(received, hashes, |parsed| self.parsed.push(Staged { at, place, parsed })) {
                 Ok(true) => {}
                 Ok(false) => self.stage_addressed(received.take()),
                 Err(reason) => self.drops.count(reason),
             }
         }
-        self.hash_burst(burst);
+        self.hash_burst(burst, None);
     }
 
-    /// Parses packets of this thread and hashes their names, except those of other workers, which go to `send`.
+    /// Parses packets of this thread and hashes their names. Gives the packets of other workers to `send`.
     pub(crate) fn sort_burst(
         &mut self,
         now: Ticks,
         burst: &mut [Received],
         dispatcher: &mut Dispatcher,
-        send: &mut impl FnMut(usize, Parcel),
+        send: &mut impl FnMut(usize, Handed<'_>),
         output: &mut Vec<Outgoing>,
     ) {
+        // Places of the packets whose names decide, one bit each.
+        let mut by_name = 0u64;
         for (at, received) in burst.iter_mut().enumerate() {
-            let hashes = &mut self.hashes[self.parsed.len()];
-            match dispatcher.sort(received, hashes, send) {
-                Sorted::Here(Parsed::Interest(info), Some(name)) => {
-                    self.answer_or_set_aside(now, name, received, info, output);
+            let place = self.parsed.len();
+            let hashes = &mut self.hashes[place];
+            match parse_unaddressed(received, hashes, |parsed| self.parsed.push(Staged { at, place, parsed })) {
+                Ok(true) => {}
+                Ok(false) => {
+                    dispatcher.stays();
+                    self.stage_addressed(received.take());
                 }
-                Sorted::Here(parsed, _) => self.parsed.push((at, parsed)),
-                Sorted::Addressed => self.stage_addressed(received.take()),
-                Sorted::Gone => {}
+                Err(reason) => self.drops.count(reason),
+            }
+            let Some(Staged { parsed, .. }) = self.parsed.get_mut(place) else { continue };
+            match dispatcher.sort(received, parsed, send) {
+                Sorted::Here => {}
+                Sorted::ByName => by_name |= 1 << place,
+                Sorted::Gone => self.parsed.truncate(place),
             }
         }
         self.stopwatch.lap(Stage::Dispatch, burst.len());
-        self.hash_burst(burst);
+        self.hash_burst(burst, Some(dispatcher));
+        self.stopwatch.lap(Stage::Parse, burst.len());
+        let mut all = std::mem::take(&mut self.parsed);
+        all.retain_mut(|Staged { at, place, parsed }| {
+            if by_name >> *place & 1 == 0 {
+                return true;
+            }
+            let received = &mut burst[*at];
+            let name = NameView::from_filled(name_in(&received.packet, parsed.name()), &self.hashes[*place]);
+            match (dispatcher.sort_by_name(&name, parsed), &*parsed) {
+                (Decided { worker, spread }, _) if worker != dispatcher.here() => {
+                    send(worker, Handed { received, parsed, spread });
+                    false
+                }
+                (Decided { spread: Some(name), .. }, Parsed::Interest(info)) => {
+                    self.answer_or_set_aside(now, name, received, *info, output);
+                    false
+                }
+                _ => true,
+            }
+        });
+        for (i, Staged { place, .. }) in all.iter().enumerate() {
+            self.wanted.swap(i, *place);
+        }
+        self.wanted.truncate(all.len());
+        self.parsed = all;
+        self.stopwatch.lap(Stage::Dispatch, 0);
     }
 
     /// Takes packets that other threads have parsed, and hashes their names. Interests for hot names are answered at
     /// once or set aside as strays.
     pub(crate) fn stage_burst(&mut self, now: Ticks, burst: &mut [Parcel], output: &mut Vec<Outgoing>) {
-        // The bytes are in the caches of another processor.
-        for parcel in &*burst {
-            parcel.received.packet.prefetch_from_afar(NAME_BYTES);
-        }
         for (at, parcel) in burst.iter_mut().enumerate() {
             let received = &mut parcel.received;
             match (parcel.parsed.take(), parcel.spread) {
@@ -108,13 +137,14 @@ impl Shard {
                     self.answer_or_set_aside(now, name, received, info, output);
                 }
                 (Some(parsed), _) => {
-                    self.hashes[self.parsed.len()].note_ends(name_in(&received.packet, parsed.name()));
-                    self.parsed.push((at, parsed));
+                    let place = self.parsed.len();
+                    self.hashes[place].note_ends(name_in(&received.packet, parsed.name()));
+                    self.parsed.push(Staged { at, place, parsed });
                 }
                 (None, _) => self.stage_addressed(received.take()),
             }
         }
-        self.hash_burst(burst);
+        self.hash_burst(burst, None);
     }
 
     /// Answers an Interest for a hot name from the shared store, or takes it as a stray.
@@ -138,11 +168,12 @@ impl Shard {
         }
     }
 
-    /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup will use.
-    fn hash_burst(&mut self, burst: &[impl AsRef<Received>]) {
+    /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup or `dispatcher` will
+    /// use.
+    fn hash_burst(&mut self, burst: &[impl AsRef<Received>], dispatcher: Option<&Dispatcher>) {
         let parsed = &self.parsed;
         let hashes = &mut self.hashes[..parsed.len()];
-        let by_prefix = |(_, parsed): &(usize, Parsed)| parsed.interest().is_some_and(|info| info.can_be_prefix);
+        let by_prefix = |staged: &Staged| staged.parsed.interest().is_some_and(|info| info.can_be_prefix);
         // Data is looked up by its whole name only, unless an Interest waits for Data below a prefix.
         let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
         // Strangers send names that are much longer than any rule, and rules have few depths. So only the depths of
@@ -150,7 +181,7 @@ impl Shard {
         self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depths().deepest());
         self.hashed = self.tables.fib().depths().union(self.strategies.depths());
         let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
-        for (i, (at, parsed)) in parsed.iter().enumerate() {
+        for (i, Staged { at, parsed, .. }) in parsed.iter().enumerate() {
             names[i] = name_in(&burst[*at].as_ref().packet, parsed.name());
             prefixes[i] = match parsed {
                 _ if all_wanted => DepthSet::ALL,
@@ -161,13 +192,16 @@ impl Shard {
                 Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
                 Parsed::Interest(_) => self.hashed,
             };
+            if let Some(dispatcher) = dispatcher {
+                prefixes[i].insert(dispatcher.deciding_depth(names[i]));
+            }
         }
         let names = &names[..parsed.len()];
         PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes);
         self.wanted.clear();
-        self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), (_, parsed))| Wanted {
+        self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), staged)| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
-            nonce: parsed.interest().and_then(|info| info.nonce),
+            nonce: staged.parsed.interest().and_then(|info| info.nonce),
             slot: None,
         }));
     }
@@ -193,16 +227,18 @@ impl Shard {
         }
         self.match_ahead(burst);
         let mut all = std::mem::take(&mut self.parsed);
-        for (i, (at, parsed)) in all.drain(..).enumerate() {
+        #[cfg(feature = "lab")]
+        let mut turns = STEPS.len()..;
+        for Staged { at, place, parsed } in all.drain(..) {
             #[cfg(feature = "lab")]
             if self.prefetch == Prefetch::Cascade {
-                self.ask_in_turn(i + STEPS.len());
+                turns.next().into_iter().for_each(|turn| self.ask_in_turn(turn));
             }
             let received = burst[at].as_mut();
             match parsed {
-                Parsed::Interest(info) => self.on_interest(now, i, received, info, output),
-                Parsed::Data(info) => self.on_data(now, i, received, info, output),
-                Parsed::Nack(info) => self.on_nack(now, i, received, info, output),
+                Parsed::Interest(info) => self.on_interest(now, place, received, info, output),
+                Parsed::Data(info) => self.on_data(now, place, received, info, output),
+                Parsed::Nack(info) => self.on_nack(now, place, received, info, output),
             }
         }
         self.parsed = all;

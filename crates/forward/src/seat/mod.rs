@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use byname_lookup::memory::Refused;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::dispatch::{Dispatcher, Parcel, WORKERS_MAX};
+use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
@@ -256,11 +256,14 @@ impl Seat {
     }
 
     /// Sends a packet to the thread that owns its face, with the next [`Seat::publish_output`].
-    pub fn send_to(&mut self, thread: usize, outgoing: Outgoing) {
+    pub fn send_to(&mut self, thread: usize, outgoing: &mut Outgoing) {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
         if let Some(link) = link {
-            match link.output.push(outgoing) {
-                Ok(()) => link.given = true,
+            match link.output.append(const { Outgoing::empty() }) {
+                Ok(place) => {
+                    place.fill_from(outgoing);
+                    link.given = true;
+                }
                 Err(_) => link.output_drops += 1,
             }
         }
@@ -387,9 +390,9 @@ impl Crossing {
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
         let Crossing { dispatcher, links, parcels, late } = self;
-        let send = |home: usize, parcel| match links[home].as_mut() {
-            Some(link) => link.push(parcel),
-            None => late.push(parcel),
+        let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
+            Some(link) => link.push(handed),
+            None => late.push(handed.into()),
         };
         worker.poll_and_dispatch(now, dispatcher, parcels, received, send, outgoing);
     }
@@ -398,8 +401,8 @@ impl Crossing {
     fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
         let Crossing { dispatcher, links, late, .. } = self;
         for stray in worker.strays() {
-            dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
-                Some(link) => link.push(parcel),
+            dispatcher.dispatch_home(stray, |home, mut parcel| match links[home].as_mut() {
+                Some(link) => parcel.handed().into_iter().for_each(|handed| link.push(handed)),
                 None => late.push(parcel),
             });
         }
@@ -420,14 +423,18 @@ impl Link {
         }
     }
 
-    fn push(&mut self, parcel: Parcel) {
+    #[inline]
+    fn push(&mut self, handed: Handed<'_>) {
         // A ring that is half full counts as such until the next round.
         self.fills = self.fills || self.parcels.is_half_full();
-        let has_room = !self.fills || (!parcel.is_further_copy() && self.shares.take(parcel.face()));
-        if has_room && self.parcels.push(parcel).is_ok() {
-            self.given = true;
-        } else {
-            self.input_drops += 1;
+        let has_room = !self.fills || (!handed.is_further_copy() && self.shares.take(handed.received.face));
+        let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
+        match place {
+            Some(parcel) => {
+                handed.fill(parcel);
+                self.given = true;
+            }
+            None => self.input_drops += 1,
         }
     }
 

@@ -3,8 +3,18 @@
 use byname_lookup::EntryId;
 use byname_wire::FaceId;
 
+use crate::packet::Parsed;
 use crate::pit_cs::SlotId;
 use crate::ticks::Ticks;
+
+/// A parsed packet of the burst.
+pub(crate) struct Staged {
+    /// Its place in the burst.
+    pub at: usize,
+    /// Its place among the names that were hashed.
+    pub place: usize,
+    pub parsed: Parsed,
+}
 
 /// The memory that a packet needs.
 pub(crate) struct Wanted {
@@ -20,7 +30,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Miss {
     /// Its PIT entry, which stays until the Interest is routed.
     pub slot: SlotId,
-    /// Its place among the parsed packets of the burst, and so the index of its prefix hashes.
+    /// The index of its prefix hashes.
     pub place: usize,
     pub ingress: FaceId,
     pub expiry: Ticks,

@@ -24,7 +24,7 @@ use crate::dead_nonces::DeadNonces;
 use crate::dispatch::{Joined, Membership, Parcel, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope};
 use crate::learning::Listener;
-use crate::packet::{Addressed, Parsed};
+use crate::packet::Addressed;
 use crate::pit_cs::{Met, PitCs, SlotId};
 use crate::settings::{Prefetch, WorkerConfig};
 use crate::stages::Stopwatch;
@@ -34,7 +34,7 @@ use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
-pub(crate) use burst::{Miss, Route, Wanted};
+pub(crate) use burst::{Miss, Route, Staged, Wanted};
 pub use memory::TableMemory;
 
 /// The tables that one thread owns, and its notes about the burst in hand.
@@ -57,7 +57,7 @@ pub(crate) struct Shard {
     pub stopwatch: Stopwatch,
     /// Makes nonces.
     pub random: SmallRng,
-    /// The prefix hashes of each parsed packet of the burst.
+    /// The prefix hashes of the burst's names.
     pub hashes: Vec<PrefixHashes>,
     /// Greatest depth at which the burst's Interests are hashed, besides their whole names.
     pub hashed_depth: usize,
@@ -70,11 +70,11 @@ pub(crate) struct Shard {
     /// Scratch: the faces that one Interest may be sent to.
     pub nexthops: Vec<Nexthop>,
     pub prefetch: Prefetch,
-    /// Parsed packets, each with its place in the burst.
-    pub parsed: Vec<(usize, Parsed)>,
+    /// The parsed packets of the burst.
+    pub parsed: Vec<Staged>,
     /// The memory that each parsed packet needs.
     pub wanted: Vec<Wanted>,
-    /// The FIB's answer for each parsed packet; empty unless Interests may be routed one by one.
+    /// The FIB's answer for each hashed name; empty unless Interests may be routed one by one.
     pub routes_ahead: Vec<Option<(EntryId, u64)>>,
     /// Interests for hot names that their home must answer.
     pub strays: Vec<Parcel>,

@@ -213,10 +213,10 @@ impl Run {
         let mut received: Vec<Received> = self.received[thread].drain(..few).collect();
         let mut output = Vec::new();
         self.seats[thread].poll(self.now, &mut received, &mut output, &mut Stopwatch::default());
-        for outgoing in output {
+        for mut outgoing in output {
             match self.owners.get(&outgoing.face) {
                 Some(owner) if *owner == thread => self.sent(&outgoing),
-                Some(owner) => self.seats[thread].send_to(*owner, outgoing),
+                Some(owner) => self.seats[thread].send_to(*owner, &mut outgoing),
                 // The face is gone.
                 None => {}
             }

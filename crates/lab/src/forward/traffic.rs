@@ -362,7 +362,7 @@ impl<'a> Traffic<'a> {
         for outgoing in &mut self.output {
             let owner = owner(outgoing.face, threads);
             if owner != here {
-                self.seat.send_to(owner, outgoing.take());
+                self.seat.send_to(owner, outgoing);
                 continue;
             }
             let slot = (outgoing.face.0 - FaceId::FIRST.0) / threads as u64;

@@ -11,7 +11,7 @@ use crate::packet::{Parsed, name_in};
 use crate::packet_pool::Packet;
 use crate::port::Received;
 use crate::settings::Prefetch;
-use crate::shard::{Miss, Shard};
+use crate::shard::{Miss, Shard, Staged};
 use crate::stages::{Stage, Stopwatch};
 
 impl Shard {
@@ -25,13 +25,11 @@ impl Shard {
             return;
         }
         let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
-        for ((at, parsed), hashes) in self.parsed.iter().zip(&self.hashes) {
-            let name = NameView::from_filled(name_in(&burst[*at].as_ref().packet, parsed.name()), hashes);
-            names.push(match parsed {
-                Parsed::Interest(_) => name.up_to(self.hashed_depth),
-                // A placeholder, so that names keep their places.
-                Parsed::Data(_) | Parsed::Nack(_) => name.up_to(0),
-            });
+        let interests = || self.parsed.iter().filter(|staged| matches!(staged.parsed, Parsed::Interest(_)));
+        let name_of = |staged: &Staged| name_in(&burst[staged.at].as_ref().packet, staged.parsed.name());
+        for staged in interests() {
+            let name = NameView::from_filled(name_of(staged), &self.hashes[staged.place]);
+            names.push(name.up_to(self.hashed_depth));
         }
         // The time so far went into prefetches for the PIT and the content store.
         self.stopwatch.lap(Stage::PitCs, 0);
@@ -40,13 +38,15 @@ impl Shard {
         if self.lacks_depths() {
             drop(names);
             self.hashed = DepthSet::ALL;
-            for ((at, parsed), hashes) in self.parsed.iter().zip(&mut self.hashes) {
-                hashes.fill(&self.key, name_in(&burst[*at].as_ref().packet, parsed.name()));
+            for staged in &self.parsed {
+                self.hashes[staged.place].fill(&self.key, name_of(staged));
             }
             return self.match_ahead(burst);
         }
-        let routes = found.iter().zip(&names).map(|(found, name)| found.map(|m| (m.entry, name.hash(m.depth))));
-        self.routes_ahead.extend(routes);
+        self.routes_ahead.resize(BURST_MAX, None);
+        for ((found, name), staged) in found.iter().zip(&names).zip(interests()) {
+            self.routes_ahead[staged.place] = found.map(|m| (m.entry, name.hash(m.depth)));
+        }
         self.routes_ahead.iter().flatten().for_each(|(entry, _)| self.tables.prefetch_nexthops(*entry));
     }
 

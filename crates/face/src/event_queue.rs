@@ -83,6 +83,13 @@ impl EventQueue {
         }
     }
 
+    /// Takes the waiting events of a face that moves to another thread, which pushes them into its own queue.
+    pub(crate) fn take(&mut self, face: FaceId) -> Vec<FaceEvent> {
+        let pending = self.backlog.remove(&face).unwrap_or_default();
+        let (created, destroyed) = (pending.created.map(FaceEvent::Created), pending.destroyed.map(FaceEvent::Destroyed));
+        created.into_iter().chain(pending.changed).chain(destroyed).collect()
+    }
+
     fn keep(&mut self, event: FaceEvent) {
         let (FaceEvent::Created(status)
         | FaceEvent::Destroyed(status)
@@ -130,5 +137,33 @@ mod tests {
         }
         assert_eq!(seen, [(256, "created"), (256, "destroyed"), (10_000, "created")]);
         assert!(!queue.is_backlogged());
+    }
+
+    #[test]
+    fn a_face_that_moves_takes_its_events_along() {
+        let (mut queue, receiver) = EventQueue::new(2);
+        let mut other = queue.another();
+        for id in 256..259 {
+            queue.push(FaceEvent::Created(status(id)));
+        }
+        queue.push(FaceEvent::Down(status(258)));
+        queue.push(FaceEvent::Created(status(259)));
+        for event in queue.take(FaceId(258)) {
+            other.push(event);
+        }
+        other.push(FaceEvent::Up(status(258)));
+        let mut seen = Vec::new();
+        while let Ok(event) = receiver.try_recv() {
+            seen.push(match event {
+                FaceEvent::Created(s) => (s.id.0, "created"),
+                FaceEvent::Destroyed(s) => (s.id.0, "destroyed"),
+                FaceEvent::Up(s) => (s.id.0, "up"),
+                FaceEvent::Down(s) => (s.id.0, "down"),
+            });
+            other.flush();
+        }
+        assert_eq!(seen, [(256, "created"), (257, "created"), (258, "created"), (258, "up")]);
+        queue.flush();
+        assert!(matches!(receiver.try_recv(), Ok(FaceEvent::Created(s)) if s.id.0 == 259));
     }
 }

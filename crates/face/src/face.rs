@@ -89,6 +89,8 @@ pub struct FaceChange {
 pub struct FaceStatus {
     /// Number of the face.
     pub id: FaceId,
+    /// Number of the packet thread that owns it.
+    pub thread: usize,
     /// URI of the peer.
     pub remote: FaceUri,
     /// URI of the local end.
@@ -125,6 +127,7 @@ impl FaceStatus {
     pub fn plain(id: FaceId, uri: FaceUri, scope: Scope) -> FaceStatus {
         FaceStatus {
             id,
+            thread: 0,
             remote: uri.clone(),
             local: uri,
             scope,
@@ -218,6 +221,16 @@ pub enum FaceEvent {
     Down(FaceStatus),
 }
 
+impl FaceEvent {
+    pub(crate) fn status_mut(&mut self) -> &mut FaceStatus {
+        let (FaceEvent::Created(status)
+        | FaceEvent::Destroyed(status)
+        | FaceEvent::Up(status)
+        | FaceEvent::Down(status)) = self;
+        status
+    }
+}
+
 /// Reason why a face is not created.
 #[derive(Debug, Clone, Error)]
 pub enum CreateFaceError {
@@ -244,6 +257,25 @@ pub enum UpdateFaceError {
     /// The face cannot have this setting. Management answers 409.
     #[error("{0}")]
     Unacceptable(String),
+}
+
+/// Reason why a face does not move to another packet thread.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MoveFaceError {
+    /// There is no such face. Management answers 404.
+    #[error("no such face")]
+    NotFound,
+    /// There is no such thread. Management answers 406.
+    #[error("there is no packet thread {thread}: they have the numbers 0 to {last}")]
+    NoThread {
+        /// The number in the request.
+        thread: u64,
+        /// The greatest number of a thread.
+        last: usize,
+    },
+    /// The face cannot leave its thread, or the other thread cannot take it. Management answers 409.
+    #[error("{0}")]
+    Stays(String),
 }
 
 #[cfg(test)]

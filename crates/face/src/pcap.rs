@@ -5,6 +5,7 @@
 //! forwarder is `02:01:00:00:00:00`, and face N is `02:00` and the four bytes of N. Fragments and acknowledgements do
 //! not appear.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -182,6 +183,22 @@ impl Port for CapturePort {
 
     fn has_output(&self) -> bool {
         self.inner.has_output()
+    }
+
+    fn moves_faces(&self) -> bool {
+        self.inner.moves_faces()
+    }
+
+    fn has_room(&self) -> bool {
+        self.inner.has_room()
+    }
+
+    fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
+        self.inside(cx, |port, cx| port.detach_face(cx, face))
+    }
+
+    fn attach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, state: Box<dyn Any + Send>) {
+        self.inside(cx, |port, cx| port.attach_face(cx, face, state));
     }
 
     fn next_deadline(&self) -> Option<Ticks> {

@@ -11,6 +11,8 @@
 #[cfg(any(test, fuzzing))]
 pub mod bench;
 
+use std::any::Any;
+
 use byname_forward::{FaceId, Outgoing, Received, Ticks};
 use mio::event::{Event, Source};
 use mio::{Interest, Registry, Token};
@@ -146,6 +148,28 @@ pub trait Port: Send {
 
     /// Destroys one of its faces and reports that. Returns false if the face does not exist.
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool;
+
+    /// Whether its faces can move to a port of the same name on another thread, and faces of such a port can come here.
+    fn moves_faces(&self) -> bool {
+        false
+    }
+
+    /// Whether there is room for a face from another thread.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Takes out one of its faces, with all of its state and its descriptor, for [`Port::attach_face`] of a port of the
+    /// same name. Reports nothing, since the face goes on to exist. `None` if the face does not exist.
+    fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
+        let _ = (cx, face);
+        None
+    }
+
+    /// Takes over a face that a port of the same name has detached.
+    fn attach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, state: Box<dyn Any + Send>) {
+        let _ = (cx, face, state);
+    }
 
     /// Tells the port whether routes lead to one of its faces. A port that closes idle faces to make room for strangers
     /// keeps faces with routes.

@@ -3,17 +3,18 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::FaceCounters;
-use byname_forward::seat::owner;
+use byname_forward::seat::Owners;
 use byname_forward::strategy::StrategyChoice;
 use byname_forward::worker::{CsInfo, WorkerCounters};
 use byname_forward::{FaceId, Worker};
 use byname_wire::Name;
 use crossbeam_channel::{Sender, bounded};
 
+use super::moving::GoneFaces;
 use super::{Asked, Ending, IoLoop, Registration, StartError, ThreadStatus};
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError};
 use crate::port::Port;
@@ -24,6 +25,8 @@ use crate::waker::LoopWaker;
 pub(super) const COMMANDS_MAX: usize = 256;
 /// Faces whose status is read in one command.
 const STATUSES_PER_COMMAND: usize = 256;
+/// Loads of threads that differ by less than one of these steps are taken as equal.
+const LOAD_STEPS: f64 = 10.0;
 /// Data erased from one content store in one command.
 const ERASED_PER_COMMAND: usize = 1024;
 
@@ -45,7 +48,7 @@ impl Line {
         Line { commands, registrations, waker }
     }
 
-    fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut IoLoop) -> R + Send + 'static) -> Option<R> {
+    pub fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut IoLoop) -> R + Send + 'static) -> Option<R> {
         let (reply, answer) = bounded(1);
         let command: Command = Box::new(move |io_loop| {
             let _ = reply.send(job(io_loop));
@@ -72,11 +75,15 @@ pub struct ForwarderHandle {
     ending: Arc<Ending>,
     /// The greatest sum of link counters that was told. The sum never falls.
     links_told: Arc<Mutex<LinkCounters>>,
+    /// The threads that own the faces. Locked while a face moves.
+    owners: Arc<Mutex<Owners>>,
+    pub(super) gone_faces: GoneFaces,
 }
 
 impl ForwarderHandle {
-    pub(super) fn new(lines: Vec<Line>, ending: Arc<Ending>) -> Self {
-        ForwarderHandle { lines: lines.into(), ending, links_told: Arc::default() }
+    pub(super) fn new(lines: Vec<Line>, ending: Arc<Ending>, gone_faces: GoneFaces) -> Self {
+        let owners = Arc::new(Mutex::new(Owners::new(lines.len())));
+        ForwarderHandle { lines: lines.into(), ending, links_told: Arc::default(), owners, gone_faces }
     }
 
     /// Number of packet threads.
@@ -134,8 +141,9 @@ impl ForwarderHandle {
     /// the ports know.
     pub fn set_routed(&self, faces: Vec<(FaceId, bool)>) {
         let mut by_owner: Vec<Vec<(FaceId, bool)>> = vec![Vec::new(); self.lines.len()];
+        let owners = self.owners();
         for (face, routed) in faces {
-            by_owner[owner(face, self.lines.len())].push((face, routed));
+            by_owner[owners.of(face)].push((face, routed));
         }
         for (line, faces) in self.lines.iter().zip(by_owner).filter(|(_, faces)| !faces.is_empty()) {
             line.tell(Box::new(move |io_loop| {
@@ -295,11 +303,11 @@ impl ForwarderHandle {
     }
 
     /// Runs `job` on each thread, with its number. Returns the answers by number.
-    fn call_all<R: Send + 'static>(&self, job: impl Fn(&mut IoLoop) -> R + Clone + Send + 'static) -> Vec<R> {
+    pub(super) fn call_all<R: Send + 'static>(&self, job: impl Fn(&mut IoLoop) -> R + Clone + Send + 'static) -> Vec<R> {
         self.call_each(0..self.lines.len(), move |_, io_loop| job(io_loop))
     }
 
-    fn call_each<R: Send + 'static>(
+    pub(super) fn call_each<R: Send + 'static>(
         &self,
         whom: Range<usize>,
         job: impl Fn(usize, &mut IoLoop) -> R + Clone + Send + 'static,
@@ -321,17 +329,31 @@ impl ForwarderHandle {
 
     /// The line to the thread that owns a face.
     fn owner(&self, face: FaceId) -> &Line {
-        &self.lines[owner(face, self.lines.len())]
+        let thread = self.owners().of(face);
+        &self.lines[thread]
+    }
+
+    /// The line to a thread.
+    pub(super) fn line(&self, thread: usize) -> &Line {
+        &self.lines[thread]
+    }
+
+    /// The owners of faces. No face moves while they are locked.
+    pub(super) fn owners(&self) -> MutexGuard<'_, Owners> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The threads in the order in which they are asked for a new face to `remote`: one that knows the peer first, then
-    /// those with the fewest faces.
+    /// those with the least load, in tenths, and the fewest faces.
     fn candidates(&self, remote: &FaceUri) -> Vec<usize> {
         if self.lines.len() == 1 {
             return vec![0];
         }
         let remote = remote.clone();
-        let loads = self.call_all(move |io_loop| (!io_loop.knows(&remote), io_loop.faces.len()));
+        let loads = self.call_all(move |io_loop| {
+            let load = io_loop.work_time.activity(io_loop.clock.now()).load;
+            (!io_loop.knows(&remote), (LOAD_STEPS * load).round() as u64, io_loop.faces.len())
+        });
         let mut order: Vec<usize> = (0..loads.len()).collect();
         order.sort_by_key(|thread| loads[*thread]);
         order

@@ -12,20 +12,20 @@
 
 mod crew;
 mod handle;
+mod moving;
 mod pin;
 mod registrations;
 mod status;
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use byname_forward::face_table::{FaceCounters, FaceMap};
 use byname_forward::learning::Notice;
-use byname_forward::seat::{Seat, owner};
+use byname_forward::seat::{Owners, Seat};
 use byname_forward::stages::{self, Stage, Stopwatch};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_lookup::memory::{Refused, with_room};
@@ -43,6 +43,7 @@ use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
+use moving::GoneFaces;
 use registrations::Registrations;
 use status::WorkTime;
 
@@ -151,13 +152,14 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     let notices = listen(&mut workers, clock);
     let processors = if workers.are_pinned() { pin::processors(threads) } else { Vec::new() };
     let (event_queue, events) = EventQueue::new(config.events_max);
-    let ending = Arc::<Ending>::default();
+    let (ending, gone_faces) = (Arc::<Ending>::default(), GoneFaces::default());
     let (mut lines, mut loops) = (Vec::new(), Vec::new());
     let no_memory = |Refused { bytes }| StartError::Memory { queue: Queue::Rings, bytes };
     let first = polls[0].registry().try_clone().map_err(StartError::System)?;
     for (seat, poll) in workers.seats().map_err(no_memory)?.into_iter().zip(polls) {
         let waker = wakers[seat.number()].clone();
-        let shared = Shared { clock, event_queue: event_queue.another(), ending: Arc::clone(&ending) };
+        let (ending, gone_faces) = (Arc::clone(&ending), gone_faces.clone());
+        let shared = Shared { clock, event_queue: event_queue.another(), ending, gone_faces };
         let (io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
         loops.push(io_loop);
         lines.push(line);
@@ -180,7 +182,7 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     };
     let others = (1..threads).map(|number| spawn(number, Vec::new())).collect::<Result<Vec<_>, _>>()?;
     let thread = spawn(0, others)?;
-    Ok(Running { handle: ForwarderHandle::new(lines, ending), internal, events, notices, thread })
+    Ok(Running { handle: ForwarderHandle::new(lines, ending, gone_faces), internal, events, notices, thread })
 }
 
 /// Wakes all threads when dropped, so that they check whether one of them has failed.
@@ -208,6 +210,7 @@ struct Shared {
     clock: Clock,
     event_queue: EventQueue,
     ending: Arc<Ending>,
+    gone_faces: GoneFaces,
 }
 
 /// Connects the workers' notices about routes to a receiver, and gives them a clock for their stages.
@@ -244,6 +247,8 @@ struct IoLoop {
     event_queue: EventQueue,
     /// Index of each face's port.
     faces: FaceMap<usize>,
+    /// The threads that own the faces of other threads.
+    owners: Owners,
     next_face_id: u64,
     clock: Clock,
     ending: Arc<Ending>,
@@ -265,6 +270,11 @@ struct IoLoop {
     leaving: FaceMap<(FaceStatus, usize)>,
     /// Sum of the link counters of all ended faces.
     gone_links: LinkCounters,
+    /// Ended faces that had moved.
+    gone_faces: GoneFaces,
+    /// Faces that came from other threads, and faces that left for them.
+    faces_come: u64,
+    faces_left_for: u64,
     /// Workers send their final counters of a face here when they forget it.
     last_counts: Sender<(FaceId, FaceCounters)>,
     faces_left: Receiver<(FaceId, FaceCounters)>,
@@ -283,7 +293,7 @@ struct IoLoop {
 impl IoLoop {
     /// A loop without ports, and the line to it.
     fn new(config: IoConfig, seat: Seat, poll: Poll, waker: LoopWaker, shared: Shared) -> (IoLoop, Line) {
-        let Shared { clock, event_queue, ending } = shared;
+        let Shared { clock, event_queue, ending, gone_faces } = shared;
         // Use the standard library's channel. When the packet thread ends, its receiver drops all waiting commands and
         // their reply senders. A bounded channel of crossbeam keeps them, and callers would wait forever.
         let (commands, receiver) = mpsc::sync_channel(handle::COMMANDS_MAX);
@@ -296,6 +306,7 @@ impl IoLoop {
             events: Events::with_capacity(POLL_EVENTS),
             waker,
             next_face_id: FaceId::FIRST.0 + seat.number() as u64,
+            owners: Owners::new(seat.threads()),
             seat,
             ports: Vec::new(),
             commands: receiver,
@@ -316,6 +327,9 @@ impl IoLoop {
             gone: Vec::new(),
             leaving: FaceMap::default(),
             gone_links: LinkCounters::default(),
+            gone_faces,
+            faces_come: 0,
+            faces_left_for: 0,
             last_counts,
             faces_left,
             stopping: false,
@@ -486,12 +500,7 @@ impl IoLoop {
     /// Sends packets to the threads that own their faces.
     fn send_to_owners(&mut self, burst: &mut [Outgoing]) {
         for outgoing in burst {
-            let owner = owner(outgoing.face, self.seat.threads());
-            if owner == self.seat.number() {
-                self.no_face += 1;
-            } else {
-                self.seat.send_to(owner, outgoing);
-            }
+            self.no_face += u64::from(!self.owners.pass_on(&mut self.seat, outgoing));
         }
     }
 
@@ -582,7 +591,8 @@ impl IoLoop {
             return;
         }
         let mut events = std::mem::take(&mut self.port_events);
-        for (port, event) in events.drain(..) {
+        for (port, mut event) in events.drain(..) {
+            event.status_mut().thread = self.seat.number();
             match event {
                 FaceEvent::Created(status) => {
                     self.faces.insert(status.id, port);
@@ -645,6 +655,7 @@ impl IoLoop {
             if *workers == 0
                 && let Some((status, _)) = self.leaving.remove(&face)
             {
+                self.gone_faces.note(face, &self.owners);
                 self.event_queue.push(FaceEvent::Destroyed(status));
             }
         }
@@ -679,7 +690,7 @@ impl IoLoop {
         let status = self.with_port(port, |port, cx| port.update_face(cx, face, change))?;
         let local_fields = status.flags.local_fields;
         self.seat.tell_all(move |worker| worker.set_local_fields(face, local_fields));
-        Ok(status)
+        Ok(FaceStatus { thread: self.seat.number(), ..status })
     }
 
     fn destroy_face(&mut self, face: FaceId) -> bool {
@@ -699,12 +710,13 @@ impl IoLoop {
 
     fn status(&self, face: FaceId) -> Option<FaceStatus> {
         let port = *self.faces.get(&face)?;
-        self.ports[port].status(self.clock.now(), face)
+        let status = self.ports[port].status(self.clock.now(), face)?;
+        Some(FaceStatus { thread: self.seat.number(), ..status })
     }
 
     /// Packets dropped outside of workers, by reason.
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        let no_face = std::iter::once(("no-face", self.no_face));
+        let no_face = [("no-face", self.no_face), ("moving-queue-full", self.owners.drops())];
         self.ports.iter().flat_map(|p| p.drops()).chain(self.seat.drops()).chain(no_face).collect()
     }
 

@@ -32,7 +32,8 @@ pub struct Registration {
     pub command: Name,
 }
 
-struct Waiting {
+/// A registration whose answer has not been sent yet, with the Interests that it holds back.
+pub(super) struct Waiting {
     registration: Registration,
     until: Ticks,
     interests: Vec<Outgoing>,
@@ -60,6 +61,25 @@ impl Registrations {
         }
     }
 
+    /// Takes out the registrations of a face that moves to another thread, with the Interests that they hold back.
+    pub fn take(&mut self, now: Ticks, face: FaceId) -> Vec<Waiting> {
+        self.listen(now);
+        self.waiting.extract_if(.., |waiting| waiting.registration.face == face).collect()
+    }
+
+    /// Adds the registrations of a face that comes from another thread.
+    pub fn add(&mut self, registrations: Vec<Waiting>) {
+        self.waiting.extend(registrations);
+    }
+
+    fn listen(&mut self, now: Ticks) {
+        for registration in self.new.try_iter() {
+            if self.waiting.len() < REGISTRATIONS_MAX {
+                self.waiting.push(Waiting { registration, until: now + ANSWER_TIME, interests: Vec::new() });
+            }
+        }
+    }
+
     /// Time at which the first held Interests have waited long enough.
     pub fn next_deadline(&self) -> Option<Ticks> {
         self.waiting.iter().map(|waiting| waiting.until).min()
@@ -67,11 +87,7 @@ impl Registrations {
 
     #[cold]
     fn sort_all(&mut self, now: Ticks, outgoing: &mut Vec<Outgoing>) {
-        for registration in self.new.try_iter() {
-            if self.waiting.len() < REGISTRATIONS_MAX {
-                self.waiting.push(Waiting { registration, until: now + ANSWER_TIME, interests: Vec::new() });
-            }
-        }
+        self.listen(now);
         let mut sorted = Vec::with_capacity(outgoing.len());
         for mut packet in outgoing.drain(..) {
             let answers = self.waiting.iter().position(|waiting| waiting.is_answered_by(&packet));
@@ -210,5 +226,23 @@ mod tests {
         sender.send(register("/p")).expect("open");
         let flood = (0..INTERESTS_MAX + 10).map(|_| interest(APP, "/p/3")).collect();
         assert_eq!(sent(&mut registrations, now, flood).len(), 10);
+    }
+
+    #[test]
+    fn a_face_that_moves_takes_its_registrations_along() {
+        let (sender, mut old) = registrations();
+        let (_, mut new) = registrations();
+        let now = Ticks::from_ms(1);
+        sender.send(register("/p")).expect("open");
+        assert!(sent(&mut old, now, vec![interest(APP, "/p/1")]).is_empty());
+        // This one has not been noticed yet.
+        sender.send(Registration { prefix: name("/q"), ..register("/q") }).expect("open");
+        assert!(old.take(now, OTHER).is_empty());
+        new.add(old.take(now, APP));
+        assert_eq!(old.next_deadline(), None);
+        let passed = sent(&mut new, now, vec![interest(APP, "/q/1"), interest(APP, "/p/2")]);
+        assert!(passed.is_empty(), "{passed:?}");
+        let passed = sent(&mut new, now, vec![data(APP, "/register/seg=1")]);
+        assert_eq!(passed, ["256 gets /register/seg=1", "256 asks /p/1", "256 asks /p/2"]);
     }
 }

@@ -19,6 +19,12 @@ pub struct ThreadStatus {
     pub counters: WorkerCounters,
     /// State of its rings; `None` if it is alone.
     pub rings: Option<RingStatus>,
+    /// Number of faces that it owns now.
+    pub faces: u64,
+    /// Number of times that a face came here from another thread.
+    pub faces_come: u64,
+    /// Number of times that a face left for another thread.
+    pub faces_left: u64,
 }
 
 /// How busy a packet thread is. The first thread also works for threads that rest.
@@ -95,7 +101,14 @@ impl IoLoop {
         self.seat.ask(|worker| counters = worker.counters());
         counters.add_drops(&self.drops());
         counters.stages.add(self.stopwatch.times());
-        ThreadStatus { activity: self.work_time.activity(self.now), counters, rings: self.seat.rings() }
+        ThreadStatus {
+            activity: self.work_time.activity(self.now),
+            counters,
+            rings: self.seat.rings(),
+            faces: self.faces.len() as u64,
+            faces_come: self.faces_come,
+            faces_left: self.faces_left_for,
+        }
     }
 }
 

@@ -182,6 +182,7 @@ impl<T: Transport> PeerFace<T> {
         let on_demand = self.persistency == Persistency::OnDemand;
         FaceStatus {
             id,
+            thread: 0,
             remote: self.transport.remote(),
             local: self.transport.local(),
             scope: self.scope,

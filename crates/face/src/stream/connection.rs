@@ -252,6 +252,16 @@ impl Connection {
         Ok(())
     }
 
+    /// Registers the socket of a connection that comes from another thread under `key`.
+    pub(super) fn resume(&mut self, cx: &PortContext<'_>, key: u32) -> io::Result<()> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        let interest = if self.blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        cx.register(socket, key, interest)?;
+        // Input that came before the registration raises no edge.
+        self.readable = !self.input_ended && !matches!(self.phase, Phase::Connecting(_));
+        Ok(())
+    }
+
     /// Begins the codec's handshake, if it has one, after the system has connected.
     pub(super) fn start_handshake(&mut self, until: Ticks, spare: &mut SpareBuffers) {
         self.phase = if self.codec.is_open() { Phase::Open } else { Phase::Handshake(until) };
@@ -554,6 +564,7 @@ impl Connection {
         let link = self.link.config();
         FaceStatus {
             id: self.face,
+            thread: 0,
             remote: self.remote.clone(),
             local: self.local.clone(),
             scope: self.scope,

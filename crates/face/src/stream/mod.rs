@@ -31,6 +31,7 @@ mod codec;
 mod connection;
 mod dealing;
 mod life;
+mod moving;
 mod output;
 mod request;
 mod socket;
@@ -39,6 +40,7 @@ mod tests;
 mod unread;
 mod waiting;
 
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -573,6 +575,24 @@ impl Port for StreamPort {
         self.flush_slot(cx, slot);
         self.end(cx, slot, End::Destroyed);
         true
+    }
+
+    fn moves_faces(&self) -> bool {
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        self.connections() < self.config.connections_max
+    }
+
+    fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
+        self.detach(cx, face).map(|connection| connection as Box<dyn Any + Send>)
+    }
+
+    fn attach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, state: Box<dyn Any + Send>) {
+        if let Ok(connection) = state.downcast() {
+            self.attach(cx, face, *connection);
+        }
     }
 
     fn status(&self, _now: Ticks, face: FaceId) -> Option<FaceStatus> {

@@ -22,7 +22,7 @@ const TRIM_BYTES_MIN: usize = 8 << 20;
 
 impl Waiting {
     /// Records that `now` bytes wait for a slot, and `before` bytes so far. 0 means that none wait.
-    fn set(&mut self, slot: u32, before: usize, now: usize) {
+    pub(super) fn set(&mut self, slot: u32, before: usize, now: usize) {
         if before == now {
             return;
         }

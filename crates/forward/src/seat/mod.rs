@@ -10,6 +10,7 @@
 //!
 //! The threads themselves, their ports and their sleep are the caller's.
 
+mod owners;
 mod shares;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::{FaceId, Outgoing, Received, Ticks, Worker};
 
+pub use owners::{HELD_MAX, Owners};
 #[cfg(not(feature = "lab"))]
 use shares::Shares;
 #[cfg(feature = "lab")]
@@ -473,7 +475,8 @@ impl Link {
     }
 }
 
-/// The thread that owns a face. The threads number their faces so that none of them needs to ask another.
+/// The thread that made a face, and owns it unless it has moved ([`Owners`]). The threads number their faces so that
+/// none of them needs to ask another.
 #[inline]
 pub fn owner(face: FaceId, threads: usize) -> usize {
     if threads == 1 { 0 } else { face.0.checked_sub(FaceId::FIRST.0).map_or(0, |n| (n % threads as u64) as usize) }

@@ -37,6 +37,7 @@ const COMMANDS: &[Command] = &[
         options: FACE_OPTIONS,
         switches: &[],
     },
+    Command { noun: "face", verb: "move", positional: &["face", "thread"], options: &[], switches: &[] },
     Command { noun: "face", verb: "destroy", positional: &["face"], options: &[], switches: &[] },
     Command { noun: "route", verb: "list", positional: &["prefix"], options: &["nexthop", "origin"], switches: &[] },
     Command { noun: "route", verb: "show", positional: &["prefix"], options: &[], switches: &[] },

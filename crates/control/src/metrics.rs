@@ -167,12 +167,15 @@ impl Collector for Snapshot {
 /// A counter of a thread: its name, its help text and its accessor.
 type ThreadCount = (&'static str, &'static str, fn(&ThreadStatus) -> u64);
 
-const THREAD_GAUGES: [ThreadCount; 2] = [
+const THREAD_GAUGES: [ThreadCount; 3] = [
+    ("thread_faces", "Faces of a packet thread", |t| t.faces),
     ("thread_pit_entries", "Interests pending on a packet thread", |t| t.counters.pit_entries),
     ("thread_cs_packets", "Data packets in a thread's content store", |t| t.counters.cs.packets),
 ];
 
-const THREAD_COUNTS: [ThreadCount; 12] = [
+const THREAD_COUNTS: [ThreadCount; 14] = [
+    ("thread_faces_come", "Faces that came to a thread from another one", |t| t.faces_come),
+    ("thread_faces_left", "Faces that left a thread for another one", |t| t.faces_left),
     ("thread_busy_nanoseconds", "Time that a thread has worked", |t| t.activity.busy_ns),
     ("thread_sleeps", "Times that a thread slept", |t| t.activity.sleeps),
     ("thread_rests", "Times that a thread began to rest; the first thread then works for it", |t| t.activity.rests),

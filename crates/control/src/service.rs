@@ -49,6 +49,9 @@ pub struct ControlConfig {
     pub announcements_max: usize,
     /// Strategy names by prefix.
     pub strategies: Vec<(Name, Name)>,
+    /// Time over which the loads of packet threads are measured before a face moves. Zero: faces do not move by
+    /// themselves.
+    pub balance_period: Duration,
     /// Most descriptors.
     pub tag_limits: TagLimits,
     /// Destinations of route advertisements: a routing daemon, the hub, both or none.
@@ -179,6 +182,7 @@ pub fn start(
         now,
     );
     management.limit_announcements(config.announcements_max);
+    management.balance_threads(config.balance_period, now);
     let observe = |destination: Destination| {
         let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
         management.rib_mut().observe(origin, destination.prefix().clone());

@@ -64,6 +64,7 @@ impl Router {
         let ports: Vec<Box<dyn Port>> = vec![Box::new(port), Box::new(udp)];
         let running = byname_face::start(IoConfig::default(), worker, ports).expect("a thread");
         let config = ControlConfig {
+            balance_period: Duration::ZERO,
             authorizer: Authorizer::local_only(),
             routes_max: 1000,
             announcements_max: 100,

@@ -248,6 +248,14 @@ pub enum CreateFaceError {
 /// Outcome of a request for a face.
 pub type Creation = Result<FaceStatus, CreateFaceError>;
 
+/// Notes the thread on which a request was decided.
+pub(crate) fn decided_on(thread: usize, creation: Creation) -> Creation {
+    creation.map(|status| FaceStatus { thread, ..status }).map_err(|error| match error {
+        CreateFaceError::Exists(status) => CreateFaceError::Exists(Box::new(FaceStatus { thread, ..*status })),
+        other => other,
+    })
+}
+
 /// Reason why a face is not changed.
 #[derive(Debug, Clone, Error)]
 pub enum UpdateFaceError {

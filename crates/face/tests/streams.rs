@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -15,16 +15,10 @@ use byname_face::{FaceEvent, FaceRequest, FaceStatus, FaceUri, IoConfig, Port};
 use byname_forward::FaceId;
 use byname_forward::face_table::{Persistency, Scope};
 use byname_wire::data::DataBuilder;
-use byname_wire::lp::LpPacket;
-use byname_wire::{Interest, tlv};
+use byname_wire::Interest;
 use common::*;
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The packet in a frame. The frame may carry a congestion mark.
-fn packet_of(frame: &[u8]) -> &[u8] {
-    LpPacket::decode(frame).expect("a frame").fragment.expect("a packet")
-}
 
 /// A router with a Unix and a TCP listener.
 fn router(wrap: impl Fn(StreamPort) -> Box<dyn Port>) -> (Router, PathBuf, SocketAddr, tempfile::TempDir) {
@@ -53,46 +47,6 @@ fn next_created(router: &Router) -> FaceStatus {
     }
 }
 
-/// Reads elements from a stream.
-struct Elements<S> {
-    stream: S,
-    bytes: Vec<u8>,
-}
-
-impl<S: Read> Elements<S> {
-    fn new(stream: S) -> Self {
-        Elements { stream, bytes: Vec::new() }
-    }
-
-    /// `None` at the end of the stream.
-    fn next(&mut self) -> Option<Vec<u8>> {
-        loop {
-            if let Some(len) = tlv::element_len(&self.bytes, 9_000).expect("well-formed") {
-                return Some(self.bytes.drain(..len).collect());
-            }
-            let mut buffer = [0; 1 << 16];
-            let len = self.stream.read(&mut buffer).expect("bytes in time");
-            if len == 0 {
-                return None;
-            }
-            self.bytes.extend_from_slice(&buffer[..len]);
-        }
-    }
-}
-
-/// Answers Interests on a stream until it ends. Returns the number of answers.
-fn produce_on(stream: TcpStream) -> usize {
-    let (mut sink, mut elements, mut answered) = (stream.try_clone().expect("a handle"), Elements::new(stream), 0);
-    while let Some(wire) = elements.next() {
-        let name = Interest::decode(&wire).expect("a bare Interest").name.to_name();
-        if sink.write_all(&DataBuilder::new(name).content(vec![7; 1_000]).encode()).is_err() {
-            break;
-        }
-        answered += 1;
-    }
-    answered
-}
-
 #[test]
 fn thousands_of_exchanges_from_unix_to_tcp_lose_nothing() {
     const EXCHANGES: u32 = 20_000;
@@ -119,7 +73,7 @@ fn thousands_of_exchanges_from_unix_to_tcp_lose_nothing() {
             client.write_all(&burst).unwrap();
         }
         let wire = elements.next().expect("Data");
-        assert_eq!(packet_of(&wire), data(&format!("/a/{received}"), 1_000));
+        assert_eq!(network_packet(&wire), data(&format!("/a/{received}"), 1_000));
     }
     drop(stopper.shutdown(std::net::Shutdown::Both));
     assert_eq!(producing.join().unwrap(), EXCHANGES as usize);
@@ -148,7 +102,7 @@ fn a_client_that_does_not_read_hinders_nobody() {
     while router.running.handle.face(deaf_face).is_some() {
         client.write_all(&interest(&format!("/a/{n}"), n)).unwrap();
         let wire = elements.next().expect("Data");
-        assert_eq!(packet_of(&wire), data(&format!("/a/{n}"), 1_000));
+        assert_eq!(network_packet(&wire), data(&format!("/a/{n}"), 1_000));
         assert!(start.elapsed() < Duration::from_secs(20), "its output stands still, and nobody minds");
         n += 1;
     }

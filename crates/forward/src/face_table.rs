@@ -56,6 +56,20 @@ pub struct FaceCounters {
 }
 
 impl FaceCounters {
+    /// All packets in both directions.
+    pub fn packets(&self) -> u64 {
+        self.in_interests
+            + self.in_data
+            + self.in_nacks
+            + self.out_interests
+            + self.out_data
+            + self.out_nacks
+            + self.in_tag_packets
+            + self.in_locator_packets
+            + self.out_tag_packets
+            + self.out_locator_packets
+    }
+
     /// Adds another face's counts.
     pub fn add(&mut self, other: &FaceCounters) {
         self.in_interests += other.in_interests;

@@ -55,6 +55,9 @@ fn thread(s: tlv::ThreadStatus) -> Thread {
         home_packets: s.n_home_packets,
         foreign_packets: s.n_foreign_packets,
         taken_packets: s.n_taken_packets,
+        faces: s.n_faces,
+        faces_come: s.n_faces_come,
+        faces_left: s.n_faces_left,
         pit_entries: s.n_pit_entries,
         cs_entries: s.n_cs_entries,
         in_interests: s.n_in_interests,
@@ -125,6 +128,7 @@ fn face(f: tlv::FaceStatus) -> Face {
         out_drops: f.n_out_drops,
         congestion_marks: f.n_congestion_marks,
         retransmissions: f.n_retransmissions,
+        thread: f.thread,
     }
 }
 

@@ -42,6 +42,19 @@ enum Command {
     #[command(after_help = "Examples:\n  byname face create udp://router.example.net\n  \
                             byname face create tcp4://192.0.2.1:6363 permanent --congestion-marking off")]
     Create(CreateArgs),
+    /// Move a face to another packet thread
+    #[command(after_help = "The face keeps its id, its routes and what it has queued. Faces on Unix, TCP and WebSocket \
+                            connections can move; `byname status` shows the threads.")]
+    Move {
+        /// Id or remote URI of the face
+        #[arg(value_parser = parse_selector)]
+        face: FaceSelector,
+        /// Number of the thread, from 0
+        thread: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Destroy a face
     Destroy {
         /// Id or remote URI of the face
@@ -174,6 +187,7 @@ pub fn run(args: FaceArgs, connection: &Connection) -> anyhow::Result<u8> {
             print(json, &face, || text::lines(&face.items()))?;
         }
         Command::Create(args) => create_command(&mut client, &args)?,
+        Command::Move { face, thread, json } => move_command(&mut client, &face, thread, json)?,
         Command::Destroy { face, json } => destroy_command(&mut client, &face, json)?,
     }
     Ok(exit::OK)
@@ -323,6 +337,40 @@ impl CreateArgs {
             ..ControlParameters::default()
         }
     }
+}
+
+/// The effect of `byname face move`.
+#[derive(Debug, Serialize)]
+struct Moved {
+    /// `face-moved`.
+    action: &'static str,
+    face_id: u64,
+    local_uri: String,
+    remote_uri: String,
+    thread: u64,
+}
+
+fn move_command(client: &mut Client, selector: &FaceSelector, thread: u64, json: bool) -> anyhow::Result<()> {
+    let face = find_one(client, selector)?;
+    let parameters =
+        ControlParameters { face_id: Some(face.face_id), thread: Some(thread), ..ControlParameters::default() };
+    let body = command(client, "faces", "move", &parameters)?;
+    let moved = Moved {
+        action: "face-moved",
+        face_id: face.face_id,
+        local_uri: face.local_uri,
+        remote_uri: face.remote_uri,
+        thread: body.thread.unwrap_or(thread),
+    };
+    print(json, &moved, || {
+        let items: text::Items = vec![
+            ("id", moved.face_id.to_string()),
+            ("local", moved.local_uri.clone()),
+            ("remote", moved.remote_uri.clone()),
+            ("thread", moved.thread.to_string()),
+        ];
+        format!("{} {}\n", moved.action, text::line(&items))
+    })
 }
 
 fn destroy_command(client: &mut Client, selector: &FaceSelector, json: bool) -> anyhow::Result<()> {

@@ -17,6 +17,9 @@ pub struct Thread {
     pub home_packets: Option<u64>,
     pub foreign_packets: Option<u64>,
     pub taken_packets: Option<u64>,
+    pub faces: Option<u64>,
+    pub faces_come: Option<u64>,
+    pub faces_left: Option<u64>,
     pub pit_entries: u64,
     pub cs_entries: u64,
     pub in_interests: u64,
@@ -70,6 +73,7 @@ impl Thread {
         if !alone {
             items.extend(self.rests.map(|rests| ("rests", rests.to_string())));
             items.extend(self.crossing());
+            items.extend(self.faces());
             items.push(("drops", self.drops.iter().map(|drops| drops.packets).sum::<u64>().to_string()));
             items.push(("nPitEntries", self.pit_entries.to_string()));
             items.push(("nCsEntries", self.cs_entries.to_string()));
@@ -78,6 +82,12 @@ impl Thread {
             items.push(("fib-lines", format!("{:.2}", lines as f64 / lookups as f64)));
         }
         items
+    }
+
+    /// Its faces, and how many came from other threads or left for them.
+    fn faces(&self) -> Option<(&'static str, String)> {
+        let (now, come, left) = (self.faces?, self.faces_come?, self.faces_left?);
+        Some(("faces", format!("{{now={now} come={come} left={left}}}")))
     }
 
     /// Ways of packets, and how many wait in its rings.
@@ -157,6 +167,9 @@ mod tests {
             n_home_packets: Some(3),
             n_foreign_packets: Some(4),
             n_taken_packets: Some(5),
+            n_faces: Some(9),
+            n_faces_come: Some(2),
+            n_faces_left: Some(0),
             n_pit_entries: 5,
             n_in_interests: 7,
             input_depth: Some(1),
@@ -191,9 +204,11 @@ mod tests {
         });
         assert_eq!(
             threads(&general),
-            "thread=0 load=43.7% sleeps=12 rests=0 packets={home=3 foreign=4 taken=5} waiting={in=1 out=0} drops=12 \
+            "thread=0 load=43.7% sleeps=12 rests=0 packets={home=3 foreign=4 taken=5} waiting={in=1 out=0} \
+             faces={now=9 come=2 left=0} drops=12 \
              nPitEntries=5 nCsEntries=0 fib-lines=1.25\n\
-             thread=1 load=0.0%  sleeps=1  rests=2 packets={home=0 foreign=0 taken=0}                      drops=0  \
+             thread=1 load=0.0%  sleeps=1  rests=2 packets={home=0 foreign=0 taken=0}                      \
+                                         drops=0  \
              nPitEntries=0 nCsEntries=0\n\
              imbalance=1.60\n"
         );

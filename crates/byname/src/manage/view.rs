@@ -165,6 +165,7 @@ pub struct Face {
     pub out_drops: Option<u64>,
     pub congestion_marks: Option<u64>,
     pub retransmissions: Option<u64>,
+    pub thread: Option<u64>,
 }
 
 impl Face {
@@ -206,6 +207,7 @@ impl Face {
             ),
         ));
         items.push(("flags", format!("{{{}}}", self.flag_words().join(" "))));
+        items.extend(self.thread.map(|thread| ("thread", thread.to_string())));
         items
     }
 
@@ -391,13 +393,14 @@ mod tests {
             out_drops: Some(9),
             congestion_marks: None,
             retransmissions: None,
+            thread: Some(1),
         };
         assert_eq!(
             text::line(&face.items()),
             "faceid=300 remote=udp4://192.0.2.1:6363 local=udp4://192.0.2.2:6363 expires=12s \
              congestion={base-marking-interval=100ms default-threshold=65536B} mtu=1400 \
              counters={in={1i 2d 3n 4B} out={5i 6d 7n 8B}} \
-             flags={non-local on-demand point-to-point lp-reliability congestion-marking}"
+             flags={non-local on-demand point-to-point lp-reliability congestion-marking} thread=1"
         );
     }
 

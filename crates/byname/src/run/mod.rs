@@ -209,6 +209,7 @@ pub fn start_forwarder(
         authorizer,
         routes_max: config.rib.routes_max,
         announcements_max: config.rib.announcements_max,
+        balance_period: config.threads.balance,
         strategies: config.tables.strategies.clone().into_iter().collect(),
         tag_limits: config.tag_limits(),
         destinations,

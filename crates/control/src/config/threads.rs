@@ -1,6 +1,7 @@
 //! `[threads]`: the threads that forward.
 
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use byname_face::Workers;
 use byname_forward::Worker;
@@ -31,11 +32,23 @@ pub struct Threads {
     pub pin: bool,
     /// Whether threads that have little to do let the first thread do it.
     pub rest: bool,
+    /// Time over which the loads of threads are measured before a face moves from a busy thread to an idle one. Zero:
+    /// faces do not move by themselves.
+    #[serde(deserialize_with = "period")]
+    pub balance: Duration,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Threads { count: 1, dispatch_components: 2, heavy_hitters: true, ring_packets: 4096, pin: true, rest: true }
+        Threads {
+            count: 1,
+            dispatch_components: 2,
+            heavy_hitters: true,
+            ring_packets: 4096,
+            pin: true,
+            rest: true,
+            balance: Duration::from_secs(10),
+        }
     }
 }
 
@@ -56,6 +69,18 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
         }
         Count::Word(word) if word == "auto" => Ok(available_parallelism().map_or(1, |n| n.get().min(WORKERS_MAX))),
         Count::Word(_) => Err(wrong()),
+    }
+}
+
+/// Shortest period of measurements.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
+fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    match value::duration(deserializer)? {
+        short if !short.is_zero() && short < PERIOD_MIN => Err(D::Error::custom(
+            "a load measured for so short a time says little; write at least \"1 s\", or \"0 s\" for no moves",
+        )),
+        period => Ok(period),
     }
 }
 
@@ -101,7 +126,7 @@ impl Config {
         mark: u32,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
-        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _ } = self.threads;
+        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _, balance: _ } = self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
@@ -143,6 +168,16 @@ mod tests {
             let error = parse(&format!("[threads]\ncount = {bad}")).expect_err("no such count");
             assert!(error.contains("2:9: a number of threads is 1 to 64, or \"auto\""), "{error}");
         }
+    }
+
+    #[test]
+    fn faces_move_by_loads_of_a_second_or_more_or_not_at_all() {
+        let balance = |text: &str| parse(&format!("[threads]\nbalance = \"{text}\"")).map(|good| good.threads.balance);
+        assert_eq!(parse("").expect("good").threads.balance, Duration::from_secs(10));
+        assert_eq!(balance("0 s"), Ok(Duration::ZERO));
+        assert_eq!(balance("2 min"), Ok(Duration::from_secs(120)));
+        let error = balance("999 ms").expect_err("too short");
+        assert!(error.contains("2:11: a load measured for so short a time"), "{error}");
     }
 
     #[test]

@@ -42,7 +42,14 @@ fn snapshot(faces: u64) -> Snapshot {
     let rings =
         RingStatus { home: 30, foreign: 25, taken: 26, input_depth: 9, output_drops: 8, ..RingStatus::default() };
     let activity = Activity { load: 0.5, busy_ns: 27, sleeps: 28, rests: 29 };
-    let thread = ThreadStatus { activity, counters: counters.clone(), rings: Some(rings) };
+    let thread = ThreadStatus {
+        activity,
+        counters: counters.clone(),
+        rings: Some(rings),
+        faces: 31,
+        faces_come: 32,
+        faces_left: 33,
+    };
     let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
     Snapshot {
         counters,
@@ -76,6 +83,9 @@ fn the_text_is_openmetrics() {
         "byname_hot_names 6",
         "byname_thread_spread_hits_total{thread=\"1\"} 14",
         "byname_thread_pit_entries{thread=\"1\"} 5",
+        "byname_thread_faces{thread=\"1\"} 31",
+        "byname_thread_faces_come_total{thread=\"1\"} 32",
+        "byname_thread_faces_left_total{thread=\"1\"} 33",
         "byname_thread_satisfied_interests_total{thread=\"1\"} 7",
         "byname_thread_drops_total{thread=\"1\",reason=\"pit_full\"} 2",
         "byname_thread_fib_lookups_counted_total{thread=\"0\"} 15",

@@ -10,6 +10,7 @@ pub enum Command {
     FaceCreate,
     FaceUpdate,
     FaceDestroy,
+    FaceMove,
     FibAddNexthop,
     FibRemoveNexthop,
     RibRegister,
@@ -26,25 +27,26 @@ pub enum Command {
 
 /// Fields of [`ControlParameters`] as bits.
 mod field {
-    pub const NAME: u16 = 1;
-    pub const FACE_ID: u16 = 1 << 1;
-    pub const URI: u16 = 1 << 2;
-    pub const LOCAL_URI: u16 = 1 << 3;
-    pub const ORIGIN: u16 = 1 << 4;
-    pub const COST: u16 = 1 << 5;
-    pub const CAPACITY: u16 = 1 << 6;
-    pub const COUNT: u16 = 1 << 7;
-    pub const FLAGS: u16 = 1 << 8;
-    pub const MASK: u16 = 1 << 9;
-    pub const STRATEGY: u16 = 1 << 10;
-    pub const EXPIRATION_PERIOD: u16 = 1 << 11;
-    pub const FACE_PERSISTENCY: u16 = 1 << 12;
-    pub const BASE_CONGESTION_MARKING_INTERVAL: u16 = 1 << 13;
-    pub const DEFAULT_CONGESTION_THRESHOLD: u16 = 1 << 14;
-    pub const MTU: u16 = 1 << 15;
+    pub const NAME: u32 = 1;
+    pub const FACE_ID: u32 = 1 << 1;
+    pub const URI: u32 = 1 << 2;
+    pub const LOCAL_URI: u32 = 1 << 3;
+    pub const ORIGIN: u32 = 1 << 4;
+    pub const COST: u32 = 1 << 5;
+    pub const CAPACITY: u32 = 1 << 6;
+    pub const COUNT: u32 = 1 << 7;
+    pub const FLAGS: u32 = 1 << 8;
+    pub const MASK: u32 = 1 << 9;
+    pub const STRATEGY: u32 = 1 << 10;
+    pub const EXPIRATION_PERIOD: u32 = 1 << 11;
+    pub const FACE_PERSISTENCY: u32 = 1 << 12;
+    pub const BASE_CONGESTION_MARKING_INTERVAL: u32 = 1 << 13;
+    pub const DEFAULT_CONGESTION_THRESHOLD: u32 = 1 << 14;
+    pub const MTU: u32 = 1 << 15;
+    pub const THREAD: u32 = 1 << 16;
 
     /// Names of the fields, lowest bit first.
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 17] = [
         "Name",
         "FaceId",
         "Uri",
@@ -61,6 +63,7 @@ mod field {
         "BaseCongestionMarkingInterval",
         "DefaultCongestionThreshold",
         "Mtu",
+        "Thread",
     ];
 }
 
@@ -75,6 +78,7 @@ impl Command {
             (Module::Faces, b"create") => Command::FaceCreate,
             (Module::Faces, b"update") => Command::FaceUpdate,
             (Module::Faces, b"destroy") => Command::FaceDestroy,
+            (Module::Faces, b"move") => Command::FaceMove,
             (Module::Fib, b"add-nexthop") => Command::FibAddNexthop,
             (Module::Fib, b"remove-nexthop") => Command::FibRemoveNexthop,
             (Module::Rib, b"register") => Command::RibRegister,
@@ -93,14 +97,15 @@ impl Command {
     }
 
     /// Its required fields and its optional fields.
-    fn fields(self) -> (u16, u16) {
+    fn fields(self) -> (u32, u32) {
         use field::*;
-        const LINK: u16 =
+        const LINK: u32 =
             FLAGS | MASK | FACE_PERSISTENCY | BASE_CONGESTION_MARKING_INTERVAL | DEFAULT_CONGESTION_THRESHOLD | MTU;
         match self {
             Command::FaceCreate => (URI, LOCAL_URI | LINK),
             Command::FaceUpdate => (0, FACE_ID | LINK),
             Command::FaceDestroy => (FACE_ID, 0),
+            Command::FaceMove => (THREAD, FACE_ID),
             Command::FibAddNexthop => (NAME, FACE_ID | COST),
             Command::FibRemoveNexthop => (NAME, FACE_ID),
             Command::RibRegister => (NAME, FACE_ID | ORIGIN | COST | FLAGS | EXPIRATION_PERIOD),
@@ -139,7 +144,7 @@ impl Command {
     }
 }
 
-fn present(p: &ControlParameters) -> u16 {
+fn present(p: &ControlParameters) -> u32 {
     let fields = [
         p.name.is_some(),
         p.face_id.is_some(),
@@ -157,11 +162,12 @@ fn present(p: &ControlParameters) -> u16 {
         p.base_congestion_marking_interval_ns.is_some(),
         p.default_congestion_threshold_bytes.is_some(),
         p.mtu.is_some(),
+        p.thread.is_some(),
     ];
-    fields.iter().rev().fold(0, |bits, &present| bits << 1 | u16::from(present))
+    fields.iter().rev().fold(0, |bits, &present| bits << 1 | u32::from(present))
 }
 
-fn lowest_name(bits: u16) -> Option<&'static str> {
+fn lowest_name(bits: u32) -> Option<&'static str> {
     field::NAMES.get(bits.trailing_zeros() as usize).copied()
 }
 
@@ -187,6 +193,10 @@ mod tests {
         assert!(Command::FaceUpdate.validate(&zero).is_ok());
         let root = ControlParameters { name: Some(Default::default()), ..ControlParameters::default() };
         assert!(Command::StrategyUnset.validate(&root).is_err());
+        assert_eq!(Command::FaceMove.validate(&zero), Err("Thread is required but missing".into()));
+        let thread = ControlParameters { thread: Some(1), ..zero };
+        assert!(Command::FaceMove.validate(&thread).is_ok());
+        assert_eq!(Command::FaceUpdate.validate(&thread), Err("Thread is forbidden but present".into()));
         let strange = ControlParameters { face_persistency: Some(3), ..ControlParameters::default() };
         assert!(Command::FaceUpdate.validate(&strange).is_err());
     }

@@ -8,7 +8,7 @@ use byname_forward::worker::CsInfo;
 use byname_wire::{Interest, Name, NameRef};
 
 use super::announcement::Announcement;
-use super::faces::{change_request, face_not_found, face_of, updated};
+use super::faces::{change_request, face_not_found, face_of, moved, updated};
 use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, route_flags};
 use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, RibError, Route};
@@ -34,7 +34,7 @@ impl Management {
         let root = Name::default();
         let name = parameters.name.as_ref().unwrap_or(&root);
         match command {
-            Command::FaceUpdate | Command::FaceDestroy if face < FaceId::FIRST => Err(Refusal::Management),
+            Command::FaceUpdate | Command::FaceDestroy | Command::FaceMove if face < FaceId::FIRST => Err(Refusal::Management),
             Command::RibRegister | Command::RibUnregister | Command::FibAddNexthop | Command::FibRemoveNexthop => {
                 let is_rib = matches!(command, Command::RibRegister | Command::RibUnregister);
                 let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());
@@ -91,6 +91,7 @@ impl Management {
     ) -> ControlResponse {
         match command {
             Command::FaceUpdate => self.face_update(&parameters, incoming),
+            Command::FaceMove => self.face_move(parameters, incoming),
             Command::FaceDestroy => {
                 self.forwarder.destroy_face(face_of(&parameters, incoming));
                 ControlResponse::ok(&parameters)
@@ -120,6 +121,18 @@ impl Management {
             Ok(change) => updated(self.forwarder.update_face(face, change), parameters),
             Err(response) => response,
         }
+    }
+
+    fn face_move(&self, parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
+        let (face, to) = (face_of(&parameters, incoming), parameters.thread.unwrap_or_default());
+        let outcome = self.forwarder.move_face(face, to);
+        match &outcome {
+            Ok(status) => {
+                tracing::info!(face = face.0, remote = %status.remote, thread = to, "a command moved a face");
+            }
+            Err(error) => tracing::info!(face = face.0, thread = to, %error, "a command moved no face"),
+        }
+        moved(outcome)
     }
 
     fn fib_add_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
@@ -302,7 +315,7 @@ impl Management {
 }
 
 fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
-    let ThreadStatus { activity, counters, rings } = status;
+    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,
@@ -329,6 +342,9 @@ fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
         n_home_packets: rings.map(|rings| rings.home),
         n_foreign_packets: rings.map(|rings| rings.foreign),
         n_taken_packets: rings.map(|rings| rings.taken),
+        n_faces: Some(*faces),
+        n_faces_come: rings.map(|_| *faces_come),
+        n_faces_left: rings.map(|_| *faces_left),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The module `faces`.
 
-use byname_face::face::{CreateFaceError, FaceChange, UpdateFaceError};
+use byname_face::face::{CreateFaceError, FaceChange, MoveFaceError, UpdateFaceError};
 use byname_face::uri::canonize_numeric;
 use byname_face::{FaceRequest, FaceStatus, FaceUri, LinkFlags};
 use byname_forward::FaceId;
@@ -159,6 +159,22 @@ pub(super) fn updated(outcome: Result<FaceStatus, UpdateFaceError>, parameters: 
     }
 }
 
+/// The answer to `faces/move`.
+pub(super) fn moved(outcome: Result<FaceStatus, MoveFaceError>) -> ControlResponse {
+    match outcome {
+        Ok(status) => ControlResponse::ok(&ControlParameters {
+            face_id: Some(status.id.0),
+            uri: Some(status.remote.to_string()),
+            local_uri: Some(status.local.to_string()),
+            thread: Some(status.thread as u64),
+            ..ControlParameters::default()
+        }),
+        Err(MoveFaceError::NotFound) => face_not_found(),
+        Err(error @ MoveFaceError::NoThread { .. }) => ControlResponse::new(406, error.to_string()),
+        Err(MoveFaceError::Stays(why)) => ControlResponse::new(409, why),
+    }
+}
+
 pub(super) fn face_not_found() -> ControlResponse {
     ControlResponse::new(404, "Specified face does not exist")
 }
@@ -252,6 +268,7 @@ pub(super) fn dataset(statuses: &[FaceStatus]) -> impl Iterator<Item = tlv::Face
         // The forwarder's own faces do not mark packets.
         base_congestion_marking_interval_ns: None,
         default_congestion_threshold_bytes: None,
+        thread: None,
         ..dataset_entry(&status)
     });
     own.chain(others.iter().map(dataset_entry))
@@ -283,6 +300,7 @@ fn dataset_entry(status: &FaceStatus) -> tlv::FaceStatus {
         n_out_drops: Some(status.link.out_drops),
         n_congestion_marks: Some(status.link.congestion_marks),
         n_retransmissions: Some(status.link.retransmissions),
+        thread: Some(status.thread as u64),
     }
 }
 

@@ -17,7 +17,9 @@ mod tags;
 mod tests;
 pub mod tlv;
 
-use byname_face::{FaceEvent, ForwarderHandle, Registration};
+use std::time::Duration;
+
+use byname_face::{FaceEvent, FaceStatus, ForwarderHandle, Registration};
 use byname_forward::face_table::{FaceMap, Scope};
 use byname_forward::{FaceId, Packet};
 use byname_wire::data::DataBuilder;
@@ -35,6 +37,7 @@ use self::events::FaceEvents;
 use self::faces::AnswerForm;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
 use crate::metrics::Snapshot;
 use crate::own_names::{localhop_prefix, localhost_prefix};
@@ -94,6 +97,8 @@ pub struct Management {
     /// `/localhost/nfd` and `/localhop/nfd`.
     prefixes: [Name; 2],
     more_to_search: bool,
+    /// Moves faces between packet threads, if there are several.
+    balancer: Option<Balancer>,
 }
 
 impl Management {
@@ -127,6 +132,7 @@ impl Management {
             started_unix_ms: now.unix_ms,
             prefixes,
             more_to_search: false,
+            balancer: None,
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -168,6 +174,12 @@ impl Management {
     /// Sets the limit on announcements, which also limits routes learned from Data. Call it before there are any.
     pub fn limit_announcements(&mut self, announcements_max: usize) {
         self.announced = Announced::new(announcements_max);
+    }
+
+    /// Moves faces from busy packet threads to idle ones, if there are several threads. Loads are measured over `period`.
+    pub fn balance_threads(&mut self, period: Duration, now: Moment) {
+        let is_wanted = self.forwarder.threads() > 1 && !period.is_zero();
+        self.balancer = is_wanted.then(|| Balancer::new(period, now.ms));
     }
 
     /// Number of announcements in store.
@@ -230,7 +242,8 @@ impl Management {
             return Some(0);
         }
         let announced = self.announced.next_deadline_ms();
-        [self.rib.next_deadline_ms(), self.datasets.next_deadline_ms(), announced].into_iter().flatten().min()
+        let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
+        [self.rib.next_deadline_ms(), self.datasets.next_deadline_ms(), announced, balancer].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -239,6 +252,35 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
+        if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
+            self.balance(now);
+        }
+    }
+
+    /// Moves a face to another packet thread, if the threads have been uneven for long.
+    fn balance(&mut self, now: Moment) {
+        let (Some(balancer), forwarder) = (&mut self.balancer, &self.forwarder) else { return };
+        let busy_ns = forwarder.thread_statuses().iter().map(|thread| thread.activity.busy_ns).collect();
+        let Some(uneven) = balancer.measure(now.ms, busy_ns) else { return };
+        let movable = forwarder.movable_faces(uneven.busiest);
+        let load = |status: FaceStatus| FaceLoad {
+            face: status.id,
+            packets: status.counters.packets(),
+            is_movable: movable.contains(&status.id),
+        };
+        let of_busiest = forwarder.faces().into_iter().filter(|status| status.thread == uneven.busiest);
+        let faces: Vec<FaceLoad> = of_busiest.map(load).collect();
+        let Some(face) = balancer.choose(&uneven, &faces) else { return };
+        balancer.settle(now.ms, face);
+        let (from, to) = (uneven.busiest, uneven.idlest);
+        match forwarder.move_face(face, to as u64) {
+            Ok(status) => {
+                let (load, gap) = (format!("{:.2}", uneven.load), format!("{:.2}", uneven.gap));
+                let remote = status.remote;
+                tracing::info!(face = face.0, %remote, from, to, %load, %gap, "a face moved to an idle packet thread");
+            }
+            Err(error) => tracing::debug!(face = face.0, from, to, %error, "a face did not move"),
+        }
     }
 
     /// Makes all changes so far visible to the workers. Call it before the answers are sent.

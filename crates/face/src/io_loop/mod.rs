@@ -35,7 +35,7 @@ use thiserror::Error;
 
 use crate::event_queue::EventQueue;
 use crate::face::{
-    CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
+    CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError, decided_on,
 };
 use crate::memory::{self, InternalFace};
 use crate::port::{Port, PortContext, Readiness, split_token};
@@ -622,7 +622,7 @@ impl IoLoop {
     /// Answers the requests that wait for a face. The first one created it; for the others it exists already.
     fn answer_creations(&mut self) {
         for (remote, outcome) in std::mem::take(&mut self.creations) {
-            let mut outcome = outcome;
+            let mut outcome = decided_on(self.seat.number(), outcome);
             for (_, reply) in self.creating.extract_if(.., |(waits_for, _)| *waits_for == remote) {
                 let next = match &outcome {
                     Ok(status) => Err(CreateFaceError::Exists(Box::new(status.clone()))),
@@ -675,7 +675,7 @@ impl IoLoop {
                 self.creating.push((status.remote, reply));
                 Asked::Later
             }
-            Some(decided) => Asked::Decided(Box::new(decided)),
+            Some(decided) => Asked::Decided(Box::new(decided_on(self.seat.number(), decided))),
         }
     }
 

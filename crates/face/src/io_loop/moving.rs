@@ -6,6 +6,7 @@
 //! on any thread, and are not touched.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -57,10 +58,16 @@ impl ForwarderHandle {
         self.face(face).ok_or(MoveFaceError::NotFound)
     }
 
-    /// Whether [`ForwarderHandle::move_face`] can move faces with this status.
-    pub fn is_movable(&self, face: &FaceStatus) -> bool {
-        let id = face.id;
-        self.line(face.thread).call(move |io_loop| io_loop.port_of_movable(id).is_ok()).unwrap_or(false)
+    /// The faces of a thread that [`ForwarderHandle::move_face`] can move.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn movable_faces(&self, thread: usize) -> HashSet<FaceId> {
+        let movable = |io_loop: &mut IoLoop| {
+            let faces = io_loop.faces.iter().filter(|(_, port)| io_loop.ports[**port].moves_faces());
+            faces.map(|(face, _)| *face).collect()
+        };
+        self.line(thread).call(movable).unwrap_or_default()
     }
 
     fn move_if_possible(&self, face: FaceId, to: u64) -> Result<(), MoveFaceError> {

@@ -1,7 +1,8 @@
 //! A router in this process: the real loop, worker and ports.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use byname_lookup::oracle::Oracle;
 use byname_lookup::{Change, Control, EntryId};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
-use byname_wire::{Interest, LpPacket, Name, NameHashKey};
+use byname_wire::{Interest, LpPacket, Name, NameHashKey, tlv};
 
 /// So small that a name becomes hot after a few Interests.
 const HOT_WINDOW: u32 = 256;
@@ -130,4 +131,44 @@ pub fn produce(socket: &UdpSocket, content_len: usize) -> usize {
         socket.send_to(&data, from).expect("sent");
         answered += 1;
     }
+}
+
+/// Reads elements from a stream.
+pub struct Elements<S> {
+    stream: S,
+    bytes: Vec<u8>,
+}
+
+impl<S: Read> Elements<S> {
+    pub fn new(stream: S) -> Self {
+        Elements { stream, bytes: Vec::new() }
+    }
+
+    /// `None` at the end of the stream.
+    pub fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(len) = tlv::element_len(&self.bytes, 9_000).expect("well-formed") {
+                return Some(self.bytes.drain(..len).collect());
+            }
+            let mut buffer = [0; 1 << 16];
+            let len = self.stream.read(&mut buffer).expect("bytes in time");
+            if len == 0 {
+                return None;
+            }
+            self.bytes.extend_from_slice(&buffer[..len]);
+        }
+    }
+}
+
+/// Answers Interests on a stream until it ends. Returns the number of answers.
+pub fn produce_on(stream: TcpStream) -> usize {
+    let (mut sink, mut elements, mut answered) = (stream.try_clone().expect("a handle"), Elements::new(stream), 0);
+    while let Some(wire) = elements.next() {
+        let name = Interest::decode(network_packet(&wire)).expect("an Interest").name.to_name();
+        if sink.write_all(&DataBuilder::new(name).content(vec![7; 1_000]).encode()).is_err() {
+            break;
+        }
+        answered += 1;
+    }
+    answered
 }

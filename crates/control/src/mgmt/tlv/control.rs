@@ -41,6 +41,8 @@ element! {
         default_congestion_threshold_bytes: Option<u64> = types::DEFAULT_CONGESTION_THRESHOLD,
         /// Largest frame, in bytes.
         mtu: Option<u64> = types::MTU,
+        /// Packet thread, by number. Other forwarders do not know it.
+        thread: Option<u64> = types::THREAD,
     }
 }
 

@@ -53,6 +53,8 @@ element! {
         n_congestion_marks: Option<u64> = types::N_CONGESTION_MARKS,
         /// Retransmitted frames.
         n_retransmissions: Option<u64> = types::N_RETRANSMISSIONS,
+        /// Number of the packet thread that owns the face. Absent for reserved faces.
+        thread: Option<u64> = types::THREAD,
     }
 }
 

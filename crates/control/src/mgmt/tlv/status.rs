@@ -152,6 +152,12 @@ element! {
         n_foreign_packets: Option<u64> = types::N_FOREIGN_PACKETS,
         /// Packets that it took from other threads.
         n_taken_packets: Option<u64> = types::N_TAKEN_PACKETS,
+        /// Faces that it owns.
+        n_faces: Option<u64> = types::N_FACES,
+        /// Times that a face came here from another thread.
+        n_faces_come: Option<u64> = types::N_FACES_COME,
+        /// Times that a face left for another thread.
+        n_faces_left: Option<u64> = types::N_FACES_LEFT,
     }
 }
 

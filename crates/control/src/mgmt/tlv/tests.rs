@@ -59,6 +59,7 @@ fn control_parameters_with_every_field() {
         base_congestion_marking_interval_ns: Some(100_000_000),
         default_congestion_threshold_bytes: Some(65_536),
         mtu: Some(1_400),
+        thread: Some(63),
     };
     assert_eq!(ControlParameters::decode(&parameters.encode()), Ok(parameters));
 }

@@ -93,6 +93,9 @@ pub const N_HOME_PACKETS: u64 = 286;
 pub const N_FOREIGN_PACKETS: u64 = 288;
 pub const N_TAKEN_PACKETS: u64 = 290;
 pub const IMBALANCE_PERCENT: u64 = 292;
+pub const THREAD: u64 = 294;
+pub const N_FACES_COME: u64 = 296;
+pub const N_FACES_LEFT: u64 = 298;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use byname_face::io_loop::{self, IoConfig, Running};
+use byname_face::io_loop::{self, IoConfig, Running, Workers};
 use byname_face::{FaceEvent, FaceStatus, FaceUri};
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{Persistency, Scope};
 use byname_forward::tables::Tables;
 use byname_forward::worker::WorkerConfig;
@@ -29,6 +30,7 @@ use crate::tags::{TagLimits, TagRouting};
 mod capture;
 mod learning;
 mod limits;
+mod moving;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);
@@ -67,11 +69,23 @@ impl Router {
     }
 
     fn with_rights(routes_max: usize, authorizer: Authorizer) -> Self {
+        Router::with_threads(routes_max, authorizer, 1)
+    }
+
+    fn with_threads(routes_max: usize, authorizer: Authorizer, threads: usize) -> Self {
         let key = NameHashKey::new([1, 2]);
         let engine = LongestFirst::new(key, 100_000);
         let tables = Arc::new(Tables::new(engine.query()));
-        let worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 1);
-        let running = io_loop::start(IoConfig::default(), worker, vec![]).expect("threads can be had");
+        let dispatcher = Dispatcher::new(key, threads, 0, 1);
+        let worker = |number| {
+            let mut worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 1);
+            worker.join(dispatcher.membership(number));
+            worker
+        };
+        let workers = (0..threads).map(worker).collect();
+        let workers = Workers::new(dispatcher, workers, 1024, false);
+        let config = IoConfig { rests: false, ..IoConfig::default() };
+        let running = io_loop::start(config, workers, vec![]).expect("threads can be had");
         let tags = TagRouting::new(
             FibWriter::new(Box::new(TagsetOracle::new()), tables.clone()),
             TagLimits::default(),

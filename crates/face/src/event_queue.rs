@@ -86,7 +86,8 @@ impl EventQueue {
     /// Takes the waiting events of a face that moves to another thread, which pushes them into its own queue.
     pub(crate) fn take(&mut self, face: FaceId) -> Vec<FaceEvent> {
         let pending = self.backlog.remove(&face).unwrap_or_default();
-        let (created, destroyed) = (pending.created.map(FaceEvent::Created), pending.destroyed.map(FaceEvent::Destroyed));
+        let (created, destroyed) =
+            (pending.created.map(FaceEvent::Created), pending.destroyed.map(FaceEvent::Destroyed));
         created.into_iter().chain(pending.changed).chain(destroyed).collect()
     }
 

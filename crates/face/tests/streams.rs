@@ -14,8 +14,8 @@ use byname_face::stream::{StreamConfig, StreamPort};
 use byname_face::{FaceEvent, FaceRequest, FaceStatus, FaceUri, IoConfig, Port};
 use byname_forward::FaceId;
 use byname_forward::face_table::{Persistency, Scope};
-use byname_wire::data::DataBuilder;
 use byname_wire::Interest;
+use byname_wire::data::DataBuilder;
 use common::*;
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);

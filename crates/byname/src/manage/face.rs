@@ -43,8 +43,10 @@ enum Command {
                             byname face create tcp4://192.0.2.1:6363 permanent --congestion-marking off")]
     Create(CreateArgs),
     /// Move a face to another packet thread
-    #[command(after_help = "The face keeps its id, its routes and what it has queued. Faces on Unix, TCP and WebSocket \
-                            connections can move; `byname status` shows the threads.")]
+    #[command(
+        after_help = "The face keeps its id, its routes and what it has queued. Faces on Unix, TCP and WebSocket \
+                            connections can move; `byname status` shows the threads."
+    )]
     Move {
         /// Id or remote URI of the face
         #[arg(value_parser = parse_selector)]

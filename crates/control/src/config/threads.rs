@@ -126,7 +126,8 @@ impl Config {
         mark: u32,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
-        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _, balance: _ } = self.threads;
+        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _, balance: _ } =
+            self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);

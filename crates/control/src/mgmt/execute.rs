@@ -34,7 +34,9 @@ impl Management {
         let root = Name::default();
         let name = parameters.name.as_ref().unwrap_or(&root);
         match command {
-            Command::FaceUpdate | Command::FaceDestroy | Command::FaceMove if face < FaceId::FIRST => Err(Refusal::Management),
+            Command::FaceUpdate | Command::FaceDestroy | Command::FaceMove if face < FaceId::FIRST => {
+                Err(Refusal::Management)
+            }
             Command::RibRegister | Command::RibUnregister | Command::FibAddNexthop | Command::FibRemoveNexthop => {
                 let is_rib = matches!(command, Command::RibRegister | Command::RibUnregister);
                 let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());

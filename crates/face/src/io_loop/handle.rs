@@ -303,7 +303,10 @@ impl ForwarderHandle {
     }
 
     /// Runs `job` on each thread, with its number. Returns the answers by number.
-    pub(super) fn call_all<R: Send + 'static>(&self, job: impl Fn(&mut IoLoop) -> R + Clone + Send + 'static) -> Vec<R> {
+    pub(super) fn call_all<R: Send + 'static>(
+        &self,
+        job: impl Fn(&mut IoLoop) -> R + Clone + Send + 'static,
+    ) -> Vec<R> {
         self.call_each(0..self.lines.len(), move |_, io_loop| job(io_loop))
     }
 

@@ -35,7 +35,8 @@ use thiserror::Error;
 
 use crate::event_queue::EventQueue;
 use crate::face::{
-    CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError, decided_on,
+    CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
+    decided_on,
 };
 use crate::memory::{self, InternalFace};
 use crate::port::{Port, PortContext, Readiness, split_token};

@@ -207,8 +207,7 @@ mod tests {
             "thread=0 load=43.7% sleeps=12 rests=0 packets={home=3 foreign=4 taken=5} waiting={in=1 out=0} \
              faces={now=9 come=2 left=0} drops=12 \
              nPitEntries=5 nCsEntries=0 fib-lines=1.25\n\
-             thread=1 load=0.0%  sleeps=1  rests=2 packets={home=0 foreign=0 taken=0}                      \
-                                         drops=0  \
+             thread=1 load=0.0%  sleeps=1  rests=2 packets={home=0 foreign=0 taken=0}                                                  drops=0  \
              nPitEntries=0 nCsEntries=0\n\
              imbalance=1.60\n"
         );

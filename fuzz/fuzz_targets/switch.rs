@@ -7,7 +7,7 @@ use byname_switch::control::message::{ToController, ToSwitch};
 use byname_switch::control::session::{Caller, Greeting, Hello, Secret, read_frame};
 use byname_forward::Ticks;
 use byname_switch::frame::{Arrived, Frame};
-use byname_switch::switch::{Plan, Role, Switch, check};
+use byname_switch::switch::{Plan, Role, Sent, Switch, check};
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{Change, Control, EntryId};
 use byname_wire::NameHashKey;
@@ -74,7 +74,7 @@ fn forward(switch: &mut Switch, now: Ticks, port: usize, bytes: &[u8], vlan: boo
         assert_eq!(header[..12], bytes[..12]);
         let is_tagged = header[12..].starts_with(&[0x88, 0xb5]);
         assert_eq!(is_tagged, matches!(roles[to], Role::Trunk { .. }));
-        Ok(())
+        Ok(Sent::Left)
     });
 }
 
@@ -102,7 +102,7 @@ fuzz_target!(|bytes: &[u8]| {
                 let stored = check().stored(digest, EntryId(port.into())).expect("eight bits");
                 control.apply(&[Change::Set(digest, stored)]).expect("few names");
                 switch.set_table(KEY, control.query());
-                switch.retry_held(now, &mut |_, _, _| Ok(()));
+                switch.retry_held(now, &mut |_, _, _| Ok(Sent::Left));
             }
             Action::Frame { port, to, from, tag, payload, vlan } => {
                 let destination = if to == 255 { [255; 6] } else { [2, 0, 0, 0, 0, to] };
@@ -113,7 +113,7 @@ fuzz_target!(|bytes: &[u8]| {
             Action::Bytes { port, bytes } => forward(&mut switch, now, usize::from(port) % PORTS, &bytes, false),
             Action::Later(ms) => {
                 now = now + std::time::Duration::from_millis(ms.into());
-                switch.retry_held(now, &mut |_, _, _| Ok(()));
+                switch.retry_held(now, &mut |_, _, _| Ok(Sent::Left));
             }
         }
         assert!(switch.take_reports().count() <= 1);

@@ -105,7 +105,10 @@ impl Process {
             && let Ok(event) = self.happened.recv()
         {
             if let Event::Ended(ended) = event {
-                self.running.retain(|running| *running != ended);
+                // Several threads may have one name.
+                if let Some(at) = self.running.iter().position(|running| *running == ended) {
+                    self.running.swap_remove(at);
+                }
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Counters of ports: frames, bytes, and drops by reason.
 
-use std::ops::{Index, IndexMut};
+use std::ops::{Add, Index, IndexMut};
 
-/// Why a frame was dropped. [`Reason::Busy`] and [`Reason::TooLong`] count at the port that the frame was to leave by;
-/// all others count at the port that received it.
+/// Why a frame was dropped. [`Reason::Busy`], [`Reason::OwnerBusy`] and [`Reason::TooLong`] count at the port that the
+/// frame was to leave by; all others count at the port that received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It is too short, or its source is not a single station.
@@ -34,11 +34,13 @@ pub enum Reason {
     TooLong,
     /// The system had no room in the receive ring.
     RingFull,
+    /// The thread that owns the port was given more frames than it could take.
+    OwnerBusy,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::Malformed,
         Reason::Offloaded,
         Reason::Closed,
@@ -53,6 +55,7 @@ impl Reason {
         Reason::Busy,
         Reason::TooLong,
         Reason::RingFull,
+        Reason::OwnerBusy,
     ];
 
     /// Its name in status output: one word.
@@ -72,6 +75,7 @@ impl Reason {
             Reason::Busy => "busy",
             Reason::TooLong => "too_long",
             Reason::RingFull => "ring_full",
+            Reason::OwnerBusy => "owner_busy",
         }
     }
 }
@@ -116,4 +120,20 @@ pub struct PortCounters {
     pub drops: Drops,
     /// Sources that were not reported to the controller because there were too many reports.
     pub reports_suppressed: u64,
+}
+
+/// Sums what two threads have counted for one port.
+impl Add for PortCounters {
+    type Output = PortCounters;
+
+    fn add(self, other: PortCounters) -> PortCounters {
+        PortCounters {
+            frames_in: self.frames_in + other.frames_in,
+            bytes_in: self.bytes_in + other.bytes_in,
+            frames_out: self.frames_out + other.frames_out,
+            bytes_out: self.bytes_out + other.bytes_out,
+            drops: Drops(std::array::from_fn(|i| self.drops.0[i] + other.drops.0[i])),
+            reports_suppressed: self.reports_suppressed + other.reports_suppressed,
+        }
+    }
 }

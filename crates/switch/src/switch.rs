@@ -17,7 +17,8 @@
 //! - Frames to unknown destinations wait briefly for the table to learn these (`held`).
 //!
 //! The handling of a frame depends on the table, the plan, and this module's state about recent frames. There is no
-//! clock, socket or thread here. Module `ports` moves the frames, and module `control` has the controller.
+//! clock, socket or thread here. Module `ports` moves the frames, with a [`Switch`] on each of its threads, and module
+//! `control` has the controller.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -78,8 +79,17 @@ pub struct Plan {
     pub roles: Vec<Role>,
 }
 
+/// What became of a frame that was to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Its port has it.
+    Left,
+    /// The thread that owns the port has it, and counts what becomes of it.
+    Given,
+}
+
 /// Sends a frame's two parts (header and rest) on a port, or returns why the port does not take them.
-pub type Send<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<(), Reason> + 'a;
+pub type Send<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<Sent, Reason> + 'a;
 
 struct Table {
     key: NameHashKey,
@@ -147,6 +157,20 @@ impl Switch {
     /// Counts frames that were dropped before they reached the switch.
     pub fn count_drops(&mut self, port: usize, reason: Reason, frames: u64) {
         self.counters[port].drops[reason] += frames;
+    }
+
+    /// Counts a frame of this many bytes that was to leave by a port. Callers count frames that another thread gave
+    /// them for their ports.
+    pub fn count_sent(&mut self, to: usize, bytes: usize, sent: Result<Sent, Reason>) {
+        let counters = &mut self.counters[to];
+        match sent {
+            Ok(Sent::Left) => {
+                counters.frames_out += 1;
+                counters.bytes_out += bytes as u64;
+            }
+            Ok(Sent::Given) => {}
+            Err(reason) => counters.drops[reason] += 1,
+        }
     }
 
     /// Takes the reports for the controller.
@@ -306,14 +330,8 @@ impl Switch {
 
     fn leave(&mut self, to: usize, frame: &Frame<'_>, tag: Option<Tag>, send: &mut Send<'_>) {
         let header = frame.header(tag);
-        let counters = &mut self.counters[to];
-        match send(to, &header, frame.rest) {
-            Ok(()) => {
-                counters.frames_out += 1;
-                counters.bytes_out += (header.len() + frame.rest.len()) as u64;
-            }
-            Err(reason) => counters.drops[reason] += 1,
-        }
+        let sent = send(to, &header, frame.rest);
+        self.count_sent(to, header.len() + frame.rest.len(), sent);
     }
 }
 

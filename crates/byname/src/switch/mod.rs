@@ -24,6 +24,7 @@ const SWITCH_EXAMPLE: &str = r#"The configuration of a switch (TOML):
   name = "s1"                                          # in the controller's file
   controller = "unix:///run/byname/switches.sock"      # or "tcp://192.0.2.1:6364"
   ports = ["eth1", "eth2", "eth3"]                     # interfaces; the controller knows what each connects to
+  threads = 1                                          # that move frames; or "auto", one for each processor
   status = "/run/byname/s1.sock"                       # optional: socket that answers --status
   secret_file = "switches.secret"                      # needed with TCP; the same file at both ends
   receive_ring = "2 MiB"                               # of each port
@@ -104,8 +105,10 @@ pub fn run(args: SwitchArgs) -> anyhow::Result<u8> {
     let (events, receiver) = mpsc::sync_channel(EVENTS_MAX);
     let of_switch = events.clone();
     let told = move |event| of_switch.try_send(AgentEvent::Switch(event)).is_ok();
-    let (handle, thread) = ports::start(ports, told).context("cannot start the switch")?;
-    process.watch("switch's thread", thread)?;
+    let (handle, threads) = ports::start(ports, config.threads, told).context("cannot start the switch")?;
+    for thread in threads {
+        process.watch("switch's thread", thread)?;
+    }
     let state = AgentState::default();
     let _socket = status::serve(&config, handle.clone(), state.clone())?;
     let agent = AgentTask::new(&config, secret, handle.clone(), state, events);

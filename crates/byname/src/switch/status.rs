@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use byname_face::socket_file::{self, SocketFile};
 use byname_switch::control::SwitchConfig;
-use byname_switch::ports::{SwitchHandle, SwitchPortStatus};
+use byname_switch::ports::{SwitchHandle, SwitchPortStatus, SwitchStatus, SwitchThreadStatus};
 use byname_switch::run::AgentState;
 use byname_switch::switch::Role;
 use serde_json::{Map, Value, json};
@@ -40,12 +40,13 @@ pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> 
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let Some(ports) = handle.status() else { return };
+            let Some(SwitchStatus { ports, threads }) = handle.status() else { return };
             let (connected, trouble) = agent.get();
             let status = json!({
                 "name": name,
                 "controller": { "address": controller, "connected": connected, "trouble": trouble },
                 "ports": ports.iter().map(port_json).collect::<Vec<_>>(),
+                "threads": threads.iter().map(thread_json).collect::<Vec<_>>(),
             });
             let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT)).and_then(|()| writeln!(stream, "{status}"));
         }
@@ -75,6 +76,19 @@ fn port_json(port: &SwitchPortStatus) -> Value {
         "bytes_out": counters.bytes_out,
         "reports_suppressed": counters.reports_suppressed,
         "drops": drops,
+    })
+}
+
+fn thread_json(thread: &SwitchThreadStatus) -> Value {
+    json!({
+        "ports": thread.interfaces,
+        "frames_in": thread.frames_in,
+        "frames_out": thread.frames_out,
+        "frames_given": thread.crossing.given,
+        "frames_taken": thread.crossing.taken,
+        "frames_waiting": thread.crossing.waiting,
+        "frames_dropped": thread.crossing.drops,
+        "sleeps": thread.sleeps,
     })
 }
 
@@ -119,12 +133,32 @@ fn render(status: &Value) -> String {
         }
         items
     };
-    let ports: Vec<_> = status["ports"].as_array().into_iter().flatten().map(port).collect();
+    let list = |key: &str| status[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ports: Vec<_> = list("ports").iter().map(port).collect();
+    let thread = |(number, thread): (usize, &Value)| -> Items {
+        let ports: Vec<_> = thread["ports"].as_array().into_iter().flatten().map(shown).collect();
+        vec![
+            ("thread", number.to_string()),
+            ("ports", ports.join(",")),
+            ("in", shown(&thread["frames_in"])),
+            ("out", shown(&thread["frames_out"])),
+            ("given", shown(&thread["frames_given"])),
+            ("taken", shown(&thread["frames_taken"])),
+            ("waiting", shown(&thread["frames_waiting"])),
+            ("dropped", shown(&thread["frames_dropped"])),
+            ("sleeps", shown(&thread["sleeps"])),
+        ]
+    };
+    // One thread has nothing to show that its ports do not show.
+    let threads = list("threads");
+    let threads = if threads.len() > 1 { threads } else { &[] };
+    let threads: Vec<_> = threads.iter().enumerate().map(thread).collect();
     format!(
-        "switch {}, controller {} ({trouble})\n{}",
+        "switch {}, controller {} ({trouble})\n{}{}",
         shown(&status["name"]),
         shown(&controller["address"]),
-        text::indented(&text::columns(&ports))
+        text::indented(&text::columns(&ports)),
+        text::indented(&text::columns(&threads))
     )
 }
 
@@ -138,15 +172,26 @@ mod tests {
             "interface": "eth1", "role": "host", "up": true, "frames_in": 12, "frames_out": 3,
             "drops": { "unknown_destination": 2 },
         });
-        let status = json!({
+        let thread = json!({
+            "ports": ["eth1", "eth3"], "frames_in": 12, "frames_out": 3, "frames_given": 4, "frames_taken": 5,
+            "frames_waiting": 0, "frames_dropped": 6, "sleeps": 7,
+        });
+        let mut status = json!({
             "name": "s1",
             "controller": { "address": "unix:///c", "connected": false, "trouble": "the peer is silent" },
             "ports": [port],
+            "threads": [thread],
         });
-        assert_eq!(
-            render(&status),
-            "switch s1, controller unix:///c (not connected: the peer is silent)\n  \
-             port=eth1 role=host state=up in=12 out=3 dropped={unknown_destination=2}\n"
-        );
+        let told = "switch s1, controller unix:///c (not connected: the peer is silent)\n  \
+                    port=eth1 role=host state=up in=12 out=3 dropped={unknown_destination=2}\n";
+        assert_eq!(render(&status), told);
+        let idle = json!({
+            "ports": ["eth2"], "frames_in": 0, "frames_out": 0, "frames_given": 0, "frames_taken": 0,
+            "frames_waiting": 0, "frames_dropped": 0, "sleeps": 1,
+        });
+        status["threads"] = json!([thread, idle]);
+        let threads = "  thread=0 ports=eth1,eth3 in=12 out=3 given=4 taken=5 waiting=0 dropped=6 sleeps=7\n  \
+                       thread=1 ports=eth2      in=0  out=0 given=0 taken=0 waiting=0 dropped=0 sleeps=1\n";
+        assert_eq!(render(&status), format!("{told}{threads}"));
     }
 }

@@ -45,7 +45,7 @@ pub use propagate::Propagate;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
 pub use secrets::exposure;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
-pub use threads::Threads;
+pub use threads::{Threads, thread_count};
 pub use value::at_least_1;
 
 /// All settings.

@@ -19,7 +19,7 @@ use super::{Config, value};
 #[serde(deny_unknown_fields, default)]
 pub struct Threads {
     /// Number of packet threads.
-    #[serde(deserialize_with = "count")]
+    #[serde(deserialize_with = "thread_count")]
     pub count: usize,
     /// Number of leading name components that select the home of a name. 0: all.
     pub dispatch_components: usize,
@@ -60,7 +60,11 @@ enum Count {
     Word(String),
 }
 
-fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+/// Deserializes a number of threads, or `"auto"` for as many as there are processors.
+///
+/// # Errors
+/// If it is neither, or out of range.
+pub fn thread_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let wrong =
         || D::Error::custom(format!("a number of threads is 1 to {WORKERS_MAX}, or \"auto\" for all processors"));
     match Count::deserialize(deserializer).map_err(|_| wrong())? {

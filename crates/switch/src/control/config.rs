@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use byname_control::config::{ConfigError, Log, at_least_1, exposure, ring_bytes};
+use byname_control::config::{ConfigError, Log, at_least_1, exposure, ring_bytes, thread_count};
 use byname_wire::MacAddress;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -90,6 +90,9 @@ pub struct SwitchConfig {
     pub secret_file: Option<PathBuf>,
     /// Names of its interfaces.
     pub ports: Vec<String>,
+    /// Number of threads that move frames. Each owns its share of the ports, so no more than these are started.
+    #[serde(default = "one_thread", deserialize_with = "thread_count")]
+    pub threads: usize,
     /// Socket that answers `byname switch --status`. Empty: none.
     #[serde(default)]
     pub status: PathBuf,
@@ -174,6 +177,10 @@ pub struct SwitchNetwork {
 
 fn yes() -> bool {
     true
+}
+
+fn one_thread() -> usize {
+    1
 }
 
 fn ring_default() -> usize {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::frame::Arrived;
-use crate::switch::{Reason, Switch};
+use crate::switch::{Reason, Sent, Switch};
 use byname_forward::Ticks;
 use byname_wire::MacAddress;
 
@@ -180,7 +180,7 @@ impl Net {
         for (n, node) in self.nodes.iter_mut().enumerate() {
             node.switch.retry_held(ticks, &mut |port, header, rest| {
                 moving.push_back((n, port, [header, rest].concat()));
-                Ok(())
+                Ok(Sent::Left)
             });
         }
         self.carry(moving);
@@ -222,7 +222,7 @@ impl Net {
         let arrived = [Arrived { bytes: &bytes, vlan: None }];
         self.nodes[n].switch.forward(ticks, port, &arrived, &mut |to, header, rest| {
             moving.push_back((n, to, [header, rest].concat()));
-            Ok(())
+            Ok(Sent::Left)
         });
     }
 

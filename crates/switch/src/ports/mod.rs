@@ -1,32 +1,38 @@
-//! The thread that moves a switch's frames: packet sockets with rings, and a [`Switch`] between them.
+//! The threads that move a switch's frames: packet sockets with rings, and a [`Switch`] between them on each thread.
 //!
-//! In a round the thread takes a burst from each port that has input, and writes each frame to the rings of its output
-//! ports. Then it notifies the kernel once for each ring. A frame is copied once, from ring to ring. Without work the
-//! thread sleeps until a descriptor is ready or a command comes.
+//! Each thread owns its share of the ports. In a round it takes a burst from each of its ports that has input, looks up
+//! the frames, and writes each frame to the rings of its output ports. Then it notifies the kernel once for each ring.
+//! A frame is copied once, from ring to ring. A frame that leaves by a port of another thread crosses one ring to that
+//! thread (`crossing`), and is copied once more. Without work a thread sleeps until a descriptor is ready, a command
+//! comes, or another thread gives it frames.
 //!
-//! Tables come from another thread, which changes them in place while this thread looks frames up ([`SwitchHandle`]).
+//! Tables come from another thread, which changes them in place while these threads look frames up ([`SwitchHandle`]).
 
+mod crossing;
+mod handle;
 mod port;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::frame::{Arrived, TAG_BYTES};
-use crate::switch::{Plan, PortCounters, Reason, Report, Role, Switch};
+use crate::frame::Arrived;
+use crate::switch::{Reason, Sent, Switch};
 use byname_forward::Ticks;
-use byname_lookup::FlatFib;
-use byname_wire::NameHashKey;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Receiver;
 use mio::{Events, Poll, Token};
 use smallvec::SmallVec;
 
 use byname_face::frames::ring::PacketSocket;
 use byname_face::frames::socket::FrameSocket;
 use byname_face::waker::LoopWaker;
+use crossing::{Crossing, RING_FRAMES, owner};
+use handle::{Command, Part};
+
+pub use crossing::CrossingStatus;
+pub use handle::{SwitchEvent, SwitchHandle, SwitchPortStatus, SwitchStatus, SwitchThreadStatus};
 pub use port::{SwitchPort, SwitchPortConfig};
 
 /// Frames taken from a port before others have their turn.
@@ -35,131 +41,97 @@ const BURST_FRAMES: usize = 64;
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after which the system is asked again to send frames that it could not take.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
-const COMMANDS_MAX: usize = 64;
 const WAKER_TOKEN: Token = Token(usize::MAX);
 
-/// Events for the control side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwitchEvent {
-    /// A source was heard that the table has elsewhere or not at all.
-    Heard(Report),
-    /// A port went up or down. Sent for each port at the start.
-    Link {
-        /// Number of the port.
-        port: usize,
-        /// Whether frames can be moved.
-        up: bool,
-    },
-}
-
-/// Status of a port.
-#[derive(Debug, Clone)]
-pub struct SwitchPortStatus {
-    /// Name of the interface.
-    pub interface: String,
-    /// Role of the port.
-    pub role: Role,
-    /// Whether frames can be moved.
-    pub up: bool,
-    /// Longest payload of a frame, in bytes; `None` if the port is down.
-    pub mtu: Option<usize>,
-    /// Counters of the port.
-    pub counters: PortCounters,
-}
-
-enum Command {
-    Table(Box<NameHashKey>, Arc<dyn FlatFib>, Sender<()>),
-    Changed,
-    Plan(Plan),
-    Status(Sender<Vec<SwitchPortStatus>>),
-    Shutdown,
-}
-
-/// Commands to a switch's thread.
-#[derive(Clone)]
-pub struct SwitchHandle {
-    commands: Sender<Command>,
-    waker: LoopWaker,
-}
-
-impl SwitchHandle {
-    fn send(&self, command: Command) {
-        // Fails only if the thread has ended; its owner learns that by joining it.
-        let _ = self.commands.send(command);
-        self.waker.wake();
-    }
-
-    /// Makes the thread forward with another query half. Returns when the thread uses the old one no more, so that it
-    /// may be changed again.
-    pub fn set_table(&self, key: NameHashKey, fib: Arc<dyn FlatFib>) {
-        let (done, taken) = bounded(1);
-        self.send(Command::Table(Box::new(key), fib, done));
-        let _ = taken.recv();
-    }
-
-    /// Tells the thread that the table has changed in place. Waiting frames are looked up again.
-    pub fn table_changed(&self) {
-        self.send(Command::Changed);
-    }
-
-    /// Tells the thread how the controller wants ports to be used.
-    pub fn set_plan(&self, plan: Plan) {
-        self.send(Command::Plan(plan));
-    }
-
-    /// Status of all ports; `None` if the thread has ended.
-    pub fn status(&self) -> Option<Vec<SwitchPortStatus>> {
-        let (reply, status) = bounded(1);
-        self.send(Command::Status(reply));
-        status.recv().ok()
-    }
-
-    /// Ends the thread.
-    pub fn shutdown(&self) {
-        self.send(Command::Shutdown);
-    }
-}
-
-/// Starts the thread. `events` must not block, and returns false if there is no room now.
+/// Starts `threads` threads, but no more than there are ports. Port `i` belongs to thread `i % threads`. Each thread
+/// has its own copy of `events`, which must not block, and returns false if there is no room now.
 ///
 /// # Errors
-/// If the system gives no event queue or thread.
+/// If the system gives no event queue, memory or thread.
 ///
 /// # Panics
 /// If there are more than [`PORTS_MAX`](crate::switch::PORTS_MAX) ports.
 pub fn start(
     ports: Vec<SwitchPort>,
-    events: impl FnMut(SwitchEvent) -> bool + Send + 'static,
-) -> io::Result<(SwitchHandle, JoinHandle<()>)> {
-    let poll = Poll::new()?;
-    let waker = LoopWaker::new(poll.registry(), WAKER_TOKEN)?;
-    let (commands, receiver) = bounded(COMMANDS_MAX);
-    let switch_loop = SwitchLoop {
-        poll,
-        waker: waker.clone(),
-        switch: Switch::new(ports.len()),
-        told: vec![None; ports.len()],
-        ports,
-        commands: receiver,
-        events,
-        epoch: Instant::now(),
-        check_at: Ticks(0),
-    };
-    let thread = std::thread::Builder::new().name("byname-switch".into()).spawn(move || switch_loop.run())?;
-    Ok((SwitchHandle { commands, waker }, thread))
+    threads: usize,
+    events: impl FnMut(SwitchEvent) -> bool + Clone + Send + 'static,
+) -> io::Result<(SwitchHandle, Vec<JoinHandle<()>>)> {
+    let (count, threads) = (ports.len(), threads.clamp(1, ports.len().max(1)));
+    let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let waker = |poll: &Poll| LoopWaker::new(poll.registry(), WAKER_TOKEN);
+    let wakers = polls.iter().map(waker).collect::<io::Result<Vec<_>>>()?;
+    let crossings = Crossing::connect(&wakers, RING_FRAMES)?;
+    let mut shares: Vec<Vec<Option<SwitchPort>>> = (0..threads).map(|_| (0..count).map(|_| None).collect()).collect();
+    for (number, port) in ports.into_iter().enumerate() {
+        shares[owner(number, threads)][number] = Some(port);
+    }
+    let (handle, receivers) = SwitchHandle::new(&wakers);
+    let mut running = Vec::with_capacity(threads);
+    let parts = polls.into_iter().zip(wakers).zip(crossings.into_iter().zip(shares)).zip(receivers);
+    for (thread, (((poll, waker), (crossing, ports)), commands)) in parts.enumerate() {
+        let switch_loop = SwitchLoop {
+            poll,
+            waker,
+            switch: Switch::new(count),
+            told: vec![None; count],
+            outlets: Outlets { ports, crossing },
+            commands,
+            events: events.clone(),
+            epoch: Instant::now(),
+            check_at: Ticks(0),
+            sleeps: 0,
+        };
+        let name = if thread == 0 { "byname-switch".into() } else { format!("byname-switch-{thread}") };
+        match std::thread::Builder::new().name(name).spawn(move || switch_loop.run()) {
+            Ok(thread) => running.push(thread),
+            Err(error) => {
+                handle.shutdown();
+                return Err(error);
+            }
+        }
+    }
+    Ok((handle, running))
+}
+
+/// The ways on which frames leave a thread: its own ports, and the rings to the owners of the others.
+struct Outlets {
+    /// By number of the port; `None` if another thread owns it.
+    ports: Vec<Option<SwitchPort>>,
+    /// `None` if there is only one thread.
+    crossing: Option<Crossing>,
+}
+
+impl Outlets {
+    fn send(&mut self, to: usize, header: &[u8], rest: &[u8]) -> Result<Sent, Reason> {
+        match (&mut self.ports[to], &mut self.crossing) {
+            (Some(port), _) => port.push(header, rest).map(|()| Sent::Left),
+            (None, Some(crossing)) => crossing.give(to, header, rest).map(|()| Sent::Given),
+            (None, None) => Err(Reason::Busy),
+        }
+    }
+
+    /// The thread's own ports.
+    fn own(&self) -> impl Iterator<Item = &SwitchPort> {
+        self.ports.iter().flatten()
+    }
+
+    fn has_input(&mut self) -> bool {
+        self.own().any(SwitchPort::has_input) || self.crossing.as_mut().is_some_and(Crossing::has_input)
+    }
 }
 
 struct SwitchLoop<E> {
     poll: Poll,
     waker: LoopWaker,
     switch: Switch,
-    ports: Vec<SwitchPort>,
+    outlets: Outlets,
     /// Link state of each port that the control side knows.
     told: Vec<Option<bool>>,
     commands: Receiver<Command>,
     events: E,
     epoch: Instant,
     check_at: Ticks,
+    sleeps: u64,
 }
 
 impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
@@ -178,15 +150,20 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
                     return;
                 }
             }
-            for port in 0..self.ports.len() {
-                busy |= self.ports[port].has_input();
+            busy |= self.take_crossed();
+            for port in 0..self.outlets.ports.len() {
+                busy |= self.outlets.ports[port].as_ref().is_some_and(SwitchPort::has_input);
                 self.receive(port, now);
             }
             if self.switch.next_deadline().is_some_and(|at| at <= now) {
                 self.retry_held(now);
             }
             // Flush all ports, even if the first fails.
-            let unsent = self.ports.iter_mut().filter_map(|port| (!port.flush()).then_some(())).count();
+            let ports = self.outlets.ports.iter_mut().flatten();
+            let unsent = ports.filter_map(|port| (!port.flush()).then_some(())).count();
+            if let Some(crossing) = &mut self.outlets.crossing {
+                crossing.publish();
+            }
             self.tell();
             if !busy {
                 self.sleep(&mut events, unsent == 0);
@@ -200,21 +177,34 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
 
     fn receive(&mut self, from: usize, now: Ticks) {
         // The socket is taken out while the other ports take its frames: no frame goes back to its port.
-        let Some(mut socket) = self.ports[from].socket.take() else { return };
-        let (switch, ports) = (&mut self.switch, &mut self.ports);
+        let socket = self.outlets.ports[from].as_mut().and_then(|port| port.socket.take());
+        let Some(mut socket) = socket else { return };
+        let (switch, outlets) = (&mut self.switch, &mut self.outlets);
         socket.receive(BURST_FRAMES, |arrivals| {
             let whole = arrivals.iter().filter(|arrival| !arrival.cut && !arrival.offloaded);
             let frames: SmallVec<[Arrived<'_>; BURST_FRAMES]> =
                 whole.map(|arrival| Arrived { bytes: arrival.bytes, vlan: arrival.vlan }).collect();
             switch.count_drops(from, Reason::Offloaded, (arrivals.len() - frames.len()) as u64);
-            switch.forward(now, from, &frames, &mut |to, header, rest| ports[to].push(header, rest));
+            switch.forward(now, from, &frames, &mut |to, header, rest| outlets.send(to, header, rest));
         });
-        self.ports[from].socket = Some(socket);
+        if let Some(port) = &mut self.outlets.ports[from] {
+            port.socket = Some(socket);
+        }
+    }
+
+    /// Sends frames from other threads. Returns whether there were any.
+    fn take_crossed(&mut self) -> bool {
+        let Outlets { ports, crossing: Some(crossing) } = &mut self.outlets else { return false };
+        let switch = &mut self.switch;
+        crossing.take(|to, frame| {
+            let pushed = ports[to].as_mut().map_or(Err(Reason::Busy), |port| port.push(frame, &[]));
+            switch.count_sent(to, frame.len(), pushed.map(|()| Sent::Left));
+        })
     }
 
     fn retry_held(&mut self, now: Ticks) {
-        let ports = &mut self.ports;
-        self.switch.retry_held(now, &mut |to, header, rest| ports[to].push(header, rest));
+        let outlets = &mut self.outlets;
+        self.switch.retry_held(now, &mut |to, header, rest| outlets.send(to, header, rest));
     }
 
     /// Runs a command. Returns false to end the thread.
@@ -229,7 +219,6 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
             Command::Changed => self.retry_held(now),
             Command::Plan(plan) => {
                 self.switch.set_plan(plan);
-                self.warn_of_mtus();
                 self.retry_held(now);
             }
             Command::Status(reply) => {
@@ -242,50 +231,46 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
     }
 
     fn check_ports(&mut self) {
-        for (number, port) in self.ports.iter_mut().enumerate() {
-            // Count drops before the check, because a closed socket takes its counter with it.
-            self.switch.count_drops(number, Reason::RingFull, port.socket.as_ref().map_or(0, PacketSocket::take_drops));
-            port.check(self.poll.registry(), Token(number));
-        }
-    }
-
-    /// Warns if a link between switches cannot take the longest frames of hosts with a tag.
-    fn warn_of_mtus(&self) {
-        let ports = || self.ports.iter().zip(self.switch.roles());
-        let hosts = ports().filter(|(_, role)| **role == Role::Host).filter_map(|(port, _)| port.mtu()).max();
-        let Some(hosts) = hosts else { return };
-        for (port, _) in ports().filter(|(_, role)| matches!(role, Role::Trunk { .. })) {
-            if port.mtu().is_some_and(|mtu| mtu < hosts + TAG_BYTES) {
-                tracing::warn!(
-                    "{} leads to another switch, and its MTU is not {TAG_BYTES} above that of hosts' ports: the longest \
-                     frames are dropped; `ip link set {} mtu {}` at both ends helps",
-                    port.interface(),
-                    port.interface(),
-                    hosts + TAG_BYTES
-                );
+        self.count_ring_drops();
+        for (number, port) in self.outlets.ports.iter_mut().enumerate() {
+            if let Some(port) = port {
+                port.check(self.poll.registry(), Token(number));
             }
         }
     }
 
-    fn status(&mut self) -> Vec<SwitchPortStatus> {
-        for (number, port) in self.ports.iter().enumerate() {
-            self.switch.count_drops(number, Reason::RingFull, port.socket.as_ref().map_or(0, PacketSocket::take_drops));
+    /// Counts drops of the receive rings. A socket that is closed takes its counter with it.
+    fn count_ring_drops(&mut self) {
+        for (number, port) in self.outlets.ports.iter().enumerate() {
+            let socket = port.as_ref().and_then(|port| port.socket.as_ref());
+            self.switch.count_drops(number, Reason::RingFull, socket.map_or(0, PacketSocket::take_drops));
         }
-        let ports = self.ports.iter().zip(self.switch.roles()).zip(self.switch.counters());
-        let status = ports.map(|((port, role), counters)| SwitchPortStatus {
-            interface: port.interface().to_owned(),
-            role: *role,
-            up: port.is_up(),
-            mtu: port.mtu(),
-            counters: *counters,
+    }
+
+    fn status(&mut self) -> Part {
+        self.count_ring_drops();
+        let ports = self.outlets.ports.iter().zip(self.switch.roles()).zip(self.switch.counters());
+        let ports = ports.map(|((port, role), counters)| {
+            port.as_ref().map(|port| SwitchPortStatus {
+                interface: port.interface().to_owned(),
+                role: *role,
+                up: port.is_up(),
+                mtu: port.mtu(),
+                counters: *counters,
+            })
         });
-        status.collect()
+        Part {
+            ports: ports.collect(),
+            counters: self.switch.counters().to_vec(),
+            crossing: self.outlets.crossing.as_mut().map_or_else(CrossingStatus::default, Crossing::status),
+            sleeps: self.sleeps,
+        }
     }
 
     /// Reports changes to the control side.
     fn tell(&mut self) {
-        for (number, (port, told)) in self.ports.iter().zip(&mut self.told).enumerate() {
-            let up = port.is_up();
+        for (number, (port, told)) in self.outlets.ports.iter().zip(&mut self.told).enumerate() {
+            let Some(up) = port.as_ref().map(SwitchPort::is_up) else { continue };
             if *told != Some(up) && (self.events)(SwitchEvent::Link { port: number, up }) {
                 *told = Some(up);
             }
@@ -300,11 +285,12 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
         self.waker.fall_asleep();
         let now = self.now();
         let mut until = self.switch.next_deadline().map_or(self.check_at, |at| at.min(self.check_at));
-        if !sent || self.ports.iter().any(SwitchPort::has_unsent) {
+        if !sent || self.outlets.own().any(SwitchPort::has_unsent) {
             until = until.min(now + SEND_AGAIN);
         }
-        let at_hand = self.ports.iter().any(SwitchPort::has_input) || !self.commands.is_empty();
+        let at_hand = self.outlets.has_input() || !self.commands.is_empty();
         let wait = if at_hand { Duration::ZERO } else { until.since(now) };
+        self.sleeps += u64::from(!wait.is_zero());
         let polled = self.poll.poll(events, Some(wait));
         self.waker.awake();
         if let Err(error) = polled {
@@ -315,7 +301,7 @@ impl<E: FnMut(SwitchEvent) -> bool> SwitchLoop<E> {
             return;
         }
         for event in events.iter().filter(|event| event.is_error() || event.is_read_closed()) {
-            if let Some(port) = self.ports.get_mut(event.token().0) {
+            if let Some(port) = self.outlets.ports.get_mut(event.token().0).and_then(Option::as_mut) {
                 port.ready();
             }
         }

@@ -1,13 +1,14 @@
-//! A switch with two ports, in a network namespace of each test's own. Tests use the other ends of its cables frame by
+//! A switch with two ports and one or two threads, in a network namespace of each test's own. Tests use the other ends of its cables frame by
 //! frame.
 
+use std::collections::BTreeSet;
 use std::process::Command as Process;
 use std::sync::mpsc;
 
-use crate::switch::{CHECK_BITS, ENTRY_BITS, check};
+use crate::switch::{CHECK_BITS, ENTRY_BITS, Plan, Report, Role, check};
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{Change, Control, EntryId};
-use byname_wire::MacAddress;
+use byname_wire::{MacAddress, NameHashKey};
 
 use super::*;
 use byname_face::frames::OpenError;
@@ -49,16 +50,17 @@ fn port(interface: &str) -> Result<SwitchPort, OpenError> {
 struct Bench {
     handle: SwitchHandle,
     events: mpsc::Receiver<SwitchEvent>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     stations: [PacketSocket; 2],
 }
 
 impl Bench {
     /// A switch whose two ports are for hosts, and two stations.
-    fn new() -> Self {
+    fn new(threads: usize) -> Self {
         let ports = ["port-a", "port-b"].map(|name| port(name).expect("the interface is there"));
         let (sender, events) = mpsc::channel();
-        let (handle, thread) = start(ports.into(), move |event| sender.send(event).is_ok()).expect("starts");
+        let told = move |event| sender.send(event).is_ok();
+        let (handle, threads) = start(ports.into(), threads, told).expect("starts");
         let ring = RingConfig {
             frames: Frames::All,
             paths: Vec::new(),
@@ -71,9 +73,13 @@ impl Bench {
             let interface = Interface::ethernet(name).expect("the interface is there");
             PacketSocket::open(&interface, &ring).expect("a socket")
         });
-        let bench = Bench { handle, events, thread: Some(thread), stations };
-        for port in 0..2 {
-            assert_eq!(bench.event(), SwitchEvent::Link { port, up: true });
+        let bench = Bench { handle, events, threads, stations };
+        let mut down = BTreeSet::from([0, 1]);
+        while !down.is_empty() {
+            match bench.event() {
+                SwitchEvent::Link { port, up: true } if down.remove(&port) => {}
+                other => panic!("{other:?}"),
+            }
         }
         let options = Options { entry_bits: ENTRY_BITS + CHECK_BITS, ..Options::default() };
         let mut control = Othello::new(options).expect("a little memory");
@@ -117,10 +123,12 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.handle.shutdown();
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
-            && !std::thread::panicking()
-        {
-            std::panic::resume_unwind(panic);
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join()
+                && !std::thread::panicking()
+            {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }
@@ -131,83 +139,99 @@ fn header(destination: MacAddress, source: MacAddress, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames_cross_the_switch_as_they_are() {
-    if !cables() {
-        return;
+    for threads in [1, 2] {
+        if !cables() {
+            return;
+        }
+        let mut bench = Bench::new(threads);
+        let [a, b] = STATIONS;
+        for len in [46, 100, 1500] {
+            let payload: Vec<_> = (0..len).map(|n| n as u8).collect();
+            let header = header(b, a, &[0x88, 0xb6]);
+            bench.send(0, &header, &payload);
+            assert!(bench.receive(1) == [&header[..], &payload].concat(), "{len}");
+        }
+        let to_all = header(MacAddress([0xff; 6]), b, &[8, 6]);
+        bench.send(1, &to_all, &[1; 46]);
+        assert_eq!(bench.receive(0), [&to_all[..], &[1; 46]].concat());
+        let status = bench.handle.status().expect("it runs");
+        assert!(status.ports.iter().all(|port| port.up && port.mtu == Some(1500) && port.role == Role::Host));
+        let [a, b] = &status.ports[..] else { panic!("{status:?}") };
+        assert!(a.counters.frames_in >= 3 && b.counters.frames_out >= 3, "{status:?}");
+        let given: Vec<_> = status.threads.iter().map(|thread| thread.crossing.given).collect();
+        let taken: Vec<_> = status.threads.iter().map(|thread| thread.crossing.taken).collect();
+        match threads {
+            1 => assert_eq!((given, taken), (vec![0], vec![0])),
+            _ => assert!(given[0] >= 3 && given[1] >= 1 && taken == [given[1], given[0]], "{status:?}"),
+        }
     }
-    let mut bench = Bench::new();
-    let [a, b] = STATIONS;
-    for len in [46, 100, 1500] {
-        let payload: Vec<_> = (0..len).map(|n| n as u8).collect();
-        let header = header(b, a, &[0x88, 0xb6]);
-        bench.send(0, &header, &payload);
-        assert!(bench.receive(1) == [&header[..], &payload].concat(), "{len}");
-    }
-    let to_all = header(MacAddress([0xff; 6]), b, &[8, 6]);
-    bench.send(1, &to_all, &[1; 46]);
-    assert_eq!(bench.receive(0), [&to_all[..], &[1; 46]].concat());
-    let status = bench.handle.status().expect("it runs");
-    assert!(status.iter().all(|port| port.up && port.mtu == Some(1500) && port.role == Role::Host));
-    assert!(status[0].counters.frames_in >= 3 && status[1].counters.frames_out >= 3, "{status:?}");
 }
 
 /// The kernel removes the tag on the way to the switch, and again on the way to a station.
 #[test]
 fn the_tag_of_a_vlan_is_put_back() {
-    if !cables() {
-        return;
+    for threads in [1, 2] {
+        if !cables() {
+            return;
+        }
+        let mut bench = Bench::new(threads);
+        let [a, b] = STATIONS;
+        bench.send(0, &header(b, a, &[0x81, 0, 0x20, 7, 0x88, 0xb6]), &[9; 1500]);
+        let end = Instant::now() + PATIENCE;
+        let mut heard = None;
+        while heard.is_none() && Instant::now() < end {
+            bench.stations[1].receive(1, |arrivals| {
+                heard = arrivals.iter().find(|arrival| arrival.bytes.len() == 1514).map(|arrival| arrival.vlan);
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(heard, Some(Some([0x81, 0, 0x20, 7])));
     }
-    let mut bench = Bench::new();
-    let [a, b] = STATIONS;
-    bench.send(0, &header(b, a, &[0x81, 0, 0x20, 7, 0x88, 0xb6]), &[9; 1500]);
-    let end = Instant::now() + PATIENCE;
-    let mut heard = None;
-    while heard.is_none() && Instant::now() < end {
-        bench.stations[1].receive(1, |arrivals| {
-            heard = arrivals.iter().find(|arrival| arrival.bytes.len() == 1514).map(|arrival| arrival.vlan);
-        });
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(heard, Some(Some([0x81, 0, 0x20, 7])));
 }
 
 #[test]
 fn unknown_stations_are_reported_and_not_flooded_to() {
-    if !cables() {
-        return;
+    for threads in [1, 2] {
+        if !cables() {
+            return;
+        }
+        let mut bench = Bench::new(threads);
+        let stranger = MacAddress([2, 0, 0, 0, 0, 9]);
+        bench.send(0, &header(stranger, stranger, &[0x88, 0xb6]), &[0; 46]);
+        let report = Report { port: 0, source: stranger };
+        while bench.event() != SwitchEvent::Heard(report) {}
+        let dropped =
+            |bench: &Bench| bench.handle.status().expect("it runs").ports[0].counters.drops[Reason::UnknownDestination];
+        let end = Instant::now() + PATIENCE;
+        while dropped(&bench) == 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(dropped(&bench) > 0, "it waits, but not for ever");
+        bench.stations[1].receive(usize::MAX, |arrivals| {
+            assert!(arrivals.iter().all(|arrival| arrival.bytes[6..12] != stranger.0), "it went to the other station");
+        });
     }
-    let mut bench = Bench::new();
-    let stranger = MacAddress([2, 0, 0, 0, 0, 9]);
-    bench.send(0, &header(stranger, stranger, &[0x88, 0xb6]), &[0; 46]);
-    let report = Report { port: 0, source: stranger };
-    while bench.event() != SwitchEvent::Heard(report) {}
-    let dropped = |bench: &Bench| bench.handle.status().expect("it runs")[0].counters.drops[Reason::UnknownDestination];
-    let end = Instant::now() + PATIENCE;
-    while dropped(&bench) == 0 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(dropped(&bench) > 0, "it waits, but not for ever");
-    bench.stations[1].receive(usize::MAX, |arrivals| {
-        assert!(arrivals.iter().all(|arrival| arrival.bytes[6..12] != stranger.0), "it went to the other station");
-    });
 }
 
 #[test]
 fn a_port_goes_down_and_comes_back() {
-    if !cables() {
-        return;
+    for threads in [1, 2] {
+        if !cables() {
+            return;
+        }
+        let mut bench = Bench::new(threads);
+        assert!(ip("link set dev b down"));
+        while bench.event() != (SwitchEvent::Link { port: 1, up: false }) {}
+        assert!(!bench.handle.status().expect("it runs").ports[1].up);
+        assert!(ip("link set dev b up"));
+        while bench.event() != (SwitchEvent::Link { port: 1, up: true }) {}
+        // The station's socket was told too.
+        let _ = bench.stations[1].take_error();
+        let [a, b] = STATIONS;
+        let header = header(a, b, &[0x88, 0xb6]);
+        bench.send(1, &header, &[3; 46]);
+        assert_eq!(bench.receive(0)[..14], header[..]);
     }
-    let mut bench = Bench::new();
-    assert!(ip("link set dev b down"));
-    while bench.event() != (SwitchEvent::Link { port: 1, up: false }) {}
-    assert!(!bench.handle.status().expect("it runs")[1].up);
-    assert!(ip("link set dev b up"));
-    while bench.event() != (SwitchEvent::Link { port: 1, up: true }) {}
-    // The station's socket was told too.
-    let _ = bench.stations[1].take_error();
-    let [a, b] = STATIONS;
-    let header = header(a, b, &[0x88, 0xb6]);
-    bench.send(1, &header, &[3; 46]);
-    assert_eq!(bench.receive(0)[..14], header[..]);
 }
 
 #[test]
@@ -217,4 +241,62 @@ fn what_cannot_be_opened_says_what_to_do() {
     }
     let error = port("none").err().expect("none such").to_string();
     assert_eq!(error, "there is no network interface none; `ip link` lists them");
+}
+
+/// The number in a frame of the other station.
+fn number(station: usize, frame: &[u8]) -> Option<u32> {
+    let is_of_other = frame.get(6..14) == Some(&[&STATIONS[1 - station].0[..], &[0x88, 0xb6]].concat());
+    frame
+        .get(14..18)
+        .filter(|_| is_of_other)
+        .map(|number| u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
+}
+
+/// Both stations send as fast as they can; the one that hears reads from time to time.
+#[test]
+fn each_frame_arrives_once_and_in_order_or_is_counted() {
+    const FRAMES: u32 = 20_000;
+    for threads in [1, 2] {
+        if !cables() {
+            return;
+        }
+        let mut bench = Bench::new(threads);
+        let [a, b] = STATIONS;
+        let headers = [header(b, a, &[0x88, 0xb6]), header(a, b, &[0x88, 0xb6])];
+        let (mut sent, mut heard, mut last) = ([0u32; 2], [0u32; 2], [0u32; 2]);
+        let mut unheard = [0u64; 2];
+        let mut quiet_since = Instant::now();
+        while sent != [FRAMES; 2] || quiet_since.elapsed() < Duration::from_millis(300) {
+            for station in 0..2 {
+                for _ in 0..300.min(FRAMES - sent[station]) {
+                    let payload = [&(sent[station] + 1).to_be_bytes()[..], &[7; 60]].concat();
+                    match bench.stations[station].push(&headers[station], (&payload, &[])) {
+                        Pushed::Done => sent[station] += 1,
+                        _ => break,
+                    }
+                }
+                let _ = bench.stations[station].send();
+                let mut numbers = Vec::new();
+                bench.stations[station].receive(usize::MAX, |arrivals| {
+                    numbers.extend(arrivals.iter().filter_map(|arrival| number(station, arrival.bytes)));
+                });
+                for number in numbers {
+                    assert!(number > last[station], "{number} after {}: in order, and none twice", last[station]);
+                    last[station] = number;
+                    heard[station] += 1;
+                    quiet_since = Instant::now();
+                }
+                unheard[station] += bench.stations[station].take_drops();
+            }
+        }
+        let status = bench.handle.status().expect("they run");
+        for to in 0..2 {
+            let (port_in, port_out) = (&status.ports[1 - to].counters, &status.ports[to].counters);
+            let dropped =
+                port_in.drops[Reason::RingFull] + port_out.drops[Reason::Busy] + port_out.drops[Reason::OwnerBusy];
+            let all = u64::from(heard[to]) + unheard[to] + dropped;
+            assert!(heard[to] > 1000 && all >= FRAMES.into(), "{threads} threads, {heard:?}, {unheard:?}: {status:?}");
+        }
+        assert!(status.threads.iter().all(|thread| thread.crossing.waiting == 0), "{status:?}");
+    }
 }

@@ -56,7 +56,7 @@ impl Bench {
                 return Err(Reason::Busy);
             }
             left.push((port, [header, rest].concat()));
-            Ok(())
+            Ok(Sent::Left)
         });
         left
     }
@@ -65,7 +65,7 @@ impl Bench {
         let mut left = Vec::new();
         self.switch.retry_held(self.now, &mut |port, header, rest| {
             left.push((port, [header, rest].concat()));
-            Ok(())
+            Ok(Sent::Left)
         });
         left
     }
@@ -222,7 +222,7 @@ fn nothing_is_forwarded_before_the_controller_says_how() {
         let mut left = 0;
         switch.forward(Ticks(0), 0, &arrived, &mut |_, _, _| {
             left += 1;
-            Ok(())
+            Ok(Sent::Left)
         });
         left
     };

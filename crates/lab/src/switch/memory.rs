@@ -13,7 +13,7 @@ use anyhow::ensure;
 use byname_forward::Ticks;
 use byname_lookup::{FlatFib, prefetch};
 use byname_switch::frame::{Arrived, TAG_BYTES, TAG_ETHER_TYPE};
-use byname_switch::switch::{PORTS_MAX, Plan, Role, Switch};
+use byname_switch::switch::{PORTS_MAX, Plan, Role, Sent, Switch};
 use byname_wire::NameHashKey;
 use smallvec::SmallVec;
 
@@ -187,7 +187,7 @@ impl<'a> Lane<'a> {
         self.switch.forward(Ticks(0), 0, &arrived, &mut |port, _, rest| {
             *left += 1;
             *wrong += u64::from(rest[MARK] as usize != port);
-            Ok(())
+            Ok(Sent::Left)
         });
         self.passed += burst.len() as u64;
         burst.len()

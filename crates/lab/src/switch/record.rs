@@ -139,6 +139,8 @@ pub struct WireRecord {
     /// The common fields.
     #[serde(flatten)]
     pub passage: Passage,
+    /// Number of threads of the switch, which share a core.
+    pub threads: usize,
     /// Maximum number of frames under way.
     pub window: u16,
     /// Mean number of frames per second while delays were measured.
@@ -161,7 +163,7 @@ impl Measured for WireRecord {
     }
 
     fn threads(&self) -> usize {
-        1
+        self.threads
     }
 
     fn machine_lines_per_s(&self) -> Option<f64> {

@@ -77,10 +77,11 @@ fn frames_on_the_wire_arrive_as_they_left() {
         return;
     }
     for from in ["hosts", "switch"] {
-        let small = "--on wire --names 100,2000 --draws 5000 --seconds 0.4 --repetitions 1 --rate 20k";
+        let small = "--on wire --names 100,2000 --draws 5000 --seconds 0.4 --repetitions 1 --rate 20k --threads 2";
         let options = parse(&format!("{small} --compare line,cuckoo --from {from}")).expect("such options");
         let records = on_wire(&options, Progress::HIDDEN).expect("cables can be laid");
-        assert_eq!(records.len(), 10, "a reflector, two tables of two sizes, and frames of two sizes");
+        assert_eq!(records.len(), 18, "a reflector, two tables of two sizes for 1 and 2 threads; frames of two sizes");
+        assert_eq!(records.iter().filter(|record| record.threads == 2).count(), 8);
         for record in &records {
             // Rings overflow when other tests use the cores, so lost frames are not checked.
             assert!(

@@ -1,5 +1,7 @@
-//! Frames on two virtual cables [Concise §6.4.2]: a generator and a sink at one end of each, the thread of `byname
-//! switch` at the other ends. Each thread has its own core.
+//! Frames on two virtual cables [Concise §6.4.2]: a generator and a sink at one end of each, the threads of `byname
+//! switch` at the other ends. The generator has a core, and the switch another. With `--threads 2`, a switch of one
+//! thread and one of two take turns. The latter's threads share the core, and each frame crosses from one to the other.
+//! So its rate shows what crossing costs, and not what a second core would give.
 //!
 //! The rate is measured with a window of frames under way. The rings can hold this window, so no frame is lost for lack
 //! of room. Delays are measured with frames at random times with a given mean rate, whether or not earlier frames have
@@ -61,7 +63,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Wire
     let names_max = options.names.iter().max().copied().unwrap_or_default();
     crate::options::ensure_addresses_fit(names_max)?;
     allowed()?;
-    ensure!(options.measuring.threads == 1, "on the wire there is only one switch (--threads)");
+    ensure!((1..=THEIRS.len()).contains(&options.measuring.threads), "on the wire, a switch has two ports (--threads)");
     ensure!(options.draws > 0 && options.rate > 0, "there must be at least one frame (--draws, --rate)");
     let benches = options.names.iter().map(|&names| Bench::build(options, names, progress));
     let benches = benches.collect::<anyhow::Result<Vec<_>>>()?;
@@ -110,6 +112,7 @@ struct Subject<'a> {
     bench: &'a Bench<'a>,
     /// `None` for a reflector.
     table: Option<&'a (&'a str, Table)>,
+    threads: usize,
 }
 
 /// Results of one device.
@@ -137,9 +140,11 @@ impl<'a> Bench<'a> {
 
 /// Measures frames of one size with all devices.
 fn pass(options: &Options, benches: &[Bench<'_>], bytes: usize, progress: Progress) -> anyhow::Result<Vec<WireRecord>> {
-    let reflector = benches.iter().take(1).map(|bench| Subject { bench, table: None });
-    let switches =
-        benches.iter().flat_map(|bench| bench.tables.iter().map(move |table| Subject { bench, table: Some(table) }));
+    let reflector = benches.iter().take(1).map(|bench| Subject { bench, table: None, threads: 1 });
+    let counts = 1..=options.measuring.threads;
+    let tables = benches.iter().flat_map(|bench| bench.tables.iter().map(move |table| (bench, table)));
+    let switches = tables
+        .flat_map(|(bench, table)| counts.clone().map(move |threads| Subject { bench, table: Some(table), threads }));
     let subjects: Vec<_> = reflector.chain(switches).collect();
     let nothing = || Histogram::new_with_bounds(1, DELAY_NS_MAX, 3).expect("these bounds are allowed");
     let found = || Found { delays: nothing(), passed: Passed::default() };
@@ -173,7 +178,7 @@ impl Subject<'_> {
         pin(THEIR_CORE);
         // A new thread starts on the core of the thread that creates it.
         let started = match self.table {
-            Some((_, table)) => Between::switch(options, &self.bench.key, table),
+            Some((_, table)) => Between::switch(options, &self.bench.key, table, self.threads),
             None => Between::reflector(),
         };
         pin(OUR_CORE);
@@ -187,12 +192,12 @@ fn pin(core: usize) {
 
 /// The running device between the cables. Dropping this stops it.
 enum Between {
-    Switch(SwitchHandle, Option<JoinHandle<()>>),
-    Reflector(Arc<AtomicBool>, Option<JoinHandle<()>>),
+    Switch(SwitchHandle, Vec<JoinHandle<()>>),
+    Reflector(Arc<AtomicBool>, Vec<JoinHandle<()>>),
 }
 
 impl Between {
-    fn switch(options: &Options, key: &NameHashKey, table: &Table) -> anyhow::Result<Self> {
+    fn switch(options: &Options, key: &NameHashKey, table: &Table, threads: usize) -> anyhow::Result<Self> {
         let port = |interface: &str| {
             SwitchPort::open(SwitchPortConfig {
                 interface: interface.to_owned(),
@@ -202,8 +207,8 @@ impl Between {
         };
         let ports = THEIRS.iter().map(|name| port(name)).collect::<Result<Vec<_>, _>>()?;
         let (sender, events) = mpsc::channel();
-        let (handle, thread) = start(ports, move |event| sender.send(event).is_ok())?;
-        let switch = Between::Switch(handle.clone(), Some(thread));
+        let (handle, threads) = start(ports, threads, move |event| sender.send(event).is_ok())?;
+        let switch = Between::Switch(handle.clone(), threads);
         let mut up = HashMap::new();
         while !THEIRS.iter().enumerate().all(|(port, _)| up.get(&port) == Some(&true)) {
             let event = events.recv_timeout(PATIENCE).context("the switch's ports did not come up")?;
@@ -233,23 +238,23 @@ impl Between {
             }
         };
         let thread = std::thread::Builder::new().name("reflector".into()).spawn(reflect)?;
-        Ok(Between::Reflector(is_over, Some(thread)))
+        Ok(Between::Reflector(is_over, vec![thread]))
     }
 }
 
 impl Drop for Between {
     fn drop(&mut self) {
-        let thread = match self {
-            Between::Switch(handle, thread) => {
+        let threads = match self {
+            Between::Switch(handle, threads) => {
                 handle.shutdown();
-                thread.take()
+                threads
             }
-            Between::Reflector(is_over, thread) => {
+            Between::Reflector(is_over, threads) => {
                 is_over.store(true, Ordering::Relaxed);
-                thread.take()
+                threads
             }
         };
-        if thread.is_some_and(|thread| thread.join().is_err()) {
+        if threads.drain(..).any(|thread| thread.join().is_err()) {
             eprintln!("the device between the cables has failed");
         }
     }
@@ -300,6 +305,7 @@ fn record(
     let prepared = subject.bench.draws.len();
     WireRecord {
         passage: Passage::new(options, bytes, prepared, &table, rates, limit, counts),
+        threads: subject.threads,
         window: options.window,
         rate: options.rate,
         p50_us: us(0.5),

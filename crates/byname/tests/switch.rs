@@ -31,12 +31,10 @@ fn namespaces() -> bool {
     allowed && ping
 }
 
-#[test]
-fn hosts_on_three_switches_reach_each_other_wherever_they_move() {
-    if !namespaces() {
-        return;
-    }
-    let Output { status, stdout, stderr } = Command::new(PROGRAM).args(["demo", "switch"]).output().expect("it starts");
+/// Runs the demonstration with this number of threads in each switch. Returns what it printed.
+fn demo(threads: &str) -> String {
+    let Output { status, stdout, stderr } =
+        Command::new(PROGRAM).args(["demo", "switch", "--threads", threads]).output().expect("it starts");
     let (told, errors) = (text(&stdout), text(&stderr));
     println!("{told}");
     assert!(status.success() && errors.is_empty(), "{told}\n{errors}");
@@ -47,6 +45,24 @@ fn hosts_on_three_switches_reach_each_other_wherever_they_move() {
         moved.split(", ").nth(1).and_then(|part| part.split(' ').next()?.parse().ok()).expect("a count");
     assert!((40..=80).contains(&received), "{moved}");
     assert!(told.contains("Mbit/s over") || told.contains("skipped: there is no program iperf3"), "{told}");
+    told
+}
+
+#[test]
+fn hosts_on_three_switches_reach_each_other_wherever_they_move() {
+    if namespaces() {
+        assert!(!demo("1").contains("thread="));
+    }
+}
+
+#[test]
+fn hosts_on_switches_of_several_threads_reach_each_other_too() {
+    if namespaces() {
+        let told = demo("2");
+        let lines: Vec<_> = told.lines().filter(|line| line.trim_start().starts_with("thread=")).collect();
+        // Under load, a ring may fill. All other frames cross.
+        assert!(lines.len() == 6 && lines.iter().all(|line| !line.contains(" given=0 ")), "{told}");
+    }
 }
 
 #[test]

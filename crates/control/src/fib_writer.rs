@@ -4,12 +4,17 @@
 //! [`FibWriter::commit`]. A group is published before a rule refers to it. Its id is reused only when no worker can
 //! hold it any more. Removed rules and groups are freed together after many commits, because waiting for workers costs
 //! more than a change.
+//!
+//! Where workers run on several memory nodes, each node has a replica of the FIB of names: an engine of its own, with
+//! its memory on that node [So §2.4] [Hasegawa]. Each change goes to all engines before the commit returns, so all
+//! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use byname_face::nodes::on_node;
 use byname_forward::FaceId;
 use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables, TreeFace};
 use byname_lookup::prefix::binary_search::{self, BinarySearch};
@@ -21,6 +26,7 @@ use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Descriptor, Name, NameHashKey, NameRef};
 use serde::Deserialize;
+use smallvec::SmallVec;
 
 /// Control half of any prefix engine.
 pub type FibEngine = Engine<Names>;
@@ -32,7 +38,7 @@ pub type Engine<F> = Box<dyn Control<<F as Family>::Key, Query = <F as Family>::
 /// A kind of FIB: its keys, its nexthops, and its tables for workers.
 pub trait Family {
     /// Key of a rule.
-    type Key;
+    type Key: Clone;
     /// A borrowed key.
     type KeyRef<'k>: Copy;
     /// The half that workers read.
@@ -48,8 +54,8 @@ pub trait Family {
     fn face(nexthop: &Self::Nexthop) -> FaceId;
     /// Whether the nexthops are in the order of a group, each once.
     fn is_in_order(nexthops: &[Self::Nexthop]) -> bool;
-    /// Publishes a new query half.
-    fn replace(tables: &Tables, query: Arc<Self::Query>);
+    /// Publishes a new query half of a replica.
+    fn replace(tables: &Tables, replica: usize, query: Arc<Self::Query>);
     /// Sets or clears the group of an entry.
     fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup<Self::Nexthop>>);
 }
@@ -76,8 +82,8 @@ impl Family for Names {
     fn is_in_order(nexthops: &[Nexthop]) -> bool {
         nexthops.is_sorted_by_key(|n| (n.cost, n.face))
     }
-    fn replace(tables: &Tables, query: Arc<dyn PrefixFib>) {
-        tables.replace_fib(query);
+    fn replace(tables: &Tables, replica: usize, query: Arc<dyn PrefixFib>) {
+        tables.replace_replica(replica, query);
     }
     fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup>) {
         tables.set_group(entry, group);
@@ -106,7 +112,8 @@ impl Family for TagSets {
     fn is_in_order(nexthops: &[TreeFace]) -> bool {
         nexthops.is_sorted_by(|a, b| a < b)
     }
-    fn replace(tables: &Tables, query: Arc<dyn TagsetFib>) {
+    fn replace(tables: &Tables, _replica: usize, query: Arc<dyn TagsetFib>) {
+        // There is only one.
         tables.replace_tag_fib(query);
     }
     fn set_group(tables: &Tables, entry: EntryId, group: Option<NexthopGroup<TreeFace>>) {
@@ -190,9 +197,21 @@ struct Group<N> {
     rules: u32,
 }
 
+/// An engine, and the memory node for what it writes; `None` if it may be on any.
+pub struct Replica<F: Family = Names> {
+    /// The engine.
+    pub engine: Engine<F>,
+    /// Number of the node.
+    pub node: Option<u32>,
+}
+
+/// The replicas of the FIB of names, and the FIB of descriptors.
+pub type Engines = (Vec<Replica>, TagFibEngine);
+
 /// The only writer of a FIB.
 pub struct FibWriter<F: Family = Names> {
-    engine: Engine<F>,
+    /// At least one. All have the same rules.
+    replicas: Vec<Replica<F>>,
     tables: Arc<Tables>,
     ids: HashMap<Arc<[F::Nexthop]>, EntryId>,
     /// Indexed by id.
@@ -216,8 +235,17 @@ pub struct FibWriter<F: Family = Names> {
 impl<F: Family> FibWriter<F> {
     /// A writer for `engine`, whose query half is in `tables`.
     pub fn new(engine: Engine<F>, tables: Arc<Tables>) -> Self {
+        FibWriter::replicated(vec![Replica { engine, node: None }], tables)
+    }
+
+    /// A writer for replicas that have no rules yet. Their query halves are in `tables`, in the same order.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn replicated(replicas: Vec<Replica<F>>, tables: Arc<Tables>) -> Self {
+        assert!(!replicas.is_empty(), "a FIB has an engine");
         FibWriter {
-            engine,
+            replicas,
             tables,
             ids: HashMap::new(),
             groups: Vec::new(),
@@ -320,8 +348,11 @@ impl<F: Family> FibWriter<F> {
             // Freeing removed entries may make the room that is missing.
             self.reclaim();
             for change in &changes {
-                if let Err(error) = self.apply(std::slice::from_ref(change)) {
+                if let Err((replica, error)) = self.apply(std::slice::from_ref(change)) {
                     self.note_failure(change, &error);
+                    if replica > 0 {
+                        self.forget(change);
+                    }
                 }
             }
         }
@@ -341,16 +372,37 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
-    fn apply(&mut self, changes: &[Change<F::Key>]) -> Result<(), BuildError> {
+    /// Applies changes to all replicas. If one of them refuses, returns its number: those before it have the changes.
+    fn apply(&mut self, changes: &[Change<F::Key>]) -> Result<(), (usize, BuildError)> {
         if self.replaced {
             // An engine can change only the query half that it returned last.
             self.reclaim();
         }
-        if let Update::Replace(query) = self.engine.apply(changes)? {
-            F::replace(&self.tables, query);
+        let (mut queries, mut refused) = (SmallVec::<[_; 1]>::new(), Ok(()));
+        for (number, Replica { engine, node }) in self.replicas.iter_mut().enumerate() {
+            match on_node(*node, || engine.apply(changes)) {
+                Ok(Update::Replace(query)) => queries.push((number, query)),
+                Ok(Update::Patched) => {}
+                Err(error) => {
+                    refused = Err((number, error));
+                    break;
+                }
+            }
+        }
+        for (number, query) in queries {
+            F::replace(&self.tables, number, query);
             self.replaced = true;
         }
-        Ok(())
+        refused
+    }
+
+    /// Removes a rule that only some replicas have taken, so that all answer alike.
+    fn forget(&mut self, change: &Change<F::Key>) {
+        let (Change::Set(key, _) | Change::Remove(key)) = change;
+        let removal = Change::Remove(key.clone());
+        if let Err((_, error)) = self.apply(std::slice::from_ref(&removal)) {
+            tracing::error!(key = %F::text(key), %error, "replicas of the FIB differ");
+        }
     }
 
     fn note_failure(&mut self, change: &Change<F::Key>, error: &BuildError) {
@@ -367,7 +419,7 @@ impl<F: Family> FibWriter<F> {
 
     /// Must follow a grace period that began after the last change.
     fn free_unreclaimed(&mut self) {
-        self.engine.reclaim();
+        self.replicas.iter_mut().for_each(|replica| replica.engine.reclaim());
         self.taken_out = 0;
         self.replaced = false;
         for id in self.unreclaimed.drain(..) {

@@ -217,6 +217,8 @@ impl Snapshot {
         for (name, help, count) in THREAD_GAUGES {
             to.gauges(name, help, threads().map(|(label, thread)| ([label], count(thread))))?;
         }
+        let nodes = threads().filter_map(|(label, thread)| Some(([label], u64::from(thread.node?))));
+        to.gauges("thread_node", "Memory node of a thread's processor, if it is bound to one", nodes)?;
         for (name, help, count) in THREAD_COUNTS {
             to.family(name, help, threads().map(|(label, thread)| ([label], count(thread))))?;
         }

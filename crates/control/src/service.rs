@@ -19,7 +19,7 @@ use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
-use crate::fib_writer::{FibEngine, FibWriter, TagFibEngine};
+use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment};
@@ -159,12 +159,12 @@ impl Snapshots {
     }
 }
 
-/// Starts the control thread of a forwarder. Its worker reads `tables`, which publish the query halves of the engines;
-/// both are still empty.
+/// Starts the control thread of a forwarder. Its workers read `tables`, which publish the query halves of the engines;
+/// all are still empty.
 pub fn start(
     config: ControlConfig,
     forwarder: Forwarder,
-    (engine, tag_engine): (FibEngine, TagFibEngine),
+    (replicas, tag_engine): Engines,
     tables: Arc<Tables>,
 ) -> std::io::Result<ControlHandle> {
     let (requests, receiver) = bounded(REQUESTS_MAX);
@@ -176,7 +176,7 @@ pub fn start(
         forwarder.handle,
         config.authorizer,
         config.routes_max,
-        FibWriter::new(engine, tables),
+        FibWriter::replicated(replicas, tables),
         TagRouting::new(tag_fib, config.tag_limits, now.unix_ms),
         config.strategies,
         now,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
-use byname_control::fib_writer::{FibEngine, TagFibEngine};
+use byname_control::fib_writer::{Engines, Replica};
 use byname_control::mgmt::tlv::{
     ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,
     RibEntry, decode_list, origin,
@@ -79,7 +79,8 @@ impl Router {
             events: running.events,
             notices: running.notices,
         };
-        let engines: (FibEngine, TagFibEngine) = (Box::new(engine), Box::new(TagsetOracle::new()));
+        let replica = Replica { engine: Box::new(engine), node: None };
+        let engines: Engines = (vec![replica], Box::new(TagsetOracle::new()));
         let control = service::start(config, forwarder, engines, tables).expect("a thread");
         Router { control: Some(control), handle, thread: Some(running.thread), socket, _folder: folder }
     }

@@ -15,6 +15,7 @@ pub mod link;
 pub mod memif;
 pub mod memory;
 mod netlink;
+pub mod nodes;
 pub mod pcap;
 mod peers;
 pub mod port;

@@ -1,5 +1,5 @@
 //! Calls of the system for which rustix has no safe function: sockets of IP, some options, addresses of packet
-//! sockets, network namespaces and the allocator.
+//! sockets, network namespaces, memory nodes and the allocator.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -22,6 +22,47 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 pub fn enter_new_network() -> io::Result<()> {
     // SAFETY: only the network namespace changes. All threads share one table of descriptors as before.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// The processors that this process may use, in order. Empty if the system does not say.
+#[cfg(target_os = "linux")]
+pub(crate) fn processors() -> Vec<usize> {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// Empty: other systems choose themselves.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn processors() -> Vec<usize> {
+    Vec::new()
+}
+
+/// Words in a set of memory nodes.
+#[cfg(target_os = "linux")]
+const NODE_WORDS: usize = 16;
+
+/// Puts memory that this thread writes for the first time on this node, if the node has room. With `None`, memory is
+/// where the thread is.
+#[cfg(target_os = "linux")]
+pub(crate) fn prefer_node(node: Option<u32>) -> io::Result<()> {
+    let mut nodes = [0 as libc::c_ulong; NODE_WORDS];
+    let word_bits = libc::c_ulong::BITS;
+    if let Some(node) = node {
+        let word = nodes.get_mut((node / word_bits) as usize).ok_or(io::ErrorKind::InvalidInput)?;
+        *word = 1 << (node % word_bits);
+    }
+    let policy = if node.is_some() { libc::MPOL_PREFERRED } else { libc::MPOL_DEFAULT };
+    // The kernel reads one bit fewer than it is told.
+    let bits = (nodes.len() as libc::c_ulong) * libc::c_ulong::from(word_bits) + 1;
+    // SAFETY: the pointer is to a set of this many bits, less one. It lives here, and the kernel only reads it.
+    let done = unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, nodes.as_ptr(), bits) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Fails: other systems choose themselves.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_node(_node: Option<u32>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Opens a socket of an address' family. A socket of IPv6 has no part in IPv4.

@@ -50,6 +50,14 @@ impl Worker {
         self.shard.join(membership);
     }
 
+    /// Reads this replica of the FIB ([`Tables::replicated`]). Must be called before its first packet.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn use_replica(&mut self, replica: usize) {
+        self.shard.tables.use_replica(replica);
+    }
+
     /// Adds a face. Packets from and to unknown faces are dropped.
     pub fn face_up(&mut self, face: FaceId, scope: Scope, link_type: LinkType) {
         self.face_up_at(face, scope, link_type, Whereabouts::Alone);

@@ -33,12 +33,19 @@ enum Demo {
     /// News reaches all listeners that want a subset of its tags; a consumer fetches Data by name meanwhile
     Push(RouterArgs),
     /// Hosts in network namespaces on three Ethernet switches; a host moves while ping and iperf3 run (needs root)
-    Switch,
+    Switch(SwitchArgs),
 }
 
 #[derive(Debug, Args)]
 struct RouterArgs {
     /// Packet threads of each router
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u16,
+}
+
+#[derive(Debug, Args)]
+struct SwitchArgs {
+    /// Threads of each switch
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u16,
 }
@@ -55,7 +62,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
             let network = routers(args)?;
             named::beside(&network, || push::run(&network))?;
         }
-        Demo::Switch => switch::run()?,
+        Demo::Switch(args) => switch::run(args.threads)?,
     }
     Ok(crate::exit::OK)
 }

@@ -58,6 +58,7 @@ fn thread(s: tlv::ThreadStatus) -> Thread {
         faces: s.n_faces,
         faces_come: s.n_faces_come,
         faces_left: s.n_faces_left,
+        node: s.node,
         pit_entries: s.n_pit_entries,
         cs_entries: s.n_cs_entries,
         in_interests: s.n_in_interests,

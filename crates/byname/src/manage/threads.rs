@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::text::{self, Items};
 use super::view::General;
 
-/// One packet thread. A field is `None` if the thread is alone and has no rings, if its FIB does not count, or if the
-/// forwarder is older than the field.
+/// One packet thread. A field is `None` if the thread is alone and has no rings, if it is not bound to a processor, if
+/// its FIB does not count, or if the forwarder is older than the field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Thread {
@@ -20,6 +20,7 @@ pub struct Thread {
     pub faces: Option<u64>,
     pub faces_come: Option<u64>,
     pub faces_left: Option<u64>,
+    pub node: Option<u64>,
     pub pit_entries: u64,
     pub cs_entries: u64,
     pub in_interests: u64,
@@ -65,9 +66,13 @@ pub struct Stage {
 }
 
 impl Thread {
-    /// How busy it is, and what it does for its packets. A thread that is `alone` does what the forwarder does.
-    fn items(&self, number: usize, alone: bool) -> Items {
+    /// How busy it is, and what it does for its packets. A thread that is `alone` does what the forwarder does. If
+    /// threads are `on_nodes`, they have processors of several memory nodes.
+    fn items(&self, number: usize, alone: bool, on_nodes: bool) -> Items {
         let mut items: Items = vec![("thread", number.to_string())];
+        if on_nodes {
+            items.push(("node", self.node.map_or_else(|| "-".to_owned(), |node| node.to_string())));
+        }
         items.extend(self.load_percent.map(|load| ("load", format!("{load:.1}%"))));
         items.extend(self.sleeps.map(|sleeps| ("sleeps", sleeps.to_string())));
         if !alone {
@@ -107,7 +112,8 @@ impl Thread {
 /// A line for each thread. The last line tells how unequal their work is.
 pub fn threads(general: &General) -> String {
     let alone = general.threads.len() == 1;
-    let threads = general.threads.iter().enumerate().map(|(number, thread)| thread.items(number, alone));
+    let on_nodes = general.threads.iter().any(|thread| thread.node != general.threads[0].node);
+    let threads = general.threads.iter().enumerate().map(|(number, thread)| thread.items(number, alone, on_nodes));
     let mut text = text::columns(&threads.collect::<Vec<_>>());
     text.extend(general.imbalance.map(|imbalance| format!("imbalance={imbalance:.2}\n")));
     text
@@ -219,6 +225,21 @@ mod tests {
         );
         assert_eq!(drops(&general), "scope=12\n");
         assert_eq!(closed(&general), "tcp_stalled=2\n");
+    }
+
+    #[test]
+    fn nodes_are_shown_where_threads_are_on_several() {
+        let on = |node| tlv::ThreadStatus { node, ..tlv::ThreadStatus::default() };
+        let shown = |nodes: [Option<u64>; 2]| {
+            let general = decoded(&tlv::ForwarderStatus { threads: nodes.map(on).into(), ..Default::default() });
+            threads(&general)
+        };
+        let told = shown([Some(0), Some(1)]);
+        assert!(told.starts_with("thread=0 node=0 ") && told.contains("\nthread=1 node=1 "), "{told}");
+        assert!(shown([Some(2), None]).contains("\nthread=1 node=- "));
+        for same in [[Some(0), Some(0)], [None, None]] {
+            assert!(!shown(same).contains("node="));
+        }
     }
 
     #[test]

@@ -19,13 +19,14 @@ use anyhow::Context;
 use byname_control::config::{
     Authorization, Config, ConfigError, InitialFace, Log, Reach, RightSigner, Source, default_toml,
 };
-use byname_control::fib_writer::{FibEngine, TagFibEngine};
+use byname_control::fib_writer::{Engines, Replica};
 use byname_control::mgmt::tlv::{origin, route_flags};
 use byname_control::readvertise::Destination;
 use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
+use byname_face::nodes::on_node;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
@@ -281,16 +282,22 @@ pub fn start_log(log: &Log) -> anyhow::Result<()> {
 }
 
 /// Builds the FIBs, their publisher and the workers that read them, all with one secret hash key.
-fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc<Tables>, Workers)> {
+fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers)> {
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
     let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
-    let engine = config.tables.fib.build(key, config.rib.routes_max.min(FIB_RULES_MAX)).context("the FIB")?;
+    let placement = config.placement();
+    let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
+    let build = |node| {
+        let engine = on_node(node, || config.tables.fib.build(key, rules_max)).context("the FIB")?;
+        Ok(Replica { engine, node })
+    };
+    let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
     let tag_engine = config.tags.build_engine(word(3)).context("the descriptors' FIB")?;
-    let tables = Arc::new(Tables::new(engine.query()));
+    let tables = Arc::new(Tables::replicated(replicas.iter().map(|replica| replica.engine.query()).collect()));
     tables.replace_tag_fib(tag_engine.query());
-    let workers = config.workers(key, word(4) as u32, |number| {
+    let workers = config.workers(key, word(4) as u32, &placement, |number| {
         let seed = word(2).wrapping_add(number as u64);
         Worker::try_new(config.worker(number), key, Arc::clone(&tables), seed)
     });
@@ -303,7 +310,7 @@ fn data_plane(config: &Config) -> anyhow::Result<((FibEngine, TagFibEngine), Arc
             },
         )
     })?;
-    Ok(((engine, tag_engine), tables, workers))
+    Ok(((replicas, tag_engine), tables, workers))
 }
 
 /// An error about memory that the system refused. `advice` names its purpose and the settings that lower it.

@@ -48,6 +48,13 @@ impl Router {
         Router::start_by(shell, configuration)
     }
 
+    /// Like [`Router::start_with`], as if the machine had these memory nodes.
+    pub fn start_on_nodes(nodes: &str, configuration: &str) -> Router {
+        let mut program = Command::new(PROGRAM);
+        program.env("BYNAME_NODES", nodes);
+        Router::start_by(program, configuration)
+    }
+
     fn start_by(program: Command, configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (port, websocket_port) = (free_port(), free_port());

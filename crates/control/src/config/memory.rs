@@ -9,6 +9,8 @@ use super::{Config, Finding, MemifRole};
 
 /// Bytes of a route in the RIB and the FIB, for a name of 23 bytes, rounded up (`docs/performance.md`).
 const ROUTE_BYTES: usize = 256;
+/// Bytes of a route in each further replica of the FIB.
+const REPLICA_BYTES: usize = 128;
 /// Approximate bytes of a descriptor in the table and its query half.
 const DESCRIPTOR_BYTES: usize = 128;
 /// Approximate bytes of a queued face event.
@@ -91,12 +93,13 @@ impl Config {
         };
         let (tables, routes, descriptors) = (&self.tables, self.rib.routes_max, self.tags.descriptors_max);
         let commands = FilledBy::Commands;
+        let route_bytes = ROUTE_BYTES + (self.placement().replicas().len() - 1) * REPLICA_BYTES;
         vec![
             table("tables.pit_entries", tables.pit_entries, sum(|worker| worker.pit_memory())),
             table("tables.cs_packets", tables.cs_packets, sum(|worker| worker.cs_memory())),
             grows("tables.cs_bytes", tables.cs_bytes, tables.cs_bytes, FilledBy::Strangers),
             table("tables.dead_nonces", tables.dead_nonces, sum(|worker| worker.dead_nonces_memory())),
-            grows("rib.routes_max", routes, routes.saturating_mul(ROUTE_BYTES), commands),
+            grows("rib.routes_max", routes, routes.saturating_mul(route_bytes), commands),
             grows("tags.descriptors_max", descriptors, descriptors.saturating_mul(DESCRIPTOR_BYTES), commands),
         ]
     }

@@ -4,6 +4,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use byname_face::Workers;
+use byname_face::nodes::{Placement, on_node};
 use byname_forward::Worker;
 use byname_forward::dispatch::{Dispatcher, WORKERS_MAX, part_of};
 use byname_forward::hot::WINDOW;
@@ -119,8 +120,14 @@ impl Config {
         }
     }
 
-    /// Creates the workers of all threads with `make`. Names are hashed with `key`. `mark` distinguishes their PIT
-    /// tokens from those of other nodes.
+    /// The processors of the packet threads, and their memory nodes.
+    pub fn placement(&self) -> Placement {
+        Placement::on_this_machine(self.threads.count, self.threads.pin)
+    }
+
+    /// Creates the workers of all threads with `make`, each with its memory on its thread's node. It reads the FIB's
+    /// replica of that node. Names are hashed with `key`. `mark` distinguishes their PIT tokens from those of other
+    /// nodes.
     ///
     /// # Errors
     /// The first error of `make`.
@@ -128,6 +135,7 @@ impl Config {
         &self,
         key: NameHashKey,
         mark: u32,
+        placement: &Placement,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
         let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _, balance: _ } =
@@ -137,8 +145,9 @@ impl Config {
             dispatcher.spread_hot_names(WINDOW);
         }
         let join = |number| {
-            let mut worker = make(number)?;
+            let mut worker = on_node(placement.memory_node(number), || make(number))?;
             worker.join(dispatcher.membership(number));
+            worker.use_replica(placement.replica(number));
             Ok(worker)
         };
         let workers = (0..count).map(join).collect::<Result<_, E>>()?;

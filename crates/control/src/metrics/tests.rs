@@ -49,6 +49,7 @@ fn snapshot(faces: u64) -> Snapshot {
         faces: 31,
         faces_come: 32,
         faces_left: 33,
+        node: Some(3),
     };
     let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
     Snapshot {
@@ -94,6 +95,7 @@ fn the_text_is_openmetrics() {
         "byname_stage_nanoseconds_total{thread=\"0\",stage=\"fib\"} 0",
         "byname_thread_busy_nanoseconds_total{thread=\"0\"} 27",
         "byname_thread_sleeps_total{thread=\"0\"} 28",
+        "byname_thread_node{thread=\"0\"} 3",
         "byname_thread_rests_total{thread=\"1\"} 29",
         "byname_thread_packets_total{thread=\"0\",way=\"home\"} 30",
         "byname_thread_packets_total{thread=\"1\",way=\"foreign\"} 25",

@@ -317,7 +317,7 @@ impl Management {
 }
 
 fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
-    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left } = status;
+    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,
@@ -347,6 +347,7 @@ fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
         n_faces: Some(*faces),
         n_faces_come: rings.map(|_| *faces_come),
         n_faces_left: rings.map(|_| *faces_left),
+        node: node.map(u64::from),
     }
 }
 

@@ -39,6 +39,7 @@ use crate::face::{
     decided_on,
 };
 use crate::memory::{self, InternalFace};
+use crate::nodes::Placement;
 use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
@@ -151,7 +152,7 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     let (internal_port, internal) = memory::internal(config.internal_max, wakers[0].clone());
     let clock = Clock { epoch: Instant::now() };
     let notices = listen(&mut workers, clock);
-    let processors = if workers.are_pinned() { pin::processors(threads) } else { Vec::new() };
+    let placement = Placement::on_this_machine(threads, workers.are_pinned());
     let (event_queue, events) = EventQueue::new(config.events_max);
     let (ending, gone_faces) = (Arc::<Ending>::default(), GoneFaces::default());
     let (mut lines, mut loops) = (Vec::new(), Vec::new());
@@ -161,7 +162,9 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
         let waker = wakers[seat.number()].clone();
         let (ending, gone_faces) = (Arc::clone(&ending), gone_faces.clone());
         let shared = Shared { clock, event_queue: event_queue.another(), ending, gone_faces };
-        let (io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
+        let node = placement.node(seat.number());
+        let (mut io_loop, line) = IoLoop::new(config.clone(), seat, poll, waker, shared);
+        io_loop.node = node;
         loops.push(io_loop);
         lines.push(line);
     }
@@ -170,7 +173,7 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     let crew = Arc::new(Crew::new(loops.into_iter(), first));
     let spawn = |number: usize, others: Vec<JoinHandle<()>>| {
         let name = if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") };
-        let (processor, at_end) = (processors.get(number).copied(), WakeAtEnd(Arc::clone(&crew)));
+        let (processor, at_end) = (placement.processor(number), WakeAtEnd(Arc::clone(&crew)));
         let body = move || {
             pin::to(processor);
             at_end.0.run(number);
@@ -284,6 +287,8 @@ struct IoLoop {
     rounds: u32,
     last_busy: Instant,
     work_time: WorkTime,
+    /// Number of the memory node of this thread's processor.
+    node: Option<u32>,
     /// In the first loop: threads that rest, and whose descriptors are ready.
     nested_ready: Vec<usize>,
     pause: Pause,
@@ -337,6 +342,7 @@ impl IoLoop {
             rounds: 0,
             last_busy: Instant::now(),
             work_time: WorkTime::default(),
+            node: None,
             nested_ready: Vec::new(),
             pause: Pause::default(),
             pause_until: Ticks(0),

@@ -25,6 +25,8 @@ pub struct ThreadStatus {
     pub faces_come: u64,
     /// Number of times that a face left for another thread.
     pub faces_left: u64,
+    /// Number of the memory node of its processor; `None` if it is not bound to one.
+    pub node: Option<u32>,
 }
 
 /// How busy a packet thread is. The first thread also works for threads that rest.
@@ -108,6 +110,7 @@ impl IoLoop {
             faces: self.faces.len() as u64,
             faces_come: self.faces_come,
             faces_left: self.faces_left_for,
+            node: self.node,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Tables that the worker reads and the control side writes, without locks. They are the FIB with the nexthop groups of
 //! its entries, the same for descriptors, and the trees.
+//!
+//! Where workers run on several memory nodes, each node has a replica of the FIB's query half [So §2.4] [Hasegawa]. The
+//! control side changes all of them. The groups of nexthops are few, so there is one copy of these.
 
 mod announcements;
 mod groups;
@@ -62,7 +65,8 @@ impl NexthopGroup<TreeFace> {
 
 /// The tables that one control side shares with its workers.
 pub struct Tables {
-    fib: ArcSwap<Holder<dyn PrefixFib>>,
+    /// The replicas of the FIB: at least one.
+    fibs: Box<[ArcSwap<Holder<dyn PrefixFib>>]>,
     groups: Groups<Nexthop>,
     /// A copy of those groups that fit in a cache line.
     lines: Lines,
@@ -80,8 +84,16 @@ struct Holder<Q: ?Sized>(Arc<Q>);
 impl Tables {
     /// Tables with this FIB, no groups, no descriptors and no trees.
     pub fn new(fib: Arc<dyn PrefixFib>) -> Self {
+        Tables::replicated(vec![fib])
+    }
+    /// As [`Tables::new`], with replicas of the FIB, which must give the same answers.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn replicated(fibs: Vec<Arc<dyn PrefixFib>>) -> Self {
+        assert!(!fibs.is_empty(), "readers read one");
         Tables {
-            fib: ArcSwap::from_pointee(Holder(fib)),
+            fibs: fibs.into_iter().map(|fib| ArcSwap::from_pointee(Holder(fib))).collect(),
             groups: Groups::new(),
             lines: Lines::new(),
             writing_group: Mutex::new(()),
@@ -92,16 +104,27 @@ impl Tables {
             epochs: Arc::new(Epochs::new()),
         }
     }
-    /// Publishes a new query half.
+    /// Publishes a new query half. With several replicas, this is the first one.
     pub fn replace_fib(&self, fib: Arc<dyn PrefixFib>) {
-        self.fib.store(Arc::new(Holder(fib)));
+        self.replace_replica(0, fib);
     }
-    /// The current query half.
+    /// Publishes a new query half of a replica.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn replace_replica(&self, replica: usize, fib: Arc<dyn PrefixFib>) {
+        self.fibs[replica].store(Arc::new(Holder(fib)));
+    }
+    /// Number of replicas of the FIB.
+    pub fn replicas(&self) -> usize {
+        self.fibs.len()
+    }
+    /// The current query half: the first replica.
     ///
     /// For inspection. Answers stay valid only until the next `Control::reclaim`, which waits for [`TablesReader`]s and
     /// nobody else.
     pub fn fib(&self) -> Arc<dyn PrefixFib> {
-        self.fib.load().0.clone()
+        self.fibs[0].load().0.clone()
     }
     /// Sets or clears the group of an entry, in constant time. The caller sets a group before a rule names it, and
     /// clears the group after the last such rule is gone.
@@ -148,9 +171,9 @@ impl Tables {
     pub fn replace_announcements(&self, announcements: Announcements) {
         self.announcements.store(Arc::new(announcements));
     }
-    /// A worker's view, offline until its first [`TablesReader::begin_burst`].
+    /// A worker's view with the first replica, offline until its first [`TablesReader::begin_burst`].
     pub fn reader(self: &Arc<Self>) -> TablesReader {
-        TablesReader { fib: self.fib.load_full(), epoch: self.epochs.reader(), tables: self.clone() }
+        TablesReader { fib: self.fibs[0].load_full(), replica: 0, epoch: self.epochs.reader(), tables: self.clone() }
     }
     /// Begins to wait until no [`TablesReader`] can see what was removed from the tables so far. The caller does this
     /// after `Control::apply` (and [`Tables::replace_fib`], if `apply` asks for it). It waits before
@@ -158,9 +181,10 @@ impl Tables {
     pub fn grace(&self) -> Grace<'_> {
         self.epochs.grace()
     }
-    /// Resident memory of both FIBs and their groups, in bytes.
+    /// Resident memory of both FIBs and their groups, in bytes. All replicas count.
     pub fn memory_bytes(&self) -> usize {
-        let names = self.fib.load().0.memory_bytes() + self.groups.memory_bytes() + self.lines.memory_bytes();
+        let replicas = self.fibs.iter().map(|fib| fib.load().0.memory_bytes()).sum::<usize>();
+        let names = replicas + self.groups.memory_bytes() + self.lines.memory_bytes();
         names + self.tag_fib.load().0.memory_bytes() + self.tag_groups.memory_bytes()
     }
 }
@@ -191,11 +215,21 @@ impl Deref for TagFibRef {
 /// stay valid for this reader from `begin_burst` to the next `begin_burst` or `end_burst`.
 pub struct TablesReader {
     fib: Arc<Holder<dyn PrefixFib>>,
+    /// Number of the replica that `fib` is from.
+    replica: usize,
     epoch: Reader,
     tables: Arc<Tables>,
 }
 
 impl TablesReader {
+    /// Reads this replica of the FIB from now on. The caller is not in a burst.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn use_replica(&mut self, replica: usize) {
+        (self.replica, self.fib) = (replica, self.tables.fibs[replica].load_full());
+    }
+
     /// Passes a quiescent point and checks whether the FIB was replaced.
     #[inline]
     pub fn begin_burst(&mut self) {
@@ -204,7 +238,7 @@ impl TablesReader {
         } else {
             self.epoch.online();
         }
-        let fib = self.tables.fib.load();
+        let fib = self.tables.fibs[self.replica].load();
         if !Arc::ptr_eq(&fib, &self.fib) {
             self.fib = arc_swap::Guard::into_inner(fib);
         }
@@ -316,6 +350,51 @@ mod tests {
     #[should_panic(expected = "below GROUPS_MAX")]
     fn an_id_beyond_the_last_group_is_a_mistake_of_the_caller() {
         Tables::new(Arc::new(Oracle::new())).set_group(EntryId(GROUPS_MAX), Some(group(256)));
+    }
+
+    /// A FIB whose memory has this many bytes, and which has no rules.
+    struct Sized(usize);
+
+    impl PrefixFib for Sized {
+        fn longest_match(&self, _: &byname_wire::NameView<'_>) -> Option<byname_lookup::prefix::PrefixMatch> {
+            None
+        }
+        fn depth_max(&self) -> usize {
+            0
+        }
+        fn memory_bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn readers_read_their_replica_and_the_memory_of_old_ones_is_freed() {
+        for count in [1, 2, 4] {
+            let fibs: Vec<Arc<dyn PrefixFib>> = (0..count).map(|i| Arc::new(Sized(1000 + i)) as _).collect();
+            let old: Vec<_> = fibs.iter().map(Arc::downgrade).collect();
+            let tables = Arc::new(Tables::replicated(fibs));
+            assert_eq!(tables.replicas(), count);
+            let all = (0..count).map(|i| 1000 + i).sum::<usize>();
+            assert!(tables.memory_bytes() >= all, "each replica counts");
+            let mut readers: Vec<_> = (0..count).map(|_| tables.reader()).collect();
+            for (replica, reader) in readers.iter_mut().enumerate() {
+                reader.use_replica(replica);
+                reader.begin_burst();
+                assert_eq!(reader.fib().memory_bytes(), 1000 + replica);
+            }
+            for replica in (0..count).rev() {
+                tables.replace_replica(replica, Arc::new(Sized(2000 + replica)));
+            }
+            let grace = tables.grace();
+            for (replica, reader) in readers.iter_mut().enumerate() {
+                assert!(!grace.passed() && old[replica].upgrade().is_some());
+                assert_eq!(reader.fib().memory_bytes(), 1000 + replica, "this burst goes on with the old one");
+                reader.begin_burst();
+                assert_eq!(reader.fib().memory_bytes(), 2000 + replica);
+                assert!(old[replica].upgrade().is_none(), "nobody keeps the old one");
+            }
+            assert!(grace.passed());
+        }
     }
 
     #[test]

@@ -407,6 +407,7 @@ mod tests {
             ("ports = []", "write the names of interfaces"),
             ("ports = [\"a\", \"a\"]", "`ports` has a twice"),
             ("ports = [\"a\"]\ncontroller = \"udp://\"", "is not the address of a controller"),
+            ("ports = [\"a\"]\nthreads = 0", "a number of threads is 1 to 64"),
         ] {
             let base = if line.contains("controller") {
                 "name = \"s1\"\n"
@@ -417,6 +418,14 @@ mod tests {
                 SwitchConfig::parse(&format!("{base}{line}"), Path::new("s1.toml")).expect_err(line).to_string();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn a_switch_has_one_thread_unless_it_is_told() {
+        let threads = |more: &str| SwitchConfig::parse(&format!("{SWITCH}{more}"), Path::new("s1.toml"));
+        assert_eq!(threads("").expect("good").threads, 1);
+        assert_eq!(threads("threads = 3\n").expect("good").threads, 3);
+        assert!(threads("threads = \"auto\"\n").expect("good").threads >= 1);
     }
 
     #[test]

@@ -85,15 +85,17 @@ pub struct Fabric {
     namespace: Namespace,
     switches: Vec<(&'static str, Child)>,
     controller: Option<Child>,
+    /// Threads of each switch.
+    threads: u16,
 }
 
 impl Fabric {
     /// Starts three switches in a ring, each with two ports for hosts (`s1-h1`, `s1-h2`), and a controller.
-    pub fn start() -> anyhow::Result<Self> {
+    pub fn start(threads: u16) -> anyhow::Result<Self> {
         let namespace = Namespace::new()?;
         let folder = std::env::temp_dir().join(format!("byname-switch-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let mut fabric = Fabric { folder, namespace, switches: Vec::new(), controller: None };
+        let mut fabric = Fabric { folder, namespace, switches: Vec::new(), controller: None, threads };
         let ring = [("s1", "s2"), ("s2", "s3"), ("s3", "s1")];
         for (a, b) in ring {
             fabric.cable(&format!("{a}-{b}"), &format!("{b}-{a}"), TRUNK_MTU)?;
@@ -156,9 +158,11 @@ impl Fabric {
     fn start_switch(&mut self, name: &'static str, others: [&str; 2]) -> anyhow::Result<()> {
         let ports = ["h1", "h2", others[0], others[1]].map(|port| format!("\"{name}-{port}\""));
         let config = format!(
-            "name = \"{name}\"\ncontroller = \"unix://{}\"\nports = [{}]\nstatus = \"{name}.sock\"\nlog.level = \"error\"\n",
+            "name = \"{name}\"\ncontroller = \"unix://{}\"\nports = [{}]\nstatus = \"{name}.sock\"\nthreads = {}\n\
+             log.level = \"error\"\n",
             self.path("controller.sock").display(),
-            ports.join(", ")
+            ports.join(", "),
+            self.threads
         );
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config)?;

@@ -15,14 +15,17 @@ use fabric::{Fabric, Host, Namespace};
 const TRAFFIC_SECONDS: u64 = 6;
 const MOVE_AFTER: Duration = Duration::from_millis(1500);
 
-/// Runs the demonstration.
-pub fn run() -> anyhow::Result<()> {
+/// Runs the demonstration. Each switch has so many threads.
+pub fn run(threads: u16) -> anyhow::Result<()> {
     // Check rights first: a missing program does not matter to a user who may not run this demo.
     Namespace::new()?;
     require("ip", "iproute2")?;
     require("ping", "iputils-ping")?;
-    let mut fabric = Fabric::start()?;
+    let mut fabric = Fabric::start(threads)?;
     println!("Three switches in a ring, each a process, and their controller: s1 - s2 - s3 - s1.");
+    if threads > 1 {
+        println!("Each switch has {threads} threads.");
+    }
     let mut hosts = [fabric.host("ann", 1)?, fabric.host("bob", 2)?, fabric.host("eve", 3)?];
     for (host, port) in hosts.iter_mut().zip(["s1-h1", "s2-h1", "s3-h1"]) {
         fabric.plug(host, port)?;

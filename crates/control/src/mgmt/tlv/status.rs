@@ -158,6 +158,8 @@ element! {
         n_faces_come: Option<u64> = types::N_FACES_COME,
         /// Times that a face left for another thread.
         n_faces_left: Option<u64> = types::N_FACES_LEFT,
+        /// Number of the memory node of its processor. Absent if it is not bound to one.
+        node: Option<u64> = types::NODE,
     }
 }
 

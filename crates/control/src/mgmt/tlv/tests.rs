@@ -252,6 +252,7 @@ fn strategies_and_status() {
         n_home_packets: Some(6),
         n_foreign_packets: Some(700),
         n_taken_packets: Some(0),
+        node: Some(1),
         ..ThreadStatus::default()
     };
     let status = ForwarderStatus {

@@ -96,6 +96,7 @@ pub const IMBALANCE_PERCENT: u64 = 292;
 pub const THREAD: u64 = 294;
 pub const N_FACES_COME: u64 = 296;
 pub const N_FACES_LEFT: u64 = 298;
+pub const NODE: u64 = 300;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

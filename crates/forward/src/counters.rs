@@ -132,8 +132,14 @@ pub struct WorkerCounters {
     pub hot_names: u64,
     /// Interests for such names that this worker was given, wherever their home is.
     pub spread_interests: u64,
-    /// Those of them that this worker answered; the others went home.
+    /// Those of them that this worker answered.
     pub spread_hits: u64,
+    /// Those of them that this worker joined to a shared PIT entry; the others went home.
+    pub spread_joins: u64,
+    /// How often the lock of a shared PIT entry was taken when this worker wanted it.
+    pub spread_busy: u64,
+    /// Shared PIT entries, of all workers (`hot`).
+    pub shared_pit_entries: u64,
     /// Drops by reason. The reason is a label for metrics.
     pub drops: Vec<(&'static str, u64)>,
     /// Time by stage, in the bursts that are timed.
@@ -165,6 +171,9 @@ impl WorkerCounters {
         self.hot_names = self.hot_names.max(other.hot_names);
         self.spread_interests += other.spread_interests;
         self.spread_hits += other.spread_hits;
+        self.spread_joins += other.spread_joins;
+        self.spread_busy += other.spread_busy;
+        self.shared_pit_entries = self.shared_pit_entries.max(other.shared_pit_entries);
         self.add_drops(&other.drops);
         self.stages.add(&other.stages);
         self.fib_lines.lookups += other.fib_lines.lookups;
@@ -195,6 +204,10 @@ pub(crate) struct Counts {
     pub spread: u64,
     /// Those that this worker answered.
     pub spread_hits: u64,
+    /// Those that this worker joined to a shared PIT entry.
+    pub spread_joins: u64,
+    /// How often the lock of a shared PIT entry was taken.
+    pub spread_busy: u64,
     pub fib_lines: FibLines,
 }
 

@@ -4,12 +4,14 @@
 pub(crate) use loom::{
     alloc,
     cell::UnsafeCell,
+    hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
+    hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,

@@ -94,6 +94,7 @@ impl Worker {
     /// Replaces all strategy choices. If there is none for `/`, the default strategy serves it.
     pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
         self.shard.set_strategy_choices(choices);
+        self.shard.settle_soon();
     }
 
     /// Sends notices about routes that Data teaches to `listener`.
@@ -126,6 +127,12 @@ impl Worker {
 
     /// As [`Worker::poll`], for packets that dispatchers of other threads have parsed.
     pub fn poll_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
+        self.shard.begin_sharing(now, input, output);
+        self.poll_late_parcels(now, input, output);
+    }
+
+    /// As [`Worker::poll_parcels`], for parcels that join the round of the last poll.
+    pub(crate) fn poll_late_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.shard.begin(now, output);
         self.handle_parcels(now, input, output);
         self.shard.end();
@@ -143,12 +150,15 @@ impl Worker {
         mut send: impl FnMut(usize, Handed<'_>),
         output: &mut Vec<Outgoing>,
     ) {
+        self.shard.begin_sharing(now, parcels, output);
         self.shard.begin(now, output);
         // They arrive while the others are handled.
         parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
+            self.shard.settle_burst(burst, output);
             self.shard.handle_burst(now, burst, output);
+            self.shard.share_pending(now);
         }
         input.clear();
         self.handle_parcels(now, parcels, output);
@@ -162,7 +172,9 @@ impl Worker {
             later.iter().take(BURST_MAX).for_each(Parcel::prefetch);
             self.shard.stage_burst(now, burst, output);
             self.shard.stopwatch.lap(Stage::Parse, burst.len());
+            self.shard.settle_burst(burst, output);
             self.shard.handle_burst(now, burst, output);
+            self.shard.share_pending(now);
             left = later;
         }
         parcels.clear();
@@ -174,6 +186,12 @@ impl Worker {
         self.shard.strays.drain(..)
     }
 
+    /// Whether packets wait for the next [`Worker::poll_and_dispatch`], because another thread has the lock of a shared
+    /// PIT entry, or news of a face are still on their way.
+    pub fn has_postponed(&self) -> bool {
+        self.shard.has_postponed()
+    }
+
     /// When timers need the next `poll`, if no packet arrives earlier.
     pub fn next_deadline(&self) -> Option<Ticks> {
         self.shard.wheel.next_deadline()
@@ -182,6 +200,7 @@ impl Worker {
     /// Changes settings of the CS; `None` leaves a setting as it is.
     pub fn cs_config(&mut self, packets_max: Option<usize>, admit: Option<bool>, serve: Option<bool>) {
         self.shard.table.cs_config(packets_max, admit, serve);
+        self.shard.settle_soon();
     }
 
     /// Erases up to `count_max` Data packets under `prefix`. Returns how many it erased and whether more are left.

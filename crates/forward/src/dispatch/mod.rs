@@ -43,7 +43,7 @@ use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
-use crate::hot::SharedStore;
+use crate::hot::{SharedPit, SharedStore};
 use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use prefixes::PendingPrefixes;
@@ -178,6 +178,7 @@ pub(crate) struct Joined {
     pub short_names: ShortNames,
     pub tokens: TokenMaker,
     pub shared_store: Option<Arc<SharedStore>>,
+    pub shared_pit: Option<Arc<SharedPit>>,
 }
 
 /// Finds the worker of each packet that one thread receives.
@@ -247,6 +248,14 @@ impl Dispatcher {
         self.spread = (self.workers > 1).then(|| Spread::new(self.workers, window));
     }
 
+    /// From now on, any worker may also join Interests for hot names to those that are pending. Must be called after
+    /// [`Dispatcher::spread_hot_names`], without which it has no effect, and before workers join.
+    pub fn share_pit_of_hot_names(&mut self) {
+        if let Some(spread) = &mut self.spread {
+            spread.share_pit();
+        }
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers
@@ -264,6 +273,7 @@ impl Dispatcher {
             short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
             tokens: TokenMaker::new(self.mark, worker, self.components),
             shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
+            shared_pit: self.spread.as_ref().and_then(|spread| spread.pit().cloned()),
         }))
     }
 
@@ -337,7 +347,7 @@ impl Dispatcher {
         let mut decided = Decided { worker: home, spread: None };
         if let (Parsed::Interest(info), Some(spread)) = (parsed, &mut self.spread) {
             let digest = name.digest(name.len());
-            let way = spread.way(digest);
+            let way = spread.way(digest, self.here);
             info.is_hot = matches!(way, Way::HomeHot);
             if let Way::Any(worker) = way {
                 decided = Decided { worker, spread: Some(digest) };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use byname_wire::name_hash::Digest;
 
-use crate::hot::{HOME_EVERY, PARTS, SharedStore, Sketch};
+use crate::hot::{HOME_EVERY, PARTS, SharedPit, SharedStore, Sketch};
 
 /// Cache lines of the sketch for each worker, and the minimum in all. With so many, few rare names count as hot.
 const LINES_PER_WORKER: usize = 64;
@@ -18,13 +18,15 @@ pub(super) enum Way {
     Home,
     /// To its home; its name is hot.
     HomeHot,
-    /// To any worker: its Data is shared.
+    /// To any worker: its Data or its PIT entry is shared.
     Any(usize),
 }
 
 /// One thread's estimate of which names are hot, and of the load of workers.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
+    /// Entries of pending Interests that any worker may join, if workers share them.
+    pit: Option<Arc<SharedPit>>,
     sketch: Sketch,
     workers: usize,
     window: u32,
@@ -40,17 +42,23 @@ pub(super) struct Spread {
 impl Spread {
     /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
-        Spread::over(Arc::new(SharedStore::new((PARTS * workers as u32) as usize)), workers, window)
+        Spread::over(Arc::new(SharedStore::new((PARTS * workers as u32) as usize)), None, workers, window)
     }
 
-    /// The same for another thread: it has a sketch of its own and shares the store.
+    /// Workers share PIT entries from now on.
+    pub fn share_pit(&mut self) {
+        self.pit = Some(SharedPit::new((PARTS * self.workers as u32) as usize));
+    }
+
+    /// The same for another thread: it has a sketch of its own, and shares the store and the PIT entries.
     pub fn of_another_thread(&self) -> Self {
-        Spread::over(Arc::clone(&self.store), self.workers, self.window)
+        Spread::over(Arc::clone(&self.store), self.pit.clone(), self.workers, self.window)
     }
 
-    fn over(store: Arc<SharedStore>, workers: usize, window: u32) -> Self {
+    fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, workers: usize, window: u32) -> Self {
         Spread {
             store,
+            pit,
             sketch: Sketch::new((LINES_PER_WORKER * workers).max(LINES_MIN), window),
             workers,
             window,
@@ -64,15 +72,19 @@ impl Spread {
         &self.store
     }
 
+    pub fn pit(&self) -> Option<&Arc<SharedPit>> {
+        self.pit.as_ref()
+    }
+
     /// Notes that a worker got a packet.
     #[inline]
     pub fn gave(&mut self, worker: usize) {
         self.given[worker] += 1;
     }
 
-    /// Decides where an Interest for this name goes.
+    /// Decides where an Interest for this name goes. `here` is the worker of this thread.
     #[inline]
-    pub fn way(&mut self, name: Digest) -> Way {
+    pub fn way(&mut self, name: Digest, here: usize) -> Way {
         if self.sketch.is_window_over() {
             self.given.iter_mut().for_each(|given| *given /= 2);
         }
@@ -80,7 +92,8 @@ impl Spread {
             return Way::Home;
         }
         if !self.store.contains(name) {
-            return Way::HomeHot;
+            let is_open = self.pit.as_ref().is_some_and(|pit| pit.contains(name));
+            return if is_open { Way::Any(here) } else { Way::HomeHot };
         }
         self.spreadable = self.spreadable.wrapping_add(1);
         if self.spreadable.is_multiple_of(HOME_EVERY) {

@@ -29,9 +29,14 @@
 //!
 //! Cost: for each Interest, one hash of its whole name and one cache line of the sketch.
 
+mod lock;
+mod pit;
 mod sketch;
 mod store;
 
+pub(crate) use pit::{
+    Asking, Busy, DOWNSTREAMS_MAX, Downstream, JOINED_MAX, Joined, Opened, Pending, PlaceId, SharedPit, Verdict, Waiting,
+};
 pub(crate) use sketch::Sketch;
 pub(crate) use store::SharedStore;
 

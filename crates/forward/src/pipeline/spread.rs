@@ -9,18 +9,21 @@ use crate::ticks::Ticks;
 
 impl Shard {
     /// Handles an Interest for a hot name, whose digest is `name` and whose home is most likely another worker. Returns
-    /// false if the shared store does not answer it. Then nothing has happened, and the Interest must go home.
+    /// false if the shared store does not answer it, and it cannot join a shared PIT entry. Then nothing has happened, and
+    /// the Interest must go home.
     pub(crate) fn on_spread(
         &mut self,
         now: Ticks,
         name: Digest,
-        received: &Received,
+        received: &mut Received,
         info: &InterestInfo,
         output: &mut Vec<Outgoing>,
     ) -> bool {
         let bytes = name_in(&received.packet, info.name).value();
         self.counts.spread += 1;
-        let Some(packet) = self.table.shared_data(name, bytes, info.must_be_fresh, now) else { return false };
+        let Some(packet) = self.table.shared_data(name, bytes, info.must_be_fresh, now) else {
+            return self.join_shared(now, name, received, info, output);
+        };
         self.counts.spread_hits += 1;
         if self.accept_interest(received, info).is_some() {
             self.send_stored(packet, received, output);

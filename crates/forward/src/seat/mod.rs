@@ -243,7 +243,7 @@ impl Seat {
             return busy;
         };
         crossing.collect(worker);
-        let busy = due || !received.is_empty() || !crossing.parcels.is_empty();
+        let busy = due || !received.is_empty() || !crossing.parcels.is_empty() || worker.has_postponed();
         if busy {
             crossing.forward(now, worker, received, outgoing);
             crossing.send_home(now, worker, outgoing);
@@ -292,15 +292,16 @@ impl Seat {
         }
     }
 
-    /// Whether other threads have sent something.
+    /// Whether other threads have sent something, or packets have waited for this round.
     pub fn has_input(&mut self) -> bool {
         let Some(crossing) = &mut self.crossing else { return false };
-        crossing.links.iter_mut().flatten().any(|link| {
+        let comes = crossing.links.iter_mut().flatten().any(|link| {
             link.arrivals.available() > 0
                 || link.departures.available() > 0
                 || !link.news.is_empty()
                 || !link.later.is_empty()
-        })
+        });
+        comes || self.worker.has_postponed()
     }
 
     /// Runs a job on this worker, which by now knows all that other threads told it.
@@ -410,7 +411,7 @@ impl Crossing {
         }
         if !late.is_empty() {
             // These are at home, so none of them strays again.
-            worker.poll_parcels(now, late, outgoing);
+            worker.poll_late_parcels(now, late, outgoing);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod burst;
 mod memory;
+mod sharing;
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -36,6 +37,7 @@ use crate::whereabouts::{Network, Sources, Whereabouts};
 
 pub(crate) use burst::{Miss, Route, Staged, Wanted};
 pub use memory::TableMemory;
+pub(crate) use sharing::{Noted, Open, Sharing};
 
 /// The tables that one thread owns, and its notes about the burst in hand.
 pub(crate) struct Shard {
@@ -78,6 +80,8 @@ pub(crate) struct Shard {
     pub routes_ahead: Vec<Option<(EntryId, u64)>>,
     /// Interests for hot names that their home must answer.
     pub strays: Vec<Parcel>,
+    /// PIT entries that all workers share, if they do.
+    pub sharing: Option<Box<Sharing>>,
     pub addressed: Addressed,
     /// Faces that are not local.
     pub remote_faces: BTreeSet<FaceId>,
@@ -140,6 +144,7 @@ impl Shard {
             wanted: Vec::with_capacity(BURST_MAX),
             routes_ahead: Vec::with_capacity(BURST_MAX),
             strays: Vec::new(),
+            sharing: None,
             addressed: Addressed::default(),
             remote_faces: BTreeSet::new(),
             listener: None,
@@ -148,12 +153,13 @@ impl Shard {
 
     /// Makes the shard one of several; see `Worker::join`.
     pub fn join(&mut self, membership: Membership) {
-        if let Some(Joined { short_names, tokens, shared_store }) = membership.0 {
+        if let Some(Joined { short_names, tokens, shared_store, shared_pit }) = membership.0 {
             self.table.share_short_names(short_names);
             self.tokens = Some(tokens);
             if let Some(store) = shared_store {
                 self.table.share_through(store);
             }
+            self.sharing = shared_pit.map(Sharing::new);
         }
     }
 
@@ -229,6 +235,9 @@ impl Shard {
             hot_names: self.table.shared_len(),
             spread_interests: self.counts.spread,
             spread_hits: self.counts.spread_hits,
+            spread_joins: self.counts.spread_joins,
+            spread_busy: self.counts.spread_busy,
+            shared_pit_entries: self.sharing.as_ref().map_or(0, |sharing| sharing.shared.len()),
             drops: self.drops.all(),
             stages: *self.stopwatch.times(),
             fib_lines: self.counts.fib_lines,

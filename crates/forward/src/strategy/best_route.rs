@@ -7,6 +7,7 @@ use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
 use crate::strategy::{Decision, Situation, Strategy, StrategyError};
 use crate::tables::Nexthop;
+use crate::ticks::Ticks;
 
 /// The strategy.
 pub struct BestRoute {
@@ -34,6 +35,10 @@ impl Strategy for BestRoute {
             // The Interest was already sent for other downstreams.
             None => {}
         }
+    }
+
+    fn quiet_until(&self, pit: &PitEntry) -> Option<Ticks> {
+        self.suppression.ends(pit)
     }
 }
 

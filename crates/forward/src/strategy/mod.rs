@@ -123,6 +123,12 @@ pub(crate) trait Strategy: Send {
     /// The Interest ends without an answer.
     fn on_expiry(&mut self, _situation: &mut Situation<'_>, _pit: &PitEntry) {}
 
+    /// The time until which [`Strategy::after_interest`] does nothing at all, whatever the Interest and its face.
+    /// `None` if the strategy does not know. Only a strategy that does not measure may know.
+    fn quiet_until(&self, _pit: &PitEntry) -> Option<Ticks> {
+        None
+    }
+
     /// Whether the strategy needs [`Strategy::before_satisfy`] and [`Strategy::on_expiry`].
     fn measures(&self) -> bool {
         false

@@ -57,9 +57,19 @@ impl Suppression {
         Ok(Suppression { initial, multiplier, max })
     }
 
+    fn interval(&self, pit: &PitEntry) -> Duration {
+        if pit.strategy_word == 0 { self.initial } else { Duration::from_nanos(pit.strategy_word) }
+    }
+
+    /// The time before which Interests are suppressed; `None` if the next one is not.
+    pub fn ends(&self, pit: &PitEntry) -> Option<Ticks> {
+        let expiry = pit.out_records.iter().map(|r| r.expiry).max()?;
+        Some(expiry.min(pit.last_sent()? + self.interval(pit)))
+    }
+
     /// Decides on an Interest, and lengthens the interval when the Interest may go again.
     pub fn decide(&self, now: Ticks, pit: &mut PitEntry) -> Verdict {
-        let interval = if pit.strategy_word == 0 { self.initial } else { Duration::from_nanos(pit.strategy_word) };
+        let interval = self.interval(pit);
         let verdict = verdict(now, pit, interval);
         if verdict == Verdict::Again {
             let next = Duration::try_from_secs_f64(interval.as_secs_f64() * self.multiplier);

@@ -18,6 +18,14 @@ use crate::bursts::{FACES, Sent, name, packet, receive, sorted, worker};
 /// One packet from a peer.
 type Packet = (u64, LinkFields, Vec<u8>);
 
+/// How workers share the load of hot names.
+#[derive(Debug, Clone, Copy)]
+struct Hot {
+    /// Names that are popular within so many Interests of a thread are hot.
+    window: u32,
+    shares_pit: bool,
+}
+
 struct Shards {
     /// The dispatchers of all threads. Each face belongs to one thread.
     dispatchers: Vec<Dispatcher>,
@@ -27,15 +35,20 @@ struct Shards {
     data: usize,
     /// Whether Interests for hot names go to any worker.
     spreads: bool,
+    /// Whether workers join Interests to those of other workers. Then packets come faster, and more of them are alike:
+    /// Interests join others that were sent upstream a few milliseconds before.
+    joins: bool,
     case: String,
 }
 
 impl Shards {
-    /// Makes the workers. With a window, names that are popular within it are hot.
-    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize, window: Option<u32>) -> Self {
+    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize, hot: Option<Hot>) -> Self {
         let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
-        if let Some(window) = window {
-            dispatcher.spread_hot_names(window);
+        if let Some(hot) = hot {
+            dispatcher.spread_hot_names(hot.window);
+            if hot.shares_pit {
+                dispatcher.share_pit_of_hot_names();
+            }
         }
         let join = |i| {
             let mut worker = worker(strategy, config.clone());
@@ -44,8 +57,9 @@ impl Shards {
         };
         let workers = (0..count).map(join).collect();
         let dispatchers = (0..count).map(|thread| dispatcher.of_thread(thread)).collect();
-        let (spreads, case) = (window.is_some(), format!("{count} workers, {components} components, {window:?}"));
-        Shards { workers, dispatchers, copied: 0, data: 0, spreads, case }
+        let joins = hot.is_some_and(|hot| hot.shares_pit);
+        let (spreads, case) = (hot.is_some(), format!("{count} workers, {components} components, {hot:?}"));
+        Shards { workers, dispatchers, copied: 0, data: 0, spreads, joins, case }
     }
 
     fn poll(&mut self, now: Ticks, packet: &Packet) -> Vec<Outgoing> {
@@ -139,6 +153,20 @@ fn digest_interest(random: &mut SmallRng, number: u64) -> Packet {
     (FACES.start + random.random_range(0..FACES.end - FACES.start), LinkFields::default(), interest)
 }
 
+/// An Interest for a name that many ask for, some of them again and again.
+fn interest_of_a_crowd(random: &mut SmallRng, number: u64) -> Packet {
+    let name = ["/a/b/c", "/a/d", "/e/f"][random.random_range(0..3)].parse().expect("a literal name");
+    let lifetime_ms = [40, 300, 400][random.random_range(0..3)];
+    let hop_limit = random.random_bool(0.3).then(|| random.random_range(0..3));
+    let mut interest = InterestBuilder::new(name, 0).lifetime_ms(lifetime_ms);
+    if let Some(hop_limit) = hop_limit {
+        interest = interest.hop_limit(hop_limit);
+    }
+    let face = FACES.start + random.random_range(0..FACES.end - FACES.start);
+    let pit_token = PitToken::new(&number.to_be_bytes()).expect("eight bytes");
+    (face, LinkFields { pit_token, ..Default::default() }, interest.encode())
+}
+
 fn sum(workers: &[Worker], of: impl Fn(&WorkerCounters) -> u64) -> u64 {
     workers.iter().map(|worker| of(&worker.counters())).sum()
 }
@@ -155,8 +183,12 @@ fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerCon
     let mut alone = worker(strategy, config.clone());
     let (mut now, mut asked) = (Ticks::from_ms(1000), Vec::new());
     for step in 0..1500 {
-        now = now + Duration::from_millis(random.random_range(0..8));
-        let mut packet = exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3));
+        now = now + Duration::from_millis(random.random_range(0..if shards.joins { 2 } else { 8 }));
+        let mut packet = if shards.joins && random.random_bool(0.4) {
+            interest_of_a_crowd(&mut random, step)
+        } else {
+            exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3))
+        };
         if shards.spreads && packet.1.nack.is_none() && packet.2[0] == 5 {
             // A new nonce for each Interest: with an old one it could loop, which the home would detect and another
             // worker would not.
@@ -224,12 +256,39 @@ fn with_hot_names_any_worker_answers_as_one_does() {
     for strategy in ["best-route", "multicast"] {
         for count in [2, 3, 5, 64] {
             for (seed, window) in (0..6).zip([64, 256, 4096].into_iter().cycle()) {
-                let shards = Shards::new(strategy, &config, count, 1, Some(window));
+                let hot = Hot { window, shares_pit: false };
+                let shards = Shards::new(strategy, &config, count, 1, Some(hot));
                 let shards = run_through(seed, strategy, shards, &config);
                 let hits = sum(&shards.workers, |c| c.spread_hits);
                 assert!(window > 256 || hits > 50, "{hits} with {count} workers, window {window}");
                 let spread = sum(&shards.workers, |c| c.spread_interests);
                 assert!(spread < 2 * hits + 20, "{spread} of which {hits}");
+            }
+        }
+    }
+}
+
+/// The same, where workers also share PIT entries: with a content store, and without one.
+#[test]
+fn with_shared_pit_entries_any_worker_joins_as_one_does() {
+    for cs_packets_max in [0, 65_536] {
+        let config = WorkerConfig { cs_packets_max, ..Default::default() };
+        for (strategy, may_join) in [("best-route", true), ("multicast", false)] {
+            for count in [2, 3, 5, 64] {
+                for (seed, window) in (0..6).zip([64, 256, 4096].into_iter().cycle()) {
+                    let hot = Hot { window, shares_pit: true };
+                    let shards = Shards::new(strategy, &config, count, 1, Some(hot));
+                    let shards = run_through(seed, strategy, shards, &config);
+                    let joins = sum(&shards.workers, |c| c.spread_joins);
+                    let expected = match may_join {
+                        true if window <= 256 => 40..=1500,
+                        true => 0..=1500,
+                        false => 0..=0,
+                    };
+                    assert!(expected.contains(&joins), "{joins}: {strategy}, {count} workers, window {window}");
+                    let busy = sum(&shards.workers, |c| c.spread_busy);
+                    assert_eq!(busy, 0, "only one thread runs");
+                }
             }
         }
     }

@@ -21,6 +21,7 @@ mod pending;
 mod refuse;
 mod rewrite;
 mod route;
+mod shared;
 
 use std::time::Duration;
 

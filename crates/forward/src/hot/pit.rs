@@ -281,6 +281,7 @@ fn tag(name: Digest) -> u64 {
     name.hash.max(1)
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(test)]
-#[path = "pit/tests.rs"]
 mod tests;

@@ -158,7 +158,8 @@ fn interest_of_a_crowd(random: &mut SmallRng, number: u64) -> Packet {
     let name = ["/a/b/c", "/a/d", "/e/f"][random.random_range(0..3)].parse().expect("a literal name");
     let lifetime_ms = [40, 300, 400][random.random_range(0..3)];
     let hop_limit = random.random_bool(0.3).then(|| random.random_range(0..3));
-    let mut interest = InterestBuilder::new(name, 0).lifetime_ms(lifetime_ms);
+    let must_be_fresh = random.random_bool(0.8);
+    let mut interest = InterestBuilder::new(name, 0).must_be_fresh(must_be_fresh).lifetime_ms(lifetime_ms);
     if let Some(hop_limit) = hop_limit {
         interest = interest.hop_limit(hop_limit);
     }
@@ -271,27 +272,27 @@ fn with_hot_names_any_worker_answers_as_one_does() {
 /// The same, where workers also share PIT entries: with a content store, and without one.
 #[test]
 fn with_shared_pit_entries_any_worker_joins_as_one_does() {
+    let mut joined_with_store = 0;
     for cs_packets_max in [0, 65_536] {
         let config = WorkerConfig { cs_packets_max, ..Default::default() };
         for (strategy, may_join) in [("best-route", true), ("multicast", false)] {
             for count in [2, 3, 5, 64] {
-                for (seed, window) in (0..6).zip([64, 256, 4096].into_iter().cycle()) {
+                for (seed, window) in (0..3).zip([64, 256, 4096]) {
                     let hot = Hot { window, shares_pit: true };
                     let shards = Shards::new(strategy, &config, count, 1, Some(hot));
                     let shards = run_through(seed, strategy, shards, &config);
                     let joins = sum(&shards.workers, |c| c.spread_joins);
-                    let expected = match may_join {
-                        true if window <= 256 => 40..=1500,
-                        true => 0..=1500,
-                        false => 0..=0,
-                    };
-                    assert!(expected.contains(&joins), "{joins}: {strategy}, {count} workers, window {window}");
+                    // The content store answers most of what could join.
+                    let least = if may_join && window <= 256 && cs_packets_max == 0 { 40 } else { 0 };
+                    assert!(joins >= least && (may_join || joins == 0), "{joins}: {strategy}, {count}, {window}");
+                    joined_with_store += if cs_packets_max > 0 { joins } else { 0 };
                     let busy = sum(&shards.workers, |c| c.spread_busy);
                     assert_eq!(busy, 0, "only one thread runs");
                 }
             }
         }
     }
+    assert!(joined_with_store > 100, "{joined_with_store}");
 }
 
 /// Malformed packets, and packets by tags, which need no home.

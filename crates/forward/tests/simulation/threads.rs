@@ -99,6 +99,7 @@ enum Step {
 struct Run {
     random: SmallRng,
     now: Ticks,
+    shares_pit: bool,
     seats: Vec<Seat>,
     /// What each thread knows of the owners.
     owners: Vec<Owners>,
@@ -166,11 +167,14 @@ impl Order {
 }
 
 impl Run {
-    fn new(seed: u64, case: Case) -> Self {
+    fn new(seed: u64, case: Case, shares_pit: bool) -> Self {
         let config = WorkerConfig { cs_packets_max: 150, ..WorkerConfig::default() };
         let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), case.threads, 0, 77);
         if case.window > 0 {
             dispatcher.spread_hot_names(case.window);
+        }
+        if shares_pit {
+            dispatcher.share_pit_of_hot_names();
         }
         let join = |number| {
             let mut worker = worker("best-route", config.clone());
@@ -183,6 +187,7 @@ impl Run {
         Run {
             random: SmallRng::seed_from_u64(seed),
             now: Ticks::from_ms(1000),
+            shares_pit,
             seats: workers.seats().expect("there is memory"),
             owners: (0..case.threads).map(|_| Owners::new(case.threads)).collect(),
             faces: consumers
@@ -208,7 +213,8 @@ impl Run {
 
     /// One random event: a packet arrives, or a thread has a round.
     fn step(&mut self, asks: bool) {
-        self.now = self.now + Duration::from_micros(self.random.random_range(0..200));
+        let (_, pause_max_us) = self.pace();
+        self.now = self.now + Duration::from_micros(self.random.random_range(0..pause_max_us));
         match self.random.random_range(0..8) {
             0..3 if asks && self.asked.len() < UNDER_WAY => self.ask(),
             3 if !self.upstream.is_empty() => self.answer(),
@@ -221,6 +227,12 @@ impl Run {
                 self.work(thread);
             }
         }
+    }
+
+    /// Share of Interests with MustBeFresh, and maximum pause between two events in microseconds. Threads join Interests
+    /// only if they come soon after each other, and the content store does not answer them.
+    fn pace(&self) -> (f64, u64) {
+        if self.shares_pit { (0.7, 30) } else { (0.2, 200) }
     }
 
     fn any_thread(&mut self) -> usize {
@@ -246,8 +258,9 @@ impl Run {
         self.exchanges += 1;
         self.asked.insert(token, Asked { name, face });
         self.order.askers.push(face);
+        let (fresh_share, _) = self.pace();
         let interest = InterestBuilder::new(self::name(name), token as u32)
-            .must_be_fresh(self.random.random_bool(0.2))
+            .must_be_fresh(self.random.random_bool(fresh_share))
             .can_be_prefix(self.random.random_bool(0.1))
             .lifetime_ms(LIFETIME.as_millis() as u64)
             .encode();
@@ -408,9 +421,18 @@ impl Run {
 
 #[test]
 fn no_answer_is_lost_or_doubled_while_hot_names_and_faces_move() {
+    exchange_all(false);
+}
+
+#[test]
+fn no_answer_is_lost_or_doubled_while_threads_share_pit_entries() {
+    exchange_all(true);
+}
+
+fn exchange_all(shares_pit: bool) {
     let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(240_000, |n| n.parse().expect("a number"));
     for (seed, case) in (1..).zip(CASES) {
-        let mut run = Run::new(seed, case);
+        let mut run = Run::new(seed, case, shares_pit);
         while run.exchanges < exchanges / CASES.len() as u64 {
             run.step(true);
         }
@@ -427,8 +449,10 @@ fn no_answer_is_lost_or_doubled_while_hot_names_and_faces_move() {
         let in_interests = run.sum(|c| c.faces.in_interests);
         assert!(in_interests <= run.exchanges && in_interests + run.given_up + drops >= run.exchanges, "{case:?}");
         let (spread, hits) = (run.sum(|c| c.spread_interests), run.sum(|c| c.spread_hits));
-        let strayed = spread - hits;
+        let joins = run.sum(|c| c.spread_joins);
+        let strayed = spread - hits - joins;
         let spreads = case.threads > 1 && case.window > 0;
+        assert!((joins > run.exchanges / 1000) == (spreads && shares_pit), "{case:?}: {joins} of {}", run.exchanges);
         assert!((hits > run.exchanges / 40) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
         assert!((strayed > 20) == spreads, "{case:?}: {strayed} strays");
         assert!((run.moved > exchanges / 3000) == (case.threads > 1), "{case:?}: {} moves", run.moved);
@@ -438,5 +462,6 @@ fn no_answer_is_lost_or_doubled_while_hot_names_and_faces_move() {
         run.now = run.now + 2 * LIFETIME;
         (0..case.threads).for_each(|thread| run.work(thread));
         assert_eq!(run.sum(|c| c.pit_entries), 0, "{case:?}");
+        assert_eq!(run.sum(|c| c.shared_pit_entries), 0, "{case:?}");
     }
 }

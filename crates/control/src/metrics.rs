@@ -104,6 +104,11 @@ impl Collector for Snapshot {
         to.counter("cs_hits", "Interests that the content store answered", counters.cs.hits)?;
         to.counter("cs_misses", "Interests that the content store did not answer", counters.cs.misses)?;
         to.gauge("hot_names", "Names whose Data all threads share, as very many ask for it", counters.hot_names)?;
+        to.gauge(
+            "shared_pit_entries",
+            "Pending Interests for such names that any thread may join",
+            counters.shared_pit_entries,
+        )?;
         to.gauge("measurements", "Prefixes with measurements", counters.measurements)?;
         to.gauge("strategy_choices", "Prefixes with a strategy of their own", counters.strategy_choices)?;
         to.gauge("routes", "Routes in the RIB", self.routes)?;
@@ -173,7 +178,7 @@ const THREAD_GAUGES: [ThreadCount; 3] = [
     ("thread_cs_packets", "Data packets in a thread's content store", |t| t.counters.cs.packets),
 ];
 
-const THREAD_COUNTS: [ThreadCount; 14] = [
+const THREAD_COUNTS: [ThreadCount; 16] = [
     ("thread_faces_come", "Faces that came to a thread from another one", |t| t.faces_come),
     ("thread_faces_left", "Faces that left a thread for another one", |t| t.faces_left),
     ("thread_busy_nanoseconds", "Time that a thread has worked", |t| t.activity.busy_ns),
@@ -190,6 +195,8 @@ const THREAD_COUNTS: [ThreadCount; 14] = [
         t.counters.spread_interests
     }),
     ("thread_spread_hits", "Of these, answered by the content store that threads share", |t| t.counters.spread_hits),
+    ("thread_spread_joins", "Of these, joined to PIT entries that threads share", |t| t.counters.spread_joins),
+    ("thread_spread_busy", "Times that another thread had the lock of such a PIT entry", |t| t.counters.spread_busy),
     ("thread_fib_lookups_counted", "FIB lookups of a thread of which lines were counted", |t| {
         t.counters.fib_lines.lookups
     }),

@@ -19,6 +19,7 @@ mod pipeline;
 mod pit_cs;
 mod port;
 mod publish;
+pub mod resting;
 pub mod ring;
 pub mod seat;
 mod settings;

@@ -274,6 +274,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
+    use crate::asleep::Asleep;
 
     /// Loom's cells report a slot that both sides reach at once. Loom's count of allocations reports an item that is
     /// lost or dropped twice.
@@ -297,6 +298,42 @@ mod models {
             while consumer.pop_into(&mut out, 2) > 0 {}
             assert_eq!(out.len() as u64, taken);
             assert!(out.is_sorted() && out.first().is_none_or(|first| **first == 0));
+        });
+    }
+
+    /// The consumer sleeps when the ring is empty. If it slept while the ring has items, that would be a deadlock, which
+    /// loom reports.
+    #[test]
+    fn a_consumer_that_sleeps_is_woken() {
+        const ITEMS: usize = 2;
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(2).expect("a few slots");
+            let asleep = Arc::new(Asleep::default());
+            let consuming = loom::thread::spawn({
+                let asleep = Arc::clone(&asleep);
+                move || {
+                    let mut out = Vec::new();
+                    while out.len() < ITEMS {
+                        if consumer.pop_into(&mut out, ITEMS) > 0 {
+                            continue;
+                        }
+                        asleep.fall_asleep();
+                        if consumer.available() == 0 {
+                            loom::thread::park();
+                        }
+                        asleep.awake();
+                    }
+                    out
+                }
+            });
+            for item in 0..ITEMS {
+                producer.push(item).expect("there is room");
+                producer.publish();
+                if asleep.must_wake() {
+                    consuming.thread().unpark();
+                }
+            }
+            assert_eq!(consuming.join().expect("the consumer does not panic"), [0, 1]);
         });
     }
 }

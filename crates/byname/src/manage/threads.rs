@@ -34,6 +34,8 @@ pub struct Thread {
     pub output_drops: Option<u64>,
     pub spread_interests: u64,
     pub spread_hits: u64,
+    pub spread_joins: u64,
+    pub spread_busy: u64,
     pub drops: Vec<Drops>,
     pub stages: Vec<Stage>,
     pub fib_lookups_counted: Option<u64>,

@@ -34,6 +34,7 @@ pub struct General {
     pub out_tag_packets: u64,
     pub out_locator_packets: u64,
     pub hot_names: u64,
+    pub shared_pit_entries: u64,
     pub in_malformed: u64,
     pub reassembly_timeouts: u64,
     pub out_drops: u64,

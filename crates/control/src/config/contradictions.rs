@@ -45,6 +45,12 @@ impl Config {
         self.check_ethernet(&mut findings);
         self.check_sockets(&mut findings);
         self.check_routes(&mut findings);
+        if self.threads.shared_pit && !self.threads.heavy_hitters {
+            findings.push(Finding::warning(
+                "threads.shared_pit",
+                "threads share PIT entries only of hot names, which are turned off: set `heavy_hitters = true`",
+            ));
+        }
         findings.extend(self.rib.propagate.check().err().map(|problem| Finding::fatal("rib.propagate", problem)));
         findings.extend(self.check_tags().err().map(|problem| Finding::fatal("tags", problem)));
         findings

@@ -26,6 +26,8 @@ pub struct Threads {
     pub dispatch_components: usize,
     /// Whether any thread may answer Interests for hot names.
     pub heavy_hitters: bool,
+    /// Whether threads also share PIT entries of hot names.
+    pub shared_pit: bool,
     /// Capacity of the rings between two threads, in packets.
     #[serde(deserialize_with = "value::at_least_1")]
     pub ring_packets: usize,
@@ -45,6 +47,7 @@ impl Default for Threads {
             count: 1,
             dispatch_components: 2,
             heavy_hitters: true,
+            shared_pit: false,
             ring_packets: 4096,
             pin: true,
             rest: true,
@@ -138,11 +141,14 @@ impl Config {
         placement: &Placement,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
-        let Threads { count, dispatch_components, heavy_hitters, ring_packets, pin, rest: _, balance: _ } =
+        let Threads { count, dispatch_components, heavy_hitters, shared_pit, ring_packets, pin, rest: _, balance: _ } =
             self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
+        }
+        if shared_pit {
+            dispatcher.share_pit_of_hot_names();
         }
         let join = |number| {
             let mut worker = on_node(placement.memory_node(number), || make(number))?;
@@ -172,6 +178,18 @@ mod tests {
         assert_eq!(parts.each_ref().map(|part| part.cs_packets_max), [34, 33, 33]);
         assert_eq!(parts.each_ref().map(|part| part.pit_entries_max), [1, 1, 1], "each must have room for one");
         assert_eq!(Config::default().worker(0).cs_packets_max, Config::default().tables.cs_packets);
+    }
+
+    #[test]
+    fn pit_entries_are_shared_only_for_hot_names() {
+        let finding = |text: &str| {
+            let findings = parse(text).expect("well-formed").contradictions();
+            findings.into_iter().find(|finding| finding.key == "threads.shared_pit").map(|finding| finding.text)
+        };
+        assert_eq!(finding("[threads]\ncount = 2\nshared_pit = true"), None);
+        assert_eq!(finding("[threads]\nheavy_hitters = false"), None);
+        let text = finding("[threads]\nheavy_hitters = false\nshared_pit = true").expect("it has no effect");
+        assert!(text.contains("heavy_hitters = true"), "{text}");
     }
 
     #[test]

@@ -11,13 +11,13 @@
 //!
 //! With [`IoConfig::rests`](super::IoConfig) off, each thread runs its own loop and sleeps by itself.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
 use byname_forward::Ticks;
 use byname_forward::dispatch::WORKERS_MAX;
+use byname_forward::resting::Resting;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
@@ -42,27 +42,21 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Pause of a thread that had too little to do. It keeps the threads from calling each other all the time.
 const REST_MIN: Duration = Duration::from_millis(20);
 
-const _: () = assert!(WORKERS_MAX <= u64::BITS as usize);
-
 /// The place of one thread and its loop.
 struct Berth {
     /// Locked by whoever runs the loop: its own thread, or the first. `None` once the loop has ended.
     io_loop: Mutex<Option<IoLoop>>,
     waker: LoopWaker,
     thread: OnceLock<Thread>,
-    /// Set when the thread must run its loop again.
-    called: AtomicBool,
 }
 
 /// All threads, by number.
 pub(super) struct Crew {
     berths: Vec<Berth>,
-    /// Threads that rest, and whose loops the first thread has not taken over yet, as a set of bits.
-    offers: AtomicU64,
+    /// Which threads rest, and which are called.
+    resting: Resting,
     /// Registers descriptors with the first thread's poll.
     first: Registry,
-    /// Whether the first thread runs no loops of others any more.
-    first_has_ended: AtomicBool,
 }
 
 /// A locked loop.
@@ -74,14 +68,9 @@ impl Crew {
             waker: io_loop.waker.clone(),
             io_loop: Mutex::new(Some(io_loop)),
             thread: OnceLock::new(),
-            called: AtomicBool::new(false),
         };
-        Crew {
-            berths: loops.map(berth).collect(),
-            offers: AtomicU64::new(0),
-            first,
-            first_has_ended: AtomicBool::new(false),
-        }
+        let berths: Vec<Berth> = loops.map(berth).collect();
+        Crew { resting: Resting::new(berths.len()), berths, first }
     }
 
     /// Wakes all threads.
@@ -139,7 +128,7 @@ impl Crew {
                     wait = least(wait, io_loop.wait());
                 }
             }
-            if self.offers.load(Ordering::SeqCst) != 0 {
+            if self.resting.has_offers() {
                 wait = Some(Duration::ZERO);
             }
             own.poll(wait);
@@ -158,7 +147,7 @@ impl Crew {
                 }
             }
         }
-        self.first_has_ended.store(true, Ordering::SeqCst);
+        self.resting.end();
         self.adopt(&mut adopted);
         for adopted in adopted {
             self.give_back(adopted);
@@ -169,13 +158,7 @@ impl Crew {
 
     /// Takes over the loops of the threads that have begun to rest.
     fn adopt<'a>(&'a self, adopted: &mut Vec<Adopted<'a>>) {
-        if self.offers.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let mut offers = self.offers.swap(0, Ordering::SeqCst);
-        while offers != 0 {
-            let number = offers.trailing_zeros() as usize;
-            offers &= offers - 1;
+        for number in self.resting.take_offers() {
             // Events before the registration with our poll may not have reached it.
             adopted.push(Adopted { number, io_loop: self.lock(number), is_ready: true, work: 0 });
         }
@@ -216,16 +199,14 @@ impl Crew {
             let _ = self.first.deregister(&mut SourceFd(&io_loop.poll_fd()));
         }
         drop(io_loop);
-        let berth = &self.berths[number];
-        berth.called.store(true, Ordering::SeqCst);
-        if let Some(thread) = berth.thread.get() {
+        self.resting.call(number);
+        if let Some(thread) = self.berths[number].thread.get() {
             thread.unpark();
         }
     }
 
     /// Runs the loop of another thread.
     fn run_other(&self, number: usize) {
-        let berth = &self.berths[number];
         loop {
             let mut locked = self.lock(number);
             let Some(io_loop) = locked.as_mut() else { return };
@@ -241,11 +222,7 @@ impl Crew {
                 continue;
             }
             drop(locked);
-            self.offers.fetch_or(1 << number, Ordering::SeqCst);
-            self.berths[0].waker.wake();
-            while !berth.called.swap(false, Ordering::SeqCst) && !self.first_has_ended.load(Ordering::SeqCst) {
-                std::thread::park();
-            }
+            self.resting.rest(number, || self.berths[0].waker.wake(), std::thread::park);
         }
     }
 
@@ -270,7 +247,7 @@ impl Crew {
             let wait = if sleeps { io_loop.wait() } else { Some(Duration::ZERO) };
             io_loop.poll(wait);
             io_loop.work_time.sleeps += u64::from(wait != Some(Duration::ZERO));
-            if !io_loop.config.rests || self.first_has_ended.load(Ordering::SeqCst) {
+            if !io_loop.config.rests || self.resting.has_ended() {
                 continue;
             }
             if round > ROUND_MAX {

@@ -332,6 +332,8 @@ impl<'a> Run<'a> {
             home_share: totals.home_share,
             cs_hits: totals.cs_hits,
             spread: totals.spread,
+            shared_pit: (options.measuring.threads > 1).then_some(variant.shared_pit),
+            joined: totals.joined,
             checked: totals.received,
             exchanges: totals.arrived,
             lost: totals.lost,

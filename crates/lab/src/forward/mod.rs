@@ -78,7 +78,9 @@ fn print(records: &[Record]) {
     );
     println!("Interests of {:.0} bytes, Data of {:.0}", first.interest_bytes, first.data_bytes);
     let head = |record: &Record| {
-        Variant { engine: record.engine.clone(), prefetch: record.prefetch, burst: record.burst }.to_string()
+        let shared_pit = record.shared_pit == Some(true);
+        let Record { prefetch, burst, .. } = *record;
+        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit }.to_string()
     };
     let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);
@@ -110,6 +112,7 @@ fn print(records: &[Record]) {
     table.row("received at home, %", |r| percent(r.home_share));
     table.row("answered from a content store, %", |r| percent(r.cs_hits));
     table.row("answered from the hot names, %", |r| percent(r.spread));
+    table.row("joined to shared PIT entries, %", |r| percent(r.joined));
     table.row("packets checked", |r| r.checked.to_string());
     table.row("  dropped", |r| r.drops.to_string());
     table.row("  Interests without Data", |r| r.lost.to_string());

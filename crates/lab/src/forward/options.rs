@@ -34,7 +34,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "both")]
     pub mix: Mix,
     /// Data planes to measure in turn, each an engine of the FIB, a prefetch schedule (naive, none, cascade or all) and
-    /// the number of packets in a burst.
+    /// the number of packets in a burst. With a fourth word, `shared-pit`, threads also share PIT entries of hot names;
+    /// this needs --heavy-hitters.
     #[arg(long, value_name = "ENGINE/PREFETCH/BURST,...", value_delimiter = ',', default_value = "compact/all/64")]
     pub compare: Vec<Variant>,
     /// Updates of the FIB per second, by a writer on its own core; each data plane is measured with and without updates

@@ -52,6 +52,8 @@ pub struct Totals {
     pub cs_hits: f64,
     /// Share of the Interests that did not need to go home, because their names were hot.
     pub spread: f64,
+    /// Share of the Interests that joined a PIT entry which threads share.
+    pub joined: f64,
 }
 
 impl<'a> Plane<'a> {
@@ -73,6 +75,9 @@ impl<'a> Plane<'a> {
         let mut dispatcher = Dispatcher::new(key, threads, dispatch_components, mark);
         if options.heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
+        }
+        if variant.shared_pit {
+            dispatcher.share_pit_of_hot_names();
         }
         let make = |thread| {
             let config = config(options, thread, room);
@@ -186,6 +191,7 @@ impl<'a> Plane<'a> {
             home_share: self.home_share(),
             cs_hits: sum(|worker| worker.cs.hits) as f64 / asked as f64,
             spread: sum(|worker| worker.spread_hits) as f64 / asked as f64,
+            joined: sum(|worker| worker.spread_joins) as f64 / asked as f64,
         }
     }
 

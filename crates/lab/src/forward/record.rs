@@ -117,6 +117,10 @@ pub struct Record {
     pub cs_hits: f64,
     /// Share of the Interests that were answered from the store of hot names.
     pub spread: f64,
+    /// Whether threads shared PIT entries of hot names; `None` for one thread.
+    pub shared_pit: Option<bool>,
+    /// Share of the Interests that joined a PIT entry which threads share.
+    pub joined: f64,
     /// Number of packets that ports received and that were counted.
     pub checked: u64,
     /// Number of Interests among them whose Data came to the consumer.

@@ -215,7 +215,7 @@ fn the_form_of_the_documentation_parses() {
     let options = parse("--fib 16M --pit 1M --mix both --compare compact/all/64,longest_first/naive --json");
     let options = options.expect("the documented form");
     assert_eq!((options.fib, options.pit, options.mix), (16_000_000, 1_000_000, Mix::Both));
-    let naive = Variant { engine: "longest_first".to_owned(), prefetch: Schedule::Naive, burst: 1 };
+    let naive = Variant { engine: "longest_first".to_owned(), prefetch: Schedule::Naive, burst: 1, shared_pit: false };
     assert_eq!(options.compare[1], naive);
     assert_eq!(options.compare[1].to_string(), "longest_first/naive/1");
 }

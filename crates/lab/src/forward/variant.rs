@@ -1,4 +1,5 @@
-//! Data planes to compare: an engine, a prefetch schedule, and the number of packets in a burst.
+//! Data planes to compare: an engine, a prefetch schedule, the number of packets in a burst, and whether threads share
+//! PIT entries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,9 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use crate::prefix;
+
+/// The word for a data plane whose threads share PIT entries of hot names.
+const SHARED_PIT: &str = "shared-pit";
 
 /// Prefetch schedules of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -53,6 +57,8 @@ pub struct Variant {
     pub prefetch: Schedule,
     /// Packets per burst; one in the naive schedule.
     pub burst: usize,
+    /// Whether threads share PIT entries of hot names.
+    pub shared_pit: bool,
 }
 
 impl FromStr for Variant {
@@ -63,10 +69,12 @@ impl FromStr for Variant {
         let engine = words.next().unwrap_or_default().to_owned();
         let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
         let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
-        if words.next().is_some() {
-            return Err("an engine, a schedule and a burst: compact/all/64".to_owned());
+        let shared_pit = words.next();
+        if shared_pit.is_some_and(|word| word != SHARED_PIT) || words.next().is_some() {
+            return Err(format!("an engine, a schedule, a burst, and perhaps {SHARED_PIT}: compact/all/64"));
         }
-        Ok(Variant { engine, prefetch, burst: if prefetch == Schedule::Naive { 1 } else { burst } })
+        let burst = if prefetch == Schedule::Naive { 1 } else { burst };
+        Ok(Variant { engine, prefetch, burst, shared_pit: shared_pit.is_some() })
     }
 }
 
@@ -74,7 +82,8 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schedule = self.prefetch.to_possible_value();
         let schedule = schedule.as_ref().map_or("", |value| value.get_name());
-        write!(f, "{}/{schedule}/{}", self.engine, self.burst)
+        write!(f, "{}/{schedule}/{}", self.engine, self.burst)?;
+        if self.shared_pit { write!(f, "/{SHARED_PIT}") } else { Ok(()) }
     }
 }
 

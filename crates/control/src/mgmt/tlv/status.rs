@@ -55,6 +55,8 @@ element! {
         imbalance_percent: Option<u64> = types::IMBALANCE_PERCENT,
         /// Names whose Data all threads share.
         n_hot_names: Option<u64> = types::N_HOT_NAMES,
+        /// Pending Interests for such names that any thread may join. Absent before version 0.3.
+        n_shared_pit_entries: Option<u64> = types::N_SHARED_PIT_ENTRIES,
         /// Dropped packets by reason, on all threads. Reasons that never occurred are absent.
         drops: Vec<DropCount> = types::DROP_COUNT,
         /// Received frames that are not valid packets. This field and the next four are sums over all faces since the
@@ -160,6 +162,10 @@ element! {
         n_faces_left: Option<u64> = types::N_FACES_LEFT,
         /// Number of the memory node of its processor. Absent if it is not bound to one.
         node: Option<u64> = types::NODE,
+        /// Interests for hot names that this thread joined to a shared PIT entry.
+        n_spread_joins: Option<u64> = types::N_SPREAD_JOINS,
+        /// Number of times that another thread had the lock of such an entry.
+        n_spread_busy: Option<u64> = types::N_SPREAD_BUSY,
     }
 }
 

@@ -97,6 +97,9 @@ pub const THREAD: u64 = 294;
 pub const N_FACES_COME: u64 = 296;
 pub const N_FACES_LEFT: u64 = 298;
 pub const NODE: u64 = 300;
+pub const N_SPREAD_JOINS: u64 = 302;
+pub const N_SPREAD_BUSY: u64 = 304;
+pub const N_SHARED_PIT_ENTRIES: u64 = 306;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -140,6 +140,68 @@ fn hot_names_are_answered_once_by_whichever_worker() {
     router.stop();
 }
 
+/// Answers Interests until one asks for `/stop`, but only after a while: then more Interests for the same Data wait.
+fn produce_late(socket: &UdpSocket) {
+    let (mut buffer, mut asked) = ([0; 9000], Vec::new());
+    socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    loop {
+        let received = socket.recv_from(&mut buffer);
+        if let Ok((len, from)) = received {
+            let interest = Interest::decode(network_packet(&buffer[..len])).expect("an Interest");
+            if interest.name.component(-1).is_some_and(|c| c.value == b"stop") {
+                return;
+            }
+            asked.push((interest.name.to_name(), from));
+        }
+        if received.is_err() || asked.len() == 64 {
+            for (name, to) in asked.drain(..) {
+                socket.send_to(&DataBuilder::new(name).content(vec![7; 100]).encode(), to).expect("sent");
+            }
+        }
+    }
+}
+
+#[test]
+fn interests_for_live_data_wait_where_they_came_and_are_answered_once() {
+    const CONSUMERS: u32 = 9;
+    const WINDOWS: u32 = 60;
+    const NAMES: u32 = 4;
+    let mut router = Router::hot(3, 1024, Router::config(false), Vec::new(), |_| {}, true);
+    let producer = socket();
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    let producing = std::thread::spawn(move || produce_late(&producer));
+    let udp = router.udp;
+    let consume = |consumer: u32| {
+        let (socket, mut buffer) = (socket(), [0; 9000]);
+        for window in 0..WINDOWS {
+            let mut asked: HashSet<_> = (0..NAMES).map(|n| name(&format!("/a/live/{n}"))).collect();
+            for (n, name) in asked.iter().enumerate() {
+                let nonce = (consumer * WINDOWS + window) * NAMES + n as u32;
+                // Data without freshness never answers these from a content store.
+                let interest = InterestBuilder::new(name.clone(), nonce).must_be_fresh(true);
+                socket.send_to(&interest.encode(), udp).unwrap();
+            }
+            while !asked.is_empty() {
+                let len = socket.recv(&mut buffer).expect("every Interest is answered");
+                let data = Data::decode(&buffer[..len]).expect("Data without a link header");
+                assert!(asked.remove(&data.name.to_name()), "{} came twice", data.name);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..CONSUMERS).for_each(|consumer| drop(scope.spawn(move || consume(consumer)))));
+    let interests = u64::from(CONSUMERS * WINDOWS * NAMES);
+    let counters = router.running.handle.counters();
+    assert_eq!((counters.faces.in_interests, counters.faces.out_data), (interests, interests));
+    let drops = counters.drops.iter().filter(|(reason, count)| *reason != "unsolicited-data" && *count > 0);
+    assert_eq!(drops.count(), 0, "{:?}", counters.drops);
+    assert!(counters.spread_joins > interests / 20, "{} of {interests}", counters.spread_joins);
+    assert_eq!((counters.pit_entries, counters.shared_pit_entries), (0, 0));
+    socket().send_to(&interest("/a/stop", 1), udp).unwrap();
+    producing.join().unwrap();
+    router.stop();
+}
+
 #[test]
 fn the_content_stores_are_one_to_management() {
     let mut router = router(3, 1024);

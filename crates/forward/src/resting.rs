@@ -58,7 +58,8 @@ impl Resting {
     /// For the first thread: takes all offers. Yields the threads, whose work is not locked by then.
     pub fn take_offers(&self) -> impl Iterator<Item = usize> + use<> {
         // Mostly there are none, and a load costs less than a swap.
-        let mut offers = if self.offers.load(Ordering::Relaxed) == 0 { 0 } else { self.offers.swap(0, Ordering::SeqCst) };
+        let mut offers =
+            if self.offers.load(Ordering::Relaxed) == 0 { 0 } else { self.offers.swap(0, Ordering::SeqCst) };
         std::iter::from_fn(move || {
             let thread = (offers != 0).then(|| offers.trailing_zeros() as usize)?;
             offers &= offers - 1;

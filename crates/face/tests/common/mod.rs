@@ -52,6 +52,18 @@ impl Router {
         ports: Vec<Box<dyn Port>>,
         adjust: impl FnOnce(&mut UdpConfig),
     ) -> Router {
+        Router::hot(threads, ring_packets, config, ports, adjust, false)
+    }
+
+    /// As [`Router::of`]. Chooses whether threads share PIT entries of hot names.
+    pub fn hot(
+        threads: usize,
+        ring_packets: usize,
+        config: IoConfig,
+        ports: Vec<Box<dyn Port>>,
+        adjust: impl FnOnce(&mut UdpConfig),
+        shares_pit: bool,
+    ) -> Router {
         let mut udp = UdpConfig::new((Ipv4Addr::LOCALHOST, 0).into());
         adjust(&mut udp);
         let udp_ports = UdpPort::bind_for_threads(udp, threads).expect("a port on loopback");
@@ -61,6 +73,9 @@ impl Router {
         let key = NameHashKey::new([3, 4]);
         let mut dispatcher = Dispatcher::new(key, threads, 0, 99);
         dispatcher.spread_hot_names(HOT_WINDOW);
+        if shares_pit {
+            dispatcher.share_pit_of_hot_names();
+        }
         let worker = |number| {
             let mut worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 5);
             worker.join(dispatcher.membership(number));

@@ -14,20 +14,33 @@
 //!   That worker answers with a copy and touches none of its own tables.
 //! - If the Data has left meanwhile, or is not fresh enough, the worker's thread sends this *stray* home.
 //!
-//! So every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
+//! So, by default, every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
 //! answers, or it goes home through a ring that counts its drops. No Interest is doubled: only one of these happens,
 //! and an answered one is not pending anywhere. The answer is the one that the home would give, because the shared
 //! store holds only Data that is in its home's content store. When the home replaces, evicts or erases the Data, the
 //! Data also leaves the shared store. One in `HOME_EVERY` Interests for a hot name goes home anyway, so the home
 //! knows that the Data is in use.
 //!
-//! Differs from [Hasegawa, "Algorithms of NIC and PIT"]: in the slides, an Interest that the shared store does not
-//! answer stays where it came, and PIT entries are shared under locks of one word. Here such an Interest goes to its
-//! home, and each PIT entry belongs to one worker. Two workers contend only for the version of a place in the shared
-//! store. Only cached Data is spread: names that nobody may cache stay with
-//! their home, however popular. A looping Interest for a hot name may be answered where its home would refuse it.
+//! In the slides, an Interest that the shared store does not answer stays where it came, and PIT entries are shared under
+//! locks of one word [Hasegawa, "Algorithms of NIC and PIT"]. Here that is a setting, which is off by default:
 //!
-//! Cost: for each Interest, one hash of its whole name and one cache line of the sketch.
+//! - The first Interest for a hot name goes home with a mark. While it is pending, its home opens a shared entry (`pit`),
+//!   which has a lock of one word (`lock`).
+//! - A thread that receives a further Interest for the name joins it to that entry, if the home would send nothing for
+//!   it. Otherwise, or if another thread has the lock, the Interest goes home.
+//! - Data, Nacks and the end of the Interest's life are the home's work, whichever thread received the packet. The home
+//!   first closes the entry, and takes over what has joined. Limits and fair shares are those of its PIT.
+//! - If another thread has the lock at that moment, the home handles the packet in its next round.
+//!
+//! Differs from the slides, also with this setting: a home opens entries, and a thread only joins. So the FIB, strategies
+//! and limits work as for any other Interest. Entries are shared only where the strategy says how long it stays quiet
+//! (`Strategy::quiet_until`): today, that is best-route. Interests with CanBePrefix, an implicit digest, a forwarding
+//! hint or a chosen nexthop always go home. Without this setting, names that nobody may cache stay with their home,
+//! however popular. A looping Interest for a hot name may be answered where its home would refuse it: other threads know
+//! the nonces of the pending Interest, and not those of the home's dead nonce list.
+//!
+//! Cost: for each Interest, one hash of its whole name and one cache line of the sketch. For an Interest that joins, one
+//! compare-and-swap on a cache line that other threads write, too.
 
 mod lock;
 mod pit;
@@ -35,7 +48,8 @@ mod sketch;
 mod store;
 
 pub(crate) use pit::{
-    Asking, Busy, DOWNSTREAMS_MAX, Downstream, JOINED_MAX, Joined, Opened, Pending, PlaceId, SharedPit, Verdict, Waiting,
+    Asking, Busy, DOWNSTREAMS_MAX, Downstream, JOINED_MAX, Joined, Opened, Pending, PlaceId, SharedPit, Verdict,
+    Waiting,
 };
 pub(crate) use sketch::Sketch;
 pub(crate) use store::SharedStore;

@@ -168,6 +168,24 @@ fn threads_answer_each_interest_once() {
     }
 }
 
+/// Without a content store, many consumers wait for the same Data. Their Interests join where threads share PIT entries.
+#[test]
+fn threads_that_share_pit_entries_answer_each_interest_once() {
+    for threads in [1, 2, 3] {
+        for (plane, shares) in [("compact/all/64", false), ("compact/all/64/shared-pit", true)] {
+            let words = format!("--fib 2000 --pit 3000 --cs 0 --draws 1000 --zipf 1.4 --compare {plane}");
+            let mut options = parse(&words).expect("possible");
+            assert_eq!(options.compare[0].to_string(), plane);
+            options.measuring.threads = threads;
+            let totals = passed(&options, 40);
+            let case = format!("{threads} threads, {plane}: {totals:?}");
+            assert!(totals.asked > 1000 && totals.arrived == totals.asked, "{case}");
+            assert_eq!((totals.lost, totals.drops.len(), totals.wrong), (0, 0, 0), "{case}");
+            assert_eq!(totals.joined > 0.1, threads > 1 && shares, "{case}");
+        }
+    }
+}
+
 #[test]
 fn lost_packets_are_counted_and_not_called_wrong() {
     // No room for the Interests that are under way: the oldest are removed.

@@ -120,7 +120,8 @@ impl Shard {
     fn settle_due(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         let is_due = self.wheel.next_deadline().is_some_and(|at| at <= now);
         let Some(mut sharing) = self.sharing.take_if(|sharing| is_due && !sharing.open.is_empty()) else { return };
-        let due: SmallVec<[u64; 8]> = sharing.open.keys().copied().filter(|hash| self.is_over(now, &sharing, *hash)).collect();
+        let due: SmallVec<[u64; 8]> =
+            sharing.open.keys().copied().filter(|hash| self.is_over(now, &sharing, *hash)).collect();
         for hash in due {
             self.settle(&mut sharing, hash, output);
             let slot = sharing.open.get(&hash).and_then(|open| self.table.pending_with_hash(hash, open.must_be_fresh));
@@ -165,9 +166,7 @@ impl Shard {
         while i < self.parsed.len() {
             let hash = self.wanted[i].hash;
             let was_open = sharing.open.contains_key(&hash);
-            if sharing.must_wait(hash)
-                || was_open && self.settle(&mut sharing, hash, output) == Settled::NextRound
-            {
+            if sharing.must_wait(hash) || was_open && self.settle(&mut sharing, hash, output) == Settled::NextRound {
                 let (at, parsed) = self.parsed.remove(i);
                 self.wanted.remove(i);
                 self.hashes[i..=self.parsed.len()].rotate_left(1);
@@ -222,9 +221,10 @@ impl Shard {
         }
         sharing.open.remove(&hash);
         let Some((packet, info)) = sharing.joined.latest.take() else { return Settled::Now };
-        let slot = self.table.pending_with_hash(hash, must_be_fresh).filter(|slot| {
-            self.table.slot(*slot).name_bytes() == name_in(&packet, info.name).value()
-        });
+        let slot = self
+            .table
+            .pending_with_hash(hash, must_be_fresh)
+            .filter(|slot| self.table.slot(*slot).name_bytes() == name_in(&packet, info.name).value());
         let is_unheard = |waiting: &Waiting| !self.faces.contains_key(&waiting.face);
         let settled = if sharing.joined.waiting.iter().any(is_unheard) {
             sharing.unheard.push(hash);

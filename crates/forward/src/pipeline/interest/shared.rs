@@ -24,7 +24,7 @@ use crate::packet::{InterestInfo, Parsed, lower_hop_limit, name_in};
 use crate::pit_cs::InRecord;
 use crate::port::{Outgoing, Received};
 use crate::settings::LIFETIME_MAX;
-use crate::shard::{Noted, Open, Shard, Sharing};
+use crate::shard::{Noted, Open, Shard, Sharing, Staged};
 use crate::ticks::Ticks;
 
 use super::Ingress;
@@ -167,18 +167,17 @@ impl Shard {
             let hash = self.wanted[i].hash;
             let was_open = sharing.open.contains_key(&hash);
             if sharing.must_wait(hash) || was_open && self.settle(&mut sharing, hash, output) == Settled::NextRound {
-                let (at, parsed) = self.parsed.remove(i);
+                let Staged { at, parsed, .. } = self.parsed.remove(i);
                 self.wanted.remove(i);
-                self.hashes[i..=self.parsed.len()].rotate_left(1);
                 let received = burst[at].as_mut().take();
                 sharing.postponed.push((hash, Parcel { received, parsed: Some(parsed), spread: None }));
                 continue;
             }
-            if let (at, Parsed::Interest(info)) = &self.parsed[i]
+            if let Staged { at, place, parsed: Parsed::Interest(info) } = &self.parsed[i]
                 && (info.is_hot || was_open)
                 && !info.can_be_prefix
             {
-                let name = NameView::from_filled(name_in(&burst[*at].as_ref().packet, info.name), &self.hashes[i]);
+                let name = NameView::from_filled(name_in(&burst[*at].as_ref().packet, info.name), &self.hashes[*place]);
                 let name = name.digest(name.len());
                 sharing.noted.push(Noted { name, must_be_fresh: info.must_be_fresh });
             }

@@ -111,21 +111,27 @@ pub(crate) fn bind_to_device(socket: impl AsFd, interface: &str) -> io::Result<(
 
 /// Lets a socket receive only what this program passes.
 pub(crate) fn attach_filter(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
-    attach(socket, libc::SO_ATTACH_FILTER, program)
+    attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
 }
 
 /// Lets a program choose which of the sockets that share this socket's address gets a packet: it returns the number of
 /// the socket in the order of their binding.
 pub(crate) fn steer(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
-    attach(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+    attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Lets a program choose which packet socket of this socket's fanout group gets a frame: it returns the number of the
+/// socket in the order of their joining.
+pub(crate) fn steer_frames(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+    attach(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, program)
 }
 
 /// Attaches a program. `option` must be one that takes a program.
-fn attach(socket: impl AsFd, option: c_int, program: &[sock_filter]) -> io::Result<()> {
+fn attach(socket: impl AsFd, level: c_int, option: c_int, program: &[sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: the pointer is to `len` instructions that live during the call, and the kernel only reads them.
-    unsafe { set_any_option(socket, libc::SOL_SOCKET, option, &program) }
+    unsafe { set_any_option(socket, level, option, &program) }
 }
 
 /// Sets an option.

@@ -12,6 +12,7 @@ use byname_face::mac_address::MacAddress;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::queues::Queues;
 use super::value;
 
 /// `[[faces.ethernet]]`
@@ -24,6 +25,9 @@ pub struct Ethernet {
     /// I/O interface for its frames.
     #[serde(default)]
     pub port: EthernetPort,
+    /// Packet threads that serve the interface.
+    #[serde(default)]
+    pub queues: Queues,
     /// Mode of AF_XDP sockets.
     #[serde(default)]
     pub xdp_mode: XdpMode,

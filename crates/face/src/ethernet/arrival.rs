@@ -1,9 +1,11 @@
-//! Handles frames that arrive. They become packets of an existing or new face, or are answered.
+//! Handles frames that arrive. They become packets of an existing or new face, are answered, or are handed over to
+//! another port of the interface.
 
 use byname_forward::FaceId;
 use byname_forward::face_table::Persistency;
 use byname_wire::tlv::element_len;
 
+use super::sharing::{Claim, Part};
 use super::transport::Peer;
 use super::{EthernetPort, link};
 use crate::frames::datagram::{Datagram, Path};
@@ -13,12 +15,21 @@ use crate::frames::socket::FrameSocket;
 use crate::mac_address::MacAddress;
 use crate::port::PortContext;
 
+/// Way on which a frame came to this port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By the port's socket.
+    Socket,
+    /// From another port, which must not get it back.
+    HandedOver,
+}
+
 impl<S: FrameSocket> EthernetPort<S> {
-    /// Handles one frame.
-    pub(super) fn take(&mut self, cx: &mut PortContext<'_>, bytes: &[u8], last: &mut Option<(Peer, FaceId)>) {
+    /// Handles one frame, which came by `way`.
+    pub(super) fn take(&mut self, cx: &mut PortContext<'_>, bytes: &[u8], last: &mut Option<(Peer, FaceId)>, way: Way) {
         let Some(frame) = EthernetFrame::parse(bytes) else {
             match Datagram::parse(bytes) {
-                Some(datagram) if bytes.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last),
+                Some(datagram) if bytes.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last, (bytes, way)),
                 None if frame::is_ndn(bytes) || !S::HEARS_ALL => self.drops.malformed += 1,
                 _ => self.take_question(bytes),
             }
@@ -40,7 +51,7 @@ impl<S: FrameSocket> EthernetPort<S> {
             self.drops.not_ndn += 1;
             return;
         }
-        let Some(id) = known.or_else(|| self.create_on_demand(cx, frame.source, to_group)) else { return };
+        let Some(id) = known.or_else(|| self.admit(cx, frame.source, to_group, (bytes, way))) else { return };
         if last.is_none_or(|(_, row)| row != id) {
             self.begin_row(cx, last, (peer, id));
         }
@@ -53,15 +64,41 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
     }
 
+    /// Handles frames that other ports have handed over, and ends the burst of frames for other ports.
+    pub(super) fn take_handed_over(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        frames_max: usize,
+        last: &mut Option<(Peer, FaceId)>,
+    ) {
+        for _ in 0..frames_max {
+            let Some(frame) = self.part.as_ref().and_then(Part::take) else { break };
+            self.take(cx, &frame, last, Way::HandedOver);
+        }
+        if let Some(part) = &mut self.part {
+            part.end_burst();
+        }
+    }
+
     /// Handles one datagram. Only configured peers have a face for it.
-    fn take_datagram(&mut self, cx: &mut PortContext<'_>, datagram: Datagram<'_>, last: &mut Option<(Peer, FaceId)>) {
-        let peer = Peer::Datagrams(Path { here: datagram.destination, there: datagram.source });
+    fn take_datagram(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        datagram: Datagram<'_>,
+        last: &mut Option<(Peer, FaceId)>,
+        (bytes, way): (&[u8], Way),
+    ) {
+        let path = Path { here: datagram.destination, there: datagram.source };
+        let peer = Peer::Datagrams(path);
         let known = match *last {
             Some((last, id)) if last == peer => Some(id),
             _ => self.peers.find(&peer),
         };
         let Some(id) = known else {
-            self.drops.not_ours += 1;
+            match self.part.as_mut().and_then(|part| Some((part.other_of_path(&path)?, part))) {
+                Some((owner, part)) if way == Way::Socket => part.hand_over(owner, bytes),
+                _ => self.drops.not_ours += 1,
+            }
             return;
         };
         if last.is_none_or(|(_, row)| row != id) {
@@ -128,7 +165,40 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
     }
 
-    fn create_on_demand(&mut self, cx: &mut PortContext<'_>, source: MacAddress, to_group: bool) -> Option<FaceId> {
+    /// Creates a face for a station that has none here. Hands the frame over if it belongs to another port.
+    fn admit(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        source: MacAddress,
+        to_group: bool,
+        (bytes, way): (&[u8], Way),
+    ) -> Option<FaceId> {
+        let claim = match &self.part {
+            Some(part) if to_group && !part.has_group() => Err(0),
+            Some(part) if !to_group => part.claim(source),
+            _ => Ok(None),
+        };
+        match (claim, &mut self.part) {
+            (Ok(claim), _) => self.create_on_demand(cx, source, to_group, claim),
+            (Err(owner), Some(part)) if way == Way::Socket => {
+                part.hand_over(owner, bytes);
+                None
+            }
+            // It has been handed over already; its peer has just got a face elsewhere.
+            _ => {
+                self.peers.refused += 1;
+                None
+            }
+        }
+    }
+
+    fn create_on_demand(
+        &mut self,
+        cx: &mut PortContext<'_>,
+        source: MacAddress,
+        to_group: bool,
+        claim: Option<Claim>,
+    ) -> Option<FaceId> {
         // Management has destroyed the group's face.
         if !self.config.on_demand || to_group {
             self.peers.refused += 1;
@@ -137,7 +207,7 @@ impl<S: FrameSocket> EthernetPort<S> {
         if !self.peers.make_room(cx, &Peer::Station(source)) {
             return None;
         }
-        let transport = self.transport(source);
+        let transport = self.transport(source, claim);
         let link = self.link_config(transport.peer);
         Some(self.peers.insert(cx, transport, Persistency::OnDemand, link, |_| {}))
     }

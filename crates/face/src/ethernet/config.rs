@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use byname_forward::dispatch::part_of;
+
 use crate::frames::datagram::DatagramPeer;
+use crate::frames::fanout::socket_of_path;
 use crate::frames::frame::GROUP;
 use crate::frames::socket::SocketConfig;
 use crate::mac_address::MacAddress;
@@ -55,6 +58,18 @@ impl EthernetConfig {
             datagrams: Vec::new(),
             receive_ring_bytes: 8 << 20,
             transmit_ring_bytes: 4 << 20,
+        }
+    }
+
+    /// Settings of one of several ports on the interface. The ports share the peers by UDP and the maximum of on-demand
+    /// faces, and the group belongs to the first.
+    pub(super) fn part(&self, number: usize, ports: usize) -> EthernetConfig {
+        let paths = self.datagrams.iter().enumerate();
+        let own_paths = paths.filter(|(path, _)| socket_of_path(*path, ports) == number);
+        EthernetConfig {
+            datagrams: own_paths.map(|(_, peer)| *peer).collect(),
+            on_demand_faces_max: part_of(self.on_demand_faces_max, number, ports),
+            ..self.clone()
         }
     }
 

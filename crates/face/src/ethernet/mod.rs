@@ -7,9 +7,13 @@
 //!
 //! An interface may go down or disappear, and come back as another device with its name. Faces stay meanwhile, and
 //! packets to send are dropped and counted. The port looks for the name each [`RETRY_INTERVAL`].
+//!
+//! With several packet threads, an interface can have a port on each (`sharing`). Each peer then has its face on one of
+//! them.
 
 mod arrival;
 mod config;
+mod sharing;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -28,13 +32,16 @@ use mio::unix::SourceFd;
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::frames::OpenError;
 use crate::frames::neighbor::Answer;
-use crate::frames::socket::FrameSocket;
+use crate::frames::interface::Interface;
+use crate::frames::socket::{FrameSocket, while_taken};
 use crate::link::{self, LinkConfig};
 use crate::mac_address::MacAddress;
 use crate::peers::{PeerFace, Peers, Sent, requested_link_config};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
+use arrival::Way;
 pub use config::{DATAGRAM_PEERS_MAX, EthernetConfig};
+use sharing::{Claim, Part};
 use silence::Silence;
 use transport::{EthernetTransport, Peer};
 
@@ -56,7 +63,7 @@ struct Drops {
     ring_full: Cell<u64>,
 }
 
-/// An interface and the faces on it.
+/// An interface and the faces on it, or one of several parts of an interface.
 pub struct EthernetPort<S: FrameSocket> {
     config: EthernetConfig,
     /// Settings that only this kind of socket has.
@@ -65,6 +72,8 @@ pub struct EthernetPort<S: FrameSocket> {
     address: MacAddress,
     /// `None` while the interface is down or gone.
     socket: Option<S>,
+    /// `None` for the only port of an interface.
+    part: Option<Part<S>>,
     /// Longest payload of a frame, in bytes.
     mtu: usize,
     peers: Peers<EthernetTransport>,
@@ -89,10 +98,46 @@ impl<S: FrameSocket> EthernetPort<S> {
         let found = S::find(&config.interface, &own)?;
         // Down or not: to learn now whether this process may.
         let socket = S::wait_for(&found, &config.socket(), &own)?;
-        Ok(EthernetPort {
+        let mtu = socket.mtu();
+        Ok(EthernetPort::with(config, own, &found, mtu, Some(socket).filter(|_| found.up), None))
+    }
+
+    /// Opens the interface with a port for each of up to `threads` threads, as many as its queues allow. The ports share
+    /// the memory for rings and the maximum of on-demand faces. An interface that is down is waited for.
+    ///
+    /// # Errors
+    /// As [`EthernetPort::open`].
+    pub fn open_for_threads(config: EthernetConfig, own: S::Config, threads: usize) -> Result<Vec<Self>, OpenError> {
+        let found = S::find(&config.interface, &own)?;
+        let ports = S::count(&found, threads);
+        if ports <= 1 {
+            return Ok(vec![EthernetPort::open(config, own)?]);
+        }
+        let settings = config.socket();
+        let (mtu, sockets) = if found.up {
+            let sockets = while_taken(|| S::for_threads(&found, &settings, &own, ports))?;
+            (sockets.first().map_or(found.mtu, S::mtu), Some(sockets))
+        } else {
+            // To learn now whether this process may.
+            (S::wait_for(&found, &settings, &own)?.mtu(), None)
+        };
+        let port = |(config, part, socket)| EthernetPort::with(config, own.clone(), &found, mtu, socket, Some(part));
+        Ok(Part::of_all(&config, &own, &found, ports, sockets).into_iter().map(port).collect())
+    }
+
+    fn with(
+        config: EthernetConfig,
+        own: S::Config,
+        found: &Interface,
+        mtu: usize,
+        socket: Option<S>,
+        part: Option<Part<S>>,
+    ) -> Self {
+        EthernetPort {
             address: found.address,
-            mtu: socket.mtu().min(config.mtu),
-            socket: Some(socket).filter(|_| found.up),
+            mtu: mtu.min(config.mtu),
+            socket,
+            part,
             peers: Peers::new(config.on_demand_faces_max, config.idle_timeout),
             group: None,
             blocked: false,
@@ -103,7 +148,7 @@ impl<S: FrameSocket> EthernetPort<S> {
             drops: Drops::default(),
             config,
             own,
-        })
+        }
     }
 
     /// MAC address of the interface.
@@ -111,8 +156,8 @@ impl<S: FrameSocket> EthernetPort<S> {
         self.address
     }
 
-    fn transport(&self, station: MacAddress) -> EthernetTransport {
-        EthernetTransport::to_station(station, &self.config.interface)
+    fn transport(&self, station: MacAddress, claim: Option<Claim>) -> EthernetTransport {
+        EthernetTransport::to_station(station, &self.config.interface, claim)
     }
 
     /// Longest link packet to a peer, in bytes.
@@ -134,17 +179,67 @@ impl<S: FrameSocket> EthernetPort<S> {
         (self.blocked, self.look_at) = (false, None);
         self.retry_at = Some(cx.now() + RETRY_INTERVAL);
         self.peers.take_down(cx);
+        if let Some(part) = &mut self.part {
+            part.close(socket);
+        }
+    }
+
+    /// Does what the other ports of the interface have done: closes the socket after theirs, or takes a new one.
+    fn follow(&mut self, cx: &mut PortContext<'_>) {
+        if !self.part.as_ref().is_some_and(Part::has_changed) {
+            return;
+        }
+        if self.socket.is_some() {
+            self.fail(cx, &ErrorKind::NetworkDown.into());
+        } else {
+            self.look(cx);
+        }
+    }
+
+    /// Opens the interface again if it is up, and otherwise later.
+    fn look(&mut self, cx: &mut PortContext<'_>) {
+        if let Err(error) = self.recover(cx) {
+            tracing::debug!(%error, interface = self.config.interface, "not up yet");
+            self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+        }
+    }
+
+    /// Waits for a queue of the interface, which has fewer than ports now.
+    fn wait_for_queue(&mut self, cx: &mut PortContext<'_>) {
+        tracing::warn!(interface = self.config.interface, "the interface has no queue for one of the packet threads now");
+        self.retry_at = None;
+        // Their stations' frames come to another port, which must be able to make faces for them.
+        self.peers.remove_on_demand(cx);
+    }
+
+    /// The interface and a new socket of its only port, if it exists and is up.
+    fn reopened(&self) -> Result<(Interface, S), OpenError> {
+        let interface = S::find(&self.config.interface, &self.own)?;
+        if !interface.up {
+            return Err(OpenError::of_system(&interface.name, ErrorKind::NetworkDown.into()));
+        }
+        let socket = S::for_port(&interface, &self.config.socket(), &self.own)?;
+        Ok((interface, socket))
     }
 
     /// Opens the interface again, if it exists and is up.
     fn recover(&mut self, cx: &mut PortContext<'_>) -> Result<(), OpenError> {
-        let interface = S::find(&self.config.interface, &self.own)?;
-        let failed = |error| OpenError::of_system(&interface.name, error);
-        if !interface.up {
-            return Err(failed(ErrorKind::NetworkDown.into()));
+        let (interface, socket) = match &mut self.part {
+            None => self.reopened()?,
+            Some(part) => match part.recover()? {
+                Some(recovered) => recovered,
+                None => {
+                    self.wait_for_queue(cx);
+                    return Ok(());
+                }
+            },
+        };
+        if let Err(error) = register(cx, &socket) {
+            if let Some(part) = &mut self.part {
+                part.close(socket);
+            }
+            return Err(OpenError::of_system(&interface.name, error));
         }
-        let socket = S::for_port(&interface, &self.config.socket(), &self.own)?;
-        register(cx, &socket).map_err(failed)?;
         tracing::info!(interface = interface.name, "the interface is up");
         self.address = interface.address;
         let mtu = socket.mtu().min(self.config.mtu);
@@ -159,6 +254,11 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
         self.peers.take_up(cx);
         Ok(())
+    }
+
+    /// Whether the group's face belongs to this port.
+    fn has_group(&self) -> bool {
+        self.part.as_ref().is_none_or(Part::has_group)
     }
 
     /// Stops the kernel from answering peers by UDP whose datagrams it hears too. Returns whether all are stopped.
@@ -185,7 +285,9 @@ impl<S: FrameSocket> EthernetPort<S> {
         if remote.is_group() || remote.is_zero() || remote == self.address {
             return Err(CreateFaceError::Unacceptable(format!("{remote} is no address of a peer on this link")));
         }
-        self.create_requested(cx, self.transport(remote), request)
+        let claim = self.part.as_ref().map_or(Ok(None), |part| part.claim(remote));
+        let claim = claim.map_err(|_| CreateFaceError::Failed("it has just got a face; ask again".into()))?;
+        self.create_requested(cx, self.transport(remote, claim), request)
     }
 
     /// Creates a face to a configured peer again after management destroyed it. Returns `None` for other peers, whose
@@ -235,11 +337,14 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         if let Some(socket) = &self.socket {
             register(cx, socket)?;
         }
+        if let Some(part) = &self.part {
+            part.start(cx.waker);
+        }
         if S::POLLED || self.socket.is_none() || !self.keep_silent() {
             self.retry_at = Some(cx.now() + RETRY_INTERVAL);
         }
-        if let Some(group) = self.config.group {
-            let transport = self.transport(group);
+        if let Some(group) = self.config.group.filter(|_| self.has_group()) {
+            let transport = self.transport(group, None);
             let link = self.link_config(transport.peer);
             let link_type = if self.config.ad_hoc { LinkType::AdHoc } else { LinkType::MultiAccess };
             let up = self.socket.is_some();
@@ -269,7 +374,7 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 
     fn has_input(&self) -> bool {
-        self.socket.as_ref().is_some_and(S::has_input)
+        self.socket.as_ref().is_some_and(S::has_input) || self.part.as_ref().is_some_and(Part::has_news)
     }
 
     fn fall_asleep(&mut self, now: Ticks) {
@@ -277,26 +382,31 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     }
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
-        let Some(mut socket) = self.socket.take() else { return };
+        self.follow(cx);
         let mut last = None;
-        socket.receive(packets_max, |arrivals| {
-            for arrival in arrivals {
-                if arrival.cut {
-                    self.drops.malformed += 1;
-                } else if arrival.elsewhere {
-                    self.drops.not_ours += 1;
-                } else {
-                    self.take(cx, arrival.bytes, &mut last);
+        if let Some(mut socket) = self.socket.take() {
+            socket.receive(packets_max, |arrivals| {
+                for arrival in arrivals {
+                    if arrival.cut {
+                        self.drops.malformed += 1;
+                    } else if arrival.elsewhere {
+                        self.drops.not_ours += 1;
+                    } else {
+                        self.take(cx, arrival.bytes, &mut last, Way::Socket);
+                    }
                 }
+            });
+            for answer in self.answers.drain(..) {
+                // A station that gets no answer asks again.
+                socket.push(&answer, (&[], &[]));
+                let _ = socket.send();
             }
-        });
-        self.end_row(cx, last);
-        for answer in self.answers.drain(..) {
-            // A station that gets no answer asks again.
-            socket.push(&answer, (&[], &[]));
-            let _ = socket.send();
+            self.socket = Some(socket);
         }
-        self.socket = Some(socket);
+        if self.part.is_some() {
+            self.take_handed_over(cx, packets_max, &mut last);
+        }
+        self.end_row(cx, last);
     }
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
@@ -360,9 +470,8 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
                 Some(error) => self.fail(cx, &error),
                 None => self.send(cx),
             }
-        } else if let Err(error) = self.recover(cx) {
-            tracing::debug!(%error, interface = self.config.interface, "not up yet");
-            self.retry_at = Some(cx.now() + RETRY_INTERVAL);
+        } else {
+            self.look(cx);
         }
     }
 
@@ -388,6 +497,9 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         }
         if let Some(exists) = self.existing(cx, Peer::Station(remote)) {
             return Some(Err(exists));
+        }
+        if self.part.as_ref().is_some_and(|part| !part.is_for(&Peer::Station(remote))) {
+            return None;
         }
         Some(self.create_unicast(cx, remote, request))
     }
@@ -422,13 +534,15 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
     fn drops(&self) -> Vec<(&'static str, u64)> {
         let Drops { malformed, not_ours, not_ndn, ring_full } = &self.drops;
         ring_full.set(ring_full.get() + self.socket.as_ref().map_or(0, S::take_drops));
-        vec![
+        let lost = self.part.as_ref().map(|part| ("ethernet_hand_over_full", part.lost));
+        let always = [
             ("ethernet_malformed", *malformed),
             ("ethernet_not_ours", *not_ours),
             ("ethernet_not_ndn", *not_ndn),
             ("ethernet_no_face", self.peers.refused),
             ("ethernet_ring_full", ring_full.get()),
-        ]
+        ];
+        always.into_iter().chain(lost).collect()
     }
 }
 

@@ -21,6 +21,7 @@ macro_rules! of_every_socket {
 mod datagrams;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod sharing;
 
 use std::any::TypeId;
 use std::process::Command;
@@ -82,8 +83,13 @@ fn ip(arguments: &str) -> bool {
 /// Moves this thread, with its sockets and commands, into a namespace with a cable between `near` and `far`. Prints a
 /// message if that is not allowed.
 fn cable() -> bool {
+    cable_with_queues(1)
+}
+
+/// As [`cable`]. Each end has so many queues in each direction.
+fn cable_with_queues(queues: usize) -> bool {
     let made = enter_new_network().is_ok()
-        && ip("link add near type veth peer name far")
+        && ip(&link_with_queues(queues))
         // Without automatic addresses, for which the system would send frames of its own.
         && ip("link set near up addrgenmode none")
         && ip("link set far up addrgenmode none");
@@ -91,6 +97,12 @@ fn cable() -> bool {
         eprintln!("skipped: network namespaces and virtual cables are not allowed here");
     }
     made
+}
+
+/// Arguments of `ip` that make a cable.
+fn link_with_queues(queues: usize) -> String {
+    let each = format!("numrxqueues {queues} numtxqueues {queues}");
+    format!("link add near {each} type veth peer name far {each}")
 }
 
 fn end<S: Kind>(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> End<S> {

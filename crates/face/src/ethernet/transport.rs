@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::sharing::Claim;
 use crate::frames::datagram::{DatagramPeer, Path};
 use crate::frames::frame;
 use crate::frames::neighbor::Whereabouts;
@@ -35,20 +36,30 @@ pub(super) struct EthernetTransport {
     pub(super) peer: Peer,
     interface: String,
     whereabouts: Whereabouts,
+    /// Of several ports on the interface, this port's ownership of the station.
+    _claim: Option<Claim>,
 }
 
 impl EthernetTransport {
     /// Transport to a station or a group.
-    pub(super) fn to_station(station: MacAddress, interface: &str) -> Self {
-        let interface = interface.to_owned();
-        EthernetTransport { peer: Peer::Station(station), interface, whereabouts: Whereabouts::new(Some(station)) }
+    pub(super) fn to_station(station: MacAddress, interface: &str, claim: Option<Claim>) -> Self {
+        EthernetTransport {
+            peer: Peer::Station(station),
+            interface: interface.to_owned(),
+            whereabouts: Whereabouts::new(Some(station)),
+            _claim: claim,
+        }
     }
 
     /// Transport to a host by UDP.
     pub(super) fn by_datagrams(peer: DatagramPeer, interface: &str) -> Self {
         let DatagramPeer { path, station } = peer;
-        let interface = interface.to_owned();
-        EthernetTransport { peer: Peer::Datagrams(path), interface, whereabouts: Whereabouts::new(station) }
+        EthernetTransport {
+            peer: Peer::Datagrams(path),
+            interface: interface.to_owned(),
+            whereabouts: Whereabouts::new(station),
+            _claim: None,
+        }
     }
 
     /// Puts a link packet, in two parts, into the ring. Returns `None` if the peer's station is not known yet.

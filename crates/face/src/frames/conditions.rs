@@ -44,7 +44,7 @@ pub(super) fn write(
 }
 
 /// Takes datagrams on a path.
-fn write_path(program: &mut impl Conditions, address: MacAddress, path: Path) {
+pub(super) fn write_path(program: &mut impl Conditions, address: MacAddress, path: Path) {
     let ip = HEADER_BYTES;
     program.begin(ip + path.overhead());
     program.expect(0, &address.0);

@@ -1,4 +1,5 @@
-//! The filter program of a packet socket: it passes NDN frames, and datagrams of the port's peers.
+//! The filter program of a packet socket: it passes NDN frames, and datagrams of the port's peers. `fanout` writes
+//! another program with the same means.
 
 use libc::sock_filter;
 
@@ -17,20 +18,47 @@ const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 pub(crate) const NOTHING: [sock_filter; 1] = [sock_filter { code: RETURN as u16, jt: 0, jf: 0, k: 0 }];
 
 /// Writes a program, one kind of frames after the other. Each kind has jumps to the next.
-#[derive(Default)]
-struct Writer {
+pub(super) struct Writer {
     lines: Vec<sock_filter>,
+    /// Added to the offsets of loads.
+    start: u32,
+    /// Result of the program for frames that it takes.
+    result: u32,
     /// Jumps to the next kind, each with whether it is taken if the comparison holds.
     open: Vec<(usize, bool)>,
 }
 
 impl Writer {
+    /// An empty program. The frame begins at the offset `start`.
+    pub(super) fn at(start: u32) -> Self {
+        Writer { lines: Vec::new(), start, result: u32::MAX, open: Vec::new() }
+    }
+
+    /// The program so far.
+    pub(super) fn lines(self) -> Vec<sock_filter> {
+        self.lines
+    }
+
+    /// Ends with `result` for plain datagrams to `address` on this path.
+    pub(super) fn take_path(&mut self, address: MacAddress, path: Path, result: u32) {
+        self.result = result;
+        conditions::write_path(self, address, path);
+    }
+
+    /// Ends with `result` for frames to a group.
+    pub(super) fn take_groups(&mut self, result: u32) {
+        self.result = result;
+        self.load(LOAD_BYTE, 0);
+        self.leave(IF_SET, 1, false);
+        self.take();
+    }
+
     fn line(&mut self, code: u32, k: u32) {
         self.lines.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
     }
 
     fn load(&mut self, size: u32, at: usize) {
-        self.line(size, at as u32);
+        self.line(size, self.start.wrapping_add(at as u32));
     }
 
     /// Goes to the next kind if the comparison with the loaded value has the result `if_it_holds`.
@@ -72,7 +100,7 @@ impl Conditions for Writer {
     }
 
     fn take(&mut self) {
-        self.line(RETURN, u32::MAX);
+        self.line(RETURN, self.result);
         let here = self.lines.len();
         for (line, if_it_holds) in self.open.drain(..) {
             let distance = u8::try_from(here - line - 1).expect("a kind of frames takes far fewer lines");
@@ -85,7 +113,7 @@ impl Conditions for Writer {
 /// A filter that takes NDN frames from a station to `address` or to `group`, and plain datagrams to `address` on one of
 /// these paths.
 pub(super) fn filter(address: MacAddress, group: Option<MacAddress>, paths: &[Path]) -> Vec<sock_filter> {
-    let mut program = Writer::default();
+    let mut program = Writer::at(0);
     conditions::write(&mut program, address, group, paths.iter().copied());
     program.line(RETURN, 0);
     program.lines

@@ -8,6 +8,7 @@
 //! frame       NDN in frames of its own EtherType
 //! datagram    NDN in UDP, in frames
 //! neighbor    the station that frames to a host go to
+//! fanout      several packet sockets that share the frames of an interface
 //! conditions  the frames that a port takes; `filter` checks them for packet sockets, `xdp::program` for AF_XDP
 //! offload     checksums that a sender left to its network card
 //! interface   interfaces by name
@@ -19,6 +20,7 @@ mod conditions;
 pub mod datagram;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+pub(crate) mod fanout;
 pub(crate) mod filter;
 pub mod frame;
 pub mod interface;

@@ -25,6 +25,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::OpenError;
 use super::datagram::Path;
+use super::fanout;
 use super::filter;
 use super::frame::{ETHER_TYPE, HEADER_BYTES};
 use super::interface::Interface;
@@ -86,6 +87,20 @@ pub struct RingConfig {
     pub transmit_bytes: usize,
 }
 
+impl RingConfig {
+    fn group(&self) -> Option<MacAddress> {
+        match self.frames {
+            Frames::Ndn { group } => group,
+            Frames::All => None,
+        }
+    }
+}
+
+/// EtherType of the frames that the kernel shows to the filter.
+fn ether_type(config: &RingConfig) -> u16 {
+    if config.frames == Frames::All || !config.paths.is_empty() { libc::ETH_P_ALL as u16 } else { ETHER_TYPE }
+}
+
 /// Settings of a port's packet socket that other kinds of sockets do not have.
 #[derive(Debug, Clone, Default)]
 pub struct RingOptions {
@@ -126,7 +141,38 @@ pub struct PacketSocket {
 impl PacketSocket {
     /// Opens a socket on an interface. The kernel drops unwanted frames before they reach the ring.
     pub fn open(interface: &Interface, config: &RingConfig) -> io::Result<Self> {
-        // With protocol 0 it receives nothing until it is bound, after everything else is set up.
+        let socket = PacketSocket::unbound(interface, config)?;
+        if let Frames::Ndn { .. } = config.frames {
+            socket.admit(interface, config)?;
+        }
+        bind(&socket.socket, interface.index, ether_type(config))?;
+        socket.join(interface, config)?;
+        Ok(socket)
+    }
+
+    /// Opens sockets that share the NDN frames of an interface, which must be up, and the memory for their rings. Each
+    /// frame comes to one of them ([`fanout`]).
+    pub(super) fn open_several(interface: &Interface, config: &RingConfig, count: usize) -> io::Result<Vec<Self>> {
+        let (receive_bytes, transmit_bytes) = (config.receive_bytes / count, config.transmit_bytes / count);
+        let config = RingConfig { receive_bytes, transmit_bytes, ..config.clone() };
+        let sockets = (0..count).map(|_| PacketSocket::unbound(interface, &config)).collect::<io::Result<Vec<_>>>()?;
+        for socket in &sockets {
+            // Only a bound socket can join the others. Until then it must receive nothing.
+            system::attach_filter(&socket.socket, &filter::NOTHING)?;
+            bind(&socket.socket, interface.index, ether_type(&config))?;
+        }
+        let members: Vec<&OwnedFd> = sockets.iter().map(|socket| &socket.socket).collect();
+        fanout::join(&members, interface.address, &config.paths)?;
+        for socket in &sockets {
+            socket.admit(interface, &config)?;
+            socket.join(interface, &config)?;
+        }
+        Ok(sockets)
+    }
+
+    /// A socket with its rings that receives nothing until it is bound.
+    fn unbound(interface: &Interface, config: &RingConfig) -> io::Result<Self> {
+        // With protocol 0.
         let socket = open_raw(AddressFamily::PACKET)?;
         let virtio_bytes = if config.frames == Frames::All { VIRTIO_HEADER_BYTES } else { 0 };
         let overhead = RECEIVE_OFFSET + virtio_bytes;
@@ -157,25 +203,10 @@ impl PacketSocket {
         // Frames that wait in the ring count against this limit too.
         let _ = set_socket_send_buffer_size_force(&socket, config.transmit_bytes);
         let map = MmapOptions::new().len((slots[0] + slots[1]) * slot_bytes).map_raw(&socket)?;
-        match config.frames {
-            Frames::Ndn { group } => {
-                system::attach_filter(&socket, &filter::filter(interface.address, group, &config.paths))?;
-                if config.paths.is_empty() {
-                    bind(&socket, interface.index, ETHER_TYPE)?;
-                } else {
-                    // A run of datagrams that is not cut yet fits into no slot, so it comes through the socket itself.
-                    set(&socket, PACKET_COPY_THRESH, &1)?;
-                    let _ = set_socket_recv_buffer_size_force(&socket, config.receive_bytes);
-                    bind(&socket, interface.index, libc::ETH_P_ALL as u16)?;
-                }
-                if let Some(group) = group {
-                    join(&socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
-                }
-            }
-            Frames::All => bind(&socket, interface.index, libc::ETH_P_ALL as u16)?,
-        }
-        if config.promiscuous {
-            join(&socket, interface.index, libc::PACKET_MR_PROMISC, interface.address)?;
+        if !config.paths.is_empty() {
+            // A run of datagrams that is not cut yet fits into no slot, so it comes through the socket itself.
+            set(&socket, PACKET_COPY_THRESH, &1)?;
+            let _ = set_socket_recv_buffer_size_force(&socket, config.receive_bytes);
         }
         Ok(PacketSocket {
             socket,
@@ -188,6 +219,22 @@ impl PacketSocket {
             long: if config.paths.is_empty() { Vec::new() } else { vec![0; LONG_BYTES] },
             unsent: false,
         })
+    }
+
+    /// Lets the frames in that the settings ask for.
+    fn admit(&self, interface: &Interface, config: &RingConfig) -> io::Result<()> {
+        system::attach_filter(&self.socket, &filter::filter(interface.address, config.group(), &config.paths))
+    }
+
+    /// Makes the interface receive the frames that the settings ask for.
+    fn join(&self, interface: &Interface, config: &RingConfig) -> io::Result<()> {
+        if let Some(group) = config.group() {
+            join(&self.socket, interface.index, libc::PACKET_MR_MULTICAST, group)?;
+        }
+        if config.promiscuous {
+            join(&self.socket, interface.index, libc::PACKET_MR_PROMISC, interface.address)?;
+        }
+        Ok(())
     }
 
     /// Shows frames, up to `frames_max` or up to the first that fits into no slot and so goes into `long`. Returns the
@@ -267,17 +314,25 @@ impl PacketSocket {
 impl FrameSocket for PacketSocket {
     type Config = RingOptions;
     const KERNEL_HEARS: bool = true;
+    const STEERS: bool = true;
 
     fn for_port(interface: &Interface, config: &SocketConfig, own: &RingOptions) -> Result<Self, OpenError> {
-        let config = RingConfig {
-            frames: Frames::Ndn { group: config.group },
-            paths: config.paths.clone(),
-            promiscuous: config.promiscuous,
-            qdisc_bypass: own.qdisc_bypass,
-            receive_bytes: config.receive_ring_bytes,
-            transmit_bytes: config.transmit_ring_bytes,
-        };
-        PacketSocket::open(interface, &config).map_err(|error| OpenError::of_system(&interface.name, error))
+        let opened = PacketSocket::open(interface, &of_port(config, own));
+        opened.map_err(|error| OpenError::of_system(&interface.name, error))
+    }
+
+    fn count(_: &Interface, wanted: usize) -> usize {
+        wanted
+    }
+
+    fn for_threads(
+        interface: &Interface,
+        config: &SocketConfig,
+        own: &RingOptions,
+        count: usize,
+    ) -> Result<Vec<Self>, OpenError> {
+        let opened = PacketSocket::open_several(interface, &of_port(config, own), count);
+        opened.map_err(|error| OpenError::of_system(&interface.name, error))
     }
 
     fn descriptors(&self) -> Descriptors {
@@ -367,6 +422,18 @@ impl FrameSocket for PacketSocket {
     fn take_drops(&self) -> u64 {
         let statistics = system::option::<libc::tpacket_stats>(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
         statistics.map_or(0, |statistics| u64::from(statistics.tp_drops))
+    }
+}
+
+/// Settings of a port's socket.
+fn of_port(config: &SocketConfig, own: &RingOptions) -> RingConfig {
+    RingConfig {
+        frames: Frames::Ndn { group: config.group },
+        paths: config.paths.clone(),
+        promiscuous: config.promiscuous,
+        qdisc_bypass: own.qdisc_bypass,
+        receive_bytes: config.receive_ring_bytes,
+        transmit_bytes: config.transmit_ring_bytes,
     }
 }
 

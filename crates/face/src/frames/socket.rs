@@ -56,7 +56,7 @@ pub struct SocketConfig {
 /// sending one costs few.
 pub trait FrameSocket: Send + Sized {
     /// Settings that only this kind of socket has.
-    type Config: Clone + Send;
+    type Config: Clone + Send + Sync;
 
     /// Whether the socket must be polled, because no descriptor announces frames, room, or the end of the interface.
     const POLLED: bool = false;
@@ -64,6 +64,9 @@ pub trait FrameSocket: Send + Sized {
     const HEARS_ALL: bool = false;
     /// Whether the kernel hears these frames too.
     const KERNEL_HEARS: bool = false;
+    /// Of several sockets, whether [`fanout`](super::fanout) tells to which one a frame comes. Otherwise the interface
+    /// decides, and the frames of a station may move to another socket.
+    const STEERS: bool = false;
 
     /// Finds the interface of this name, up or down.
     ///
@@ -80,19 +83,35 @@ pub trait FrameSocket: Send + Sized {
     /// The process may not use it, or it cannot do what the settings ask for.
     fn for_port(interface: &Interface, config: &SocketConfig, own: &Self::Config) -> Result<Self, OpenError>;
 
+    /// Number of sockets that can share this interface, at most `wanted`.
+    fn count(interface: &Interface, wanted: usize) -> usize {
+        let _ = (interface, wanted);
+        1
+    }
+
+    /// As many sockets for the frames of NDN on this interface, one for each thread. Each frame comes to one of them.
+    /// They share the memory that the settings allow. The interface must be up. `count` is what
+    /// [`FrameSocket::count`] has told.
+    ///
+    /// # Errors
+    /// As [`FrameSocket::for_port`].
+    fn for_threads(
+        interface: &Interface,
+        config: &SocketConfig,
+        own: &Self::Config,
+        count: usize,
+    ) -> Result<Vec<Self>, OpenError> {
+        debug_assert_eq!(count, 1);
+        Ok(vec![Self::for_port(interface, config, own)?])
+    }
+
     /// As [`FrameSocket::for_port`], but waits a little for what somebody else has: the system takes from a socket
     /// that has ended, this router's predecessor's perhaps, a moment later what it had.
     ///
     /// # Errors
     /// As [`FrameSocket::for_port`].
     fn wait_for(interface: &Interface, config: &SocketConfig, own: &Self::Config) -> Result<Self, OpenError> {
-        for _ in 0..TAKEN_TRIES {
-            match Self::for_port(interface, config, own) {
-                Err(error) if error.is_taken() => std::thread::sleep(TAKEN_INTERVAL),
-                opened => return opened,
-            }
-        }
-        Self::for_port(interface, config, own)
+        while_taken(|| Self::for_port(interface, config, own))
     }
 
     /// Descriptors to register. The first is also the one to wait on for output. Polled sockets have none.
@@ -129,4 +148,15 @@ pub trait FrameSocket: Send + Sized {
 
     /// Frames dropped since the last call because the receive ring was full.
     fn take_drops(&self) -> u64;
+}
+
+/// Opens something of an interface, and waits a little for what somebody else has; see [`FrameSocket::wait_for`].
+pub(crate) fn while_taken<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    for _ in 0..TAKEN_TRIES {
+        match open() {
+            Err(error) if error.is_taken() => std::thread::sleep(TAKEN_INTERVAL),
+            opened => return opened,
+        }
+    }
+    open()
 }

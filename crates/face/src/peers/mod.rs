@@ -346,6 +346,15 @@ impl<T: Transport> Peers<T> {
         true
     }
 
+    /// Removes all on-demand faces.
+    pub(crate) fn remove_on_demand(&mut self, cx: &mut PortContext<'_>) {
+        let on_demand = self.faces.iter().filter(|(_, face)| face.persistency == Persistency::OnDemand);
+        let ids: Vec<FaceId> = on_demand.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.remove(cx, id);
+        }
+    }
+
     /// Makes room for an on-demand face to this address, if necessary by evicting a face with little to lose. Otherwise
     /// counts the newcomer's frame as refused, and returns false.
     pub(crate) fn make_room(&mut self, cx: &mut PortContext<'_>, newcomer: &T::Address) -> bool {

@@ -4,9 +4,9 @@
 //! supports that. It passes NDN frames to sockets whose rings are shared with the kernel (`rings`). All other frames go
 //! the usual way. Sent frames go to the driver, and bypass the system's queues and the captures of other programs.
 //!
-//! If a card has several receive queues, each has a socket. The sockets share one memory for frames (a shared UMEM),
-//! and the first one sends. A packet socket that takes no frames holds the group membership, and reports when the
-//! interface disappears.
+//! If a card has several receive queues, each has a socket. The sockets of one thread share one memory for frames (a
+//! shared UMEM), and the first one sends. Several threads share the program, and the queues are dealt out to them. A
+//! packet socket that takes no frames holds the group membership, and reports when the interface disappears.
 //!
 //! Needs Linux 5.9, in which a program ends with the descriptor that attached it.
 
@@ -16,6 +16,7 @@ mod rings;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
@@ -129,11 +130,17 @@ impl From<io::Error> for XdpError {
     }
 }
 
-/// The sockets of an interface.
-pub struct XdpSocket {
-    /// The first field, so that it is dropped first: frames must go to the kernel again before the sockets end.
+/// The program of an interface, and the sockets that it knows.
+struct Program {
     _attached: Attached,
     _sockets: SocketMap,
+}
+
+/// The sockets of an interface, or those of one thread.
+pub struct XdpSocket {
+    /// The first field, so that it is dropped first: frames must go to the kernel again before the sockets end. If
+    /// other threads still hold it, the kernel drops an ended socket from the map by itself.
+    _program: Arc<Program>,
     queues: Vec<Queue>,
     umem: Umem,
     /// Holds memberships, and reports when the interface disappears.
@@ -143,18 +150,41 @@ pub struct XdpSocket {
     mtu: usize,
 }
 
+/// The sockets of one thread, before there is a program.
+struct Opened {
+    queues: Vec<Queue>,
+    umem: Umem,
+    watch: OwnedFd,
+}
+
 impl XdpSocket {
-    fn open(interface: &Interface, config: &SocketConfig, mode: Mode) -> Result<Self, XdpError> {
-        let watch = watch(interface, config)?;
+    /// Opens the sockets of all queues, for up to `threads` threads: each has a queue.
+    fn open(
+        interface: &Interface,
+        config: &SocketConfig,
+        mode: Mode,
+        threads: usize,
+    ) -> Result<Vec<Self>, XdpError> {
         let mtu = interface.mtu;
         let room = |frame_bytes: usize| frame_bytes - HEADROOM_BYTES - HEADER_BYTES;
         let Some(frame_bytes) = FRAME_BYTES.into_iter().find(|&frame_bytes| mtu <= room(frame_bytes)) else {
             return Err(XdpError::Mtu { mtu, max: room(FRAME_BYTES[1]) });
         };
-        let (umem, queues) = open_queues(interface, config, mode, frame_bytes)?;
-        let sockets = SocketMap::new(queues.len() as u32)?;
-        for (number, queue) in (0..).zip(&queues) {
-            sockets.set(number, queue.raw_fd())?;
+        let count = queues_of(interface);
+        let threads = threads.clamp(1, count as usize);
+        let sockets = SocketMap::new(count)?;
+        let mut opened = Vec::with_capacity(threads);
+        for thread in 0..threads {
+            let watch = watch(interface, config)?;
+            let numbers: Vec<u32> = (0..count).skip(thread).step_by(threads).collect();
+            let frames = |bytes: usize| (bytes / frame_bytes).max(FRAMES_MIN).next_power_of_two() as u32;
+            let receive = frames(config.receive_ring_bytes / count as usize);
+            let first = Frames { receive, transmit: frames(config.transmit_ring_bytes / threads) };
+            let (umem, queues) = open_queues(interface, &numbers, first, mode, frame_bytes)?;
+            for (number, queue) in numbers.iter().zip(&queues) {
+                sockets.set(*number, queue.raw_fd())?;
+            }
+            opened.push(Opened { queues, umem, watch });
         }
         let paths = config.paths.iter().copied();
         let program = program::program(interface.address, config.group, paths, sockets.as_raw_fd());
@@ -167,35 +197,47 @@ impl XdpSocket {
                 error => Err(error),
             })?,
         };
-        Ok(XdpSocket { _attached: attached, _sockets: sockets, queues, umem, watch, first: 0, mtu })
+        let program = Arc::new(Program { _attached: attached, _sockets: sockets });
+        let socket = |Opened { queues, umem, watch }| XdpSocket {
+            _program: Arc::clone(&program),
+            queues,
+            umem,
+            watch,
+            first: 0,
+            mtu,
+        };
+        Ok(opened.into_iter().map(socket).collect())
     }
 }
 
-/// Opens the memory, and a socket for each queue.
+/// Number of an interface's queues whose frames a port takes.
+fn queues_of(interface: &Interface) -> u32 {
+    queue_count(&interface.name).clamp(1, QUEUES_MAX)
+}
+
+/// Opens the memory for a thread's queues, and a socket for each. The first sends.
 fn open_queues(
     interface: &Interface,
-    config: &SocketConfig,
+    numbers: &[u32],
+    first: Frames,
     mode: Mode,
     frame_bytes: usize,
 ) -> Result<(Umem, Vec<Queue>), XdpError> {
-    let queues = queue_count(&interface.name).clamp(1, QUEUES_MAX);
-    let frames = |bytes: usize| (bytes / frame_bytes).max(FRAMES_MIN).next_power_of_two() as u32;
-    let receive = frames(config.receive_ring_bytes / queues as usize);
-    let first = Frames { receive, transmit: frames(config.transmit_ring_bytes) };
-    let others = Frames { receive, transmit: 0 };
-    let total = first.all() + (queues as usize - 1) * others.all();
+    let others = Frames { transmit: 0, ..first };
+    let total = first.all() + numbers.len().saturating_sub(1) * others.all();
     let umem = Umem::new(total, frame_bytes)?;
-    let binding = Binding { interface: interface.index, queue: 0, flags: mode.flags(), shared: None };
-    let queue = Queue::open(&umem, 0, first, binding).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOBUFS | Errno::NOMEM) => XdpError::Memory { bytes: total * frame_bytes },
-        _ => XdpError::from(error),
-    })?;
-    let mut opened = vec![queue];
-    for queue in 1..queues {
-        let at = first.all() + (queue as usize - 1) * others.all();
-        let binding = Binding { queue, shared: Some(opened[0].as_fd()), ..binding };
-        let other = Queue::open(&umem, at, others, binding)?;
-        opened.push(other);
+    let mut opened: Vec<Queue> = Vec::with_capacity(numbers.len());
+    let mut at = 0;
+    for &queue in numbers {
+        let shared = opened.first().map(Queue::as_fd);
+        let frames = if shared.is_none() { first } else { others };
+        let binding = Binding { interface: interface.index, queue, flags: mode.flags(), shared };
+        let queue = Queue::open(&umem, at, frames, binding).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOBUFS | Errno::NOMEM) => XdpError::Memory { bytes: total * frame_bytes },
+            _ => XdpError::from(error),
+        })?;
+        opened.push(queue);
+        at += frames.all();
     }
     Ok((umem, opened))
 }
@@ -219,7 +261,21 @@ impl FrameSocket for XdpSocket {
     type Config = Mode;
 
     fn for_port(interface: &Interface, config: &SocketConfig, mode: &Mode) -> Result<Self, OpenError> {
-        XdpSocket::open(interface, config, *mode)
+        let failed = || OpenError::of_system(&interface.name, io::ErrorKind::NotFound.into());
+        XdpSocket::for_threads(interface, config, mode, 1)?.pop().ok_or_else(failed)
+    }
+
+    fn count(interface: &Interface, wanted: usize) -> usize {
+        wanted.clamp(1, queues_of(interface) as usize)
+    }
+
+    fn for_threads(
+        interface: &Interface,
+        config: &SocketConfig,
+        mode: &Mode,
+        count: usize,
+    ) -> Result<Vec<Self>, OpenError> {
+        XdpSocket::open(interface, config, *mode, count)
             .map_err(|reason| OpenError::Xdp { interface: interface.name.clone(), reason })
     }
 

@@ -11,7 +11,7 @@ use byname_face::memif::shared::SharedMemory;
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-const TERMS: Terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes: 256 };
+const TERMS: Terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes: 256, pairs: 2 };
 
 #[derive(Arbitrary, Debug)]
 enum Action {
@@ -43,14 +43,16 @@ fn agree() -> (Rings, Rings, SharedMemory) {
     let mut to_client = Some(hello);
     while let Some(message) = to_client.take() {
         match client.receive(message, None).expect("an honest server") {
-            Step::Up(rings, _) => return (*rings, up.expect("the server is up before"), memory.expect("a region")),
+            Step::Up(mut rings, _) => {
+                return (rings.remove(0), up.expect("the server is up before"), memory.expect("a region"));
+            }
             Step::Send(message, fd) => {
                 if let (Message::AddRegion { bytes, .. }, Some(fd)) = (&message, &fd) {
                     memory = Some(SharedMemory::map(fd, *bytes).expect("sealed"));
                 }
                 match server.receive(message, fd).expect("an honest client") {
                     Step::Send(message, _) => to_client = Some(message),
-                    Step::Up(rings, message) => (up, to_client) = (Some(*rings), message),
+                    Step::Up(mut rings, message) => (up, to_client) = (Some(rings.remove(0)), message),
                 }
             }
         }

@@ -42,12 +42,15 @@ pub enum FaceUri {
     Ethernet(MacAddress),
     /// `dev://eth0`, the local end of a multicast or Ethernet face.
     Dev(String),
-    /// `memif:///run/byname/memif.sock?id=0`, both ends of an interface in shared memory.
+    /// `memif:///run/byname/memif.sock?id=0`, both ends of an interface in shared memory. Further rings of the interface
+    /// are as `memif:///run/byname/memif.sock?id=0&ring=1`.
     Memif {
         /// Path of the control socket.
         socket: PathBuf,
         /// Number of the interface.
         id: u32,
+        /// Number of the ring, from 0.
+        ring: u16,
     },
 }
 
@@ -113,7 +116,10 @@ impl fmt::Display for FaceUri {
             FaceUri::Fd(fd) => write!(f, "fd://{fd}"),
             FaceUri::Ethernet(address) => write!(f, "ether://[{address}]"),
             FaceUri::Dev(name) => write!(f, "dev://{name}"),
-            FaceUri::Memif { socket, id } => write!(f, "memif://{}?id={id}", socket.display()),
+            FaceUri::Memif { socket, id, ring } => {
+                write!(f, "memif://{}?id={id}", socket.display())?;
+                if *ring > 0 { write!(f, "&ring={ring}") } else { Ok(()) }
+            }
         }
     }
 }
@@ -180,8 +186,12 @@ fn memif(text: &str) -> Result<FaceUri, &'static str> {
     if socket.len() < 2 || !socket.starts_with('/') {
         return Err("an absolute path must follow '://'");
     }
+    let (id, ring) = match id.split_once("&ring=") {
+        Some((id, ring)) => (id, ring.parse().map_err(|_| "a number must follow '&ring='")?),
+        None => (id, 0),
+    };
     let id = id.parse().map_err(|_| "a number must follow '?id='")?;
-    Ok(FaceUri::Memif { socket: PathBuf::from(socket), id })
+    Ok(FaceUri::Memif { socket: PathBuf::from(socket), id, ring })
 }
 
 fn interface_index(name: &str) -> Option<u32> {
@@ -262,6 +272,7 @@ mod tests {
             "dev://eth0",
             "memif:///run/byname/memif.sock?id=0",
             "memif:///run/a?id=b.sock?id=4294967295",
+            "memif:///run/byname/memif.sock?id=7&ring=65535",
         ] {
             let parsed: FaceUri = uri.parse().unwrap_or_else(|e| panic!("{uri}: {e}"));
             assert_eq!(parsed.to_string(), uri);
@@ -311,6 +322,10 @@ mod tests {
             "memif:///run/memif.sock?id=",
             "memif:///run/memif.sock?id=00",
             "memif:///run/memif.sock?id=4294967296",
+            "memif:///run/memif.sock?id=1&ring=",
+            "memif:///run/memif.sock?id=1&ring=0",
+            "memif:///run/memif.sock?id=1&ring=65536",
+            "memif:///run/memif.sock?ring=1",
             "gopher://127.0.0.1:70",
         ] {
             assert!(uri.parse::<FaceUri>().is_err(), "{uri}");

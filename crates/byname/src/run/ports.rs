@@ -53,7 +53,7 @@ pub struct Bound {
     pub notes: Vec<String>,
 }
 
-/// Places ports on threads, one for each thread.
+/// Numbers ports by thread, from the first thread on.
 fn on_all_threads<P: Port + 'static>(ports: Vec<P>) -> impl Iterator<Item = Placed> {
     ports.into_iter().enumerate().map(|(thread, port)| (thread, Box::new(port) as Box<dyn Port>))
 }
@@ -186,10 +186,17 @@ fn bind_tcp(config: &Config, streams: &StreamConfig, bound: &mut Bound) -> anyho
     Ok(())
 }
 
+/// Where the ports of an interface go.
+struct Places {
+    /// Number of the interface.
+    number: usize,
+    /// Number of packet threads.
+    threads: usize,
+    wanted: config::Queues,
+}
+
 fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     for (number, ethernet) in config.faces.ethernet.iter().enumerate() {
-        // Interfaces are dealt out to the threads.
-        let thread = number % config.threads.count;
         let settings = EthernetConfig {
             group: ethernet.multicast.then_some(ethernet.group),
             ad_hoc: ethernet.ad_hoc,
@@ -204,57 +211,78 @@ fn open_ethernet(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             transmit_ring_bytes: ethernet.transmit_ring,
             ..EthernetConfig::new(&ethernet.interface)
         };
+        let places = Places { number, threads: config.threads.count, wanted: ethernet.queues };
         match ethernet.port {
             config::EthernetPort::PacketMmap => {
                 let own = RingOptions { qdisc_bypass: ethernet.qdisc_bypass };
-                add_ethernet::<PacketSocket>((thread, settings), own, "", bound)?;
+                add_ethernet::<PacketSocket>((places, settings), own, "", bound)?;
             }
             config::EthernetPort::Xdp => {
-                add_ethernet::<XdpSocket>((thread, settings), ethernet.xdp_mode.of_port(), ", xdp", bound)?;
+                add_ethernet::<XdpSocket>((places, settings), ethernet.xdp_mode.of_port(), ", xdp", bound)?;
             }
-            config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, (thread, settings), bound)?,
+            config::EthernetPort::Dpdk => open_dpdk(&config.faces.dpdk, ethernet, (places, settings), bound)?,
         }
     }
     Ok(())
+}
+
+/// Places the ports of an interface on threads, from the thread with the interface's number on. So interfaces are dealt
+/// out to the threads, too.
+fn on_threads_from<P: Port + 'static>(number: usize, threads: usize, ports: Vec<P>) -> impl Iterator<Item = Placed> {
+    on_all_threads(ports).map(move |(queue, port)| ((number + queue) % threads, port))
+}
+
+/// Shows the number of an interface's ports if it has several.
+fn queues(ports: usize) -> String {
+    if ports > 1 { format!(", {ports} queues") } else { String::new() }
 }
 
 #[cfg(feature = "dpdk")]
 fn open_dpdk(
     dpdk: &config::Dpdk,
     ethernet: &config::Ethernet,
-    (thread, settings): (usize, EthernetConfig),
+    (places, settings): (Places, EthernetConfig),
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let environment = Environment::start(&dpdk.eal)?;
     let device = Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings.socket());
-    add_ethernet::<DpdkSocket>((thread, settings), Device::open(environment, &device)?, ", dpdk", bound)
+    add_ethernet::<DpdkSocket>((places, settings), Device::open(environment, &device)?, ", dpdk", bound)
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn open_dpdk(_: &config::Dpdk, _: &config::Ethernet, _: (usize, EthernetConfig), _: &mut Bound) -> anyhow::Result<()> {
+fn open_dpdk(
+    _: &config::Dpdk,
+    _: &config::Ethernet,
+    _: (Places, EthernetConfig),
+    _: &mut Bound,
+) -> anyhow::Result<()> {
     unreachable!("`examine` refuses such interfaces")
 }
 
 fn add_ethernet<S: FrameSocket + 'static>(
-    (thread, settings): (usize, EthernetConfig),
+    (places, settings): (Places, EthernetConfig),
     own: S::Config,
     remark: &str,
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let interface = settings.interface.clone();
-    let port = EthernetPort::<S>::open(settings, own).context("see [[faces.ethernet]] in the configuration")?;
-    bound.ethernet.push(format!("{interface} ({}{remark})", port.address()));
-    bound.ports.push((thread, Box::new(port)));
+    let Places { number, threads, wanted } = places;
+    let ports = EthernetPort::<S>::open_for_threads(settings, own, wanted.ports(threads))
+        .context("see [[faces.ethernet]] in the configuration")?;
+    let queues = queues(ports.len());
+    bound.ethernet.extend(ports.first().map(|port| format!("{interface} ({}{remark}{queues})", port.address())));
+    bound.ports.extend(on_threads_from(number, threads, ports));
     Ok(())
 }
 
 fn open_memif(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+    let threads = config.threads.count;
     for (number, memif) in config.faces.memif.iter().enumerate() {
-        let port = MemifPort::open(memif.port(config.faces.congestion_marking))
+        let settings = memif.port(config.faces.congestion_marking);
+        let ports = MemifPort::open_for_threads(settings, memif.queues.ports(threads))
             .context("see [[faces.memif]] in the configuration")?;
-        bound.memif.push(port.uri().to_string());
-        // Interfaces are dealt out to the threads.
-        bound.ports.push((number % config.threads.count, Box::new(port)));
+        bound.memif.extend(ports.first().map(|port| port.uri().to_string()));
+        bound.ports.extend(on_threads_from(number, threads, ports));
     }
     Ok(())
 }

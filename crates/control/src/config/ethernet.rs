@@ -25,7 +25,7 @@ pub struct Ethernet {
     /// I/O interface for its frames.
     #[serde(default)]
     pub port: EthernetPort,
-    /// Packet threads that serve the interface.
+    /// Queues with ports of their own.
     #[serde(default)]
     pub queues: Queues,
     /// Mode of AF_XDP sockets.

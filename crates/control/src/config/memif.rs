@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::ethernet::EthernetUdp;
+use super::queues::Queues;
 use super::value;
 
 /// Typical MTU of a link, in bytes of an IP packet.
@@ -33,6 +34,9 @@ pub struct Memif {
     /// A secret that both ends must know. Empty: none.
     #[serde(default, deserialize_with = "secret")]
     pub secret: String,
+    /// Rings in each direction, if the other end has as many.
+    #[serde(default)]
+    pub queues: Queues,
     /// Slots in each ring.
     #[serde(default = "ring", deserialize_with = "slots")]
     pub ring: u16,

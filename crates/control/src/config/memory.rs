@@ -73,7 +73,8 @@ impl Config {
         let clients = self.faces.memif.iter().enumerate().filter(|(_, memif)| memif.role == MemifRole::Client);
         for (n, memif) in clients {
             let (slots, buffer) = (usize::from(memif.ring), memif.buffer as usize);
-            needs.push(at_start(&format!("faces.memif.{n}.ring"), slots, slots, 2 * buffer));
+            let pairs = memif.queues.ports(threads);
+            needs.push(at_start(&format!("faces.memif.{n}.ring"), slots, slots, 2 * buffer * pairs));
         }
         needs
     }

@@ -1,54 +1,66 @@
 //! `queues`: the number of packet threads that serve one interface.
 
-use std::fmt;
-
 use byname_forward::dispatch::WORKERS_MAX;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{Deserializer, Error};
 
-/// Number of packet threads that serve an interface, each with a queue of its own.
+/// Number of an interface's queues that have ports of their own. Thread n, of N, has the queues n, n + N and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Queues {
-    /// All of them, as far as the interface has queues.
+    /// One for each packet thread, as far as the interface has queues.
     #[default]
     Auto,
-    /// At most so many.
+    /// So many, as far as the interface has them.
     Limit(usize),
 }
 
 impl Queues {
-    /// Number of threads that serve the interface, of `threads`.
-    pub fn of_threads(self, threads: usize) -> usize {
+    /// Number of ports that are wanted, with `threads` packet threads.
+    pub fn ports(self, threads: usize) -> usize {
         match self {
             Queues::Auto => threads,
-            Queues::Limit(limit) => limit.min(threads),
+            Queues::Limit(limit) => limit,
         }
     }
 }
 
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(i64),
+    Word(String),
+}
+
 impl<'de> Deserialize<'de> for Queues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words)
+        let wrong = || D::Error::custom(format!("wrong number of queues; write 1 to {WORKERS_MAX}, or \"auto\""));
+        match Written::deserialize(deserializer).map_err(|_| wrong())? {
+            Written::Number(number) => {
+                let limit = usize::try_from(number).ok().filter(|limit| (1..=WORKERS_MAX).contains(limit));
+                limit.map(Queues::Limit).ok_or_else(wrong)
+            }
+            Written::Word(word) if word == "auto" => Ok(Queues::Auto),
+            Written::Word(_) => Err(wrong()),
+        }
     }
 }
 
-struct Words;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::parse;
 
-impl Visitor<'_> for Words {
-    type Value = Queues;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"auto\" or a number of queues, 1 to {WORKERS_MAX}")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Queues, E> {
-        if text == "auto" { Ok(Queues::Auto) } else { Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)) }
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Queues, E> {
-        match usize::try_from(number) {
-            Ok(limit) if (1..=WORKERS_MAX).contains(&limit) => Ok(Queues::Limit(limit)),
-            _ => Err(E::invalid_value(serde::de::Unexpected::Signed(number), &self)),
+    #[test]
+    fn queues_are_a_number_or_auto() {
+        let of = |line: &str| parse(&format!("[[faces.ethernet]]\ninterface = \"eth0\"\n{line}"));
+        let queues = |line: &str| of(line).expect("good").faces.ethernet[0].queues;
+        assert_eq!((queues(""), queues("queues = \"auto\"")), (Queues::Auto, Queues::Auto));
+        assert_eq!(queues("queues = 2"), Queues::Limit(2));
+        let memif = parse("[[faces.memif]]\nsocket = \"/a\"\nqueues = 3").expect("good").faces.memif[0].queues;
+        assert_eq!([memif.ports(2), Queues::Auto.ports(4)], [3, 4]);
+        for bad in ["0", "-1", "65", "\"all\"", "true"] {
+            let error = of(&format!("queues = {bad}")).expect_err("no such number");
+            assert!(error.to_string().contains("write 1 to 64, or \"auto\""), "{error}");
         }
     }
 }

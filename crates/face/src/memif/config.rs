@@ -64,9 +64,9 @@ impl MemifConfig {
         }
     }
 
-    /// Terms on which both ends must agree.
+    /// Terms on which both ends must agree, with one ring in each direction.
     pub fn terms(&self) -> Terms {
         let MemifConfig { id, secret, slots_log2, buffer_bytes, .. } = *self;
-        Terms { id, secret, slots_log2, buffer_bytes }
+        Terms { id, secret, slots_log2, buffer_bytes, pairs: 1 }
     }
 }

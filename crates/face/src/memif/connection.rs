@@ -30,7 +30,8 @@ const DESCRIPTORS_MAX: usize = 4;
 pub struct Connection {
     socket: OwnedFd,
     handshake: Handshake,
-    rings: Option<Box<Rings>>,
+    /// Pairs of rings. The first is used here.
+    rings: Vec<Rings>,
 }
 
 impl Connection {
@@ -41,7 +42,7 @@ impl Connection {
     pub fn connect(path: &Path, terms: Terms) -> io::Result<Self> {
         let socket = new_socket()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Connection { socket, handshake: Handshake::client(terms), rings: None })
+        Ok(Connection { socket, handshake: Handshake::client(terms), rings: Vec::new() })
     }
 
     /// Descriptor of the control socket, for registration.
@@ -49,16 +50,21 @@ impl Connection {
         self.socket.as_raw_fd()
     }
 
-    /// The rings, once both ends have agreed on them.
+    /// The first pair of rings, once both ends have agreed on them.
     #[inline]
     pub fn rings(&mut self) -> Option<&mut Rings> {
-        self.rings.as_deref_mut()
+        self.rings.first_mut()
     }
 
-    /// The rings, by shared reference.
+    /// The first pair of rings, by shared reference.
     #[inline]
     pub fn rings_ref(&self) -> Option<&Rings> {
-        self.rings.as_deref()
+        self.rings.first()
+    }
+
+    /// Takes the pairs of rings after the first, which other threads serve.
+    pub(super) fn take_others(&mut self) -> Vec<Rings> {
+        self.rings.split_off(self.rings.len().min(1))
     }
 
     /// Handles the control messages that have arrived. The protocol bounds the number of messages that a peer may send.
@@ -73,7 +79,7 @@ impl Connection {
                     if let Some(message) = message {
                         self.send(&message, None)?;
                     }
-                    self.rings = Some(rings);
+                    self.rings = rings;
                 }
             }
         }
@@ -175,7 +181,7 @@ impl Listener {
             }
         };
         let (handshake, hello) = Handshake::server(terms);
-        let connection = Connection { socket, handshake, rings: None };
+        let connection = Connection { socket, handshake, rings: Vec::new() };
         connection.send(&hello, None)?;
         Ok(Some(connection))
     }

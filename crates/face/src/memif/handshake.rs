@@ -1,11 +1,13 @@
 //! How two ends agree to share rings. Takes and returns messages, and has no sockets.
 //!
-//! The server sends HELLO. The client answers with INIT, its memory (ADD_REGION), its two rings (ADD_RING) and CONNECT.
+//! The server sends HELLO. The client answers with INIT, its memory (ADD_REGION), its rings (ADD_RING) and CONNECT.
 //! It sends each after the last was acknowledged. The server ends with CONNECTED. From then on there is only one
 //! message, DISCONNECT.
 //!
-//! Differs from libmemif: there is one ring in each direction, because one thread serves them here. There are no
-//! private headers before packets. The memory must be sealed ([`super::shared`]).
+//! HELLO tells how many rings the server takes in each direction. The client brings as many, or fewer.
+//!
+//! Differs from libmemif: there are as many rings in one direction as in the other, because each thread serves a pair.
+//! There are no private headers before packets. The memory must be sealed ([`super::shared`]).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -31,6 +33,8 @@ pub struct Terms {
     pub slots_log2: u8,
     /// Bytes of each of a client's buffers.
     pub buffer_bytes: u32,
+    /// Maximum number of rings in each direction, at least 1.
+    pub pairs: u16,
 }
 
 /// Next step for the caller.
@@ -38,8 +42,8 @@ pub struct Terms {
 pub enum Step {
     /// Send this message, with this descriptor.
     Send(Message, Option<OwnedFd>),
-    /// Packets may flow, once this message is sent.
-    Up(Box<Rings>, Option<Message>),
+    /// Packets may flow by these pairs of rings, at least one, once this message is sent.
+    Up(Vec<Rings>, Option<Message>),
 }
 
 /// State of one end, before and after the rings are shared.
@@ -54,7 +58,7 @@ enum State {
     /// A client waits for HELLO.
     Greeted,
     /// A client has these messages left to send. It waits for ACK, or after the last message for CONNECTED.
-    Offering(VecDeque<(Message, Option<OwnedFd>)>, Box<Rings>),
+    Offering(VecDeque<(Message, Option<OwnedFd>)>, Vec<Rings>),
     /// A server waits for INIT.
     Listening,
     /// A server is told about memory and rings.
@@ -65,10 +69,18 @@ enum State {
 
 #[derive(Debug, Default)]
 struct Building {
-    regions: Vec<SharedMemory>,
+    regions: Vec<Region>,
     bytes: u64,
-    from_client: Option<(AddRing, OwnedFd)>,
-    to_client: Option<(AddRing, OwnedFd)>,
+    from_client: Vec<(AddRing, OwnedFd)>,
+    to_client: Vec<(AddRing, OwnedFd)>,
+}
+
+/// A region of the client's memory, which is mapped once more for each further pair of rings.
+#[derive(Debug)]
+struct Region {
+    file: OwnedFd,
+    bytes: u64,
+    mapped: Option<SharedMemory>,
 }
 
 impl Handshake {
@@ -84,8 +96,8 @@ impl Handshake {
             version_min: VERSION,
             version_max: VERSION,
             region_max: REGIONS_MAX as u16 - 1,
-            to_client_ring_max: 0,
-            to_server_ring_max: 0,
+            to_client_ring_max: terms.pairs.saturating_sub(1),
+            to_server_ring_max: terms.pairs.saturating_sub(1),
             slots_log2_max: SLOTS_LOG2_MAX,
         };
         (Handshake { terms, state: State::Listening }, Message::Hello(hello))
@@ -113,7 +125,7 @@ impl Handshake {
                 let State::Offering(_, mut rings) = std::mem::replace(&mut self.state, State::Up) else {
                     return Err(Breach::Unexpected(kind).into());
                 };
-                rings.begin();
+                rings.iter_mut().for_each(Rings::begin);
                 Ok(Step::Up(rings, None))
             }
             (State::Listening, Message::Init(init)) => {
@@ -126,7 +138,7 @@ impl Handshake {
                 Ok(Step::Send(Message::Ack, None))
             }
             (State::Building(building), Message::AddRing(ring)) => {
-                building.add_ring(ring, fd)?;
+                building.add_ring(ring, fd, self.terms.pairs)?;
                 Ok(Step::Send(Message::Ack, None))
             }
             (State::Building(building), Message::Connect(_)) => {
@@ -145,14 +157,18 @@ impl Handshake {
             return Err(Breach::Version(spoken).into());
         }
         let slots_log2 = self.terms.slots_log2.min(hello.slots_log2_max).max(1);
-        let (rings, offer) = Rings::create(slots_log2, self.terms.buffer_bytes)?;
+        let taken = hello.to_client_ring_max.min(hello.to_server_ring_max).saturating_add(1);
+        let pairs = self.terms.pairs.min(taken);
+        let (rings, offer) = Rings::create(slots_log2, self.terms.buffer_bytes, pairs)?;
         let Offer { memory, bytes, rings: told } = offer;
         let init =
             Init { version: VERSION, id: self.terms.id, ethernet: true, secret: self.terms.secret, name: own_name() };
         let mut rest = VecDeque::from([(Message::AddRegion { index: 0, bytes }, Some(memory))]);
+        let (from_client, to_client): (Vec<_>, Vec<_>) = told.into_iter().map(|[from, to]| (from, to)).unzip();
+        let told = from_client.into_iter().chain(to_client);
         rest.extend(told.map(|(ring, interrupt)| (Message::AddRing(ring), Some(interrupt))));
         rest.push_back((Message::Connect(interface_name(self.terms.id)), None));
-        self.state = State::Offering(rest, Box::new(rings));
+        self.state = State::Offering(rest, rings);
         Ok(Step::Send(Message::Init(init), None))
     }
 
@@ -181,30 +197,47 @@ impl Building {
             return Err(Breach::Region(index));
         }
         self.bytes = total;
-        self.regions.push(SharedMemory::map(fd, bytes)?);
+        let mapped = Some(SharedMemory::map(&fd, bytes)?);
+        self.regions.push(Region { file: fd, bytes, mapped });
         Ok(())
     }
 
-    fn add_ring(&mut self, ring: AddRing, fd: Option<OwnedFd>) -> Result<(), Breach> {
+    fn add_ring(&mut self, ring: AddRing, fd: Option<OwnedFd>, rings_max: u16) -> Result<(), Breach> {
         let fd = fd.ok_or(Breach::Unexpected("ADD_RING without its interrupt"))?;
         if !is_eventfd(&fd) {
             return Err(Breach::Interrupt);
         }
-        let place = if ring.from_client { &mut self.from_client } else { &mut self.to_client };
-        if ring.index != 0 || place.is_some() {
+        let rings = if ring.from_client { &mut self.from_client } else { &mut self.to_client };
+        if usize::from(ring.index) != rings.len() || ring.index >= rings_max {
             return Err(Breach::Ring);
         }
-        *place = Some((ring, fd));
+        rings.push((ring, fd));
         Ok(())
     }
 
-    fn join(self) -> Result<Box<Rings>, Breach> {
-        let (Some(from_client), Some(to_client)) = (self.from_client, self.to_client) else {
+    /// Joins the pairs of rings. There must be as many in one direction as in the other.
+    fn join(mut self) -> Result<Vec<Rings>, Breach> {
+        let (from_client, to_client) = (std::mem::take(&mut self.from_client), std::mem::take(&mut self.to_client));
+        if from_client.is_empty() || from_client.len() != to_client.len() {
             return Err(Breach::Unexpected("CONNECT without a ring each way"));
-        };
-        let mut rings = Rings::join(self.regions, from_client, to_client)?;
-        rings.begin();
-        Ok(Box::new(rings))
+        }
+        let mut pairs = Vec::with_capacity(from_client.len());
+        for (from_client, to_client) in from_client.into_iter().zip(to_client) {
+            let regions = self.regions.iter_mut().map(Region::map).collect::<Result<_, _>>()?;
+            pairs.push(Rings::join(regions, from_client, to_client)?);
+        }
+        pairs.iter_mut().for_each(Rings::begin);
+        Ok(pairs)
+    }
+}
+
+impl Region {
+    /// A mapping that nobody else has.
+    fn map(&mut self) -> Result<SharedMemory, Breach> {
+        match self.mapped.take() {
+            Some(mapped) => Ok(mapped),
+            None => Ok(SharedMemory::map(&self.file, self.bytes)?),
+        }
     }
 }
 
@@ -226,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    const TERMS: Terms = Terms { id: 7, secret: [1; SECRET_BYTES], slots_log2: 4, buffer_bytes: 256 };
+    const TERMS: Terms = Terms { id: 7, secret: [1; SECRET_BYTES], slots_log2: 4, buffer_bytes: 256, pairs: 1 };
 
     fn init() -> Init {
         Init { version: VERSION, id: 7, ethernet: true, secret: [1; SECRET_BYTES], name: String::new() }
@@ -283,9 +316,79 @@ mod tests {
         assert_eq!(said, [&expected.concat()[..], &["CONNECTED"]].concat());
         assert!(client.is_up() && server.is_up());
         let (mut from, mut to) = (client_rings, server_rings.expect("up"));
+        assert_eq!((from.len(), to.len()), (1, 1));
+        let (from, to) = (&mut from[0], &mut to[0]);
         from.push([b"a", b"b", b"c"]).expect("room");
         from.send();
         to.receive(1, |frame| assert_eq!(*frame, *b"abc")).expect("honest");
+    }
+
+    /// Rings of both ends, after they have agreed on these terms.
+    fn agreed(client: Terms, server: Terms) -> (Vec<Rings>, Vec<Rings>) {
+        let mut client = Handshake::client(client);
+        let (mut server, mut to_client) = Handshake::server(server);
+        let mut of_server = Vec::new();
+        loop {
+            let (message, fd) = match client.receive(to_client, None).expect("goes well") {
+                Step::Send(message, fd) => (message, fd),
+                Step::Up(of_client, _) => return (of_client, of_server),
+            };
+            to_client = match server.receive(message, fd).expect("goes well") {
+                Step::Send(message, _) => message,
+                Step::Up(rings, message) => {
+                    of_server = rings;
+                    message.expect("it tells")
+                }
+            };
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_rings_as_the_end_with_fewer_wants() {
+        for (wanted, taken) in [(1, 1), (1, 4), (4, 1), (3, 4), (4, 3), (16, 64)] {
+            let terms = |pairs| Terms { pairs, ..TERMS };
+            let (mut client, mut server) = agreed(terms(wanted), terms(taken));
+            let pairs = usize::from(wanted.min(taken));
+            assert_eq!((client.len(), server.len()), (pairs, pairs));
+            // Each ring leads to its other end only.
+            for round in 0..40u8 {
+                for (n, (client, server)) in client.iter_mut().zip(&mut server).enumerate() {
+                    client.push([&[n as u8], &[round], b"up"]).expect("room");
+                    server.push([&[n as u8], &[round], b"down"]).expect("room");
+                    client.send();
+                    server.send();
+                }
+                for (n, (client, server)) in client.iter_mut().zip(&mut server).enumerate() {
+                    let mut heard = Vec::new();
+                    server.receive(9, |frame| heard.push(frame.to_vec())).expect("honest");
+                    client.receive(9, |frame| heard.push(frame.to_vec())).expect("honest");
+                    assert_eq!(heard, [[&[n as u8, round][..], b"up"].concat(), [&[n as u8, round][..], b"down"].concat()]);
+                }
+            }
+        }
+        // So many buffers that a region could not hold more than one pair.
+        assert!(Rings::create(14, 1 << 16, 2).is_ok_and(|(rings, _)| rings.len() == 1));
+    }
+
+    #[test]
+    fn rings_come_in_order_and_in_both_directions() {
+        let of_two = || {
+            let (mut server, _) = Handshake::server(Terms { pairs: 2, ..TERMS });
+            server.receive(Message::Init(init()), None).expect("the right one");
+            server
+        };
+        let add = |server: &mut Handshake, from_client, index| {
+            server.receive(Message::AddRing(AddRing { index, ..ring(from_client) }), eventfd())
+        };
+        assert!(matches!(breach(add(&mut of_two(), true, 1)), Breach::Ring), "the second before the first");
+        let mut three = of_two();
+        (0..2).for_each(|index| drop(add(&mut three, true, index).expect("in order")));
+        assert!(matches!(breach(add(&mut three, true, 2)), Breach::Ring), "more than HELLO told");
+        let mut uneven = of_two();
+        for (from_client, index) in [(true, 0), (false, 0), (true, 1)] {
+            add(&mut uneven, from_client, index).expect("in order");
+        }
+        assert!(matches!(breach(uneven.receive(Message::Connect(String::new()), None)), Breach::Unexpected(_)));
     }
 
     #[test]

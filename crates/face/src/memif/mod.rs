@@ -1,6 +1,7 @@
 //! NDN over memif, the shared-memory packet interface of VPP, libmemif and DPDK's `net_memif`.
 //!
-//! A port is one interface, with one face to the program at its other end. The client connects to the server's control
+//! A port is one interface, with one face to the program at its other end. If both ends have several threads, the
+//! interface has several pairs of rings, each with a port and a face of its own (`sharing`). The client connects to the server's control
 //! socket, and brings memory with two rings of buffers. From then on a packet costs one copy and no system call
 //! ([`rings`]). Either side may go and come back. The face stays, and packets to send are dropped and counted
 //! meanwhile. A client tries to connect each [`RETRY_INTERVAL`]; a server waits.
@@ -8,7 +9,7 @@
 //! A buffer holds one link packet without a header, as in NDN-DPDK and NDNgo ([`Framing`]). The interface still says
 //! that it is in Ethernet mode, as theirs do. For a host or a switch at the other end, the packet can be in an Ethernet
 //! frame, or in a UDP datagram in such a frame. The URI of the face is our own format, with the same value at both
-//! ends: `memif:///run/byname/memif.sock?id=0`.
+//! ends: `memif:///run/byname/memif.sock?id=0`, and `memif:///run/byname/memif.sock?id=0&ring=1` for the second ring.
 //!
 //! While the loop runs it polls the ring, and the peer makes no system call to send. Before the loop sleeps
 //! ([`Port::fall_asleep`]), the port asks for interrupts. Some peers check that flag too early, before their packet is
@@ -24,11 +25,13 @@ pub mod breach;
 mod config;
 pub mod connection;
 mod framing;
+mod further;
 pub mod handshake;
 pub mod message;
 mod ring;
 pub mod rings;
 pub mod shared;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -51,8 +54,11 @@ use breach::{Breach, Breaches, Ended};
 pub use config::{Framing, MemifConfig};
 use connection::{Connection, Listener};
 use framing::{Arrived, Wrapping};
+use further::rings_of;
+use handshake::Terms;
 pub use rings::Role;
 use rings::{Pushed, Rings};
+use sharing::Part;
 
 /// Interval of a client's attempts to connect, and time for which a peer that broke the rules is refused.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -103,18 +109,24 @@ struct Drops {
     too_long: u64,
 }
 
-/// An interface and its face.
+/// An interface and its face, or one of an interface's rings and the ring's face.
 pub struct MemifPort {
     config: MemifConfig,
     wrapping: Wrapping,
     /// Only for servers.
     listener: Option<Listener>,
     connection: Option<Connection>,
+    /// `None` for the only port of an interface.
+    part: Option<Part>,
+    /// Rings that the first port of the interface has given to this one.
+    lent: Option<Rings>,
     /// Whether packets flow.
     up: bool,
     peers: Peers<MemifTransport>,
-    /// `None` after management destroyed it.
+    /// `None` after management destroyed it, and before a ring after the first is used.
     face: Option<FaceId>,
+    /// Whether management has destroyed the face, so that rings do not make it.
+    is_unwanted: bool,
     /// Whether the peer's ring was full.
     blocked: bool,
     /// Whether interrupts are requested.
@@ -138,18 +150,35 @@ impl MemifPort {
     /// # Errors
     /// If another process listens on the socket, or the system refuses.
     pub fn open(config: MemifConfig) -> Result<Self, ListenError> {
-        let listener = match config.role {
-            Role::Server => Some(Listener::bind(&config.socket)?),
-            Role::Client => None,
-        };
-        Ok(MemifPort {
+        let listener = listener_of(&config)?;
+        Ok(MemifPort::with(config, listener, None))
+    }
+
+    /// Opens up to `ports` ports, one for each pair of rings that the interface may have.
+    ///
+    /// # Errors
+    /// As [`MemifPort::open`].
+    pub fn open_for_threads(config: MemifConfig, ports: usize) -> Result<Vec<Self>, ListenError> {
+        if ports <= 1 {
+            return Ok(vec![MemifPort::open(config)?]);
+        }
+        let mut listener = listener_of(&config)?;
+        let port = |part| MemifPort::with(config.clone(), listener.take(), Some(part));
+        Ok(Part::of_all(ports).into_iter().map(port).collect())
+    }
+
+    fn with(config: MemifConfig, listener: Option<Listener>, part: Option<Part>) -> Self {
+        MemifPort {
             wrapping: Wrapping::new(&config),
             config,
             listener,
             connection: None,
+            part,
+            lent: None,
             up: false,
             peers: Peers::new(0, Duration::MAX),
             face: None,
+            is_unwanted: false,
             blocked: false,
             asked: false,
             heard: false,
@@ -158,12 +187,21 @@ impl MemifPort {
             up_until: None,
             send_at: None,
             drops: Drops::default(),
-        })
+        }
     }
 
     /// URI of both ends of the face.
     pub fn uri(&self) -> FaceUri {
-        FaceUri::Memif { socket: self.config.socket.clone(), id: self.config.id }
+        let ring = self.part.as_ref().map_or(0, Part::number);
+        FaceUri::Memif { socket: self.config.socket.clone(), id: self.config.id, ring }
+    }
+
+    fn terms(&self) -> Terms {
+        Terms { pairs: self.part.as_ref().map_or(1, Part::ports), ..self.config.terms() }
+    }
+
+    fn rings_ref(&self) -> Option<&Rings> {
+        self.lent.as_ref().or_else(|| self.connection.as_ref().and_then(Connection::rings_ref))
     }
 
     fn scope(&self) -> Scope {
@@ -192,7 +230,7 @@ impl MemifPort {
             self.accept(cx);
             return;
         }
-        match Connection::connect(&self.config.socket, self.config.terms()) {
+        match Connection::connect(&self.config.socket, self.terms()) {
             Ok(connection) => self.adopt(cx, connection),
             Err(error) => {
                 tracing::debug!(%error, socket = %self.config.socket.display(), "cannot connect yet");
@@ -208,7 +246,7 @@ impl MemifPort {
                 return;
             }
             let Some(listener) = &self.listener else { return };
-            match listener.accept(self.config.terms()) {
+            match listener.accept(self.terms()) {
                 Ok(None) => return,
                 Ok(Some(connection)) => {
                     // The present client may have ended, to come back as this one.
@@ -252,6 +290,9 @@ impl MemifPort {
                 self.end(cx, Ended::System(error));
                 return;
             }
+            if let Some(part) = &mut self.part {
+                part.give(connection.take_others());
+            }
             tracing::info!(interface = %self.uri(), "the peer has connected");
             (self.up, self.up_until) = (true, None);
             (self.asked, self.heard, self.blocked) = (false, true, false);
@@ -264,7 +305,13 @@ impl MemifPort {
 
     /// Ends the connection.
     fn end(&mut self, cx: &mut PortContext<'_>, ended: Ended) {
+        if self.is_further() {
+            return self.ask_for_end(cx, ended);
+        }
         let Some(connection) = self.connection.take() else { return };
+        if let Some(part) = &mut self.part {
+            part.give(Vec::new());
+        }
         (self.up_until, self.look_at, self.send_at) = (None, None, None);
         if let Ended::Breach(breach) = &ended {
             tracing::warn!(reason = %breach, interface = %self.uri(), "the peer breaks the rules of memif");
@@ -300,6 +347,12 @@ impl Port for MemifPort {
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
+        if let Some(part) = &self.part {
+            part.start(cx.waker);
+            if !part.is_first() {
+                return Ok(());
+            }
+        }
         if let Some(listener) = &self.listener {
             cx.register(&mut SourceFd(&listener.raw_fd()), LISTENER_KEY, Interest::READABLE)?;
         }
@@ -319,11 +372,12 @@ impl Port for MemifPort {
     }
 
     fn has_input(&self) -> bool {
-        self.up && self.connection.as_ref().and_then(Connection::rings_ref).is_some_and(Rings::has_input)
+        self.up && self.rings_ref().is_some_and(Rings::has_input) || self.part.as_ref().is_some_and(Part::has_changed)
     }
 
     fn fall_asleep(&mut self, now: Ticks) {
-        let Some(rings) = self.connection.as_ref().and_then(Connection::rings_ref).filter(|_| self.up) else { return };
+        let rings = self.lent.as_ref().or_else(|| self.connection.as_ref().and_then(Connection::rings_ref));
+        let Some(rings) = rings.filter(|_| self.up) else { return };
         if !std::mem::replace(&mut self.asked, true) {
             rings.ask_interrupts();
         }
@@ -333,8 +387,9 @@ impl Port for MemifPort {
     }
 
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
-        let MemifPort { wrapping, connection, peers, face, asked, heard, drops, .. } = self;
-        let Some(rings) = connection.as_mut().and_then(Connection::rings) else { return };
+        self.follow(cx);
+        let MemifPort { wrapping, connection, lent, peers, face, asked, heard, drops, .. } = self;
+        let Some(rings) = rings_of(connection, lent) else { return };
         if std::mem::take(asked) {
             rings.stop_interrupts();
         }
@@ -357,8 +412,8 @@ impl Port for MemifPort {
 
     fn transmit(&mut self, cx: &mut PortContext<'_>, burst: &mut [Outgoing]) {
         let (now, wrapping) = (cx.now(), &self.wrapping);
-        let rings = self.connection.as_mut().filter(|_| self.up).and_then(Connection::rings);
-        let Some(rings) = rings.filter(|_| !self.blocked) else {
+        let rings = rings_of(&mut self.connection, &mut self.lent).filter(|_| self.up && !self.blocked);
+        let Some(rings) = rings else {
             return burst.iter_mut().for_each(|outgoing| self.peers.hold(now, outgoing));
         };
         let mut broken = None;
@@ -381,7 +436,7 @@ impl Port for MemifPort {
             return;
         }
         let wrapping = &self.wrapping;
-        let Some(rings) = self.connection.as_mut().and_then(Connection::rings) else { return };
+        let Some(rings) = rings_of(&mut self.connection, &mut self.lent) else { return };
         if !self.peers.has_queued() {
             return rings.send();
         }
@@ -451,7 +506,11 @@ impl Port for MemifPort {
             Err(error) => return Some(Err(error)),
         };
         let id = self.add_face(cx, request.persistency, link);
-        self.begin(cx);
+        if self.is_further() {
+            self.bring_up(cx);
+        } else {
+            self.begin(cx);
+        }
         self.status(cx.now(), id).map(Ok)
     }
 
@@ -472,6 +531,12 @@ impl Port for MemifPort {
             return false;
         }
         self.face = None;
+        if self.is_further() {
+            // The rings stay, for a face that management may create. Until then nobody takes what comes by them.
+            (self.is_unwanted, self.up) = (true, false);
+            (self.look_at, self.send_at) = (None, None);
+            return self.peers.remove(cx, face);
+        }
         if let Some(connection) = &self.connection {
             connection.say_goodbye("the face was destroyed");
         }
@@ -488,7 +553,7 @@ impl Port for MemifPort {
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        let now = self.connection.as_ref().and_then(Connection::rings_ref).map_or(0, |rings| rings.too_long);
+        let now = self.rings_ref().map_or(0, |rings| rings.too_long);
         let mut counts = self.drops.breaches.counts().to_vec();
         counts.extend([
             ("memif_busy", self.drops.busy),
@@ -497,4 +562,12 @@ impl Port for MemifPort {
         ]);
         counts
     }
+}
+
+/// A server's listener.
+fn listener_of(config: &MemifConfig) -> Result<Option<Listener>, ListenError> {
+    Ok(match config.role {
+        Role::Server => Some(Listener::bind(&config.socket)?),
+        Role::Client => None,
+    })
 }

@@ -1,4 +1,5 @@
-//! The two rings of an interface, and the frames in their buffers.
+//! Two rings of an interface, one in each direction, and the frames in their buffers. An interface may have several
+//! such pairs, each in a mapping of the memory that is its own.
 //!
 //! A ring is a header (a cookie, flags, and two indices on separate cache lines) and slots of 16 bytes, whose number is
 //! a power of two. A slot describes a buffer: its region, offset and length, and whether the frame continues in the
@@ -52,7 +53,7 @@ pub enum Role {
     Client,
 }
 
-/// Both rings of a connected interface.
+/// A pair of rings of a connected interface.
 #[derive(Debug)]
 pub struct Rings {
     role: Role,
@@ -69,20 +70,49 @@ pub struct Rings {
 pub(super) struct Offer {
     pub(super) memory: OwnedFd,
     pub(super) bytes: u64,
-    pub(super) rings: [(AddRing, OwnedFd); 2],
+    /// The ring from the client and the ring to the client, of each pair.
+    pub(super) rings: Vec<[(AddRing, OwnedFd); 2]>,
 }
 
 impl Rings {
-    /// Creates a client's end: new memory with rings of `2^slots_log2` slots each, and a buffer of `buffer_bytes` for
-    /// each slot.
-    pub(super) fn create(slots_log2: u8, buffer_bytes: u32) -> io::Result<(Rings, Offer)> {
+    /// Creates a client's end: new memory with `pairs` pairs of rings of `2^slots_log2` slots each, and a buffer of
+    /// `buffer_bytes` for each slot. Creates fewer pairs if that were too much memory.
+    pub(super) fn create(slots_log2: u8, buffer_bytes: u32, pairs: u16) -> io::Result<(Vec<Rings>, Offer)> {
         let slots = 1u16 << slots_log2;
-        let buffers = (2 * ring_bytes(slots)).next_multiple_of(4096);
-        let bytes = buffers + 2 * usize::from(slots) * buffer_bytes as usize;
-        if u32::try_from(bytes).is_err() {
+        let sizes = |pairs: u16| {
+            let rings = 2 * usize::from(pairs);
+            let buffers = (rings * ring_bytes(slots)).next_multiple_of(4096);
+            (buffers, buffers + rings * usize::from(slots) * buffer_bytes as usize)
+        };
+        let fits = |pairs: &u16| u32::try_from(sizes(*pairs).1).is_ok();
+        let Some(pairs) = (1..=pairs.max(1)).rev().find(fits) else {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, "the buffers of a ring have 2 GiB or more"));
-        }
+        };
+        let (buffers, bytes) = sizes(pairs);
         let (memory, fd) = SharedMemory::create(bytes)?;
+        let (mut here, mut told) = (Vec::new(), Vec::new());
+        let mut memory = Some(memory);
+        for index in 0..pairs {
+            let memory = match memory.take() {
+                Some(memory) => memory,
+                None => SharedMemory::map(&fd, bytes as u64).map_err(io::Error::other)?,
+            };
+            let (rings, of_pair) = Rings::create_pair(memory, index, slots_log2, buffer_bytes, buffers)?;
+            here.push(rings);
+            told.push(of_pair);
+        }
+        Ok((here, Offer { memory: fd, bytes: bytes as u64, rings: told }))
+    }
+
+    /// One of the pairs in new memory, whose buffers begin at `buffers`, and its description.
+    fn create_pair(
+        memory: SharedMemory,
+        index: u16,
+        slots_log2: u8,
+        buffer_bytes: u32,
+        buffers: usize,
+    ) -> io::Result<(Rings, [(AddRing, OwnedFd); 2])> {
+        let slots = 1u16 << slots_log2;
         let ring = |number: usize| -> io::Result<(Ring, OwnedFd)> {
             let interrupt = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let base = number * ring_bytes(slots);
@@ -91,10 +121,11 @@ impl Rings {
             let buffers = buffers + number * usize::from(slots) * buffer_bytes as usize;
             Ok((Ring::new(0, base, slots, buffers, interrupt), shared))
         };
-        let ((transmit, transmit_interrupt), (receive, receive_interrupt)) = (ring(0)?, ring(1)?);
+        let first = 2 * usize::from(index);
+        let ((transmit, transmit_interrupt), (receive, receive_interrupt)) = (ring(first)?, ring(first + 1)?);
         let told = |ring: &Ring, from_client| AddRing {
             from_client,
-            index: 0,
+            index,
             region: 0,
             offset: ring.base as u32,
             slots_log2,
@@ -102,8 +133,7 @@ impl Rings {
         };
         let rings = [(told(&transmit, true), transmit_interrupt), (told(&receive, false), receive_interrupt)];
         let regions = vec![memory];
-        let rings_here = Rings { role: Role::Client, regions, receive, transmit, buffer_bytes, too_long: 0 };
-        Ok((rings_here, Offer { memory: fd, bytes: bytes as u64, rings }))
+        Ok((Rings { role: Role::Client, regions, receive, transmit, buffer_bytes, too_long: 0 }, rings))
     }
 
     /// Creates a server's end, in the memory and at the places that the client has described.

@@ -1,5 +1,7 @@
 //! Ports at both ends of a control socket, and peers that break the rules.
 
+mod sharing;
+
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -426,7 +428,7 @@ fn management_takes_the_face_away_and_makes_it_again() {
     let request = FaceRequest { persistency: Persistency::Permanent, mtu: Some(1400), ..asked };
     let known = server.port.create_face(&mut server.bench.cx(), &request);
     assert!(matches!(known, Some(Err(CreateFaceError::Exists(s))) if s.id == server.face()));
-    let other = FaceRequest { remote: FaceUri::Memif { socket: "/x".into(), id: 0 }, ..request.clone() };
+    let other = FaceRequest { remote: FaceUri::Memif { socket: "/x".into(), id: 0, ring: 0 }, ..request.clone() };
     assert!(server.port.create_face(&mut server.bench.cx(), &other).is_none());
     let face = server.face();
     assert!(server.port.destroy_face(&mut server.bench.cx(), face));
@@ -460,7 +462,7 @@ fn a_socket_that_another_holds_is_not_taken() {
 fn counted_after(lie: impl FnOnce(&mut Rings)) -> Vec<(&'static str, u64)> {
     let (_folder, socket) = folder();
     let mut server = end(&socket, Role::Server, |_| {});
-    let terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes: 256 };
+    let terms = Terms { id: 0, secret: [0; 24], slots_log2: 3, buffer_bytes: 256, pairs: 1 };
     let mut client = Connection::connect(&socket, terms).expect("connected");
     while client.rings().is_none() {
         server.turn(1);

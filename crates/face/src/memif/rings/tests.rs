@@ -8,9 +8,10 @@ use super::*;
 
 /// A client and a server that have agreed.
 fn pair(slots_log2: u8, buffer_bytes: u32) -> (Rings, Rings) {
-    let (mut client, offer) = Rings::create(slots_log2, buffer_bytes).expect("memory");
+    let (client, mut offer) = Rings::create(slots_log2, buffer_bytes, 1).expect("memory");
+    let Ok([mut client]) = <[Rings; 1]>::try_from(client) else { panic!("one pair") };
     let memory = SharedMemory::map(&offer.memory, offer.bytes).expect("sealed");
-    let [from_client, to_client] = offer.rings;
+    let [from_client, to_client] = offer.rings.remove(0);
     let mut server = Rings::join(vec![memory], from_client, to_client).expect("sound");
     server.begin();
     client.begin();
@@ -213,9 +214,9 @@ fn rings_that_are_not_in_the_memory_are_refused() {
         |r| r.private_header_bytes = 8,
     ];
     for (n, change) in changes.into_iter().enumerate() {
-        let (_client, offer) = Rings::create(3, 64).expect("memory");
+        let (_client, mut offer) = Rings::create(3, 64, 1).expect("memory");
         let memory = SharedMemory::map(&offer.memory, offer.bytes).expect("sealed");
-        let [(mut from_client, interrupt), to_client] = offer.rings;
+        let [(mut from_client, interrupt), to_client] = offer.rings.remove(0);
         change(&mut from_client);
         let joined = Rings::join(vec![memory], (from_client, interrupt), to_client);
         assert!(matches!(joined, Err(Breach::Ring)), "change {n}");

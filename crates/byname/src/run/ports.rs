@@ -245,7 +245,11 @@ fn open_dpdk(
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     let environment = Environment::start(&dpdk.eal)?;
-    let device = Settings::new(&ethernet.dpdk_device, ethernet.dpdk_mtu, &settings.socket());
+    let name = &ethernet.dpdk_device;
+    // Shared memory has as many queues as its other end wants, and usually that is one.
+    let is_memory = name.starts_with("net_memif") && ethernet.queues == config::Queues::Auto;
+    let queues = if is_memory { 1 } else { ethernet.queues.ports(places.threads) };
+    let device = Settings::new(name, ethernet.dpdk_mtu, &settings.socket(), queues);
     add_ethernet::<DpdkSocket>((places, settings), Device::open(environment, &device)?, ", dpdk", bound)
 }
 

@@ -31,7 +31,7 @@ impl<S: FrameSocket> EthernetPort<S> {
             match Datagram::parse(bytes) {
                 Some(datagram) if bytes.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last, (bytes, way)),
                 None if frame::is_ndn(bytes) || !S::HEARS_ALL => self.drops.malformed += 1,
-                _ => self.take_question(bytes),
+                _ => self.take_question(bytes, way),
             }
             return;
         };
@@ -130,18 +130,25 @@ impl<S: FrameSocket> EthernetPort<S> {
         }
     }
 
-    /// Handles a possible question for one of our addresses, on interfaces where no kernel answers.
-    fn take_question(&mut self, bytes: &[u8]) {
-        let question = Question::parse(bytes).filter(|question| {
-            let mut peers = self.config.datagrams.iter();
-            question.station != self.address && peers.any(|peer| peer.path.here.ip() == question.wanted)
-        });
+    /// Handles a possible question for one of our addresses, on interfaces where no kernel answers. The port that hears
+    /// it answers, for peers of all ports. Each port learns where its own peers are.
+    fn take_question(&mut self, bytes: &[u8], way: Way) {
+        let is_ours = |question: &Question| {
+            let own = self.config.datagrams.iter().any(|peer| peer.path.here.ip() == question.wanted);
+            own || self.part.as_ref().is_some_and(|part| part.has_address(question.wanted))
+        };
+        let question = Question::parse(bytes).filter(|q| q.station != self.address && is_ours(q));
         let Some(question) = question else {
             self.drops.not_ours += 1;
             return;
         };
-        if self.answers.len() < ANSWERS_MAX {
-            self.answers.push(question.answer(self.address));
+        if way == Way::Socket {
+            if self.answers.len() < ANSWERS_MAX {
+                self.answers.push(question.answer(self.address));
+            }
+            if let Some(part) = &mut self.part {
+                part.hand_over_to_peers_of(question.asker, bytes);
+            }
         }
         for (_, face) in self.peers.iter_mut() {
             face.transport.learn_neighbor(question.asker, question.station);

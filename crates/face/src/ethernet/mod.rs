@@ -109,7 +109,7 @@ impl<S: FrameSocket> EthernetPort<S> {
     /// As [`EthernetPort::open`].
     pub fn open_for_threads(config: EthernetConfig, own: S::Config, threads: usize) -> Result<Vec<Self>, OpenError> {
         let found = S::find(&config.interface, &own)?;
-        let ports = S::count(&found, threads);
+        let ports = S::count(&found, &own, threads);
         if ports <= 1 {
             return Ok(vec![EthernetPort::open(config, own)?]);
         }

@@ -12,11 +12,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use byname_forward::dispatch::WORKERS_MAX;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use smallvec::SmallVec;
 
 use super::EthernetConfig;
 use super::transport::Peer;
@@ -200,7 +202,7 @@ impl<S: FrameSocket> Part<S> {
             if !interface.up {
                 return Err(failed(std::io::ErrorKind::NetworkDown));
             }
-            let count = S::count(&interface, sharing.desks.len());
+            let count = S::count(&interface, &sharing.own, sharing.desks.len());
             let opened = S::for_threads(&interface, &sharing.config, &sharing.own, count)?;
             sharing.count.store(opened.len(), Ordering::Relaxed);
             let none = std::iter::repeat_with(|| None);
@@ -267,6 +269,21 @@ impl<S: FrameSocket> Part<S> {
             Ok(()) => self.given |= 1 << owner,
             Err(_) => self.lost += 1,
         }
+    }
+
+    /// Whether peers by UDP of any port send to this address.
+    pub(super) fn has_address(&self, address: IpAddr) -> bool {
+        self.paths.iter().any(|path| path.here.ip() == address)
+    }
+
+    /// Gives a frame to the other ports with peers by UDP at this address.
+    pub(super) fn hand_over_to_peers_of(&mut self, address: IpAddr, frame: &[u8]) {
+        let is_there = |path: &&Path| path.there.ip() == address;
+        let owners = self.paths.iter().filter(is_there).filter_map(|path| self.other_of_path(path));
+        let mut owners: SmallVec<[usize; 4]> = owners.collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners.into_iter().for_each(|owner| self.hand_over(owner, frame));
     }
 
     /// Wakes the ports that got frames in this burst.

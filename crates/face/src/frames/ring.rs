@@ -321,7 +321,7 @@ impl FrameSocket for PacketSocket {
         opened.map_err(|error| OpenError::of_system(&interface.name, error))
     }
 
-    fn count(_: &Interface, wanted: usize) -> usize {
+    fn count(_: &Interface, _: &RingOptions, wanted: usize) -> usize {
         wanted
     }
 

@@ -84,8 +84,8 @@ pub trait FrameSocket: Send + Sized {
     fn for_port(interface: &Interface, config: &SocketConfig, own: &Self::Config) -> Result<Self, OpenError>;
 
     /// Number of sockets that can share this interface, at most `wanted`.
-    fn count(interface: &Interface, wanted: usize) -> usize {
-        let _ = (interface, wanted);
+    fn count(interface: &Interface, own: &Self::Config, wanted: usize) -> usize {
+        let _ = (interface, own, wanted);
         1
     }
 

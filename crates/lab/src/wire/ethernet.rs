@@ -74,7 +74,7 @@ pub fn start_dpdk_reflector() -> anyhow::Result<()> {
         let config = EthernetConfig::new(THEIRS[end]).socket();
         let socket = super::memif::SOCKETS[end];
         let name = format!("net_memif{end},role=server,socket={socket},socket-abstract=no");
-        let device = Device::open(environment, &Settings::new(name, 1500, &config))?;
+        let device = Device::open(environment, &Settings::new(name, 1500, &config, 1))?;
         let found = DpdkSocket::find(THEIRS[end], &device)?;
         let header = header(byname_face::frames::frame::GROUP, found.address);
         Ok(Station { socket: DpdkSocket::wait_for(&found, &config, &device)?, header })

@@ -27,7 +27,7 @@ fn unused(driver: &str) -> String {
 fn device(name: &str, mtu: u16, config: &EthernetConfig) -> Result<Arc<Device>, DpdkError> {
     let eal = ["--no-huge", "-m", "1024"].map(str::to_owned);
     let environment = Environment::start(&eal).expect("no huge pages are needed");
-    Device::open(environment, &Settings::new(name, mtu, &config.socket()))
+    Device::open(environment, &Settings::new(name, mtu, &config.socket(), 1))
 }
 
 #[test]

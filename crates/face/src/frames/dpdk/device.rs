@@ -1,8 +1,8 @@
 //! Devices whose frames DPDK drivers move, through a shim in C (`shim.c`).
 //!
-//! A device has a receive queue and a transmit queue. Only one thread at a time may use them: the owner of its
-//! [`Queues`]. Frames are in buffers of the device's own pool. Each buffer is always in one place: with the driver, in
-//! one of the two bursts of `Queues`, or free.
+//! A device has pairs of a receive queue and a transmit queue. Only one thread at a time may use a pair: the owner of
+//! its [`Queues`]. Frames are in buffers of the device's own pool. Each buffer is always in one place: with the driver,
+//! in one of the two bursts of `Queues`, or free.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -28,6 +28,7 @@ struct RawSettings {
     mtu: u16,
     receive_slots: u16,
     transmit_slots: u16,
+    queues: u16,
     promiscuous: bool,
     all_groups: bool,
     has_group: bool,
@@ -40,6 +41,7 @@ struct RawDevice {
     pool: *mut Opaque,
     port: u16,
     mtu: u16,
+    queues: u16,
     address: [u8; 6],
 }
 
@@ -65,9 +67,9 @@ unsafe extern "C" {
     fn byname_dpdk_close(device: *mut RawDevice);
     fn byname_dpdk_is_up(port: u16) -> c_int;
     fn byname_dpdk_missed(port: u16) -> u64;
-    fn byname_dpdk_receive(port: u16, frames: *mut RawFrame) -> u32;
+    fn byname_dpdk_receive(port: u16, queue: u16, frames: *mut RawFrame) -> u32;
     fn byname_dpdk_allocate(pool: *mut Opaque, frame: *mut RawFrame) -> c_int;
-    fn byname_dpdk_transmit(port: u16, frames: *const RawFrame, count: u32) -> u32;
+    fn byname_dpdk_transmit(port: u16, queue: u16, frames: *const RawFrame, count: u32) -> u32;
     fn byname_dpdk_free(frames: *const RawFrame, count: u32);
 }
 
@@ -101,8 +103,8 @@ impl Environment {
 /// An open device. It is closed when its last holder drops it.
 pub struct Device {
     raw: RawDevice,
-    /// Whether somebody holds its queues.
-    taken: AtomicBool,
+    /// For each pair of queues, whether somebody holds it.
+    taken: Box<[AtomicBool]>,
 }
 
 // SAFETY: the pointer in `raw` leads to DPDK's data, which any thread may use. `taken` decides who may use the queues.
@@ -119,16 +121,17 @@ impl Device {
             mtu: settings.mtu,
             receive_slots: settings.receive_slots,
             transmit_slots: settings.transmit_slots,
+            queues: settings.queues,
             promiscuous: settings.promiscuous,
             all_groups: settings.all_groups,
             has_group: settings.group.is_some(),
             group,
         };
-        let mut raw = RawDevice { pool: null_mut(), port: 0, mtu: 0, address: [0; 6] };
+        let mut raw = RawDevice { pool: null_mut(), port: 0, mtu: 0, queues: 0, address: [0; 6] };
         let _guard = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the environment runs, as the argument proves. All three pointers are to values that live here.
         match unsafe { byname_dpdk_open(name.as_ptr(), &raw const wanted, &raw mut raw) } {
-            0 => Ok(Device { raw, taken: AtomicBool::new(false) }),
+            0 => Ok(Device { raw, taken: (0..raw.queues).map(|_| AtomicBool::new(false)).collect() }),
             error => Err(io::Error::from_raw_os_error(-error)),
         }
     }
@@ -141,6 +144,11 @@ impl Device {
     /// Longest payload of a frame, in bytes.
     pub fn mtu(&self) -> usize {
         usize::from(self.raw.mtu)
+    }
+
+    /// Number of its pairs of queues.
+    pub fn queues(&self) -> usize {
+        self.taken.len()
     }
 
     /// Whether the device has a link, as far as its driver can tell.
@@ -159,7 +167,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let _guard = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the device is open, and nobody uses its queues: `Queues` would hold the device.
+        // SAFETY: the device is open, and nobody uses its queues: each `Queues` would hold the device.
         unsafe { byname_dpdk_close(&raw mut self.raw) }
     }
 }
@@ -186,9 +194,11 @@ thread_local! {
     };
 }
 
-/// Exclusive access to the queues of a device.
+/// Exclusive access to a pair of queues of a device.
 pub(super) struct Queues {
     device: Arc<Device>,
+    /// Number of the pair.
+    pair: u16,
     input: [RawFrame; BURST],
     /// Range of `input` that holds received frames.
     first: usize,
@@ -204,11 +214,12 @@ pub(super) struct Queues {
 unsafe impl Send for Queues {}
 
 impl Queues {
-    /// Takes the queues, unless somebody holds them.
-    pub(super) fn take(device: &Arc<Device>) -> Option<Self> {
-        let is_free = !device.taken.swap(true, Ordering::Acquire);
+    /// Takes a pair of queues, unless somebody holds it or there is no such pair.
+    pub(super) fn take(device: &Arc<Device>, pair: u16) -> Option<Self> {
+        let is_free = !device.taken.get(usize::from(pair))?.swap(true, Ordering::Acquire);
         is_free.then(|| Queues {
             device: Arc::clone(device),
+            pair,
             input: [NO_FRAME; BURST],
             first: 0,
             end: 0,
@@ -222,13 +233,19 @@ impl Queues {
         &self.device
     }
 
+    /// Whether this is the first pair.
+    pub(super) fn is_first(&self) -> bool {
+        self.pair == 0
+    }
+
     /// Asks the driver for frames if none of the earlier ones is left. Returns the number of frames here.
     pub(super) fn poll(&mut self) -> usize {
         if self.first == self.end {
             ENTERED.with(|_| {});
+            let (port, pair) = (self.device.raw.port, self.pair);
             // SAFETY: there is room for `BURST` frames, none of which still holds a buffer. The queue is ours
             // (`taken`), and the device is open as long as we hold it.
-            self.end = unsafe { byname_dpdk_receive(self.device.raw.port, self.input.as_mut_ptr()) } as usize;
+            self.end = unsafe { byname_dpdk_receive(port, pair, self.input.as_mut_ptr()) } as usize;
             self.first = 0;
         }
         self.end - self.first
@@ -303,9 +320,10 @@ impl Queues {
     pub(super) fn send(&mut self) -> usize {
         if self.filled > 0 {
             ENTERED.with(|_| {});
+            let port = self.device.raw.port;
             // SAFETY: these frames hold buffers with written bytes. The driver owns those that it takes, and their
             // entries are overwritten here. The queue is ours, and the device is open.
-            let taken = unsafe { byname_dpdk_transmit(self.device.raw.port, self.output.as_ptr(), self.filled as u32) };
+            let taken = unsafe { byname_dpdk_transmit(port, self.pair, self.output.as_ptr(), self.filled as u32) };
             let held = self.filled + usize::from(self.has_spare);
             self.output.copy_within(taken as usize..held, 0);
             self.filled -= taken as usize;
@@ -320,6 +338,6 @@ impl Drop for Queues {
         let held = self.filled + usize::from(self.has_spare);
         // SAFETY: these frames hold buffers, and are not used again.
         unsafe { byname_dpdk_free(self.output.as_ptr(), held as u32) };
-        self.device.taken.store(false, Ordering::Release);
+        self.device.taken[usize::from(self.pair)].store(false, Ordering::Release);
     }
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub receive_slots: u16,
     /// Frames that can wait for the device.
     pub transmit_slots: u16,
+    /// Pairs of queues that are wanted, each with so many slots. The device may have fewer.
+    pub queues: u16,
     /// Whether it takes frames for other stations too.
     pub promiscuous: bool,
     /// Group that it hears.
@@ -55,14 +57,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates the settings of a device for an Ethernet port.
-    pub fn new(device: impl Into<String>, mtu: u16, config: &SocketConfig) -> Self {
-        let slots = |bytes: usize| 1 << (bytes / BUFFER_BYTES).clamp(SLOTS[0], SLOTS[1]).ilog2();
+    /// Creates the settings of a device for Ethernet ports with so many pairs of queues.
+    pub fn new(device: impl Into<String>, mtu: u16, config: &SocketConfig, queues: usize) -> Self {
+        let queues = queues.clamp(1, usize::from(u8::MAX));
+        let slots = |bytes: usize| 1 << (bytes / queues / BUFFER_BYTES).clamp(SLOTS[0], SLOTS[1]).ilog2();
         Settings {
             device: device.into(),
             mtu,
             receive_slots: slots(config.receive_ring_bytes),
             transmit_slots: slots(config.transmit_ring_bytes),
+            queues: queues as u16,
             promiscuous: config.promiscuous,
             group: config.group,
             all_groups: config.paths.iter().any(|path| path.here.is_ipv6()),
@@ -132,16 +136,29 @@ impl Device {
     /// If there is no device of that name, no driver for it, or it cannot do what the settings ask for.
     pub fn open(environment: Environment, settings: &Settings) -> Result<Arc<Self>, DpdkError> {
         let failed = |error| DpdkError::Device { device: settings.device.clone(), error };
-        Device::with_settings(environment, settings).map(Arc::new).map_err(failed)
+        let device = Device::with_settings(environment, settings).map_err(failed)?;
+        if device.queues() < usize::from(settings.queues) {
+            let (has, wanted) = (device.queues(), settings.queues);
+            tracing::warn!(device = settings.device, has, wanted, "the device has fewer queues than packet threads");
+        }
+        Ok(Arc::new(device))
     }
 }
 
-/// The frames of a device.
+/// The frames of a device, or those of one of its pairs of queues.
 pub struct DpdkSocket {
     /// A `RefCell`: `has_input` takes `&self`, and must ask the driver.
     queues: RefCell<Queues>,
-    /// Number of missed frames at the last request.
+    /// Number of missed frames of the device at the last request. Only the first pair tells.
     missed: Cell<u64>,
+}
+
+impl DpdkSocket {
+    fn of_pair(interface: &Interface, device: &Arc<Device>, pair: u16) -> Result<Self, OpenError> {
+        let busy = || OpenError::of_system(&interface.name, ErrorKind::ResourceBusy.into());
+        let queues = Queues::take(device, pair).ok_or_else(busy)?.into();
+        Ok(DpdkSocket { queues, missed: Cell::new(device.missed()) })
+    }
 }
 
 impl FrameSocket for DpdkSocket {
@@ -156,9 +173,21 @@ impl FrameSocket for DpdkSocket {
     }
 
     fn for_port(interface: &Interface, _: &SocketConfig, device: &Arc<Device>) -> Result<Self, OpenError> {
-        let busy = || OpenError::of_system(&interface.name, ErrorKind::ResourceBusy.into());
-        let queues = Queues::take(device).ok_or_else(busy)?.into();
-        Ok(DpdkSocket { queues, missed: Cell::new(device.missed()) })
+        DpdkSocket::of_pair(interface, device, 0)
+    }
+
+    fn count(_: &Interface, device: &Arc<Device>, wanted: usize) -> usize {
+        wanted.min(device.queues())
+    }
+
+    /// The card deals frames out to all its queues. So `count` must be the number of the device's queues.
+    fn for_threads(
+        interface: &Interface,
+        _: &SocketConfig,
+        device: &Arc<Device>,
+        count: usize,
+    ) -> Result<Vec<Self>, OpenError> {
+        (0..count as u16).map(|pair| DpdkSocket::of_pair(interface, device, pair)).collect()
     }
 
     fn descriptors(&self) -> Descriptors {
@@ -217,7 +246,11 @@ impl FrameSocket for DpdkSocket {
     }
 
     fn take_drops(&self) -> u64 {
-        let missed = self.queues.borrow().device().missed();
+        let queues = self.queues.borrow();
+        if !queues.is_first() {
+            return 0;
+        }
+        let missed = queues.device().missed();
         missed.saturating_sub(self.missed.replace(missed))
     }
 }

@@ -31,6 +31,7 @@ struct byname_dpdk_settings {
     uint16_t mtu;
     uint16_t receive_slots;
     uint16_t transmit_slots;
+    uint16_t queues; // wanted in each direction
     bool promiscuous;
     bool all_groups;
     bool has_group;
@@ -41,6 +42,7 @@ struct byname_dpdk_device {
     struct rte_mempool *pool;
     uint16_t port;
     uint16_t mtu;
+    uint16_t queues;
     uint8_t address[RTE_ETHER_ADDR_LEN];
 };
 
@@ -101,10 +103,33 @@ void byname_dpdk_close(struct byname_dpdk_device *device) {
     is_open[port] = false;
 }
 
+// Configures as many queues as the device can have, of those that are wanted.
+static int configure_queues(struct byname_dpdk_device *device, const struct byname_dpdk_settings *settings) {
+    struct rte_eth_dev_info info;
+    int done = rte_eth_dev_info_get(device->port, &info);
+    if (done < 0)
+        return done;
+    uint16_t most = RTE_MIN(info.max_rx_queues, info.max_tx_queues);
+    device->queues = RTE_MAX(RTE_MIN(settings->queues, most), 1);
+    struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE, .mtu = settings->mtu}};
+    if (device->queues > 1) {
+        // Frames that are not IP have no flow. Some cards hash their addresses instead.
+        uint64_t flows = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_L2_PAYLOAD;
+        conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & flows;
+        if (conf.rx_adv_conf.rss_conf.rss_hf != 0)
+            conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        if (rte_eth_dev_configure(device->port, device->queues, device->queues, &conf) >= 0)
+            return 0;
+        device->queues = 1;
+        conf.rx_adv_conf.rss_conf.rss_hf = 0;
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+    }
+    return rte_eth_dev_configure(device->port, 1, 1, &conf);
+}
+
 static int configure(struct byname_dpdk_device *device, const struct byname_dpdk_settings *settings) {
     uint16_t port = device->port;
-    struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE, .mtu = settings->mtu}};
-    int done = rte_eth_dev_configure(port, 1, 1, &conf);
+    int done = configure_queues(device, settings);
     if (done < 0)
         return done;
     if ((done = rte_eth_dev_get_mtu(port, &device->mtu)) < 0)
@@ -118,14 +143,17 @@ static int configure(struct byname_dpdk_device *device, const struct byname_dpdk
     char name[RTE_MEMPOOL_NAMESIZE];
     snprintf(name, sizeof name, "byname%u", port);
     int socket = rte_eth_dev_socket_id(port);
-    device->pool = rte_pktmbuf_pool_create(name, receive + transmit + 2 * BURST + 2 * CACHE, CACHE, 0,
+    uint32_t of_queue = receive + transmit + 2 * BURST + CACHE;
+    device->pool = rte_pktmbuf_pool_create(name, device->queues * of_queue + CACHE, CACHE, 0,
                                            RTE_MIN(room, (uint32_t)UINT16_MAX), socket);
     if (device->pool == NULL)
         return rte_errno > 0 ? -rte_errno : -ENOMEM;
-    if ((done = rte_eth_rx_queue_setup(port, 0, receive, socket, NULL, device->pool)) < 0)
-        return done;
-    if ((done = rte_eth_tx_queue_setup(port, 0, transmit, socket, NULL)) < 0)
-        return done;
+    for (uint16_t queue = 0; queue < device->queues; queue++) {
+        if ((done = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, device->pool)) < 0)
+            return done;
+        if ((done = rte_eth_tx_queue_setup(port, queue, transmit, socket, NULL)) < 0)
+            return done;
+    }
     if ((done = rte_eth_dev_start(port)) < 0)
         return done;
     struct rte_ether_addr address;
@@ -181,9 +209,9 @@ uint64_t byname_dpdk_missed(uint16_t port) {
 }
 
 // Receives up to BURST frames.
-uint32_t byname_dpdk_receive(uint16_t port, struct byname_dpdk_frame *frames) {
+uint32_t byname_dpdk_receive(uint16_t port, uint16_t queue, struct byname_dpdk_frame *frames) {
     struct rte_mbuf *buffers[BURST];
-    uint16_t count = rte_eth_rx_burst(port, 0, buffers, BURST);
+    uint16_t count = rte_eth_rx_burst(port, queue, buffers, BURST);
     for (uint16_t n = 0; n < count; n++) {
         struct rte_mbuf *buffer = buffers[n];
         frames[n] = (struct byname_dpdk_frame){
@@ -211,7 +239,7 @@ int byname_dpdk_allocate(struct rte_mempool *pool, struct byname_dpdk_frame *fra
 }
 
 // Sends up to BURST frames with `len` written bytes each. Returns how many were taken, from the first on.
-uint32_t byname_dpdk_transmit(uint16_t port, const struct byname_dpdk_frame *frames, uint32_t count) {
+uint32_t byname_dpdk_transmit(uint16_t port, uint16_t queue, const struct byname_dpdk_frame *frames, uint32_t count) {
     struct rte_mbuf *buffers[BURST];
     count = RTE_MIN(count, (uint32_t)BURST);
     for (uint32_t n = 0; n < count; n++) {
@@ -219,7 +247,7 @@ uint32_t byname_dpdk_transmit(uint16_t port, const struct byname_dpdk_frame *fra
         buffers[n]->data_len = frames[n].len;
         buffers[n]->pkt_len = frames[n].len;
     }
-    return rte_eth_tx_burst(port, 0, buffers, count);
+    return rte_eth_tx_burst(port, queue, buffers, count);
 }
 
 void byname_dpdk_free(const struct byname_dpdk_frame *frames, uint32_t count) {

@@ -265,7 +265,7 @@ impl FrameSocket for XdpSocket {
         XdpSocket::for_threads(interface, config, mode, 1)?.pop().ok_or_else(failed)
     }
 
-    fn count(interface: &Interface, wanted: usize) -> usize {
+    fn count(interface: &Interface, _: &Mode, wanted: usize) -> usize {
         wanted.clamp(1, queues_of(interface) as usize)
     }
 

@@ -19,10 +19,20 @@ fn ip(arguments: &str) -> bool {
 /// Moves this thread, and all processes that it starts, into a namespace with cables from `west` to `middle-w` and from
 /// `middle-e` to `east`. Prints a message and returns false if this is not allowed.
 fn cables() -> bool {
+    cables_with_queues(1)
+}
+
+/// As [`cables`]. Each end has so many queues in each direction.
+fn cables_with_queues(queues: usize) -> bool {
+    let each = format!("numrxqueues {queues} numtxqueues {queues}");
+    let cable = |(a, b): (&str, u8), (c, d): (&str, u8)| {
+        let end = |name: &str, station: u8| format!("{name} address 02:00:00:00:00:{station:02x} {each}");
+        ip(&format!("link add dev {} type veth peer name {}", end(a, b), end(c, d)))
+    };
     let made = enter_new_network().is_ok()
         && ip("link set lo up")
-        && ip("link add dev west address 02:00:00:00:00:01 type veth peer name middle-w address 02:00:00:00:00:02")
-        && ip("link add dev middle-e address 02:00:00:00:00:03 type veth peer name east address 02:00:00:00:00:04")
+        && cable(("west", 1), ("middle-w", 2))
+        && cable(("middle-e", 3), ("east", 4))
         && ["west", "middle-w", "middle-e", "east"].iter().all(|name| ip(&format!("link set {name} up")));
     if !made {
         eprintln!("skipped: network namespaces and virtual cables are not allowed here");
@@ -36,7 +46,12 @@ fn router(interfaces: &[&str]) -> Router {
 
 /// A router with Ethernet ports of this kind.
 fn router_of(port: &str, interfaces: &[&str]) -> Router {
-    let mut config = "[faces.dpdk]\neal = [\"--no-huge\"]\n".to_owned();
+    router_with(1, port, interfaces)
+}
+
+/// As [`router_of`], with this number of packet threads.
+fn router_with(threads: usize, port: &str, interfaces: &[&str]) -> Router {
+    let mut config = format!("[threads]\ncount = {threads}\n[faces.dpdk]\neal = [\"--no-huge\"]\n");
     for (n, name) in interfaces.iter().enumerate() {
         config += &format!("[[faces.ethernet]]\ninterface = \"{name}\"\nport = \"{port}\"\n");
         if port == "dpdk" {
@@ -74,6 +89,33 @@ fn routers_with_ports_of_different_kinds_understand_each_other() {
     assert_crossing(["packet-mmap", "xdp", "packet-mmap"]);
 }
 
+#[test]
+fn routers_with_two_threads_have_two_queues_of_each_interface() {
+    assert_crossing_with_threads(["packet-mmap", "xdp", "packet-mmap"]);
+    assert_crossing_with_threads(["xdp", "packet-mmap", "xdp"]);
+}
+
+/// As [`assert_crossing`], with two threads in each router.
+fn assert_crossing_with_threads(ports: [&str; 3]) {
+    if !cables_with_queues(2) {
+        return;
+    }
+    let west = router_with(2, ports[0], &["west"]);
+    let middle = router_with(2, ports[1], &["middle-w", "middle-e"]);
+    let east = router_with(2, ports[2], &["east"]);
+    assert_crossing_by(&west, &middle, &east);
+    let log = middle.log();
+    assert!(log.matches(", 2 queues)").count() == 2, "{log}");
+    // The interface goes down and comes back under both threads.
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    assert!(ip("link set middle-w down") && ip("link set middle-w up"));
+    assert!(west.reaches("/demo"), "{}", middle.log());
+    for router in [&west, &middle, &east] {
+        let told = router.ok("status");
+        assert!(!told.contains("ethernet_hand_over_full"), "{told}");
+    }
+}
+
 #[cfg(feature = "dpdk")]
 #[test]
 fn interests_and_data_cross_three_routers_by_dpdk() {
@@ -89,18 +131,23 @@ fn assert_crossing(ports: [&str; 3]) {
     let west = router_of(ports[0], &["west"]);
     let middle = router_of(ports[1], &["middle-w", "middle-e"]);
     let east = router_of(ports[2], &["east"]);
-    route(&west, "/demo", 2, "west");
-    route(&middle, "/demo", 4, "middle-e");
+    assert_crossing_by(&west, &middle, &east);
+}
+
+/// Checks that Interests and Data cross these routers.
+fn assert_crossing_by(west: &Router, middle: &Router, east: &Router) {
+    route(west, "/demo", 2, "west");
+    route(middle, "/demo", 4, "middle-e");
     let _server = east.serve("ping-server /demo", "/demo/ping", b"");
     let text = west.ok("ping /demo -c 20 -i 5");
     assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
 
-    let _file = west.fetches_whole(&east);
+    let _file = west.fetches_whole(east);
 
     // Each station that the router heard has exactly one face.
     let faces = middle.json("face list --scheme ether");
     assert_eq!(faces.as_array().map(Vec::len), Some(4), "two groups, west on demand, east: {faces}");
-    for router in [&west, &middle, &east] {
+    for router in [west, middle, east] {
         let told = router.ok("status");
         assert!(!told.contains("ethernet_ring_full"), "{told}");
     }

@@ -57,6 +57,46 @@ fn packets_cross_and_either_router_may_start_again() {
 }
 
 #[test]
+fn routers_with_two_threads_have_two_rings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let settings = |more: &str| format!("{more}\n[threads]\ncount = 2\n");
+    let west = router(&socket, &settings("role = \"server\""));
+    let east = router(&socket, &settings("role = \"client\""));
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let faces = loop {
+        let faces = west.json("face list --scheme memif");
+        match &faces.as_array().expect("a list")[..] {
+            [a, b] => break [a.clone(), b.clone()],
+            _ => assert!(Instant::now() < deadline, "a face for each ring: {faces}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let uris = faces.each_ref().map(|face| face["remote"].as_str().expect("a URI").to_owned());
+    assert!(uris.iter().any(|uri| uri.ends_with("?id=0")) && uris.iter().any(|uri| uri.ends_with("?id=0&ring=1")));
+    // By each ring.
+    for face in &faces {
+        west.ok(&format!("route add /demo {}", face["face_id"]));
+        assert!(west.reaches("/demo"), "{face}");
+        let text = west.ok("ping /demo -c 20 -i 5");
+        assert!(text.contains("20 received, 0 nacked, 0% loss"), "{text}");
+        let _file = west.fetches_whole(&east);
+        west.ok(&format!("route remove /demo {}", face["face_id"]));
+    }
+    // An end with one thread has one ring.
+    drop(east);
+    let east = router(&socket, "role = \"client\"");
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    let first = faces.iter().find(|face| face["remote"].as_str().is_some_and(|uri| uri.ends_with("?id=0")));
+    west.ok(&format!("route add /demo {}", first.expect("a face")["face_id"]));
+    assert!(west.reaches("/demo"));
+    assert_eq!(east.json("face list --scheme memif").as_array().map(Vec::len), Some(1));
+    let told = west.ok("status");
+    assert!(!told.contains("memif_peer"), "{told}");
+}
+
+#[test]
 fn a_socket_in_use_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("memif.sock");

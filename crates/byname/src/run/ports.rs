@@ -254,12 +254,7 @@ fn open_dpdk(
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn open_dpdk(
-    _: &config::Dpdk,
-    _: &config::Ethernet,
-    _: (Places, EthernetConfig),
-    _: &mut Bound,
-) -> anyhow::Result<()> {
+fn open_dpdk(_: &config::Dpdk, _: &config::Ethernet, _: (Places, EthernetConfig), _: &mut Bound) -> anyhow::Result<()> {
     unreachable!("`examine` refuses such interfaces")
 }
 

@@ -29,7 +29,9 @@ impl<S: FrameSocket> EthernetPort<S> {
     pub(super) fn take(&mut self, cx: &mut PortContext<'_>, bytes: &[u8], last: &mut Option<(Peer, FaceId)>, way: Way) {
         let Some(frame) = EthernetFrame::parse(bytes) else {
             match Datagram::parse(bytes) {
-                Some(datagram) if bytes.starts_with(&self.address.0) => self.take_datagram(cx, datagram, last, (bytes, way)),
+                Some(datagram) if bytes.starts_with(&self.address.0) => {
+                    self.take_datagram(cx, datagram, last, (bytes, way))
+                }
                 None if frame::is_ndn(bytes) || !S::HEARS_ALL => self.drops.malformed += 1,
                 _ => self.take_question(bytes, way),
             }

@@ -362,7 +362,10 @@ mod tests {
                     let mut heard = Vec::new();
                     server.receive(9, |frame| heard.push(frame.to_vec())).expect("honest");
                     client.receive(9, |frame| heard.push(frame.to_vec())).expect("honest");
-                    assert_eq!(heard, [[&[n as u8, round][..], b"up"].concat(), [&[n as u8, round][..], b"down"].concat()]);
+                    assert_eq!(
+                        heard,
+                        [[&[n as u8, round][..], b"up"].concat(), [&[n as u8, round][..], b"down"].concat()]
+                    );
                 }
             }
         }

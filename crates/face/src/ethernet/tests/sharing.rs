@@ -1,6 +1,7 @@
 //! Several ports on one interface, as several packet threads have them.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 
 use byname_forward::{LinkFields, Received};
 
@@ -156,8 +157,7 @@ fn fragments_by_both_queues_meet_on_one_thread<S: Kind>() {
     const PACKETS: u8 = 30;
     for n in 0..PACKETS {
         for (number, sender) in senders.iter_mut().enumerate() {
-            let mut outgoing =
-                Outgoing { face: FaceId(0), fields: LinkFields::default(), packet: packet(6, 8000, n) };
+            let mut outgoing = Outgoing { face: FaceId(0), fields: LinkFields::default(), packet: packet(6, 8000, n) };
             let mut frames = Vec::new();
             sender.send(Ticks(0), &mut outgoing, 0, &mut frames);
             assert!(frames.len() > 5);
@@ -179,10 +179,13 @@ fn fragments_by_both_queues_meet_on_one_thread<S: Kind>() {
     assert!(all.iter().all(|received| received.packet.len() == 8000));
     let faces: usize = near.iter_mut().map(|end| stations(end).len()).sum();
     assert_eq!(faces, senders.len());
-    let incomplete: u64 = near.iter_mut().flat_map(|end| {
-        let ids: Vec<FaceId> = stations(end).into_keys().collect();
-        ids.into_iter().map(|id| end.link(id).in_malformed).collect::<Vec<_>>()
-    }).sum();
+    let incomplete: u64 = near
+        .iter_mut()
+        .flat_map(|end| {
+            let ids: Vec<FaceId> = stations(end).into_keys().collect();
+            ids.into_iter().map(|id| end.link(id).in_malformed).collect::<Vec<_>>()
+        })
+        .sum();
     assert_eq!(incomplete, 0);
 }
 
@@ -407,8 +410,10 @@ fn a_face_that_is_asked_for_is_made_once<S: Kind>() {
     let received = settle(&mut near);
     for (end, received) in near.iter_mut().zip(received) {
         assert!(received.len() > 3);
-        assert!(received.iter().all(|received| end.port.status(Ticks(0), received.face).expect("a face").persistency
-            == Persistency::Persistent));
+        assert!(
+            received.iter().all(|received| end.port.status(Ticks(0), received.face).expect("a face").persistency
+                == Persistency::Persistent)
+        );
     }
     // The group is one, too.
     let mut asked = |end: usize| near[end].request(GROUP, |_| {});

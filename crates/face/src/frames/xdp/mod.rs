@@ -159,12 +159,7 @@ struct Opened {
 
 impl XdpSocket {
     /// Opens the sockets of all queues, for up to `threads` threads: each has a queue.
-    fn open(
-        interface: &Interface,
-        config: &SocketConfig,
-        mode: Mode,
-        threads: usize,
-    ) -> Result<Vec<Self>, XdpError> {
+    fn open(interface: &Interface, config: &SocketConfig, mode: Mode, threads: usize) -> Result<Vec<Self>, XdpError> {
         let mtu = interface.mtu;
         let room = |frame_bytes: usize| frame_bytes - HEADROOM_BYTES - HEADER_BYTES;
         let Some(frame_bytes) = FRAME_BYTES.into_iter().find(|&frame_bytes| mtu <= room(frame_bytes)) else {

@@ -174,12 +174,11 @@ impl<S: FrameSocket> Part<S> {
         drop(socket);
         sockets.taken -= 1;
         sockets.waiting.iter_mut().for_each(|waiting| *waiting = None);
-        let version = self.sharing.version.load(Ordering::Relaxed);
-        if version.is_multiple_of(2) {
-            self.sharing.version.store(version + 1, Ordering::Release);
-        }
+        // The next odd number. Only holders of the lock change it.
+        let version = self.sharing.version.load(Ordering::Relaxed) | 1;
+        self.sharing.version.store(version, Ordering::Release);
         drop(sockets);
-        self.seen = self.sharing.version.load(Ordering::Acquire);
+        self.seen = version;
         self.wake_others();
     }
 

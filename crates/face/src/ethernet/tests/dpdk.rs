@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::sharing::{THREADS, settle, start, station, stations};
 use super::*;
+use crate::frames::datagram::{DatagramPeer, Path as UdpPath};
 use crate::frames::dpdk::{Device, DpdkError, DpdkSocket, Environment, Settings};
 use crate::memif::{Framing, MemifConfig, MemifPort, Role};
 
@@ -25,9 +27,13 @@ fn unused(driver: &str) -> String {
 }
 
 fn device(name: &str, mtu: u16, config: &EthernetConfig) -> Result<Arc<Device>, DpdkError> {
+    device_with_queues(1, name, mtu, config)
+}
+
+fn device_with_queues(queues: usize, name: &str, mtu: u16, config: &EthernetConfig) -> Result<Arc<Device>, DpdkError> {
     let eal = ["--no-huge", "-m", "1024"].map(str::to_owned);
     let environment = Environment::start(&eal).expect("no huge pages are needed");
-    Device::open(environment, &Settings::new(name, mtu, &config.socket(), 1))
+    Device::open(environment, &Settings::new(name, mtu, &config.socket(), queues))
 }
 
 #[test]
@@ -129,6 +135,74 @@ fn a_loop_that_sleeps_wakes_to_look_and_one_that_is_down_does_not() {
     let mut down = memif(&folder.path().join("nobody.sock"), 1500);
     down.port.fall_asleep(now);
     assert_eq!(down.port.next_deadline(), Some(now + RETRY_INTERVAL));
+}
+
+/// Ports on both pairs of queues of a device that returns each frame by the queue that it was sent by.
+fn reflected(config: &EthernetConfig) -> Vec<End<DpdkSocket>> {
+    let opened = device_with_queues(THREADS, &unused("net_ring"), 1500, config).expect("a device");
+    assert_eq!(opened.queues(), THREADS);
+    start(EthernetPort::open_for_threads(config.clone(), opened, THREADS).expect("it is free"))
+}
+
+#[test]
+fn each_pair_of_queues_is_a_port() {
+    const STATIONS: usize = 40;
+    let mut near = reflected(&EthernetConfig::new("dpdk0"));
+    let here = near[0].port.address();
+    for round in 0..4usize {
+        for number in 0..STATIONS {
+            let way = if round == 0 { number % 2 } else { round % 2 };
+            near[way].inject(frame::header(here, station(number)), &packet(5, 60 + round, number as u8));
+            near[way].inject(frame::header(GROUP, station(number)), &packet(5, 90, number as u8));
+        }
+        let group = near[0].group();
+        let mut heard = [0; STATIONS];
+        for (number, received) in settle(&mut near).into_iter().enumerate() {
+            let stations = stations(&mut near[number]);
+            for received in received {
+                let sender = usize::from(received.packet[10]);
+                heard[sender] += if number == 0 && received.face == group { 100 } else { 1 };
+                assert!(received.face == group || stations[&received.face] == station(sender) && number == sender % 2);
+            }
+        }
+        assert_eq!(heard, [101; STATIONS], "each packet once, round {round}");
+    }
+    assert!(near.iter().all(|end| end.drops().is_empty()), "{:?}", near[1].drops());
+}
+
+#[test]
+fn a_question_by_any_queue_is_answered_and_tells_where_the_peer_is() {
+    let address = |text: &str| text.parse().expect("an address");
+    let path = UdpPath { here: address("192.0.2.1:6363"), there: address("192.0.2.2:6363") };
+    let mut config = EthernetConfig::new("dpdk0");
+    config.datagrams.push(DatagramPeer { path, station: None });
+    let mut near = reflected(&config);
+    let face = near[0].port.peers.iter_mut().find(|(_, face)| face.transport.peer == Peer::Datagrams(path));
+    let face = face.expect("the first port's").0;
+    near[0].send(face, &[packet(5, 60, 1)]);
+    assert_eq!(near[0].link(face).out_drops, 1, "whom to?");
+    let host = station(9);
+    let question = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &host.0, &[192, 0, 2, 2], &[0; 6], &[192, 0, 2, 1]].concat();
+    let mut header = frame::header(MacAddress([0xff; 6]), host);
+    (header[12], header[13]) = (8, 6);
+    near[1].inject(header, &question);
+    settle(&mut near);
+    // The answer comes back, as everything does, and is not for us.
+    assert_eq!(near[1].drops(), [("ethernet_not_ours", 1)]);
+    near[0].send(face, &[packet(5, 60, 1)]);
+    assert_eq!(near[0].link(face).out_drops, 1);
+}
+
+#[test]
+fn a_device_with_one_pair_of_queues_has_one_port() {
+    if !cable() {
+        return;
+    }
+    let config = EthernetConfig::new("near");
+    let name = format!("{},iface=near,framecnt=2048", unused("net_af_packet"));
+    let opened = device_with_queues(THREADS, &name, 1500, &config).expect("a device");
+    assert_eq!(opened.queues(), 1);
+    assert_eq!(EthernetPort::<DpdkSocket>::open_for_threads(config, opened, THREADS).expect("it is free").len(), 1);
 }
 
 #[test]

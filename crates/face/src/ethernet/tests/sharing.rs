@@ -23,7 +23,7 @@ of_every_socket! {
     an_interface_that_is_down_at_first_is_waited_for,
 }
 
-const THREADS: usize = 2;
+pub(super) const THREADS: usize = 2;
 
 /// Whether the interface decides which thread gets a frame.
 fn by_queue<S: Kind>() -> bool {
@@ -34,7 +34,10 @@ fn ends<S: Kind>(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> V
     let mut config = EthernetConfig::new(interface);
     adjust(&mut config);
     let own = S::own(&config);
-    let ports = EthernetPort::open_for_threads(config, own, THREADS).expect("the interface is there");
+    start(EthernetPort::open_for_threads(config, own, THREADS).expect("the interface is there"))
+}
+
+pub(super) fn start<S: Kind>(ports: Vec<EthernetPort<S>>) -> Vec<End<S>> {
     assert_eq!(ports.len(), THREADS);
     let start = |mut port: EthernetPort<S>| {
         let mut bench = Bench::new();
@@ -45,7 +48,7 @@ fn ends<S: Kind>(interface: &str, adjust: impl FnOnce(&mut EthernetConfig)) -> V
 }
 
 /// Runs all loops until nothing has come for a while. Returns what each has received.
-fn settle<S: Kind>(ends: &mut [End<S>]) -> Vec<Vec<Received>> {
+pub(super) fn settle<S: Kind>(ends: &mut [End<S>]) -> Vec<Vec<Received>> {
     let mut quiet = 0;
     while quiet < 4 {
         quiet += 1;
@@ -80,12 +83,12 @@ fn settle_until<S: Kind>(ends: &mut [End<S>], is_so: impl Fn(usize, &EthernetPor
     panic!("the ports do not get there");
 }
 
-fn station(number: usize) -> MacAddress {
+pub(super) fn station(number: usize) -> MacAddress {
     MacAddress([2, 0, 0, 0, (number >> 8) as u8, number as u8])
 }
 
 /// The on-demand faces of a port, by station.
-fn stations<S: Kind>(end: &mut End<S>) -> HashMap<FaceId, MacAddress> {
+pub(super) fn stations<S: Kind>(end: &mut End<S>) -> HashMap<FaceId, MacAddress> {
     let faces = end.port.peers.iter_mut().filter(|(_, face)| face.persistency == Persistency::OnDemand);
     let station = |(id, face): (FaceId, &mut PeerFace<EthernetTransport>)| match face.transport.peer {
         Peer::Station(station) => (id, station),

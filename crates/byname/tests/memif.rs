@@ -73,7 +73,7 @@ fn routers_with_two_threads_have_two_rings() {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    let uris = faces.each_ref().map(|face| face["remote"].as_str().expect("a URI").to_owned());
+    let uris = faces.each_ref().map(|face| face["remote_uri"].as_str().expect("a URI").to_owned());
     assert!(uris.iter().any(|uri| uri.ends_with("?id=0")) && uris.iter().any(|uri| uri.ends_with("?id=0&ring=1")));
     // By each ring.
     for face in &faces {
@@ -88,7 +88,7 @@ fn routers_with_two_threads_have_two_rings() {
     drop(east);
     let east = router(&socket, "role = \"client\"");
     let _server = east.serve("ping-server /demo", "/demo/ping", b"");
-    let first = faces.iter().find(|face| face["remote"].as_str().is_some_and(|uri| uri.ends_with("?id=0")));
+    let first = faces.iter().find(|face| face["remote_uri"].as_str().is_some_and(|uri| uri.ends_with("?id=0")));
     west.ok(&format!("route add /demo {}", first.expect("a face")["face_id"]));
     assert!(west.reaches("/demo"));
     assert_eq!(east.json("face list --scheme memif").as_array().map(Vec::len), Some(1));

@@ -47,8 +47,14 @@ impl<'de> Deserialize<'de> for Queues {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::config::tests::parse;
+    use crate::config::Config;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("byname.toml")).map_err(|error| error.to_string())
+    }
 
     #[test]
     fn queues_are_a_number_or_auto() {
@@ -60,7 +66,7 @@ mod tests {
         assert_eq!([memif.ports(2), Queues::Auto.ports(4)], [3, 4]);
         for bad in ["0", "-1", "65", "\"all\"", "true"] {
             let error = of(&format!("queues = {bad}")).expect_err("no such number");
-            assert!(error.to_string().contains("write 1 to 64, or \"auto\""), "{error}");
+            assert!(error.contains("write 1 to 64, or \"auto\""), "{error}");
         }
     }
 }

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use byname_wire::name::{COMPONENTS_MAX, component_type};
 use byname_wire::name_hash::{DepthSet, Digest, digest_name};
-use byname_wire::{FaceId, NameHashKey, NameRef, NameView, PrefixHashes};
+use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
 use crate::hot::{SharedPit, SharedStore};
@@ -81,7 +81,7 @@ impl Parcel {
 
     /// The face that received it.
     #[cfg(feature = "lab")]
-    pub fn face(&self) -> FaceId {
+    pub fn face(&self) -> crate::FaceId {
         self.received.face
     }
 

@@ -6,7 +6,7 @@
 //! more than a change.
 //!
 //! Where workers run on several memory nodes, each node has a replica of the FIB of names: an engine of its own, with
-//! its memory on that node [So §2.4] [Hasegawa]. Each change goes to all engines before the commit returns, so all
+//! its memory on that node [So §2.4; Hasegawa]. Each change goes to all engines before the commit returns, so all
 //! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The memory nodes of the machine (NUMA), and on which of them each packet thread works [So §2.4] [Hasegawa].
+//! The memory nodes of the machine (NUMA), and on which of them each packet thread works [So §2.4; Hasegawa].
 //!
 //! A processor reads the memory of its own node faster than that of other nodes. So a thread that is bound to a
 //! processor has its tables on the node of that processor, and reads a copy of the FIB there. The system puts a page on

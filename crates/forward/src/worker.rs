@@ -186,7 +186,7 @@ impl Worker {
         self.shard.strays.drain(..)
     }
 
-    /// Whether packets wait for the next [`Worker::poll_and_dispatch`], because another thread has the lock of a shared
+    /// Whether packets wait for the next round, because another thread has the lock of a shared
     /// PIT entry, or news of a face are still on their way.
     pub fn has_postponed(&self) -> bool {
         self.shard.has_postponed()

@@ -64,7 +64,7 @@ pub trait FrameSocket: Send + Sized {
     const HEARS_ALL: bool = false;
     /// Whether the kernel hears these frames too.
     const KERNEL_HEARS: bool = false;
-    /// Of several sockets, whether [`fanout`](super::fanout) tells to which one a frame comes. Otherwise the interface
+    /// Of several sockets, whether `frames::fanout` tells to which one a frame comes. Otherwise the interface
     /// decides, and the frames of a station may move to another socket.
     const STEERS: bool = false;
 

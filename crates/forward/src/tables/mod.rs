@@ -1,7 +1,7 @@
 //! Tables that the worker reads and the control side writes, without locks. They are the FIB with the nexthop groups of
 //! its entries, the same for descriptors, and the trees.
 //!
-//! Where workers run on several memory nodes, each node has a replica of the FIB's query half [So §2.4] [Hasegawa]. The
+//! Where workers run on several memory nodes, each node has a replica of the FIB's query half [So §2.4; Hasegawa]. The
 //! control side changes all of them. The groups of nexthops are few, so there is one copy of these.
 
 mod announcements;

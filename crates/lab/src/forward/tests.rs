@@ -181,7 +181,8 @@ fn threads_that_share_pit_entries_answer_each_interest_once() {
             let case = format!("{threads} threads, {plane}: {totals:?}");
             assert!(totals.asked > 1000 && totals.arrived == totals.asked, "{case}");
             assert_eq!((totals.lost, totals.drops.len(), totals.wrong), (0, 0, 0), "{case}");
-            assert_eq!(totals.joined > 0.1, threads > 1 && shares, "{case}");
+            // Threads take turns here, so most answers come before another thread's Interest could join: 3 and 5 % do.
+            assert_eq!(totals.joined > 0.02, threads > 1 && shares, "{case}");
         }
     }
 }

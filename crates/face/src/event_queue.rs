@@ -114,6 +114,21 @@ mod tests {
     use super::*;
     use crate::face::tests::status;
 
+    /// What a reader sees that lets the queue go on after each event.
+    fn seen_by(receiver: &Receiver<FaceEvent>, queue: &mut EventQueue) -> Vec<(u64, &'static str)> {
+        let mut seen = Vec::new();
+        while let Ok(event) = receiver.try_recv() {
+            seen.push(match event {
+                FaceEvent::Created(s) => (s.id.0, "created"),
+                FaceEvent::Destroyed(s) => (s.id.0, "destroyed"),
+                FaceEvent::Up(s) => (s.id.0, "up"),
+                FaceEvent::Down(s) => (s.id.0, "down"),
+            });
+            queue.flush();
+        }
+        seen
+    }
+
     #[test]
     fn a_slow_reader_sees_every_end_of_a_face_it_knows_and_no_more() {
         let (mut queue, receiver) = EventQueue::new(1);
@@ -126,17 +141,7 @@ mod tests {
         queue.push(FaceEvent::Created(status(10_000)));
         queue.push(FaceEvent::Destroyed(status(256)));
         assert_eq!(queue.backlog.len(), 2);
-        let mut seen = Vec::new();
-        while let Ok(event) = receiver.try_recv() {
-            seen.push(match event {
-                FaceEvent::Created(s) => (s.id.0, "created"),
-                FaceEvent::Destroyed(s) => (s.id.0, "destroyed"),
-                FaceEvent::Up(s) => (s.id.0, "up"),
-                FaceEvent::Down(s) => (s.id.0, "down"),
-            });
-            queue.flush();
-        }
-        assert_eq!(seen, [(256, "created"), (256, "destroyed"), (10_000, "created")]);
+        assert_eq!(seen_by(&receiver, &mut queue), [(256, "created"), (256, "destroyed"), (10_000, "created")]);
         assert!(!queue.is_backlogged());
     }
 
@@ -153,17 +158,7 @@ mod tests {
             other.push(event);
         }
         other.push(FaceEvent::Up(status(258)));
-        let mut seen = Vec::new();
-        while let Ok(event) = receiver.try_recv() {
-            seen.push(match event {
-                FaceEvent::Created(s) => (s.id.0, "created"),
-                FaceEvent::Destroyed(s) => (s.id.0, "destroyed"),
-                FaceEvent::Up(s) => (s.id.0, "up"),
-                FaceEvent::Down(s) => (s.id.0, "down"),
-            });
-            other.flush();
-        }
-        assert_eq!(seen, [(256, "created"), (257, "created"), (258, "created"), (258, "up")]);
+        assert_eq!(seen_by(&receiver, &mut other), [(256, "created"), (257, "created"), (258, "created"), (258, "up")]);
         queue.flush();
         assert!(matches!(receiver.try_recv(), Ok(FaceEvent::Created(s)) if s.id.0 == 259));
     }

@@ -20,6 +20,7 @@ pub mod pcap;
 mod peers;
 pub mod port;
 pub mod socket_file;
+mod spread;
 pub mod stream;
 pub mod system;
 pub mod udp;

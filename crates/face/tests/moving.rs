@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use byname_face::face::MoveFaceError;
@@ -53,6 +54,19 @@ fn next_face(router: &Router, known: &mut HashSet<FaceId>) -> FaceId {
     }
 }
 
+/// A producer of `/a` over TCP: its face, a way to stop it, and its thread, which returns how much it produced.
+fn producer(
+    router: &mut Router,
+    known: &mut HashSet<FaceId>,
+    address: SocketAddr,
+) -> (FaceId, TcpStream, JoinHandle<usize>) {
+    let producer = TcpStream::connect(address).unwrap();
+    let face = next_face(router, known);
+    router.route("/a", face);
+    let stopper = producer.try_clone().unwrap();
+    (face, stopper, std::thread::spawn(move || produce_on(producer)))
+}
+
 fn connect(path: &PathBuf) -> UnixStream {
     let client = UnixStream::connect(path).expect("it listens");
     client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -66,11 +80,7 @@ fn faces_that_move_all_the_time_lose_nothing_and_all_is_counted_once() {
     for rests in [true, false] {
         let (mut router, path, address, _folder) = router(rests, 100);
         let mut known = HashSet::new();
-        let producer = TcpStream::connect(address).unwrap();
-        let to_producer = next_face(&router, &mut known);
-        router.route("/a", to_producer);
-        let stopper = producer.try_clone().unwrap();
-        let producing = std::thread::spawn(move || produce_on(producer));
+        let (to_producer, stopper, producing) = producer(&mut router, &mut known, address);
         let mut client = connect(&path);
         let to_client = next_face(&router, &mut known);
         let (handle, done) = (router.running.handle.clone(), AtomicBool::new(false));
@@ -136,11 +146,7 @@ fn a_face_takes_along_what_has_come_or_waits_in_part() {
     const PACKETS: u32 = 400;
     let (mut router, path, address, _folder) = router(true, 100);
     let (handle, mut known) = (router.running.handle.clone(), HashSet::new());
-    let producer = TcpStream::connect(address).unwrap();
-    let to_producer = next_face(&router, &mut known);
-    router.route("/a", to_producer);
-    let stopper = producer.try_clone().unwrap();
-    let producing = std::thread::spawn(move || produce_on(producer));
+    let (_, stopper, producing) = producer(&mut router, &mut known, address);
     let mut client = connect(&path);
     let face = next_face(&router, &mut known);
     let go_on = || {

@@ -17,21 +17,17 @@ use libc::sock_filter;
 use super::datagram::Path;
 use super::filter::Writer;
 use crate::mac_address::MacAddress;
-use crate::system;
+use crate::{spread, system};
 
 /// A program chooses, and outgoing frames do not come. Linux before 5.10 ignores the latter.
 const TYPE: u32 = libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
 const TYPE_AT: u32 = 16;
-/// Odd, with its bits evenly spread [Knuth, volume 3, §6.4].
-const FACTOR: u32 = 0x9e37_79b1;
-/// Bits of the product that are not used: the lower bits of a product depend on few bits of the factors.
-const UNUSED_BITS: u32 = 16;
 
 /// The number of the socket that gets the frames of a station.
 pub fn socket_of(station: MacAddress, sockets: usize) -> usize {
     let [a, b, c, d, e, f] = station.0;
     let word = u32::from_be_bytes([a, b, c, d]) ^ u32::from_be_bytes([0, 0, e, f]);
-    (word.wrapping_mul(FACTOR) >> UNUSED_BITS) as usize % sockets
+    spread::socket_of(word, sockets)
 }
 
 /// The number of the socket that gets the datagrams of the path with this number.
@@ -66,15 +62,12 @@ fn program(address: MacAddress, paths: &[Path], sockets: usize) -> Vec<sock_filt
     }
     program.take_groups(0);
     let mut lines = program.lines();
-    let mut line = |code: u32, k: u32| lines.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
+    let mut line = |code: u32, k: u32| lines.push(spread::instruction(code, k));
     let at = |offset: i32| (libc::SKF_LL_OFF + offset) as u32;
     line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at(6));
     line(libc::BPF_MISC | libc::BPF_TAX, 0);
     line(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, at(10));
     line(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0);
-    line(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, FACTOR);
-    line(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, UNUSED_BITS);
-    line(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, sockets as u32);
-    line(libc::BPF_RET | libc::BPF_A, 0);
+    lines.extend(spread::return_socket(sockets));
     lines
 }

@@ -6,6 +6,7 @@ use libc::sock_filter;
 use super::conditions::{self, Conditions};
 use super::datagram::Path;
 use crate::mac_address::MacAddress;
+use crate::spread::instruction;
 
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
@@ -15,7 +16,7 @@ const IF_SET: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// Rejects all frames.
-pub(crate) const NOTHING: [sock_filter; 1] = [sock_filter { code: RETURN as u16, jt: 0, jf: 0, k: 0 }];
+pub(crate) const NOTHING: [sock_filter; 1] = [instruction(RETURN, 0)];
 
 /// Writes a program, one kind of frames after the other. Each kind has jumps to the next.
 pub(super) struct Writer {
@@ -54,7 +55,7 @@ impl Writer {
     }
 
     fn line(&mut self, code: u32, k: u32) {
-        self.lines.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
+        self.lines.push(instruction(code, k));
     }
 
     fn load(&mut self, size: u32, at: usize) {

@@ -12,10 +12,7 @@ use std::net::SocketAddr;
 
 use libc::sock_filter;
 
-/// Odd, with its bits evenly spread [Knuth, volume 3, §6.4].
-const FACTOR: u32 = 0x9e37_79b1;
-/// Bits of the product that are not used: the lower bits of a product depend on few bits of the factors.
-const UNUSED_BITS: u32 = 16;
+use crate::spread;
 
 /// Where a program finds the sender's address and port, counted from the start of the IP header.
 struct Layout {
@@ -50,14 +47,14 @@ fn socket_of(remote: &SocketAddr, sockets: usize) -> usize {
             octets.as_chunks().0.iter().fold(0, |all, word| all ^ u32::from_be_bytes(*word))
         }
     };
-    ((words ^ u32::from(remote.port())).wrapping_mul(FACTOR) >> UNUSED_BITS) as usize % sockets
+    spread::socket_of(words ^ u32::from(remote.port()), sockets)
 }
 
 /// The same for the system.
 pub(super) fn program(local: &SocketAddr, sockets: usize) -> Vec<sock_filter> {
     let Layout { address, address_words, port } = if local.is_ipv4() { IPV4 } else { IPV6 };
     let mut lines = Vec::new();
-    let mut line = |code: u32, k: u32| lines.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
+    let mut line = |code: u32, k: u32| lines.push(spread::instruction(code, k));
     let at = |offset: usize| (libc::SKF_NET_OFF + offset as i32) as u32;
     let word = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     line(word, at(address));
@@ -69,10 +66,7 @@ pub(super) fn program(local: &SocketAddr, sockets: usize) -> Vec<sock_filter> {
     line(libc::BPF_MISC | libc::BPF_TAX, 0);
     line(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, at(port));
     line(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0);
-    line(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, FACTOR);
-    line(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, UNUSED_BITS);
-    line(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, sockets as u32);
-    line(libc::BPF_RET | libc::BPF_A, 0);
+    lines.extend(spread::return_socket(sockets));
     lines
 }
 

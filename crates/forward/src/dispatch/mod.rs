@@ -98,8 +98,9 @@ impl Parcel {
     }
 
     /// Whether the same packet also went to its home. If so, this copy may be lost.
+    #[cfg(feature = "lab")]
     pub fn is_further_copy(&self) -> bool {
-        matches!(&self.parsed, Some(Parsed::Data(info)) if info.copies == Copies::Further)
+        self.parsed.as_ref().is_some_and(Parsed::is_further_copy)
     }
 
     /// Whether it is an Interest that any worker may answer.
@@ -118,11 +119,6 @@ pub(crate) struct Handed<'a> {
 }
 
 impl Handed<'_> {
-    /// Whether the same packet also went to its home.
-    pub fn is_further_copy(&self) -> bool {
-        matches!(self.parsed, Parsed::Data(info) if info.copies == Copies::Further)
-    }
-
     /// Moves the packet to a parcel that is [`Parcel::empty`].
     #[inline]
     pub fn fill(self, parcel: &mut Parcel) {

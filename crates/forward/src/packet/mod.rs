@@ -44,6 +44,11 @@ impl Parsed {
         }
     }
 
+    /// Whether the same packet also went to its home.
+    pub fn is_further_copy(&self) -> bool {
+        matches!(self, Parsed::Data(info) if info.copies == Copies::Further)
+    }
+
     /// The fields of an Interest or of the Interest in a Nack.
     pub fn interest(&self) -> Option<&InterestInfo> {
         match self {

@@ -430,7 +430,7 @@ impl Link {
     fn push(&mut self, handed: Handed<'_>) {
         // A ring that is half full counts as such until the next round.
         self.fills = self.fills || self.parcels.is_half_full();
-        let has_room = !self.fills || (!handed.is_further_copy() && self.shares.take(handed.received.face));
+        let has_room = !self.fills || (!handed.parsed.is_further_copy() && self.shares.take(handed.received.face));
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {

@@ -133,24 +133,10 @@ fn uneven(before_ns: &[u64], now_ns: &[u64], elapsed_ns: f64) -> Option<Uneven> 
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
-
-    /// SplitMix64, by Steele, Lea and Flood.
-    struct Random(u64);
-
-    impl Random {
-        /// A number from `from` to `to`.
-        fn between(&mut self, from: f64, to: f64) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            from + (to - from) * ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        fn below(&mut self, end: usize) -> usize {
-            self.between(0.0, end as f64) as usize
-        }
-    }
 
     const PERIOD_MS: u64 = 10_000;
 
@@ -236,16 +222,16 @@ mod tests {
     #[test]
     fn uneven_threads_become_even_and_stay_so() {
         for seed in 0..200 {
-            let mut random = Random(seed);
-            let threads = 2 + random.below(7);
-            let mut router = Router::new(threads, random.between(0.3, 1.0));
-            let faces = 1 + random.below(60);
-            let all = random.between(0.3, 0.8) * threads as f64;
+            let mut random = SmallRng::seed_from_u64(seed);
+            let threads = 2 + random.random_range(0..7);
+            let mut router = Router::new(threads, random.random_range(0.3..1.0));
+            let faces = 1 + random.random_range(0..60);
+            let all = random.random_range(0.3..0.8) * threads as f64;
             for _ in 0..faces {
                 // Most faces begin on the first two threads.
-                let begins_at = if random.between(0.0, 1.0) < 0.8 { 2 } else { threads };
-                let thread = random.below(begins_at);
-                router.face(thread, random.between(0.1, 2.0) * all / faces as f64);
+                let begins_at = if random.random_range(0.0..1.0) < 0.8 { 2 } else { threads };
+                let thread = random.random_range(0..begins_at);
+                router.face(thread, random.random_range(0.1..2.0) * all / faces as f64);
             }
             for _ in 0..400 {
                 let loads = router.loads();
@@ -290,10 +276,10 @@ mod tests {
     fn loads_that_change_do_not_make_faces_flap() {
         let mut router = Router::new(2, 0.7);
         (0..20).for_each(|n| router.face(n % 2, 0.07));
-        let mut random = Random(7);
+        let mut random = SmallRng::seed_from_u64(7);
         for _ in 0..2000 {
             for face in &mut router.faces {
-                face.1 = random.between(0.0, 0.14) * 1e9 / router.ns_per_packet;
+                face.1 = random.random_range(0.0..0.14) * 1e9 / router.ns_per_packet;
             }
             router.period();
         }

@@ -15,32 +15,18 @@ use byname_lookup::prefix::PrefixMatch;
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 /// Nodes of one processor each.
 const NODES: [&str; 3] = ["0", "0;1", "0;1;2;3"];
 
-/// A repeatable stream of numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        Random(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    /// A name of up to six components, of which few names have many in common.
-    fn name(&mut self) -> Name {
-        let depth = self.below(7);
-        let uri: String = (0..depth).map(|_| format!("/{}", self.below(6))).collect();
-        uri.parse().unwrap_or_default()
-    }
+/// A name of up to six components, of which few names have many in common.
+fn random_name(random: &mut SmallRng) -> Name {
+    let depth = random.random_range(0..7);
+    let uri: String = (0..depth).map(|_| format!("/{}", random.random_range(0..6))).collect();
+    uri.parse().unwrap_or_default()
 }
 
 fn name(uri: &str) -> Name {
@@ -88,26 +74,26 @@ fn all_replicas_have_the_same_rules_after_random_changes() {
         for kind in FibEngineKind::ALL {
             let (replicas, tables) = replicas(nodes, |_| kind.build(KEY, 1 << 14).expect("little memory"));
             let mut fib: FibWriter = FibWriter::replicated(replicas, Arc::clone(&tables));
-            let (mut random, mut readers) = (Random::new(), readers(&tables));
+            let (mut random, mut readers) = (SmallRng::seed_from_u64(1), readers(&tables));
             let mut rules: BTreeMap<Name, (u64, Option<EntryId>)> = BTreeMap::new();
             for round in 0..60 {
                 // Many rules come, so that engines grow and rebuild, and most go again.
-                for _ in 0..random.below(200) {
-                    let name = random.name();
-                    if random.below(100) < if round < 30 { 20 } else { 80 } {
+                for _ in 0..random.random_range(0..200) {
+                    let name = random_name(&mut random);
+                    if random.random_range(0..100) < if round < 30 { 20 } else { 80 } {
                         if let Some((_, mut group)) = rules.remove(&name) {
                             fib.clear(name.as_ref(), &mut group);
                         }
                     } else {
                         let rule = rules.entry(name.clone()).or_default();
-                        rule.0 = 256 + random.below(40);
+                        rule.0 = 256 + random.random_range(0..40);
                         fib.set(name.as_ref(), &mut rule.1, &nexthops(rule.0));
                     }
                 }
                 fib.commit();
                 readers.iter_mut().for_each(TablesReader::begin_burst);
                 for _ in 0..100 {
-                    let name = random.name();
+                    let name = random_name(&mut random);
                     let view = name.as_ref();
                     let rule = (0..=view.len()).rev().find_map(|len| rules.get(&view.prefix(len).to_name()));
                     let expected = rule.map(|(face, _)| FaceId(*face));

@@ -9,6 +9,8 @@ use byname_lookup::oracle::{Oracle, TagsetOracle};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Data, Interest};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use super::message::DescriptorList;
 use super::*;
@@ -77,19 +79,6 @@ fn take(router: &mut TagRouting, (data, code, body): &(Vec<u8>, u64, Vec<u8>)) -
     router.answered(&Data::decode(data).expect("it is Data"), (*code, body), 1)
 }
 
-/// SplitMix64 random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % n
-    }
-}
-
 struct Network {
     /// The parent of each router except the first.
     parents: Vec<usize>,
@@ -102,9 +91,9 @@ struct Network {
 }
 
 impl Network {
-    fn new(random: &mut Random) -> Self {
-        let nodes = 2 + random.below(7) as usize;
-        let parents = (0..nodes).map(|node| random.below(node.max(1) as u64) as usize).collect();
+    fn new(random: &mut SmallRng) -> Self {
+        let nodes = 2 + random.random_range(0..7) as usize;
+        let parents = (0..nodes).map(|node| random.random_range(0..(node.max(1) as u64)) as usize).collect();
         let advertised = vec![Default::default(); nodes];
         let mut network = Network { parents, routers: Vec::new(), advertised, now_ms: 1000, recorded: Vec::new() };
         network.routers = (0..nodes).map(|node| network.router(node)).collect();
@@ -122,12 +111,12 @@ impl Network {
         router
     }
 
-    fn act(&mut self, random: &mut Random) {
-        let node = random.below(self.routers.len() as u64) as usize;
-        let app = random.below(2) as usize;
-        let some: Vec<u64> = (0..random.below(4)).map(|_| random.below(6)).collect();
+    fn act(&mut self, random: &mut SmallRng) {
+        let node = random.random_range(0..self.routers.len() as u64) as usize;
+        let app = random.random_range(0..2) as usize;
+        let some: Vec<u64> = (0..random.random_range(0..4)).map(|_| random.random_range(0..6)).collect();
         let descriptors = some.iter().map(|&i| descriptor(i)).collect();
-        match random.below(8) {
+        match random.random_range(0..8) {
             0..4 => {
                 self.routers[node].advertise(APPS[app], descriptors).expect("few");
                 self.advertised[node][app].extend(some);
@@ -149,7 +138,7 @@ impl Network {
     }
 
     /// Lets all routers exchange messages for a while. `loss` is the percentage of messages lost.
-    fn run(&mut self, steps: u64, step_ms: u64, loss: u64, random: &mut Random) {
+    fn run(&mut self, steps: u64, step_ms: u64, loss: u64, random: &mut SmallRng) {
         for _ in 0..steps {
             self.now_ms += step_ms;
             for from in 0..self.routers.len() {
@@ -157,13 +146,13 @@ impl Network {
                     let to = (face.0 - LINKS) as usize;
                     self.recorded.push((to, FaceId(LINKS + from as u64), wire.clone()));
                     // Some messages arrive twice.
-                    for _ in 0..1 + random.below(10) / 9 {
-                        if random.below(100) < loss {
+                    for _ in 0..1 + random.random_range(0..10) / 9 {
+                        if random.random_range(0..100) < loss {
                             continue;
                         }
                         let back = FaceId(LINKS + from as u64);
                         let heeded = hear(&mut self.routers[to], back, &wire, moment(self.now_ms));
-                        if random.below(100) >= loss {
+                        if random.random_range(0..100) >= loss {
                             take(&mut self.routers[from], &answer(&wire, &heeded.expect("a neighbour")));
                         }
                     }
@@ -174,11 +163,11 @@ impl Network {
     }
 
     /// An attacker who records everything replays earlier messages, to their receivers or to their senders.
-    fn replay(&mut self, random: &mut Random) {
+    fn replay(&mut self, random: &mut SmallRng) {
         if self.recorded.is_empty() {
             return;
         }
-        let (to, from, wire) = &self.recorded[random.below(self.recorded.len() as u64) as usize];
+        let (to, from, wire) = &self.recorded[random.random_range(0..self.recorded.len() as u64) as usize];
         let (to, from) = (*to, *from);
         let _ = hear(&mut self.routers[to], from, wire, moment(self.now_ms));
         let (sender, back) = ((from.0 - LINKS) as usize, FaceId(LINKS + to as u64));
@@ -224,7 +213,7 @@ impl Network {
 #[test]
 fn routers_agree_in_the_end_whatever_is_lost() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = SmallRng::seed_from_u64(seed);
         let mut network = Network::new(&mut random);
         for round in 0..6 {
             for _ in 0..6 {
@@ -240,8 +229,8 @@ fn routers_agree_in_the_end_whatever_is_lost() {
 
 #[test]
 fn a_neighbour_that_is_silent_is_forgotten_and_told_to_begin_again() {
-    let mut random = Random(1);
-    let mut network = Network::new(&mut Random(3));
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut network = Network::new(&mut SmallRng::seed_from_u64(3));
     network.routers[1].advertise(APPS[0], vec![descriptor(1)]).expect("one");
     network.advertised[1][0].insert(1);
     network.run(40, 250, 0, &mut random);
@@ -312,9 +301,9 @@ fn updates_fit_into_packets() {
 }
 
 /// Two routers with settled links. The first has one descriptor of an application.
-fn settled() -> (Network, Random) {
-    let mut random = Random(1);
-    let mut network = Network::new(&mut Random(3));
+fn settled() -> (Network, SmallRng) {
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut network = Network::new(&mut SmallRng::seed_from_u64(3));
     network.routers[0].advertise(APPS[0], vec![descriptor(1)]).expect("one");
     network.advertised[0][0].insert(1);
     network.run(40, 250, 0, &mut random);

@@ -164,6 +164,8 @@ mod tests {
     use byname_lookup::{Change, Control, EntryId};
     use byname_wire::{MacAddress, NameHashKey};
     use mio::{Poll, Token};
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
 
     use super::*;
     use crate::frame::Arrived;
@@ -193,18 +195,6 @@ mod tests {
         let roles = (0..PORTS).map(|port| if port == 5 { trunk } else { Role::Host }).collect();
         switch.set_plan(Plan { epoch: 1, hop_limit: 4, roles });
         switch
-    }
-
-    /// A stream of numbers (xorshift).
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, limit: usize) -> usize {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 % limit as u64) as usize
-        }
     }
 
     /// Threads of one switch; their ports note what leaves.
@@ -272,15 +262,16 @@ mod tests {
     /// Sends the same random frames through one thread and through several, which run ahead of and behind each other.
     fn run(threads: usize, ring_frames: usize, seed: u64) -> (Bench, Bench) {
         let (mut alone, mut bench) = (Bench::new(1, ring_frames), Bench::new(threads, ring_frames));
-        let (mut random, mut number) = (Random(seed), 0u32);
+        let (mut random, mut number) = (SmallRng::seed_from_u64(seed), 0u32);
         for _ in 0..2000 {
-            let from = random.below(PORTS);
-            let frames: Vec<_> = (0..random.below(30))
+            let from = random.random_range(0..PORTS);
+            let frames: Vec<_> = (0..random.random_range(0..30))
                 .map(|_| {
                     number += 1;
-                    let to = random.below(PORTS + 1);
+                    let to = random.random_range(0..(PORTS + 1));
                     let to = if to == PORTS { ALL } else { station(to) };
-                    let len = if random.below(50) == 0 { POOLED_BYTES_MAX } else { random.below(200) };
+                    let len =
+                        if random.random_range(0..50) == 0 { POOLED_BYTES_MAX } else { random.random_range(0..200) };
                     let tag: &[u8] = if from == 5 { &[0x88, 0xb5, 1, 3] } else { &[] };
                     [&to.0[..], &station(from).0, tag, &[8, 0], &vec![0; len], &number.to_be_bytes(), &[from as u8]]
                         .concat()
@@ -288,8 +279,8 @@ mod tests {
                 .collect();
             alone.receive(from, &frames);
             bench.receive(from, &frames);
-            if random.below(3) > 0 {
-                let thread = random.below(threads);
+            if random.random_range(0..3) > 0 {
+                let thread = random.random_range(0..threads);
                 bench.take(thread);
             }
         }

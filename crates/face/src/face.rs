@@ -174,6 +174,35 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
+    /// All counters, in the order of the fields.
+    pub(crate) fn to_array(self) -> [u64; 7] {
+        let LinkCounters {
+            in_bytes,
+            out_bytes,
+            in_malformed,
+            in_reassembly_timeouts,
+            out_drops,
+            congestion_marks,
+            retransmissions,
+        } = self;
+        [in_bytes, out_bytes, in_malformed, in_reassembly_timeouts, out_drops, congestion_marks, retransmissions]
+    }
+
+    /// The counters of [`LinkCounters::to_array`].
+    pub(crate) fn of_array(counters: [u64; 7]) -> Self {
+        let [in_bytes, out_bytes, in_malformed, in_reassembly_timeouts, out_drops, congestion_marks, retransmissions] =
+            counters;
+        LinkCounters {
+            in_bytes,
+            out_bytes,
+            in_malformed,
+            in_reassembly_timeouts,
+            out_drops,
+            congestion_marks,
+            retransmissions,
+        }
+    }
+
     /// Adds the counters of another face.
     pub fn add(&mut self, other: &LinkCounters) {
         self.with(other, |count, other| count + other);

@@ -10,6 +10,7 @@ mod event_queue;
 pub mod face;
 pub mod fault;
 pub mod frames;
+pub mod handover;
 pub mod io_loop;
 pub mod link;
 pub mod memif;

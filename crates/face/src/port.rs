@@ -18,6 +18,7 @@ use mio::event::{Event, Source};
 use mio::{Interest, Registry, Token};
 
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::handover::{HandedFace, SharedSocket};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -171,6 +172,30 @@ pub trait Port: Send {
         let _ = (cx, face, state);
     }
 
+    /// Descriptors of the sockets that its faces share, for the process that takes over.
+    fn shared_sockets(&self) -> Vec<SharedSocket> {
+        Vec::new()
+    }
+
+    /// What another process needs to go on with one of its faces. Changes nothing: if the other process fails, this port
+    /// goes on. `None` if the face cannot pass to another process.
+    fn hand_over(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
+        let _ = (now, face);
+        None
+    }
+
+    /// Goes on with a face of another process, and reports it as created. Called before [`Port::start`]. Gives the face
+    /// back if it is of another port.
+    fn take_over(&mut self, cx: &mut PortContext<'_>, face: HandedFace) -> Result<(), HandedFace> {
+        let _ = cx;
+        Err(face)
+    }
+
+    /// Called at the end of a handover: its faces go on in this process, or else in another one.
+    fn go_on(&mut self, here: bool) {
+        let _ = here;
+    }
+
     /// Tells the port whether routes lead to one of its faces. A port that closes idle faces to make room for strangers
     /// keeps faces with routes.
     fn set_routed(&mut self, face: FaceId, routed: bool) {
@@ -318,6 +343,22 @@ macro_rules! call_inner_port {
         }
         fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
             self.inside(cx, |port, cx| port.destroy_face(cx, face))
+        }
+        fn shared_sockets(&self) -> Vec<$crate::handover::SharedSocket> {
+            self.inner.shared_sockets()
+        }
+        fn hand_over(&self, now: Ticks, face: FaceId) -> Option<$crate::handover::HandedFace> {
+            self.inner.hand_over(now, face)
+        }
+        fn take_over(
+            &mut self,
+            cx: &mut PortContext<'_>,
+            face: $crate::handover::HandedFace,
+        ) -> Result<(), $crate::handover::HandedFace> {
+            self.inside(cx, |port, cx| port.take_over(cx, face))
+        }
+        fn go_on(&mut self, here: bool) {
+            self.inner.go_on(here);
         }
         fn set_routed(&mut self, face: FaceId, routed: bool) {
             self.inner.set_routed(face, routed);

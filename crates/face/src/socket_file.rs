@@ -51,6 +51,8 @@ pub struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
+    /// Another process has taken it over.
+    is_kept: bool,
 }
 
 /// Lets `bind` create a socket file of this kind at `path`. Creates the folder first, and removes a file that nobody
@@ -83,16 +85,22 @@ pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), List
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> io::Result<SocketFile> {
+    /// The file at this path.
+    pub(crate) fn of(path: &Path) -> io::Result<SocketFile> {
         let meta = std::fs::symlink_metadata(path)?;
-        Ok(SocketFile { path: path.to_owned(), device: meta.dev(), inode: meta.ino() })
+        Ok(SocketFile { path: path.to_owned(), device: meta.dev(), inode: meta.ino(), is_kept: false })
+    }
+
+    /// From now on the file stays when this is dropped.
+    pub(crate) fn keep(&mut self) {
+        self.is_kept = true;
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let ours = |meta: &std::fs::Metadata| (meta.dev(), meta.ino()) == (self.device, self.inode);
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|meta| ours(&meta)) {
+        if !self.is_kept && std::fs::symlink_metadata(&self.path).is_ok_and(|meta| ours(&meta)) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

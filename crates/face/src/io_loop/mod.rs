@@ -12,6 +12,7 @@
 
 mod crew;
 mod handle;
+mod handover;
 mod moving;
 mod pin;
 mod registrations;
@@ -283,6 +284,8 @@ struct IoLoop {
     last_counts: Sender<(FaceId, FaceCounters)>,
     faces_left: Receiver<(FaceId, FaceCounters)>,
     stopping: bool,
+    /// How much it does, which is less during a handover to another process.
+    running: handover::Running,
     /// Rounds so far.
     rounds: u32,
     last_busy: Instant,
@@ -339,6 +342,7 @@ impl IoLoop {
             last_counts,
             faces_left,
             stopping: false,
+            running: handover::Running::default(),
             rounds: 0,
             last_busy: Instant::now(),
             work_time: WorkTime::default(),
@@ -352,9 +356,14 @@ impl IoLoop {
 
     /// Starts ports, and stores each at its index.
     fn add_ports(&mut self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
-        for port in ports {
-            let index = self.ports.len();
-            self.ports.push(port);
+        let first = self.ports.len();
+        self.ports.extend(ports);
+        self.start_ports(first)
+    }
+
+    /// Starts the ports from this index on.
+    fn start_ports(&mut self, first: usize) -> Result<(), StartError> {
+        for index in first..self.ports.len() {
             self.with_port(index, |port, cx| port.start(cx))
                 .map_err(|error| StartError::Port { port: self.ports[index].name().to_owned(), error })?;
         }
@@ -365,7 +374,7 @@ impl IoLoop {
     /// Runs one round, and a few commands. Returns whether there was anything to do.
     fn step(&mut self) -> bool {
         self.now = self.clock.now();
-        let busy = self.round();
+        let busy = self.running != handover::Running::Frozen && self.round();
         busy | self.run_commands()
     }
 
@@ -411,6 +420,11 @@ impl IoLoop {
     /// Polls the descriptors and handles what they say. Known input is handled first: if there is some, the descriptors
     /// are polled in one round of a few. Returns whether more descriptors may be ready.
     fn poll(&mut self, wait: Option<Duration>) -> bool {
+        if self.running == handover::Running::Frozen {
+            // What the descriptors have to say waits in the system.
+            std::thread::sleep(handover::FROZEN_PAUSE);
+            return true;
+        }
         self.rounds = self.rounds.wrapping_add(1);
         if wait == Some(Duration::ZERO) && !self.rounds.is_multiple_of(ROUNDS_PER_POLL) && self.has_input() {
             return true;
@@ -448,7 +462,7 @@ impl IoLoop {
     fn round(&mut self) -> bool {
         let mut busy = false;
         self.stopwatch.start();
-        let takes_input = !self.stopping && !self.seat.is_behind();
+        let takes_input = self.running == handover::Running::Wholly && !self.stopping && !self.seat.is_behind();
         for port in 0..self.ports.len() {
             if self.ports[port].next_deadline().is_some_and(|at| at <= self.now) {
                 self.with_port(port, |port, cx| port.on_deadline(cx));
@@ -555,6 +569,10 @@ impl IoLoop {
 
     /// Gives queued output some time to leave, then closes everything by dropping it.
     fn drain(mut self) {
+        if self.running == handover::Running::Frozen {
+            // Its faces may be another process's by now, which sends what is queued.
+            return;
+        }
         let end = Instant::now() + DRAIN_TIME;
         self.finish(end);
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {

@@ -31,6 +31,11 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
+    /// The conversation with a peer that waits for this many answers already.
+    pub(super) fn with_unanswered(unanswered: u64) -> Self {
+        Conversation { unanswered, ..Conversation::default() }
+    }
+
     /// Counts a network packet from the peer.
     #[inline]
     pub(super) fn count_received(&mut self, packet: &[u8], is_nack: bool) {

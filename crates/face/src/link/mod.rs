@@ -11,6 +11,7 @@
 mod congestion;
 mod conversation;
 mod frame;
+mod handover;
 mod reassembly;
 mod reliability;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use byname_forward::{Packet, Ticks};
 use byname_wire::LpPacket;
 
 use super::frame::{self, Frame, FrameSpec};
+use crate::handover::ReliabilityRecord;
 
 /// Maximum number of retransmissions of a frame.
 const RETRANSMISSIONS_MAX: u8 = 3;
@@ -70,6 +71,29 @@ impl Default for Reliability {
 }
 
 impl Reliability {
+    /// What another process needs to go on with the face.
+    pub(super) fn hand_over(&self) -> ReliabilityRecord {
+        ReliabilityRecord {
+            next_tx_sequence: self.next_tx_sequence,
+            acks_due: self.acks_due.iter().copied().collect(),
+            recent: self.recent_order.iter().map(|(sequence, _)| *sequence).collect(),
+        }
+    }
+
+    /// The state of another process's face.
+    pub(super) fn taken_over(now: Ticks, record: &ReliabilityRecord) -> Self {
+        let acks_due: VecDeque<u64> = record.acks_due.iter().copied().take(QUEUE_MAX).collect();
+        let recent_order: VecDeque<_> = record.recent.iter().take(QUEUE_MAX).map(|sequence| (*sequence, now)).collect();
+        Reliability {
+            next_tx_sequence: record.next_tx_sequence,
+            acks_deadline: (!acks_due.is_empty()).then_some(now + IDLE_ACK_DELAY),
+            acks_due,
+            recent: recent_order.iter().map(|(sequence, _)| *sequence).collect(),
+            recent_order,
+            ..Reliability::default()
+        }
+    }
+
     /// Sends a frame with as many Acks as fit, and keeps it until it is acknowledged.
     pub(super) fn send(
         &mut self,

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byname_forward::face_table::{FaceCounters, FaceMap, LinkType, Persistency, Scope};
-use byname_forward::{FaceId, Network, Outgoing, Received, Ticks};
+use byname_forward::{FaceId, Network, Outgoing, Packet, Received, Ticks};
 
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::handover::{FaceRecord, PeerRecord, persistency_number};
 use crate::link::{Frame, LinkConfig, LinkService, MTU_MIN, ReassemblyBudget};
 use crate::port::{PortContext, Pushed};
 use crate::uri::FaceUri;
@@ -200,6 +201,42 @@ impl<T: Transport> PeerFace<T> {
         }
     }
 
+    /// What another process needs to go on with this face.
+    pub(crate) fn hand_over(&self, now: Ticks, id: FaceId, port: &str) -> FaceRecord {
+        let bytes_of = |frame: &Frame| {
+            let mut bytes = Vec::with_capacity(frame.len());
+            frame.write_to(&mut bytes);
+            bytes.into()
+        };
+        FaceRecord {
+            id: id.0,
+            thread: 0,
+            port: port.to_owned(),
+            remote: self.transport.remote().to_string(),
+            local: self.transport.local().to_string(),
+            is_local: self.scope == Scope::Local,
+            persistency: persistency_number(self.persistency),
+            link: self.link.hand_over(),
+            stream: None,
+            peer: Some(PeerRecord {
+                silent_ms: u64::try_from(now.since(self.heard).as_millis()).unwrap_or(u64::MAX),
+                queue: self.queue.iter().map(bytes_of).collect(),
+                interface: None,
+            }),
+        }
+    }
+
+    /// Goes on with a face of another process.
+    pub(crate) fn taken_over(now: Ticks, transport: T, link: LinkService, record: &FaceRecord) -> Self {
+        let mut face = PeerFace::new(transport, record.persistency(), link, now);
+        face.scope = if record.is_local { Scope::Local } else { Scope::NonLocal };
+        for frame in record.peer.iter().flat_map(|peer| &peer.queue) {
+            face.queue.push(Frame::bare(Packet::copy_from(frame)));
+        }
+        face.count_queued(0);
+        face
+    }
+
     fn count_queued(&mut self, before: usize) {
         self.queue_bytes += self.queue[before..].iter().map(|f| f.len() as u64).sum::<u64>();
     }
@@ -325,12 +362,33 @@ impl<T: Transport> Peers<T> {
         let link = LinkService::new(link, self.budget.clone());
         let mut face = PeerFace::new(transport, persistency, link, cx.now());
         adjust(&mut face);
+        self.add(cx, id, face);
+        id
+    }
+
+    fn add(&mut self, cx: &mut PortContext<'_>, id: FaceId, face: PeerFace<T>) {
         self.by_address.insert(face.transport.address(), id);
         cx.report(FaceEvent::Created(face.status(id, cx.now(), self.idle_timeout)));
         self.faces.insert(id, face);
         self.take_place(id);
         self.schedule(id);
-        id
+        self.mark_dirty(id);
+    }
+
+    /// What another process needs to go on with a face.
+    pub(crate) fn hand_over(&self, now: Ticks, id: FaceId, port: &str) -> Option<FaceRecord> {
+        self.faces.get(&id).map(|face| face.hand_over(now, id, port))
+    }
+
+    /// Goes on with a face of another process. Returns false if there is a face to this peer.
+    pub(crate) fn take_over(&mut self, cx: &mut PortContext<'_>, transport: T, record: &FaceRecord) -> bool {
+        if self.by_address.contains_key(&transport.address()) {
+            return false;
+        }
+        let link = LinkService::taken_over(cx.now(), &record.link, self.budget.clone());
+        let face = PeerFace::taken_over(cx.now(), transport, link, record);
+        self.add(cx, FaceId(record.id), face);
+        true
     }
 
     /// Removes a face and reports that. Returns false if the face does not exist.

@@ -64,7 +64,7 @@ impl Descriptors {
     }
 
     /// Takes a descriptor for one connection, if one is left.
-    fn take(&self, is_peer: bool) -> Option<Descriptor> {
+    pub(super) fn take(&self, is_peer: bool) -> Option<Descriptor> {
         let of_peers = self.used.peers.load(Ordering::Relaxed);
         if self.used.all.load(Ordering::Relaxed) >= self.all_max || (is_peer && of_peers >= self.peers_max) {
             return None;

@@ -10,11 +10,13 @@ use byname_wire::tlv::{self, DecodeError};
 use tungstenite::handshake::client::ClientHandshake;
 use tungstenite::handshake::server::ServerHandshake;
 use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
-use tungstenite::protocol::WebSocketConfig;
+use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
 use super::browser::{Judge, LocalClients};
 use super::connection::End;
+use super::input_log::InputLog;
+use crate::handover::WebSocketRecord;
 use crate::link::{Frame, is_plausible};
 
 /// Longest WebSocket message, in bytes. Several packets may share a message.
@@ -91,6 +93,20 @@ impl Codec {
         len.map_or(output.len(), |len| len.min(output.len()))
     }
 
+    /// Bytes that were taken in and have not been yielded as frames.
+    pub(super) fn input_left(&self) -> &[u8] {
+        match self {
+            Codec::Plain(cutter) => &cutter.pending[cutter.start..],
+            Codec::WebSocket(codec) => codec.log.bytes(),
+        }
+    }
+
+    /// The kind of WebSocket, if it is one.
+    pub(super) fn web_socket(&self) -> Option<WebSocketRecord> {
+        let Codec::WebSocket(codec) = self else { return None };
+        Some(WebSocketRecord { is_server: codec.is_server, may_be_local: self.may_be_local() })
+    }
+
     /// Whether packets can be sent.
     pub(super) fn is_open(&self) -> bool {
         match self {
@@ -117,6 +133,11 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
+    /// A cutter that has taken in these bytes already.
+    pub(super) fn of(input: &[u8]) -> Self {
+        Cutter { pending: input.to_vec(), start: 0 }
+    }
+
     fn receive(&mut self, bytes: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<Left, DecodeError> {
         if self.start == self.pending.len() {
             // The common case: frames come directly from the caller's buffer.
@@ -157,7 +178,7 @@ fn cut(bytes: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<(usize, Lef
 }
 
 /// Length of a WebSocket frame with its header [RFC 6455, section 5.2].
-fn websocket_frame_len(bytes: &[u8]) -> Option<usize> {
+pub(super) fn websocket_frame_len(bytes: &[u8]) -> Option<usize> {
     let second = *bytes.get(1)?;
     let mask_len = if second & 0x80 == 0 { 0 } else { 4 };
     let (header_len, payload_len) = match second & 0x7f {
@@ -213,6 +234,9 @@ impl Write for BufferStream {
 /// A WebSocket over buffers.
 pub(super) struct WebSocketCodec {
     phase: Phase,
+    is_server: bool,
+    /// Input that has not led to a message yet.
+    log: InputLog,
     /// See [`Codec::may_be_local`].
     may_be_local: Arc<AtomicBool>,
 }
@@ -231,16 +255,31 @@ impl WebSocketCodec {
         let may_be_local = Arc::<AtomicBool>::default();
         let judge = Judge { clients, local: Arc::clone(&may_be_local) };
         let start = ServerHandshake::start(BufferStream::default(), judge, Some(websocket_config()));
-        WebSocketCodec { phase: Phase::Accepting(start), may_be_local }
+        WebSocketCodec { phase: Phase::Accepting(start), is_server: true, log: InputLog::default(), may_be_local }
     }
 
     /// The client's end. Its request is queued at once.
     pub(super) fn client(remote: SocketAddr) -> Result<Self, End> {
         let request = tungstenite::client::IntoClientRequest::into_client_request(format!("ws://{remote}/"))?;
         let start = ClientHandshake::start(BufferStream::default(), request, Some(websocket_config()))?;
-        let mut codec = WebSocketCodec { phase: Phase::Connecting(start), may_be_local: Arc::new(true.into()) };
+        let (phase, may_be_local) = (Phase::Connecting(start), Arc::new(true.into()));
+        let mut codec = WebSocketCodec { phase, is_server: false, log: InputLog::default(), may_be_local };
         codec.shake_hands()?;
         Ok(codec)
+    }
+
+    /// An open WebSocket of another process, which had this input that led to no message yet.
+    pub(super) fn taken_over(record: WebSocketRecord, input: &[u8]) -> Self {
+        let WebSocketRecord { is_server, may_be_local } = record;
+        let role = if is_server { Role::Server } else { Role::Client };
+        let config = Some(websocket_config());
+        let socket = WebSocket::from_partially_read(BufferStream::default(), input.to_vec(), role, config);
+        WebSocketCodec {
+            phase: Phase::Open(socket),
+            is_server,
+            log: InputLog::of(input),
+            may_be_local: Arc::new(may_be_local.into()),
+        }
     }
 
     fn receive(
@@ -252,8 +291,12 @@ impl WebSocketCodec {
         if let Some(stream) = self.stream() {
             stream.push(bytes);
         }
+        self.log.push(bytes);
         if !matches!(self.phase, Phase::Open(_)) {
             self.shake_hands()?;
+            if matches!(self.phase, Phase::Open(_)) {
+                self.log.end_handshake();
+            }
             // The port must handle the opening before packets flow.
             return Ok(if matches!(self.phase, Phase::Open(_)) { Left::Frames } else { Left::Nothing });
         }
@@ -262,15 +305,20 @@ impl WebSocketCodec {
             let message = match socket.read() {
                 Ok(Message::Binary(message)) => message,
                 Ok(Message::Text(_)) => {
+                    self.log.end_message();
                     *malformed += 1;
                     continue;
                 }
-                Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_)) => continue,
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_)) => {
+                    self.log.end_control();
+                    continue;
+                }
                 Err(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Left::Nothing);
                 }
                 Err(error) => return Err(error.into()),
             };
+            self.log.end_message();
             // A message is bounded, so hand out all of it and keep nothing.
             let mut wants_more = true;
             let cut = cut(&message, &mut |element| {

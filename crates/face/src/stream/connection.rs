@@ -262,6 +262,31 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether the peer has sent a whole frame.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.has_spoken
+    }
+
+    /// Whether the end of the peer's input was read.
+    pub(super) fn has_input_ended(&self) -> bool {
+        self.input_ended
+    }
+
+    /// The bytes that wait, and the offset at which the first whole frame among them begins.
+    pub(super) fn output_left(&self) -> (Vec<u8>, usize) {
+        self.output.left(|bytes| self.codec.frame_len(bytes))
+    }
+
+    /// Sets the state of the input of a connection that comes from another process.
+    pub(super) fn set_input(&mut self, has_spoken: bool, input_ended: bool, frames_left: bool) {
+        (self.has_spoken, self.input_ended, self.frames_left) = (has_spoken, input_ended, frames_left);
+    }
+
+    /// Sets the output of a connection that comes from another process.
+    pub(super) fn set_output(&mut self, bytes: &[u8], frame_at: usize) {
+        self.output = Output::of(bytes, frame_at);
+    }
+
     /// Begins the codec's handshake, if it has one, after the system has connected.
     pub(super) fn start_handshake(&mut self, until: Ticks, spare: &mut SpareBuffers) {
         self.phase = if self.codec.is_open() { Phase::Open } else { Phase::Handshake(until) };

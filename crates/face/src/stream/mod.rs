@@ -30,6 +30,8 @@ mod browser;
 mod codec;
 mod connection;
 mod dealing;
+mod handover;
+mod input_log;
 mod life;
 mod moving;
 mod output;
@@ -55,6 +57,7 @@ use mio::Interest;
 use rand::rngs::SmallRng;
 
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::handover::{HandedFace, Inherited, SharedSocket, StreamRecord};
 use crate::link::{Frame, LinkConfig, ReassemblyBudget};
 use crate::port::{Port, PortContext, Readiness};
 use crate::uri::FaceUri;
@@ -196,25 +199,57 @@ impl StreamPort {
         Ok(StreamPort::new(Kind::Unix, entrances, config))
     }
 
+    /// Listens on a Unix stream socket that another process has opened at this path, if it is among `inherited`.
+    ///
+    /// # Errors
+    /// If the socket cannot be used.
+    pub fn unix_inherited(
+        path: &Path,
+        config: StreamConfig,
+        inherited: &mut Inherited,
+    ) -> Result<Option<StreamPort>, ListenError> {
+        let local = FaceUri::Unix(path.to_owned());
+        let wanted = local.to_string();
+        let Some(socket) = inherited.take("unix", |socket| socket.local == wanted).pop() else { return Ok(None) };
+        let listener = Listener::unix_of(path, socket)?;
+        Ok(Some(StreamPort::new(Kind::Unix, vec![Entrance::new(listener, local)], config)))
+    }
+
     /// Listens on these TCP addresses, if any, and connects to TCP peers on request.
     pub fn tcp(addresses: &[SocketAddr], config: StreamConfig) -> Result<StreamPort, ListenError> {
-        let listen = |address: &SocketAddr| {
-            let listener = Listener::tcp(*address)?;
-            let local = FaceUri::Tcp(listener.local_addr().unwrap_or(*address));
-            Ok(Entrance::new(listener, local))
-        };
-        let entrances = addresses.iter().map(listen).collect::<Result<_, _>>()?;
+        StreamPort::tcp_inherited(addresses, config, &mut Inherited::default())
+    }
+
+    /// Like [`StreamPort::tcp`]. Uses the listeners among `inherited` for their addresses.
+    ///
+    /// # Errors
+    /// If the system refuses an address.
+    pub fn tcp_inherited(
+        addresses: &[SocketAddr],
+        config: StreamConfig,
+        inherited: &mut Inherited,
+    ) -> Result<StreamPort, ListenError> {
+        let mut listen = |address: &SocketAddr| entrance_at(*address, FaceUri::Tcp, "tcp", inherited);
+        let entrances = addresses.iter().map(&mut listen).collect::<Result<_, _>>()?;
         Ok(StreamPort::new(Kind::Tcp, entrances, config))
     }
 
     /// Listens for WebSocket clients on these TCP addresses, if any, and connects to WebSocket servers on request.
     pub fn websocket(addresses: &[SocketAddr], config: StreamConfig) -> Result<StreamPort, ListenError> {
-        let listen = |address: &SocketAddr| {
-            let listener = Listener::tcp(*address)?;
-            let local = FaceUri::WebSocket(listener.local_addr().unwrap_or(*address));
-            Ok(Entrance::new(listener, local))
-        };
-        let entrances = addresses.iter().map(listen).collect::<Result<_, _>>()?;
+        StreamPort::websocket_inherited(addresses, config, &mut Inherited::default())
+    }
+
+    /// Like [`StreamPort::websocket`]. Uses the listeners among `inherited` for their addresses.
+    ///
+    /// # Errors
+    /// If the system refuses an address.
+    pub fn websocket_inherited(
+        addresses: &[SocketAddr],
+        config: StreamConfig,
+        inherited: &mut Inherited,
+    ) -> Result<StreamPort, ListenError> {
+        let mut listen = |address: &SocketAddr| entrance_at(*address, FaceUri::WebSocket, "websocket", inherited);
+        let entrances = addresses.iter().map(&mut listen).collect::<Result<_, _>>()?;
         Ok(StreamPort::new(Kind::WebSocket, entrances, config))
     }
 
@@ -301,6 +336,19 @@ impl StreamPort {
         match self.kind {
             Kind::Unix | Kind::Tcp => Codec::Plain(Cutter::default()),
             Kind::WebSocket => Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients)))),
+        }
+    }
+
+    /// The codec of another process's connection. `None` if the connection is of another kind than this port's.
+    fn codec_of(&self, stream: &StreamRecord) -> Option<Codec> {
+        match (self.kind, stream.web_socket) {
+            (Kind::Unix | Kind::Tcp, None) => Some(Codec::Plain(Cutter::of(&stream.input))),
+            (Kind::WebSocket, Some(record)) => {
+                Some(Codec::WebSocket(Box::new(WebSocketCodec::taken_over(record, &stream.input))))
+            }
+            // A permanent face without a connection.
+            (Kind::WebSocket, None) => Some(self.new_codec()),
+            _ => None,
         }
     }
 
@@ -465,6 +513,29 @@ impl StreamPort {
     }
 }
 
+/// Listens on an address: on the listener of another process if there is one, or else on a new one.
+fn entrance_at(
+    address: SocketAddr,
+    uri: fn(SocketAddr) -> FaceUri,
+    port: &str,
+    inherited: &mut Inherited,
+) -> Result<Entrance, ListenError> {
+    // Port 0 is any port.
+    let is_same = |uri: FaceUri| match uri {
+        FaceUri::Tcp(local) | FaceUri::WebSocket(local) => {
+            local.ip() == address.ip() && (address.port() == 0 || local.port() == address.port())
+        }
+        _ => false,
+    };
+    let socket = inherited.take(port, |socket| socket.local.parse().is_ok_and(is_same)).pop();
+    let listener = match socket {
+        Some(socket) => Listener::tcp_of(socket),
+        None => Listener::tcp(address)?,
+    };
+    let local = uri(listener.local_addr().unwrap_or(address));
+    Ok(Entrance::new(listener, local))
+}
+
 impl Port for StreamPort {
     fn name(&self) -> &str {
         match self.kind {
@@ -592,6 +663,28 @@ impl Port for StreamPort {
     fn attach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, state: Box<dyn Any + Send>) {
         if let Ok(connection) = state.downcast() {
             self.attach(cx, face, *connection);
+        }
+    }
+
+    fn shared_sockets(&self) -> Vec<SharedSocket> {
+        self.listeners()
+    }
+
+    fn hand_over(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
+        self.give(now, face)
+    }
+
+    fn take_over(&mut self, cx: &mut PortContext<'_>, face: HandedFace) -> Result<(), HandedFace> {
+        self.take(cx, face)
+    }
+
+    fn go_on(&mut self, here: bool) {
+        for entrance in &mut self.entrances {
+            if here {
+                entrance.listener.introduce();
+            } else {
+                entrance.listener.keep_file();
+            }
         }
     }
 

@@ -47,6 +47,24 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// A queue of these bytes. The first whole frame begins at `boundary`.
+    pub(super) fn of(bytes: &[u8], boundary: usize) -> Self {
+        Output { last: bytes.to_vec(), boundary: boundary.min(bytes.len()), ..Output::default() }
+    }
+
+    /// The bytes that wait, and the offset at which the first whole frame among them begins.
+    pub(super) fn left(&self, frame_len: impl Fn(&[u8]) -> usize) -> (Vec<u8>, usize) {
+        let first = self.full.front().unwrap_or(&self.last);
+        let mut boundary = self.boundary;
+        while boundary < self.written {
+            boundary += frame_len(&first[boundary..]);
+        }
+        let mut bytes = Vec::with_capacity(self.len());
+        self.full.iter().chain([&self.last]).for_each(|piece| bytes.extend_from_slice(piece));
+        bytes.drain(..self.written);
+        (bytes, boundary - self.written)
+    }
+
     /// Bytes that wait.
     pub(super) fn len(&self) -> usize {
         self.full_bytes + self.last.len() - self.written
@@ -220,6 +238,8 @@ mod tests {
         Send(usize),
         Write(usize),
         Shed(usize),
+        /// To another process.
+        Pass,
     }
 
     fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -228,6 +248,7 @@ mod tests {
             (2..9_000usize).prop_map(Action::Send),
             (0..60_000usize).prop_map(Action::Write),
             (0..300_000usize).prop_map(Action::Shed),
+            Just(Action::Pass),
         ];
         prop::collection::vec(action, 0..150)
     }
@@ -252,6 +273,11 @@ mod tests {
                             let growing = if output.full.is_empty() { 0 } else { SPARE_BYTES_MAX };
                             prop_assert!(memory <= 2 * output.len() + WORTH_MOVING_BYTES + growing, "{memory}");
                         }
+                    }
+                    Action::Pass => {
+                        let (bytes, boundary) = output.left(frame_len);
+                        prop_assert_eq!(bytes.len(), output.len());
+                        output = Output::of(&bytes, boundary);
                     }
                     Action::Shed(keep) => {
                         let before = output.len();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,6 +38,16 @@ pub(super) enum Socket {
 }
 
 impl Socket {
+    /// A connected Unix socket that another process had.
+    pub(super) fn unix_of(descriptor: OwnedFd) -> Socket {
+        Socket::Unix(UnixStream::from_std(descriptor.into()))
+    }
+
+    /// A connected TCP socket that another process had.
+    pub(super) fn tcp_of(descriptor: OwnedFd) -> Socket {
+        Socket::Tcp(TcpStream::from_std(descriptor.into()))
+    }
+
     /// Begins to connect. The socket becomes writable when the attempt has ended.
     pub(super) fn connect(remote: SocketAddr) -> io::Result<Socket> {
         Ok(Socket::Tcp(tuned(TcpStream::connect(remote)?)))
@@ -88,7 +98,7 @@ impl Socket {
         }
     }
 
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Socket::Unix(stream) => stream.as_fd(),
             Socket::Tcp(stream) => stream.as_fd(),
@@ -143,7 +153,7 @@ pub(super) enum Listener {
     /// Dropping the listener removes the file.
     Unix {
         listener: UnixListener,
-        _file: SocketFile,
+        file: SocketFile,
     },
     Tcp(TcpListener),
 }
@@ -155,7 +165,7 @@ impl Listener {
         let (listener, file) = socket_file::claim(path, SocketType::STREAM, SOCKET_FILE_MODE, bind)?;
         let fail = |error| ListenError::System { uri: FaceUri::Unix(path.to_owned()), error };
         listener.set_nonblocking(true).map_err(fail)?;
-        Ok(Listener::Unix { listener: UnixListener::from_std(listener), _file: file })
+        Ok(Listener::Unix { listener: UnixListener::from_std(listener), file })
     }
 
     /// Listens on an address. Port 0 takes any free port.
@@ -172,6 +182,40 @@ impl Listener {
             io::ErrorKind::AddrInUse => ListenError::InUse { uri, holder: "another process".into() },
             _ => ListenError::System { uri, error },
         })
+    }
+
+    /// Listens on a socket that another process has opened at this path.
+    pub(super) fn unix_of(path: &Path, descriptor: OwnedFd) -> Result<Listener, ListenError> {
+        let fail = |error| ListenError::System { uri: FaceUri::Unix(path.to_owned()), error };
+        let file = SocketFile::of(path).map_err(fail)?;
+        Ok(Listener::Unix { listener: UnixListener::from_std(descriptor.into()), file })
+    }
+
+    /// Listens on a TCP socket that another process has opened.
+    pub(super) fn tcp_of(descriptor: OwnedFd) -> Listener {
+        Listener::Tcp(TcpListener::from_std(descriptor.into()))
+    }
+
+    /// Tells clients that ask for the peer's process that it is this one, and not the one that opened the listener.
+    pub(super) fn introduce(&self) {
+        if let Listener::Unix { listener, .. } = self {
+            // The system notes the process whenever it is told to listen.
+            let _ = rustix::net::listen(listener, BACKLOG);
+        }
+    }
+
+    /// Leaves the file of a Unix socket to another process.
+    pub(super) fn keep_file(&mut self) {
+        if let Listener::Unix { file, .. } = self {
+            file.keep();
+        }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix { listener, .. } => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
+        }
     }
 
     /// Address of a TCP listener.

@@ -9,6 +9,7 @@ use super::face::UdpTransport;
 use super::steering::Steering;
 use super::{DATAGRAM_BYTES_MAX, UdpConfig, route_to};
 use crate::face::{CreateFaceError, FaceRequest, FaceStatus};
+use crate::handover::FaceRecord;
 use crate::link::LinkConfig;
 use crate::peers::{Peers, requested_link_config};
 use crate::port::PortContext;
@@ -26,6 +27,11 @@ pub(super) struct Faces {
 impl Faces {
     pub(super) fn new(config: UdpConfig, local: SocketAddr, steering: Steering) -> Self {
         Faces { peers: Peers::new(config.on_demand_faces_max, config.idle_timeout), config, local, steering }
+    }
+
+    /// Number of the packet thread that reads the socket.
+    pub(super) fn thread(&self) -> usize {
+        self.steering.number
     }
 
     /// Creates a face that management requested. Returns `None` if the request is not for this socket.
@@ -71,6 +77,14 @@ impl Faces {
         let local = local.unwrap_or_else(|| self.local.ip());
         let config = self.link_config();
         Some(self.insert(cx, remote, local, Persistency::OnDemand, config))
+    }
+
+    /// Goes on with a face of another process. Returns false if the face makes no sense here.
+    pub(super) fn take_over(&mut self, cx: &mut PortContext<'_>, record: &FaceRecord) -> bool {
+        let (Ok(FaceUri::Udp(remote)), Ok(FaceUri::Udp(local))) = (record.remote.parse(), record.local.parse()) else {
+            return false;
+        };
+        is_usable(&remote) && self.peers.take_over(cx, UdpTransport::new(remote, local), record)
     }
 
     fn link_config(&self) -> LinkConfig {

@@ -26,6 +26,7 @@ use mio::unix::SourceFd;
 use rustix::net::sockopt;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::handover::{HandedFace, Inherited, SharedSocket, SocketRecord};
 use crate::link;
 use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
@@ -105,16 +106,23 @@ impl UdpPort {
     /// Binds a socket for each of `threads` threads. All datagrams of one peer come to the same thread. The threads
     /// share the maximum of on-demand faces.
     pub fn bind_for_threads(config: UdpConfig, threads: usize) -> std::io::Result<Vec<Self>> {
-        let mut listen = config.listen;
-        let mut sockets = Vec::with_capacity(threads);
-        for number in 0..threads {
-            sockets.push(if number == 0 { bind_first(&listen)? } else { bind_another(&listen)? });
-            if let Ok(local) = rustix::net::getsockname(&sockets[0]).and_then(SocketAddr::try_from) {
-                listen = local;
-            }
-        }
-        if let [first, _, ..] = &*sockets {
-            steer(first, &steering::program(&listen, threads))?;
+        UdpPort::bind_inherited(config, threads, &mut Inherited::default())
+    }
+
+    /// Like [`UdpPort::bind_for_threads`]. Uses the sockets among `inherited`, if there is one for each thread.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn bind_inherited(config: UdpConfig, threads: usize, inherited: &mut Inherited) -> std::io::Result<Vec<Self>> {
+        let listen = config.listen;
+        // Port 0 is any port.
+        let is_same = |uri: FaceUri| {
+            matches!(uri, FaceUri::Udp(local)
+                if local.ip() == listen.ip() && (listen.port() == 0 || local.port() == listen.port()))
+        };
+        let mut sockets = inherited.take(name_of(&listen), |socket| socket.local.parse().is_ok_and(is_same));
+        if sockets.len() != threads {
+            sockets = bind_all(listen, threads)?;
         }
         let port = |(number, socket)| {
             let on_demand_faces_max = part_of(config.on_demand_faces_max, number, threads);
@@ -127,7 +135,7 @@ impl UdpPort {
     fn on(socket: OwnedFd, config: UdpConfig, steering: Steering) -> std::io::Result<Self> {
         let socket = DatagramSocket::new(socket, BUFFERS_BUSY, config.socket_buffer_bytes)?;
         Ok(UdpPort {
-            name: if config.listen.is_ipv4() { "udp4" } else { "udp6" },
+            name: name_of(&config.listen),
             faces: Faces::new(config, socket.local(), steering),
             socket,
             readable: false,
@@ -191,6 +199,26 @@ impl UdpPort {
             tracing::error!(%error, port = self.name, "cannot wait for the socket to take output");
         }
     }
+}
+
+/// Binds a socket for each thread.
+fn bind_all(mut listen: SocketAddr, threads: usize) -> std::io::Result<Vec<OwnedFd>> {
+    let mut sockets = Vec::with_capacity(threads);
+    for number in 0..threads {
+        sockets.push(if number == 0 { bind_first(&listen)? } else { bind_another(&listen)? });
+        if let Ok(local) = rustix::net::getsockname(&sockets[0]).and_then(SocketAddr::try_from) {
+            listen = local;
+        }
+    }
+    if let [first, _, ..] = &*sockets {
+        steer(first, &steering::program(&listen, threads))?;
+    }
+    Ok(sockets)
+}
+
+/// Name of the port on this address.
+fn name_of(listen: &SocketAddr) -> &'static str {
+    if listen.is_ipv4() { "udp4" } else { "udp6" }
 }
 
 /// Binds the only socket of an address, or the first of several.
@@ -339,6 +367,23 @@ impl Port for UdpPort {
 
     fn destroy_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> bool {
         self.faces.peers.remove(cx, face)
+    }
+
+    fn shared_sockets(&self) -> Vec<SharedSocket> {
+        let (port, local) = (self.name.to_owned(), FaceUri::Udp(self.socket.local()).to_string());
+        let record = SocketRecord { port, local, thread: self.faces.thread() };
+        let descriptor = self.socket.share();
+        descriptor.map(|descriptor| SharedSocket { record, descriptor }).into_iter().collect()
+    }
+
+    fn hand_over(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
+        let record = self.faces.peers.hand_over(now, face, self.name)?;
+        Some(HandedFace { record, descriptor: None })
+    }
+
+    fn take_over(&mut self, cx: &mut PortContext<'_>, face: HandedFace) -> Result<(), HandedFace> {
+        let is_here = face.record.port == self.name && self.faces.take_over(cx, &face.record);
+        if is_here { Ok(()) } else { Err(face) }
     }
 
     fn set_routed(&mut self, face: FaceId, routed: bool) {

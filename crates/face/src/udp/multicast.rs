@@ -26,6 +26,7 @@ use super::face::{UdpFace, UdpTransport};
 use super::interfaces::{Interface, Watch, interfaces};
 use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, Waiting};
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
+use crate::handover::HandedFace;
 use crate::link::{self, LinkConfig, LinkService, ReassemblyBudget};
 use crate::peers::{PeerFace, Sent, changed_link_config, check_group_change};
 use crate::port::{Port, PortContext, Readiness};
@@ -292,6 +293,39 @@ impl Member {
     }
 }
 
+impl MulticastPort {
+    /// What another process needs to go on with a face, and the socket of its interface.
+    fn give(&self, now: Ticks, id: FaceId) -> Option<HandedFace> {
+        let member = self.members.iter().find(|member| member.id == id)?;
+        let mut record = member.face.as_ref()?.hand_over(now, id, self.name());
+        if let Some(peer) = &mut record.peer {
+            peer.interface = Some(member.interface.clone());
+        }
+        Some(HandedFace { record, descriptor: member.socket.as_ref().and_then(DatagramSocket::share) })
+    }
+
+    /// Goes on with a face of another process. Gives it back if the face is of another group or interface.
+    fn take(&mut self, cx: &mut PortContext<'_>, handed: HandedFace) -> Result<(), HandedFace> {
+        let record = &handed.record;
+        let is_ours = record.port == self.name() && record.remote == FaceUri::Udp(self.config.group).to_string();
+        let interface = record.peer.as_ref().and_then(|peer| peer.interface.as_ref());
+        let is_on = |member: &&mut Member| Some(&member.interface) == interface && member.id == FaceId::NONE;
+        let member = self.members.iter_mut().find(is_on).filter(|_| is_ours);
+        let Some(Member { id, socket, face: Some(face), .. }) = member else { return Err(handed) };
+        *id = FaceId(record.id);
+        face.link = LinkService::taken_over(cx.now(), &record.link, self.budget.clone());
+        // The other process may have left packets there. Those on our own socket, it has received, too.
+        let inherited = handed
+            .descriptor
+            .and_then(|descriptor| DatagramSocket::new(descriptor, BUFFERS, self.config.socket_buffer_bytes).ok());
+        if inherited.is_some() {
+            *socket = inherited;
+        }
+        cx.report(FaceEvent::Created(face.status(*id, cx.now(), Duration::ZERO)));
+        Ok(())
+    }
+}
+
 impl Port for MulticastPort {
     fn name(&self) -> &str {
         "multicast"
@@ -300,8 +334,11 @@ impl Port for MulticastPort {
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
         for member in &mut self.members {
             self.keys = member.register(cx, self.keys);
-            member.id = cx.create_face_id();
-            member.report(cx, FaceEvent::Created);
+            // A face of another process has its number, and was reported.
+            if member.id == FaceId::NONE {
+                member.id = cx.create_face_id();
+                member.report(cx, FaceEvent::Created);
+            }
         }
         match &self.watch {
             Some(watch) => cx.register(&mut SourceFd(&watch.raw_fd()), WATCH_KEY, Interest::READABLE),
@@ -323,6 +360,14 @@ impl Port for MulticastPort {
             member.blocked = false;
             let _ = cx.reregister(&mut SourceFd(&socket.raw_fd()), key, Interest::READABLE);
         }
+    }
+
+    fn hand_over(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
+        self.give(now, face)
+    }
+
+    fn take_over(&mut self, cx: &mut PortContext<'_>, face: HandedFace) -> Result<(), HandedFace> {
+        self.take(cx, face)
     }
 
     fn has_input(&self) -> bool {

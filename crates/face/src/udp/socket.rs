@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
@@ -119,6 +119,11 @@ impl DatagramSocket {
     /// Local address.
     pub(super) fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Another descriptor of the socket, for another process. `None` if the system gives none.
+    pub(super) fn share(&self) -> Option<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned().ok()
     }
 
     /// Descriptor, for registration.

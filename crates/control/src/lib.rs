@@ -15,4 +15,5 @@ pub mod readvertise;
 pub mod rib;
 pub mod security;
 pub mod service;
+pub mod state;
 pub mod tags;

@@ -1,0 +1,3 @@
+//! State that survives the process.
+
+pub mod records;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::exit;
@@ -51,8 +51,17 @@ pub fn on_signal(mut end: impl FnMut() + Send + 'static) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a signal asks a process for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// To end.
+    End,
+    /// To hand over to a new process.
+    Restart,
+}
+
 enum Event {
-    Signal,
+    Signal(Wish),
     /// The thread with this name has ended.
     Ended(&'static str),
 }
@@ -70,8 +79,20 @@ impl Process {
         let (events, happened) = mpsc::channel();
         let signals = events.clone();
         // The receiver is gone only when the process is ending.
-        on_signal(move || drop(signals.send(Event::Signal)))?;
+        on_signal(move || drop(signals.send(Event::Signal(Wish::End))))?;
         Ok(Process { events, happened, running: Vec::new() })
+    }
+
+    /// Heeds SIGUSR2, too, which asks for a restart.
+    pub fn heed_restarts(&self) -> anyhow::Result<()> {
+        let (events, mut signals) = (self.events.clone(), Signals::new([SIGUSR2]).context("cannot watch for signals")?);
+        let watch = move || {
+            for _ in signals.forever() {
+                let _ = events.send(Event::Signal(Wish::Restart));
+            }
+        };
+        thread::Builder::new().name("byname-restarts".into()).spawn(watch).context("cannot watch for signals")?;
+        Ok(())
     }
 
     /// Watches for the end of a thread. `what` names the thread in messages.
@@ -87,14 +108,15 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for a signal.
+    /// Waits for a signal, and returns what it asks for.
     ///
     /// # Errors
     /// A watched thread has ended by itself.
-    pub fn wait(&self) -> anyhow::Result<()> {
+    pub fn wait(&self) -> anyhow::Result<Wish> {
         match self.happened.recv() {
-            // `Err` cannot happen: `self` owns a sender.
-            Ok(Event::Signal) | Err(_) => Ok(()),
+            Ok(Event::Signal(wish)) => Ok(wish),
+            // Cannot happen: `self` owns a sender.
+            Err(_) => Ok(Wish::End),
             Ok(Event::Ended(what)) => Err(anyhow!("the {what} has ended by itself; the log says why")),
         }
     }

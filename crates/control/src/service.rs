@@ -20,12 +20,13 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
 use crate::fib_writer::{Engines, FibWriter};
-use crate::metrics::Snapshot;
+use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment};
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
+use crate::state::records::Snapshot;
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
@@ -116,6 +117,43 @@ impl ControlHandle {
         })
     }
 
+    /// Runs `job` on the control thread, which does nothing else meanwhile. All commands that it has taken are answered
+    /// before.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub fn hand_over<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Departure<'_>) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        self.request(move |service| {
+            service.send_answers();
+            job(&mut Departure { service })
+        })
+    }
+
+    /// Takes over what another process has told of its management. Returns the number of routes that stay behind.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub fn take_over(&self, snapshot: Snapshot) -> Result<usize, ControlError> {
+        self.request(move |service| {
+            let now = service.clock.now();
+            service.management.take_over(snapshot, now)
+        })
+    }
+
+    /// Changes management between two batches of commands.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub fn with_management<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Management) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        self.call(job)
+    }
+
     /// Requests snapshots for metrics.
     pub fn snapshots(&self) -> Snapshots {
         Snapshots { requests: self.requests.clone() }
@@ -131,9 +169,16 @@ impl ControlHandle {
         &self,
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
+        self.request(move |service| job(&mut service.management))
+    }
+
+    fn request<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Service) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
         let (reply, answer) = bounded(1);
         let request: Request = Box::new(move |service| {
-            let _ = reply.send(job(&mut service.management));
+            let _ = reply.send(job(service));
         });
         self.requests.send(request).map_err(|_| ControlError::Ended)?;
         answer.recv().map_err(|_| ControlError::Ended)
@@ -154,7 +199,7 @@ impl Drop for ControlHandle {
 impl Snapshots {
     /// Asks the control thread to take a snapshot and to call `tell` with it. Returns false if its queue is full or it
     /// has ended; `tell` is then never called.
-    pub fn ask(&self, tell: impl FnOnce(Snapshot) + Send + 'static) -> bool {
+    pub fn ask(&self, tell: impl FnOnce(metrics::Snapshot) + Send + 'static) -> bool {
         self.requests.try_send(Box::new(move |service| tell(service.snapshot()))).is_ok()
     }
 }
@@ -205,6 +250,33 @@ pub fn start(
     };
     let thread = std::thread::Builder::new().name("byname-control".into()).spawn(move || service.run())?;
     Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread) })
+}
+
+/// The control thread of a process that hands over to another one.
+pub struct Departure<'a> {
+    service: &'a mut Service,
+}
+
+impl Departure<'_> {
+    /// Gives `tell` all routes and settings; see [`Management::hand_over`].
+    ///
+    /// # Errors
+    /// An error of `tell`.
+    pub fn records<E>(&self, tell: impl FnMut(Snapshot) -> Result<(), E>) -> Result<(), E> {
+        self.service.management.hand_over(self.service.clock.now(), tell)
+    }
+
+    /// Management, for what has to be closed before the other process opens it.
+    pub fn management(&mut self) -> &mut Management {
+        &mut self.service.management
+    }
+
+    /// Packets for management that are not handled yet. If this process goes on after all, it handles them.
+    pub fn waiting(&mut self) -> &[(LinkFields, Packet)] {
+        let service = &mut *self.service;
+        service.inbox.extend(service.internal.from_worker.try_iter());
+        &service.inbox
+    }
 }
 
 struct Clock {
@@ -279,6 +351,18 @@ impl Service {
         while let Some(request) = next(&self.requests)? {
             request(self);
         }
+        self.send_answers();
+        for (face, interest) in self.management.tags_mut().poll(now) {
+            let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
+            // A lost advertisement is sent again, so a full queue needs no other handling.
+            self.send(&fields, &Packet::copy_from(&interest));
+        }
+        self.readvertise(now);
+        Ok(())
+    }
+
+    /// Makes all changes visible, then sends the answers to those who asked for them.
+    fn send_answers(&mut self) {
         self.management.commit();
         for packet in std::mem::take(&mut self.outbox) {
             // A dataset must be fresh each time.
@@ -287,13 +371,6 @@ impl Service {
                 tracing::warn!("the first packet thread's queue is full: an answer is dropped");
             }
         }
-        for (face, interest) in self.management.tags_mut().poll(now) {
-            let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
-            // A lost advertisement is sent again, so a full queue needs no other handling.
-            self.send(&fields, &Packet::copy_from(&interest));
-        }
-        self.readvertise(now);
-        Ok(())
     }
 
     fn receive(&mut self, fields: &LinkFields, packet: &Packet, now: Moment) {
@@ -360,10 +437,10 @@ impl Service {
     }
 
     /// All counters at this moment.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> metrics::Snapshot {
         let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
         let advertised = self.readvertisers.iter().map(count).collect();
-        Snapshot { advertised, ..self.management.snapshot() }
+        metrics::Snapshot { advertised, ..self.management.snapshot() }
     }
 
     /// Sleeps until there is something to do.

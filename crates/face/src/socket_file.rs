@@ -91,9 +91,9 @@ impl SocketFile {
         Ok(SocketFile { path: path.to_owned(), device: meta.dev(), inode: meta.ino(), is_kept: false })
     }
 
-    /// From now on the file stays when this is dropped.
-    pub(crate) fn keep(&mut self) {
-        self.is_kept = true;
+    /// Whether the file stays when this is dropped.
+    pub(crate) fn keep(&mut self, keep: bool) {
+        self.is_kept = keep;
     }
 }
 

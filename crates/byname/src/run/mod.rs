@@ -1,6 +1,7 @@
 //! `byname run`: the forwarder, from its configuration to its end.
 
 mod examine;
+mod handover;
 mod holder;
 mod machine;
 mod ports;
@@ -26,6 +27,7 @@ use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
+use byname_face::handover::Inherited;
 use byname_face::nodes::on_node;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::tables::Tables;
@@ -38,8 +40,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit;
-use crate::process::{self, Process};
+use crate::process::{self, Process, Wish};
 use examine::{Good, examine};
+use handover::{Arrival, Departure, Program, Taken};
 use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
@@ -61,6 +64,9 @@ pub struct RunArgs {
     /// Configuration file (TOML); without one, byname uses its defaults [see: byname default-config]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Take over from the process at the other end of standard input
+    #[arg(long, hide = true)]
+    takeover: bool,
 }
 
 /// Options of `byname check`.
@@ -96,8 +102,19 @@ pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
 /// `byname run`: returns after a signal has ended it.
 pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     process::end_on_panic();
+    let program = Program::of_process();
+    if !args.takeover {
+        return serve(args, &program, None, Inherited::default());
+    }
+    let (arrival, inherited) = Arrival::begin()?;
+    serve(args, &program, Some(&arrival), inherited).inspect_err(|error| arrival.fail(error))
+}
+
+/// Runs the forwarder. With an `arrival` it takes over from another process, which has given the `inherited` sockets.
+fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
     let (config, source) = load(args.config.as_deref())?;
     start_log(&config.log)?;
+    arrival.map_or(Ok(()), |arrival| arrival.check(config.threads.count))?;
     let surroundings = Surroundings::of_process();
     let file = args.config.as_deref().unwrap_or(Path::new(""));
     let good = examine(&config, &source, file, &surroundings).map_err(usage)?;
@@ -106,18 +123,28 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     reserve(&config)?;
     // Before anything listens: a client that sees the router running may already send it a signal.
     let mut process = Process::begin()?;
+    process.heed_restarts()?;
 
     ports::raise_descriptor_limit();
     let started = SystemTime::now();
-    let mut bound = ports::bind(&config, &surroundings)?;
-    state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+    let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
+    drop(inherited);
+    if arrival.is_none() {
+        state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+    }
     let destinations = destinations(&config, propagate_signer);
     let RunningForwarder { handle, thread, mut control } = start_forwarder(&config, authorizer, destinations)?;
     process.watch("packet thread", thread)?;
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
-    add_ports(&handle, std::mem::take(&mut bound.ports))?;
+    let taken = match arrival {
+        Some(arrival) => Some(take_over(arrival, &config, &handle, &control, &mut bound)?),
+        None => {
+            add_ports(&handle, std::mem::take(&mut bound.ports))?;
+            None
+        }
+    };
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
@@ -128,17 +155,53 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         process.watch("web thread", thread)?;
     }
 
-    let table = start_up(&config, args.config, bound, initial, web.as_ref());
+    let table = StartUp { taken, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
-    process.wait()?;
+    while process.wait()? == Wish::Restart {
+        restart(program, &config, &handle, &control);
+    }
     tracing::info!("ending");
     drop(web);
     handle.shutdown();
     drop(control);
     process.join();
     Ok(exit::OK)
+}
+
+/// Takes over the faces and routes of another process, with all ports.
+fn take_over(
+    arrival: &Arrival,
+    config: &Config,
+    handle: &ForwarderHandle,
+    control: &ControlHandle,
+    bound: &mut ports::Bound,
+) -> anyhow::Result<Taken> {
+    let mut ports = std::mem::take(&mut bound.ports);
+    ports.append(&mut bound.applications);
+    let open = state::opener(config.clone());
+    let taken = arrival.complete(handle, control, ports, open)?;
+    tracing::info!(
+        process = taken.process,
+        faces = taken.faces,
+        routes = taken.routes,
+        gap_us = u64::try_from(taken.gap.as_micros()).unwrap_or(u64::MAX),
+        "took over from another process"
+    );
+    Ok(taken)
+}
+
+/// Hands over to a new process, which ends this one. Returns only if that failed.
+fn restart(program: &Program, config: &Config, handle: &ForwarderHandle, control: &ControlHandle) {
+    tracing::info!(program = %program.path().display(), "starts a new process, which takes over");
+    let departure = Departure { program, handle, control, within: config.general.takeover_time };
+    let reopen = state::opener(config.clone());
+    let error = departure.attempt(
+        |control| control.management().authorizer_mut().release_marks(),
+        move |control| reopen(control.management()),
+    );
+    tracing::error!("no restart: {}. This process goes on as before", exit::message_of(&error));
 }
 
 /// Hands ports to their threads.
@@ -175,6 +238,7 @@ fn start_up(
         routes_max: config.rib.routes_max,
         metrics: web.map(WebServer::address),
         initial,
+        taken: None,
         notes: bound.notes,
     }
 }

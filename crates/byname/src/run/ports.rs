@@ -13,6 +13,7 @@ use byname_face::frames::dpdk::{Device, DpdkSocket, Environment, Settings};
 use byname_face::frames::ring::{PacketSocket, RingOptions};
 use byname_face::frames::socket::FrameSocket;
 use byname_face::frames::xdp::XdpSocket;
+use byname_face::handover::Inherited;
 use byname_face::link::LinkConfig;
 use byname_face::memif::MemifPort;
 use byname_face::pcap::{Capture, CapturePort};
@@ -58,24 +59,24 @@ fn on_all_threads<P: Port + 'static>(ports: Vec<P>) -> impl Iterator<Item = Plac
     ports.into_iter().enumerate().map(|(thread, port)| (thread, Box::new(port) as Box<dyn Port>))
 }
 
-/// Binds all ports that `config` asks for.
+/// Binds all ports that `config` asks for. Those of `inherited` need not be bound again.
 ///
 /// # Errors
 /// Another process holds an address, or the system refuses it. A missing address family is only noted.
-pub fn bind(config: &Config, surroundings: &Surroundings) -> anyhow::Result<Bound> {
+pub fn bind(config: &Config, surroundings: &Surroundings, inherited: &mut Inherited) -> anyhow::Result<Bound> {
     let mut bound = Bound::default();
     let streams = stream_config(config);
     // The Unix socket first: a second instance must name the running one before it complains about ports.
-    bind_unix(config, &streams, surroundings, &mut bound)?;
+    bind_unix(config, &streams, surroundings, inherited, &mut bound)?;
     // Before UDP: some peers' datagrams come in Ethernet frames. The UDP port would create these peers' faces itself.
     open_ethernet(config, &mut bound)?;
-    bind_udp(config, &mut bound)?;
+    bind_udp(config, inherited, &mut bound)?;
     bind_multicast(config, &mut bound);
-    bind_tcp(config, &streams, &mut bound)?;
+    bind_tcp(config, &streams, inherited, &mut bound)?;
     open_memif(config, &mut bound)?;
     let network = std::mem::take(&mut bound.ports).into_iter().zip(config.faults.seed..);
     bound.ports.extend(network.map(|((thread, port), seed)| (thread, faulty(port, config, seed))));
-    bind_websocket(config, streams, &mut bound)?;
+    bind_websocket(config, streams, inherited, &mut bound)?;
     capture(config, &mut bound)?;
     Ok(bound)
 }
@@ -117,7 +118,7 @@ fn descriptor_limit() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_udp(config: &Config, inherited: &mut Inherited, bound: &mut Bound) -> anyhow::Result<()> {
     let udp = &config.faces.udp;
     // Without listening, UDP still needs a socket to send from, on any port.
     let port = if udp.listen { udp.port } else { 0 };
@@ -131,7 +132,7 @@ fn bind_udp(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
             congestion_marking: config.faces.congestion_marking,
             ..UdpConfig::new(listen)
         };
-        match UdpPort::bind_for_threads(settings, config.threads.count) {
+        match UdpPort::bind_inherited(settings, config.threads.count, inherited) {
             Ok(ports) => {
                 if udp.listen {
                     bound.udp.extend(ports.first().map(UdpPort::local_addr));
@@ -175,11 +176,16 @@ fn bind_multicast(config: &Config, bound: &mut Bound) {
     }
 }
 
-fn bind_tcp(config: &Config, streams: &StreamConfig, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_tcp(
+    config: &Config,
+    streams: &StreamConfig,
+    inherited: &mut Inherited,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
     let tcp = &config.faces.tcp;
     let listen = if tcp.listen { addresses(tcp.port, tcp.ipv4, tcp.ipv6, "TCP", &mut bound.notes) } else { Vec::new() };
     // Without listening, the port still connects to peers.
-    let port = StreamPort::tcp(&listen, streams.clone())
+    let port = StreamPort::tcp_inherited(&listen, streams.clone(), inherited)
         .map_err(|error| explain_listen(error, &listen, "TCP", "[faces.tcp] port"))?;
     bound.tcp = local_addresses(&port);
     bound.ports.extend(on_all_threads(port.for_threads(config.threads.count)));
@@ -286,14 +292,19 @@ fn open_memif(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn bind_websocket(config: &Config, streams: StreamConfig, bound: &mut Bound) -> anyhow::Result<()> {
+fn bind_websocket(
+    config: &Config,
+    streams: StreamConfig,
+    inherited: &mut Inherited,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
     let websocket = &config.faces.websocket;
     if !websocket.listen {
         return Ok(());
     }
     let listen = addresses(websocket.port, websocket.ipv4, websocket.ipv6, "WebSocket", &mut bound.notes);
     let settings = StreamConfig { local_origins: websocket.local_origins.clone(), ..streams };
-    let port = StreamPort::websocket(&listen, settings)
+    let port = StreamPort::websocket_inherited(&listen, settings, inherited)
         .map_err(|error| explain_listen(error, &listen, "WebSocket", "[faces.websocket] port"))?;
     bound.websocket = local_addresses(&port);
     bound.ports.extend(on_all_threads(port.for_threads(config.threads.count)));
@@ -304,6 +315,7 @@ fn bind_unix(
     config: &Config,
     streams: &StreamConfig,
     surroundings: &Surroundings,
+    inherited: &mut Inherited,
     bound: &mut Bound,
 ) -> anyhow::Result<()> {
     if !config.faces.unix.listen {
@@ -312,7 +324,12 @@ fn bind_unix(
     let candidates = surroundings.candidates(&config.faces.unix.path);
     let mut refusals = Vec::new();
     for path in candidates {
-        match StreamPort::unix(&[&path], streams.clone()) {
+        let port = match StreamPort::unix_inherited(&path, streams.clone(), inherited) {
+            Ok(Some(port)) => Ok(port),
+            // The file is gone or replaced, so nobody can connect to that socket.
+            Ok(None) | Err(_) => StreamPort::unix(&[&path], streams.clone()),
+        };
+        match port {
             Ok(port) => {
                 bound.unix = Some(path);
                 bound.applications.extend(on_all_threads(port.for_threads(config.threads.count)));

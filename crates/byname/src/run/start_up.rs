@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::handover::Taken;
 use super::socket_path::SYSTEM_SOCKET;
 
 /// The contents of the table.
@@ -41,6 +42,8 @@ pub struct StartUp {
     pub metrics: Option<SocketAddr>,
     /// Numbers of faces and routes from the configuration.
     pub initial: (usize, usize),
+    /// What came from another process.
+    pub taken: Option<Taken>,
     /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
@@ -79,6 +82,16 @@ impl StartUp {
         );
         if self.initial != (0, 0) {
             row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
+        }
+        if let Some(Taken { process, faces, routes, faces_left, routes_left, gap }) = self.taken {
+            let gap = format!("after {:.1} ms", 1000.0 * gap.as_secs_f64());
+            row("Taken over", format!("{faces} faces and {routes} routes from process {process}, {gap}"));
+            if (faces_left, routes_left) != (0, 0) {
+                row(
+                    "Left",
+                    format!("the routes of {faces_left} faces, and {routes_left} routes that are refused here"),
+                );
+            }
         }
         for note in &self.notes {
             row("Note", note.clone());

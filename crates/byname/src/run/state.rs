@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use byname_control::config::Config;
+use byname_control::mgmt::Management;
 use byname_control::security::Authorizer;
 use byname_control::security::marks::{Marks, MarksError};
 
@@ -68,6 +69,17 @@ pub fn keep_marks(
     let marks = marks.map_err(|error| exit::Failure::new(exit::USAGE, format!("state_folder: {error}")))?;
     authorizer.keep_marks(marks);
     Ok(())
+}
+
+/// Opens the files of the state after another process has closed them.
+pub fn opener(config: Config) -> impl FnOnce(&mut Management) + Send + 'static {
+    move |management| {
+        let (authorizer, mut notes) = (management.authorizer_mut(), Vec::new());
+        if let Err(error) = keep_marks(authorizer, &config, SystemTime::now(), &mut notes) {
+            // Without marks, the time window of commands is narrow.
+            tracing::error!("{}", exit::message_of(&error));
+        }
+    }
 }
 
 /// Opens the marks in the first usable folder. If there is none, adds a note that explains the consequences.

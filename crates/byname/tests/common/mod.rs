@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Router {
     directory: TempDir,
     process: Child,
+    /// The process that has taken over, if one has.
+    successor: Option<u32>,
     /// UDP and TCP port.
     pub port: u16,
     /// WebSocket port.
@@ -55,8 +57,19 @@ impl Router {
         Router::start_by(program, configuration)
     }
 
-    fn start_by(program: Command, configuration: &str) -> Router {
+    /// Starts a copy of the program, which a test may replace: the file `byname` in the router's folder.
+    pub fn start_copy(configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");
+        let copy = directory.path().join("byname");
+        std::fs::copy(PROGRAM, &copy).expect("copy");
+        Router::start_in(directory, Command::new(copy), configuration)
+    }
+
+    fn start_by(program: Command, configuration: &str) -> Router {
+        Router::start_in(tempfile::tempdir().expect("temporary directory"), program, configuration)
+    }
+
+    fn start_in(directory: TempDir, program: Command, configuration: &str) -> Router {
         let (port, websocket_port) = (free_port(), free_port());
         let metrics = if configuration.contains("[metrics]") { "" } else { "[metrics]\nenabled = false\n" };
         let config = format!(
@@ -69,7 +82,7 @@ impl Router {
         let path = directory.path().join("byname.toml");
         std::fs::write(&path, config).expect("write configuration");
         let process = spawn(program, directory.path());
-        let router = Router { directory, process, port, websocket_port };
+        let router = Router { directory, process, successor: None, port, websocket_port };
         router.wait_until_it_listens()
     }
 
@@ -108,7 +121,29 @@ impl Router {
 
     /// The id of its process.
     pub fn pid(&self) -> u32 {
-        self.process.id()
+        self.successor.unwrap_or_else(|| self.process.id())
+    }
+
+    /// Makes the process start a new one that takes over, and waits until that runs.
+    pub fn hand_over(&mut self) {
+        let (before, deadline) = (self.log().len(), Instant::now() + PATIENCE);
+        self.signal("-USR2");
+        loop {
+            let log = self.log();
+            let told = log[before..].split_once(" runs (process ").and_then(|(_, rest)| rest.split_once(')'));
+            if let Some((pid, _)) = told {
+                self.successor = pid.parse().ok();
+                return;
+            }
+            assert!(Instant::now() < deadline && !log[before..].contains("no restart"), "no new process\n{log}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill");
+        assert!(status.success());
     }
 
     /// Its log so far.
@@ -141,6 +176,9 @@ impl Router {
 
     /// Ends the forwarder at once, like a crash.
     pub fn kill(&mut self) {
+        if let Some(successor) = self.successor {
+            let _ = Command::new("kill").args(["-KILL", &successor.to_string()]).status();
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -137,6 +137,9 @@ pub struct General {
     pub face_events: usize,
     /// Folder of the state that survives a restart. Empty: the system's folder for such state.
     pub state_folder: PathBuf,
+    /// How long a new process may take to take over from this one.
+    #[serde(deserialize_with = "value::duration")]
+    pub takeover_time: Duration,
 }
 
 impl Default for General {
@@ -147,6 +150,7 @@ impl Default for General {
             internal_queue_packets: 4096,
             face_events: 4096,
             state_folder: PathBuf::new(),
+            takeover_time: Duration::from_secs(10),
         }
     }
 }

@@ -31,6 +31,18 @@ impl FaceEvents {
         FaceEvents { name, next: 0, kept: VecDeque::new() }
     }
 
+    /// Number of the next notification.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Continues the numbers of another process, so that a client that has seen those sees the next ones, too.
+    pub fn number_from(&mut self, next: u64) {
+        self.next = self.next.max(next);
+        // Those kept have other numbers.
+        self.kept.clear();
+    }
+
     /// Creates the next notification.
     pub fn notify(&mut self, event: &FaceEvent) -> Packet {
         let (kind, status) = match event {

@@ -13,6 +13,7 @@ use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, rou
 use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, RibError, Route};
 use crate::security::{Authorized, Refusal};
+use crate::state::records::ContentStoreRecord;
 
 /// Cost of routes from prefix announcements, as in NFD.
 pub(super) const ANNOUNCED_COST: u64 = 2048;
@@ -240,12 +241,15 @@ impl Management {
         })
     }
 
-    fn cs_config(&self, parameters: &ControlParameters) -> ControlResponse {
+    fn cs_config(&mut self, parameters: &ControlParameters) -> ControlResponse {
         let (flags, mask) = (parameters.flags.unwrap_or(0), parameters.mask.unwrap_or(0));
-        let flag = |bit| (mask & bit != 0).then_some(flags & bit != 0);
-        let capacity = parameters.capacity.map(|packets| usize::try_from(packets).unwrap_or(usize::MAX));
-        let info = self.forwarder.cs_config(capacity, flag(cs_flags::ADMIT), flag(cs_flags::SERVE));
-        let info = cs_info(&info);
+        let flag = |bit| (mask & bit != 0).then_some(u64::from(flags & bit != 0));
+        self.set_content_store(&ContentStoreRecord {
+            capacity_packets: parameters.capacity,
+            admit: flag(cs_flags::ADMIT),
+            serve: flag(cs_flags::SERVE),
+        });
+        let info = cs_info(&self.forwarder.cs_info());
         ControlResponse::ok(&ControlParameters {
             capacity: Some(info.capacity),
             flags: Some(info.flags),

@@ -11,6 +11,7 @@ mod dataset;
 mod events;
 mod execute;
 mod faces;
+mod handover;
 mod strategies;
 mod tags;
 #[cfg(test)]
@@ -43,6 +44,7 @@ use crate::metrics::Snapshot;
 use crate::own_names::{localhop_prefix, localhost_prefix};
 use crate::rib::{Rib, RibError, Route};
 use crate::security::{Authorizer, Module, Refusal};
+use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
 
 /// FreshnessPeriod of all answers, as in NFD.
@@ -99,6 +101,8 @@ pub struct Management {
     more_to_search: bool,
     /// Moves faces between packet threads, if there are several.
     balancer: Option<Balancer>,
+    /// Settings of the content store that commands have changed.
+    content_store: ContentStoreRecord,
 }
 
 impl Management {
@@ -133,6 +137,7 @@ impl Management {
             prefixes,
             more_to_search: false,
             balancer: None,
+            content_store: ContentStoreRecord::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -164,6 +169,11 @@ impl Management {
     /// The FIB.
     pub fn fib(&self) -> &FibWriter {
         &self.fib
+    }
+
+    /// Rights of signers.
+    pub fn authorizer_mut(&mut self) -> &mut Authorizer {
+        &mut self.authorizer
     }
 
     /// The counters.

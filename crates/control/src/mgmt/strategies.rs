@@ -14,6 +14,8 @@ const CHOICES_MAX: usize = 65_536;
 /// Strategy choices by prefix. There is always one for `/`.
 pub(super) struct StrategyChoices {
     choices: BTreeMap<Name, Name>,
+    /// Those of the configuration.
+    configured: BTreeMap<Name, Name>,
     changed: bool,
 }
 
@@ -23,7 +25,7 @@ impl StrategyChoices {
         let known = |(prefix, name): (Name, Name)| Some((prefix, strategy::instance_name(name.as_ref()).ok()?));
         let mut choices: BTreeMap<_, _> = choices.into_iter().filter_map(known).collect();
         choices.entry(Name::default()).or_insert_with(strategy::default_name);
-        StrategyChoices { choices, changed: true }
+        StrategyChoices { configured: choices.clone(), choices, changed: true }
     }
 
     /// Sets the strategy of a prefix. Returns the strategy's full name.
@@ -56,6 +58,13 @@ impl StrategyChoices {
         let choice =
             |(prefix, strategy): (&Name, &Name)| StrategyChoice { prefix: prefix.clone(), strategy: strategy.clone() };
         Some(self.choices.iter().map(choice).collect())
+    }
+
+    /// Prefixes whose strategy differs from the configuration, with the strategy. `None`: the choice was removed.
+    pub fn changes(&self) -> impl Iterator<Item = (&Name, Option<&Name>)> {
+        let changed = self.choices.iter().filter(|(prefix, strategy)| self.configured.get(prefix) != Some(strategy));
+        let removed = self.configured.keys().filter(|prefix| !self.choices.contains_key(prefix));
+        changed.map(|(prefix, strategy)| (prefix, Some(strategy))).chain(removed.map(|prefix| (prefix, None)))
     }
 
     /// Prefixes and the full names of their strategies.

@@ -6,6 +6,7 @@
 //! Cost of a change at a leaf: O(depth · log n), where only depths with entries count. Memory: 110 to 130 bytes per
 //! name, in addition to the name. Routes with a deadline take 24 to 48 bytes more.
 
+mod handover;
 mod inherit;
 mod routes;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use byname_lookup::EntryId;
 use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
+pub(crate) use self::handover::route_of;
 use self::inherit::{Nexthops, nexthops, passed_down};
 use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
 use crate::fib_writer::FibWriter;

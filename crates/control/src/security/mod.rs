@@ -28,7 +28,7 @@ mod signer;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use byname_forward::face_table::Scope;
 use byname_wire::signature::{KeyLocator, SignatureType};
@@ -239,6 +239,15 @@ impl Authorizer {
     /// From now on, refuses commands that these marks cover, and records commands in them.
     pub fn keep_marks(&mut self, marks: Marks) {
         self.replays = ReplayGuard::new(marks);
+    }
+
+    /// Closes the file of the marks, for another process. Until [`Authorizer::keep_marks`], commands of keys must have
+    /// times close to the clock.
+    pub fn release_marks(&mut self) {
+        if self.knows_keys() {
+            let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            self.keep_marks(Marks::without_folder(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)));
+        }
     }
 
     /// Whether any rule has a key, so that marks are useful.

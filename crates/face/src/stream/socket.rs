@@ -197,8 +197,9 @@ impl Listener {
     }
 
     /// Tells clients that ask for the peer's process that it is this one, and not the one that opened the listener.
-    pub(super) fn introduce(&self) {
-        if let Listener::Unix { listener, .. } = self {
+    pub(super) fn introduce(&mut self) {
+        if let Listener::Unix { listener, file } = self {
+            file.keep(false);
             // The system notes the process whenever it is told to listen.
             let _ = rustix::net::listen(listener, BACKLOG);
         }
@@ -207,7 +208,7 @@ impl Listener {
     /// Leaves the file of a Unix socket to another process.
     pub(super) fn keep_file(&mut self) {
         if let Listener::Unix { file, .. } = self {
-            file.keep();
+            file.keep(true);
         }
     }
 

@@ -1,0 +1,233 @@
+//! The part of the process that takes over.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use byname_control::mgmt::Management;
+use byname_control::service::ControlHandle;
+use byname_control::state::records::Snapshot;
+use byname_face::handover::{Channel, ChannelError, HandedFace, Inherited, SharedSocket};
+use byname_face::{ForwarderHandle, Port};
+use byname_forward::{FaceId, LinkFields, Packet};
+use serde_bytes::ByteBuf;
+
+use super::departure::unix_us;
+use super::{Offer, PROTOCOL, ToNew, ToOld};
+use crate::run::ports::Placed;
+
+/// Time to wait for the next message. The old process has its own limit, and ends this one.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A process that takes over.
+pub struct Arrival {
+    channel: Channel,
+    offer: Offer,
+}
+
+/// What was taken over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Id of the old process.
+    pub process: u32,
+    /// Faces, without those that came back as new ones.
+    pub faces: usize,
+    /// Routes.
+    pub routes: usize,
+    /// Faces that no port took, and faces whose routes were forgotten.
+    pub faces_left: usize,
+    /// Routes that were refused.
+    pub routes_left: usize,
+    /// Time between the last packet that the old process received and the first that this one may receive.
+    pub gap: Duration,
+}
+
+/// The faces, and what came with them.
+struct Faces {
+    faces: Vec<HandedFace>,
+    next_ids: Vec<u64>,
+    waiting: Vec<(u64, ByteBuf)>,
+}
+
+impl Arrival {
+    /// Meets the old process on standard input. Returns the sockets that it offers, too.
+    ///
+    /// # Errors
+    /// If standard input leads to no such process.
+    pub fn begin() -> anyhow::Result<(Arrival, Inherited)> {
+        const WHAT: &str = "--takeover is for byname itself: `byname restart` takes over from a running process";
+        let socket = std::io::stdin().as_fd().try_clone_to_owned().context(WHAT)?;
+        // A later child must not get the socket.
+        let _ = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
+        let channel = Channel::on(socket);
+        let offer = match hear(&channel).context(WHAT)? {
+            (ToNew::Offer(offer), _) => offer,
+            (other, _) => bail!("the old process says {other:?} first"),
+        };
+        let mut sockets = Vec::new();
+        loop {
+            match hear(&channel)? {
+                (ToNew::Sockets(records), descriptors) if records.len() == descriptors.len() => {
+                    let socket = |(record, descriptor)| SharedSocket { record, descriptor };
+                    sockets.extend(records.into_iter().zip(descriptors).map(socket));
+                }
+                (ToNew::SocketsEnd, _) => break,
+                (other, _) => bail!("the old process says {other:?} instead of sockets"),
+            }
+        }
+        Ok((Arrival { channel, offer }, Inherited::new(sockets)))
+    }
+
+    /// Checks that this process can take over with this number of packet threads.
+    ///
+    /// # Errors
+    /// If it cannot. The reason is for the operator.
+    pub fn check(&self, threads: usize) -> anyhow::Result<()> {
+        let Offer { protocol, version, threads: before, .. } = &self.offer;
+        if *protocol != PROTOCOL {
+            bail!(
+                "byname {} cannot take over from byname {version} (protocol {protocol}, not {PROTOCOL}): end it, and \
+                 start this one",
+                env!("BYNAME_VERSION")
+            );
+        }
+        if *before != threads {
+            bail!(
+                "`[threads] count` was {before} and is {threads} now: faces cannot be taken over to another number of \
+                 threads. End byname and start it again for that"
+            );
+        }
+        Ok(())
+    }
+
+    /// Tells the old process why this one ends.
+    pub fn fail(&self, error: &anyhow::Error) {
+        // It sees the end of this process, too.
+        let _ = self.tell(&ToOld::Failed(crate::exit::message_of(error)));
+    }
+
+    /// Takes over everything. The ports go to their threads with the faces of the old process, and packets flow when
+    /// this returns. `open` opens the files that the old process had open.
+    ///
+    /// # Errors
+    /// If the old process gave up, or the system refuses. This process must then end.
+    pub fn complete(
+        &self,
+        handle: &ForwarderHandle,
+        control: &ControlHandle,
+        ports: Vec<Placed>,
+        open: impl FnOnce(&mut Management) + Send + 'static,
+    ) -> anyhow::Result<Taken> {
+        self.tell(&ToOld::Ready)?;
+        let mut taken = Taken { process: self.offer.process, ..Taken::default() };
+        taken.routes_left = self.take_records(control)?;
+        self.tell(&ToOld::Installed)?;
+        handle.freeze();
+        let Faces { faces, next_ids, waiting } = self.receive_faces()?;
+        let (all, left) = (faces.len(), attach(handle, ports, faces, &next_ids)?);
+        taken.faces = all - left.len();
+        for face in &left {
+            let (id, remote) = (face.record.id, &face.record.remote);
+            tracing::warn!(face = id, remote, "a face of the former process has no port here, and is closed");
+        }
+        drop(left);
+        self.tell(&ToOld::Attached)?;
+        let frozen_unix_us = match self.channel.receive::<ToNew>(Instant::now() + PATIENCE) {
+            Ok((ToNew::Go { frozen_unix_us }, _)) => frozen_unix_us,
+            Ok((other, _)) => bail!("the old process says {other:?} instead of the last word"),
+            // It has ended, so nobody has the faces but this process.
+            Err(ChannelError::Closed) => unix_us(),
+            Err(error) => return Err(error.into()),
+        };
+        for (face, interest) in waiting {
+            handle.receive_again(FaceId(face), LinkFields::default(), Packet::copy_from(&interest));
+        }
+        let (begun, begins) = mpsc::channel();
+        let settle = move |management: &mut Management| {
+            // From now on no command is handled before this is done, and packets may flow.
+            let _ = begun.send(());
+            open(management);
+            (management.forget_missing_faces(), management.rib().len())
+        };
+        let settled = std::thread::scope(|scope| {
+            let settling = scope.spawn(|| control.with_management(settle));
+            // If the control thread has ended, `settling` says so.
+            let _ = begins.recv();
+            handle.thaw();
+            taken.gap = Duration::from_micros(unix_us().saturating_sub(frozen_unix_us));
+            settling.join()
+        });
+        let (faces_missing, routes) = settled.map_err(|_| anyhow::anyhow!("the control thread has failed"))??;
+        (taken.faces_left, taken.routes) = (faces_missing, routes);
+        Ok(taken)
+    }
+
+    fn tell(&self, message: &ToOld) -> Result<(), ChannelError> {
+        self.channel.send(message, &[], Instant::now() + PATIENCE)
+    }
+
+    /// Takes the routes and settings. Returns the number of routes that were refused.
+    fn take_records(&self, control: &ControlHandle) -> anyhow::Result<usize> {
+        let mut refused = 0;
+        loop {
+            match hear(&self.channel)? {
+                (ToNew::Records(wire), _) => refused += control.take_over(Snapshot::read(&wire)?)?,
+                (ToNew::RecordsEnd { next_event }, _) => {
+                    control.with_management(move |management| {
+                        management.number_events_from(next_event);
+                        management.commit();
+                    })?;
+                    return Ok(refused);
+                }
+                (other, _) => bail!("the old process says {other:?} instead of records"),
+            }
+        }
+    }
+
+    fn receive_faces(&self) -> anyhow::Result<Faces> {
+        let mut all = Vec::new();
+        loop {
+            match hear(&self.channel)? {
+                (ToNew::Faces { faces, connected }, descriptors) => {
+                    let mut descriptors = descriptors.into_iter();
+                    let handed = faces.into_iter().zip(connected).map(|(record, connected)| HandedFace {
+                        record,
+                        descriptor: connected.then(|| descriptors.next()).flatten(),
+                    });
+                    all.extend(handed);
+                }
+                (ToNew::FacesEnd { next_ids, waiting }, _) => return Ok(Faces { faces: all, next_ids, waiting }),
+                (other, _) => bail!("the old process says {other:?} instead of faces"),
+            }
+        }
+    }
+}
+
+/// Waits for a message of the old process.
+fn hear(channel: &Channel) -> Result<(ToNew, Vec<std::os::fd::OwnedFd>), ChannelError> {
+    channel.receive(Instant::now() + PATIENCE)
+}
+
+/// Starts the ports of each thread, with the faces that its owner had in the old process. Returns the faces that no port
+/// took.
+fn attach(
+    handle: &ForwarderHandle,
+    ports: Vec<Placed>,
+    mut faces: Vec<HandedFace>,
+    next_ids: &[u64],
+) -> anyhow::Result<Vec<HandedFace>> {
+    let mut by_thread: Vec<Vec<Box<dyn Port>>> = (0..handle.threads()).map(|_| Vec::new()).collect();
+    for (thread, port) in ports {
+        by_thread[thread].push(port);
+    }
+    let mut left = Vec::new();
+    for (thread, ports) in by_thread.into_iter().enumerate() {
+        let here = faces.extract_if(.., |face| face.record.thread == thread).collect();
+        let next_id = next_ids.get(thread).copied().unwrap_or_default();
+        left.extend(handle.take_over(thread, ports, here, next_id)?);
+    }
+    left.append(&mut faces);
+    Ok(left)
+}

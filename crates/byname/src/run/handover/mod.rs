@@ -1,0 +1,91 @@
+//! A new process takes over from the running one, so that a restart or an upgrade closes no connection.
+//!
+//! `byname restart`, or SIGUSR2, makes the running process start its program again, with a socket to it as standard
+//! input. Over that socket:
+//!
+//! 1. The old process offers its shared sockets. The new one reads its configuration, builds its tables, and opens its
+//!    ports on these sockets. It says [`ToOld::Ready`].
+//! 2. The old process answers no more commands, and tells its routes and settings ([`ToNew::Records`]). Packets are
+//!    still forwarded. The new one builds its tables from them, and says [`ToOld::Installed`].
+//! 3. The old process freezes its packet threads, and tells its faces with their descriptors ([`ToNew::Faces`]). The new
+//!    one takes them, and says [`ToOld::Attached`].
+//! 4. The old process closes its files, says [`ToNew::Go`], and ends. The new one opens the files, and begins.
+//!
+//! Up to the last step the old process has everything, and goes on if the new one fails, ends, or takes too long. If the
+//! old process ends before it says [`ToNew::Go`], the new one begins, because nobody else has the faces then.
+//!
+//! `departure` is the part of the old process, `arrival` that of the new one.
+
+mod arrival;
+mod departure;
+mod program;
+
+use byname_face::handover::{FaceRecord, SocketRecord};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+pub use arrival::{Arrival, Taken};
+pub use departure::Departure;
+pub use program::Program;
+
+/// Version of these messages. A process refuses to take over from one that speaks another version.
+const PROTOCOL: u32 = 1;
+
+/// A message to the new process.
+#[derive(Debug, Serialize, Deserialize)]
+enum ToNew {
+    /// The first message.
+    Offer(Offer),
+    /// Sockets, each with a descriptor.
+    Sockets(Vec<SocketRecord>),
+    /// There are no more sockets.
+    SocketsEnd,
+    /// A `control::state::records::Snapshot`.
+    Records(ByteBuf),
+    /// There are no more records.
+    RecordsEnd {
+        /// Number of the next notification of a face's event.
+        next_event: u64,
+    },
+    /// Faces.
+    Faces {
+        /// Their states.
+        faces: Vec<FaceRecord>,
+        /// Whether each has one of the message's descriptors.
+        connected: Vec<bool>,
+    },
+    /// There are no more faces.
+    FacesEnd {
+        /// The number of each thread's next face.
+        next_ids: Vec<u64>,
+        /// Interests for management that nobody has answered, with the faces that they came from.
+        waiting: Vec<(u64, ByteBuf)>,
+    },
+    /// The faces are the new process's now.
+    Go {
+        /// When the old process received its last packet, in microseconds since the Unix epoch.
+        frozen_unix_us: u64,
+    },
+}
+
+/// What the old process says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offer {
+    protocol: u32,
+    version: String,
+    process: u32,
+    threads: usize,
+}
+
+/// A message to the old process.
+#[derive(Debug, Serialize, Deserialize)]
+enum ToOld {
+    /// Configuration, tables and ports are good.
+    Ready,
+    /// Routes and settings are in place.
+    Installed,
+    /// The faces are in place.
+    Attached,
+    /// It cannot take over.
+    Failed(String),
+}

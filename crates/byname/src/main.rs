@@ -20,6 +20,7 @@ mod keygen;
 mod manage;
 mod nfdc_words;
 mod process;
+mod restart;
 mod run;
 mod switch;
 mod tools;
@@ -41,6 +42,7 @@ Forwarder:
   run             Start the forwarder; needs no configuration
   check           Check a configuration file
   default-config  Print the default configuration, with comments
+  restart         Let a new process take over from the running forwarder; closes no connection
   keygen          Make a key and its certificate, for a host or an operator
   trees           Show the spanning trees of a network, for routing by tags and locators
 
@@ -98,6 +100,8 @@ enum Command {
     Check(run::CheckArgs),
     /// Print the default configuration, with comments
     DefaultConfig,
+    /// Let a new process take over from the running forwarder; closes no connection
+    Restart(restart::RestartArgs),
     /// Make a key and its certificate, for a host or an operator
     Keygen(keygen::KeygenArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
@@ -160,6 +164,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Check(args) => run::check(args),
         Command::DefaultConfig => run::print_default_config(),
+        Command::Restart(args) => restart::run(args, &connection),
         Command::Keygen(args) => keygen::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Status(args) => status::run(args, &connection),

@@ -310,6 +310,10 @@ fn a_new_program_that_fails_leaves_the_old_process_running() {
         assert!(router.log()[before..].contains(why), "{why}\n{}", router.log());
         assert_eq!(router.run("status").code, 0, "management answers");
     };
+    replace(&program, b"#!/bin/sh\nexit 4\n");
+    let done = router.run("restart");
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("no restart: the new process has ended: exit status: 4. Process"), "{}", done.stderr);
     replace(&program, b"#!/bin/sh\nexit 3\n");
     fails(&router, "the new process has ended: exit status: 3");
     replace(&program, b"#!/bin/sh\nexec sleep 60\n");
@@ -326,7 +330,8 @@ fn a_new_program_that_fails_leaves_the_old_process_running() {
     std::fs::write(&config, format!("{good}\n[threads]\ncount = 2\n")).expect("written");
     fails(&router, "`[threads] count` was 1 and is 2 now");
     std::fs::write(&config, &good).expect("written");
-    router.hand_over();
+    let said = router.restart_by_command();
+    assert!(said.contains(&format!("handed over to process {}, byname ", router.pid())), "{said}");
     // The connection from before all this still works.
     let (done, over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let producing = produce(UnixStream::connect(router.socket()).expect("it listens"), over.clone());

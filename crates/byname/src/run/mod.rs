@@ -201,7 +201,10 @@ fn restart(program: &Program, config: &Config, handle: &ForwarderHandle, control
         |control| control.management().authorizer_mut().release_marks(),
         move |control| reopen(control.management()),
     );
-    tracing::error!("no restart: {}. This process goes on as before", exit::message_of(&error));
+    let why = exit::message_of(&error);
+    tracing::error!("no restart: {why}. This process goes on as before");
+    // If the control thread has ended, the process ends, too.
+    let _ = control.with_management(move |management| management.note_failed_restart(why));
 }
 
 /// Hands ports to their threads.

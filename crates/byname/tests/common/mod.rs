@@ -126,8 +126,22 @@ impl Router {
 
     /// Makes the process start a new one that takes over, and waits until that runs.
     pub fn hand_over(&mut self) {
-        let (before, deadline) = (self.log().len(), Instant::now() + PATIENCE);
+        let before = self.log().len();
         self.signal("-USR2");
+        self.follow(before);
+    }
+
+    /// Like [`Router::hand_over`], with the command `restart`. Returns what the command says.
+    pub fn restart_by_command(&mut self) -> String {
+        let before = self.log().len();
+        let said = self.ok("restart");
+        self.follow(before);
+        said
+    }
+
+    /// Waits until a new process says that it runs, in the log after its first `before` bytes.
+    fn follow(&mut self, before: usize) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let log = self.log();
             let told = log[before..].split_once(" runs (process ").and_then(|(_, rest)| rest.split_once(')'));

@@ -317,6 +317,8 @@ impl Management {
             n_congestion_marks: Some(links.counters.congestion_marks),
             n_retransmissions: Some(links.counters.retransmissions),
             closed: close_counts(&links.closed),
+            n_failed_restarts: Some(self.failed_restarts.0),
+            restart_failure: self.failed_restarts.1.clone(),
         }
     }
 }

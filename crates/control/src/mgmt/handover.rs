@@ -88,6 +88,11 @@ impl Management {
         self.events.number_from(next);
     }
 
+    /// Notes that no new process could take over, for those who asked for it.
+    pub fn note_failed_restart(&mut self, why: String) {
+        self.failed_restarts = (self.failed_restarts.0 + 1, Some(why));
+    }
+
     /// Applies settings of the content store, and notes them as changed by a command.
     pub(super) fn set_content_store(&mut self, record: &ContentStoreRecord) {
         let ContentStoreRecord { capacity_packets, admit, serve } = *record;

@@ -103,6 +103,8 @@ pub struct Management {
     balancer: Option<Balancer>,
     /// Settings of the content store that commands have changed.
     content_store: ContentStoreRecord,
+    /// Restarts that failed, and why the last one did.
+    failed_restarts: (u64, Option<String>),
 }
 
 impl Management {
@@ -138,6 +140,7 @@ impl Management {
             more_to_search: false,
             balancer: None,
             content_store: ContentStoreRecord::default(),
+            failed_restarts: (0, None),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());

@@ -73,6 +73,10 @@ element! {
         /// Faces that the router closed though their peers had not left, by reason. Reasons that never occurred are
         /// absent.
         closed: Vec<CloseCount> = types::CLOSE_COUNT,
+        /// Restarts that failed, after which this process went on. Absent before version 0.3.
+        n_failed_restarts: Option<u64> = types::N_FAILED_RESTARTS,
+        /// Why the last of them failed.
+        restart_failure: Option<String> = types::RESTART_FAILURE,
     }
 }
 

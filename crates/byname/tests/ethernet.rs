@@ -75,6 +75,37 @@ fn group(router: &Router, interface: &str) -> u64 {
 }
 
 #[test]
+fn a_router_that_hands_over_makes_its_faces_anew_and_keeps_their_routes() {
+    for port in ["packet-mmap", "xdp"] {
+        if !cables() {
+            return;
+        }
+        let (mut west, east) = (router_of(port, &["west"]), router_of(port, &["middle-w"]));
+        let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+        route(&west, "/demo", 2, "west");
+        route(&west, "/elsewhere", 9, "west");
+        assert!(west.reaches("/demo"), "{}", west.log());
+        let faces = || {
+            let list = west.json("face list --scheme ether");
+            let id = |face: &serde_json::Value| (face["face_id"].to_string(), face["remote_uri"].to_string());
+            list.as_array().expect("a list").iter().map(id).collect::<Vec<_>>()
+        };
+        let (before, routes) = (faces(), west.json("route list"));
+        assert_eq!(before.len(), 3, "two stations and the group");
+        west.hand_over();
+        let faces = west.json("face list --scheme ether");
+        assert_eq!(west.json("route list"), routes);
+        for (id, remote) in before {
+            let is_same = |face: &serde_json::Value| {
+                face["face_id"].to_string() == id && face["remote_uri"].to_string() == remote
+            };
+            assert!(faces.as_array().expect("a list").iter().any(is_same), "{id} to {remote}: {faces}");
+        }
+        assert!(west.reaches("/demo"), "{}", west.log());
+    }
+}
+
+#[test]
 fn interests_and_data_cross_three_routers() {
     assert_crossing(["packet-mmap"; 3]);
 }

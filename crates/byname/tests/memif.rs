@@ -97,6 +97,23 @@ fn routers_with_two_threads_have_two_rings() {
 }
 
 #[test]
+fn a_router_that_hands_over_makes_the_face_anew_and_keeps_its_routes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("memif.sock");
+    let mut west = router(&socket, "role = \"server\"");
+    let mut east = router(&socket, "role = \"client\"");
+    let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+    route(&west, "/demo");
+    assert!(west.reaches("/demo"));
+    let before = face(&west)["face_id"].clone();
+    west.hand_over();
+    assert_eq!(face(&west)["face_id"], before);
+    assert!(west.reaches("/demo"), "after the server has handed over");
+    east.hand_over();
+    assert!(west.reaches("/demo"), "after the client has handed over");
+}
+
+#[test]
 fn a_socket_in_use_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("memif.sock");

@@ -234,6 +234,16 @@ pub struct PortContext<'a> {
     pub(crate) received: &'a mut Vec<Received>,
     pub(crate) events: &'a mut Vec<(usize, FaceEvent)>,
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
+    /// Faces of another process that did not pass from there, and are made anew here.
+    pub(crate) former: &'a mut Vec<FormerFace>,
+}
+
+/// A face of another process: its ends and its number.
+#[derive(Debug, Clone)]
+pub(crate) struct FormerFace {
+    pub remote: FaceUri,
+    pub local: FaceUri,
+    pub id: FaceId,
 }
 
 impl PortContext<'_> {
@@ -258,6 +268,16 @@ impl PortContext<'_> {
         let id = FaceId(*self.next_face_id);
         *self.next_face_id += self.face_id_step;
         id
+    }
+
+    /// The number for a new face between these ends: the one that the same face had in the process before this one, or
+    /// else a new number.
+    pub(crate) fn face_id_between(&mut self, remote: &FaceUri, local: &FaceUri) -> FaceId {
+        let is_same = |face: &FormerFace| face.remote == *remote && face.local == *local;
+        match self.former.iter().position(is_same) {
+            Some(at) => self.former.swap_remove(at).id,
+            None => self.create_face_id(),
+        }
     }
 
     /// Reports an event of one of this port's faces to the worker and the control side.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -36,6 +37,7 @@ pub struct StartError {
 /// A thread that serves HTTP until this is dropped.
 pub struct WebServer {
     address: SocketAddr,
+    listener: std::net::TcpListener,
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,18 +49,33 @@ impl WebServer {
     /// # Errors
     /// If the address cannot be listened on, or the system provides no thread.
     pub fn start(address: SocketAddr, ask: impl Fn(Tell) -> bool + Send + Sync + 'static) -> Result<Self, StartError> {
-        Self::start_with(address, ask, Limits::default())
+        Self::start_on(address, None, ask)
+    }
+
+    /// Like [`WebServer::start`], on a listener for this address that another process had, if there is one.
+    ///
+    /// # Errors
+    /// As [`WebServer::start`].
+    pub fn start_on(
+        address: SocketAddr,
+        listener: Option<std::net::TcpListener>,
+        ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
+        Self::start_with(address, listener, ask, Limits::default())
     }
 
     pub(crate) fn start_with(
         address: SocketAddr,
+        listener: Option<std::net::TcpListener>,
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
         limits: Limits,
     ) -> Result<Self, StartError> {
         let fail = |error| StartError { address, error };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(fail)?;
-        let listener = listen(&runtime, address).map_err(fail)?;
+        let listener = listener.map_or_else(|| std::net::TcpListener::bind(address), Ok).map_err(fail)?;
         let bound = listener.local_addr().map_err(fail)?;
+        let kept = listener.try_clone().map_err(fail)?;
+        let listener = listen(&runtime, listener).map_err(fail)?;
         let (end, ended) = watch::channel(false);
         let router = Arc::new(Router::new(Box::new(ask), limits.snapshot_time));
         let shared = Shared { router, limits, end: ended };
@@ -66,12 +83,20 @@ impl WebServer {
             .name("byname-web".into())
             .spawn(move || runtime.block_on(serve(listener, shared)))
             .map_err(fail)?;
-        Ok(WebServer { address: bound, end, thread: Some(thread) })
+        Ok(WebServer { address: bound, listener: kept, end, thread: Some(thread) })
     }
 
     /// Address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A descriptor of its listener, for another process.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    pub fn listener(&self) -> io::Result<OwnedFd> {
+        Ok(self.listener.try_clone()?.into())
     }
 
     /// The thread, for a caller that watches whether it ends by itself. After this call, dropping the server only tells
@@ -92,8 +117,7 @@ impl Drop for WebServer {
     }
 }
 
-fn listen(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
+fn listen(runtime: &Runtime, listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     let _context = runtime.enter();
     TcpListener::from_std(listener)

@@ -21,7 +21,7 @@ fn limits() -> Limits {
 
 /// A server that gets its snapshots from `ask`.
 fn serve(ask: impl Fn(Tell) -> bool + Send + Sync + 'static, limits: Limits) -> WebServer {
-    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), ask, limits).expect("a free port")
+    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), None, ask, limits).expect("a free port")
 }
 
 /// A server whose snapshots say that there are seven routes.

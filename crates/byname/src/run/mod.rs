@@ -11,10 +11,12 @@ mod state;
 mod trees;
 
 use std::io::{IsTerminal, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use byname_control::config::{
@@ -27,9 +29,11 @@ use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
-use byname_face::handover::Inherited;
+use byname_face::handover::{FaceRecord, Inherited, SharedSocket, SocketRecord};
 use byname_face::nodes::on_node;
+use byname_face::pcap::Capture;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
+use byname_forward::face_table::Persistency;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
@@ -53,6 +57,11 @@ const STACK_BYTES: usize = 2 << 20;
 const THREADS: usize = 8;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
+/// Time that lasting faces which have to be made anew may take, after a new process has taken over. Then their routes are
+/// forgotten.
+const COME_BACK_TIME: Duration = Duration::from_secs(2);
+/// Name of the web thread's listener among the sockets that pass to another process.
+const HTTP: &str = "http";
 /// Upper limit on the rules that the FIB is sized for.
 const FIB_RULES_MAX: usize = 1 << 28;
 /// Origin of routes from the configuration, as for static routes in NFD.
@@ -128,7 +137,13 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     ports::raise_descriptor_limit();
     let started = SystemTime::now();
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
+    let http = inherited.take(HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
+    if arrival.is_none() {
+        bound.add_exclusive(ports::open_exclusive(&config)?);
+    }
+    let capture = ports::capture(&config, arrival.is_some())?;
+    bound.capture(capture.as_ref());
     if arrival.is_none() {
         state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
     }
@@ -139,7 +154,11 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
         process.watch("control thread", thread)?;
     }
     let taken = match arrival {
-        Some(arrival) => Some(take_over(arrival, &config, &handle, &control, &mut bound)?),
+        Some(arrival) => {
+            let taken = take_over(arrival, &config, &handle, &control, &mut bound)?;
+            take_rest(arrival, &config, &handle, &control, (&taken, capture.as_ref()), &mut bound);
+            Some(taken)
+        }
         None => {
             add_ports(&handle, std::mem::take(&mut bound.ports))?;
             None
@@ -150,17 +169,19 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
-    let mut web = start_web(&config, &control, &mut bound.notes);
+    let mut web = start_web(&config, http, &control, &mut bound.notes);
     if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
         process.watch("web thread", thread)?;
     }
 
+    bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
     while process.wait()? == Wish::Restart {
-        restart(program, &config, &handle, &control);
+        let http = web.as_ref().and_then(share_http).into_iter().collect();
+        restart((program, &config), &handle, &control, http);
     }
     tracing::info!("ending");
     drop(web);
@@ -192,10 +213,67 @@ fn take_over(
     Ok(taken)
 }
 
+/// Opens the ports that the other process had open until it ended, and makes the faces on them anew, with the numbers
+/// that they had. Forgets the routes of the faces that do not come back.
+fn take_rest(
+    arrival: &Arrival,
+    config: &Config,
+    handle: &ForwarderHandle,
+    control: &ControlHandle,
+    (taken, capture): (&Taken, Option<&Capture>),
+    bound: &mut ports::Bound,
+) {
+    arrival.await_end();
+    match ports::open_exclusive(config) {
+        Ok(mut exclusive) => {
+            exclusive.capture(capture);
+            handle.expect_faces(&taken.anew);
+            let added = add_ports(handle, std::mem::take(&mut exclusive.ports));
+            bound.notes.extend(added.err().map(|error| error.to_string()));
+            bound.add_exclusive(exclusive);
+        }
+        // The other ports go on all the same.
+        Err(error) => {
+            let problem = exit::message_of(&error);
+            tracing::error!("{problem}");
+            bound.notes.push(problem);
+        }
+    }
+    for request in taken.anew.iter().filter_map(FaceRecord::request) {
+        let remote = request.remote.clone();
+        if let Err(error) = handle.create_face(request) {
+            bound.notes.push(format!("no face to {remote} again: {error}"));
+        }
+    }
+    // Some ports make their faces when their peers are back.
+    let end = Instant::now() + COME_BACK_TIME;
+    let is_missing = |face: &FaceRecord| face.persistency() != Persistency::OnDemand && !has_face(handle, face.id);
+    while taken.anew.iter().any(is_missing) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // If the control thread has ended, the process ends, too.
+    let _ = control.with_management(|management| management.forget_missing_faces(&[]));
+}
+
+fn has_face(handle: &ForwarderHandle, id: u64) -> bool {
+    handle.face(FaceId(id)).is_some()
+}
+
+/// The listener of the web thread, for another process.
+fn share_http(web: &WebServer) -> Option<SharedSocket> {
+    let record = SocketRecord { port: HTTP.to_owned(), local: web.address().to_string(), thread: 0 };
+    Some(SharedSocket { record, descriptor: web.listener().ok()? })
+}
+
 /// Hands over to a new process, which ends this one. Returns only if that failed.
-fn restart(program: &Program, config: &Config, handle: &ForwarderHandle, control: &ControlHandle) {
+fn restart(
+    (program, config): (&Program, &Config),
+    handle: &ForwarderHandle,
+    control: &ControlHandle,
+    more: Vec<SharedSocket>,
+) {
     tracing::info!(program = %program.path().display(), "starts a new process, which takes over");
-    let departure = Departure { program, handle, control, within: config.general.takeover_time };
+    let departure = Departure { program, handle, control, more, within: config.general.takeover_time };
     let reopen = state::opener(config.clone());
     let error = departure.attempt(
         |control| control.management().authorizer_mut().release_marks(),
@@ -446,12 +524,18 @@ fn create(handle: &ForwarderHandle, face: &InitialFace) -> Result<FaceId, Create
     }
 }
 
-fn start_web(config: &Config, control: &ControlHandle, notes: &mut Vec<String>) -> Option<WebServer> {
+fn start_web(
+    config: &Config,
+    listener: Option<OwnedFd>,
+    control: &ControlHandle,
+    notes: &mut Vec<String>,
+) -> Option<WebServer> {
     if !config.metrics.enabled {
         return None;
     }
     let snapshots = control.snapshots();
-    match WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell)) {
+    let listener = listener.map(TcpListener::from);
+    match WebServer::start_on(config.metrics.listen, listener, move |tell| snapshots.ask(tell)) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");

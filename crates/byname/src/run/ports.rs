@@ -26,6 +26,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
 
+/// Seeds of faults from this one on are for ports of [`open_exclusive`].
+const EXCLUSIVE_SEEDS: u64 = 1 << 16;
+
 /// A port, and the number of the packet thread that runs it.
 pub type Placed = (usize, Box<dyn Port>);
 
@@ -68,17 +71,39 @@ pub fn bind(config: &Config, surroundings: &Surroundings, inherited: &mut Inheri
     let streams = stream_config(config);
     // The Unix socket first: a second instance must name the running one before it complains about ports.
     bind_unix(config, &streams, surroundings, inherited, &mut bound)?;
-    // Before UDP: some peers' datagrams come in Ethernet frames. The UDP port would create these peers' faces itself.
-    open_ethernet(config, &mut bound)?;
     bind_udp(config, inherited, &mut bound)?;
     bind_multicast(config, &mut bound);
     bind_tcp(config, &streams, inherited, &mut bound)?;
-    open_memif(config, &mut bound)?;
     let network = std::mem::take(&mut bound.ports).into_iter().zip(config.faults.seed..);
     bound.ports.extend(network.map(|((thread, port), seed)| (thread, faulty(port, config, seed))));
     bind_websocket(config, streams, inherited, &mut bound)?;
-    capture(config, &mut bound)?;
     Ok(bound)
+}
+
+/// Opens the ports that only one process may have open: interfaces, and shared memory.
+///
+/// # Errors
+/// As [`bind`].
+pub fn open_exclusive(config: &Config) -> anyhow::Result<Bound> {
+    let mut bound = Bound::default();
+    open_ethernet(config, &mut bound)?;
+    open_memif(config, &mut bound)?;
+    let seeds = config.faults.seed.wrapping_add(EXCLUSIVE_SEEDS)..;
+    let network = std::mem::take(&mut bound.ports).into_iter().zip(seeds);
+    bound.ports.extend(network.map(|((thread, port), seed)| (thread, faulty(port, config, seed))));
+    Ok(bound)
+}
+
+impl Bound {
+    /// Adds ports of [`open_exclusive`]. They come first: some peers' datagrams come in Ethernet frames, and the UDP
+    /// port would create these peers' faces itself.
+    pub fn add_exclusive(&mut self, mut exclusive: Bound) {
+        exclusive.ports.append(&mut self.ports);
+        self.ports = exclusive.ports;
+        self.ethernet.append(&mut exclusive.ethernet);
+        self.memif.append(&mut exclusive.memif);
+        self.notes.append(&mut exclusive.notes);
+    }
 }
 
 /// Wraps a port with the faults that the configuration asks for.
@@ -89,20 +114,36 @@ fn faulty(port: Box<dyn Port>, config: &Config, seed: u64) -> Box<dyn Port> {
     }
 }
 
-/// Wraps every port in a capture, if the configuration asks for one.
-fn capture(config: &Config, bound: &mut Bound) -> anyhow::Result<()> {
+/// The capture of all packets that the configuration asks for. An existing file is replaced, or with `keeps` renamed:
+/// another process may be writing it still.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn capture(config: &Config, keeps: bool) -> anyhow::Result<Option<Capture>> {
     if config.capture.file.as_os_str().is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let path = config.folder.join(&config.capture.file);
+    if keeps {
+        let mut before = path.clone().into_os_string();
+        before.push(".before");
+        // If there is no such file, there is nothing to keep.
+        let _ = std::fs::rename(&path, before);
+    }
     let capture = Capture::create(&path, config.capture.max as u64)
         .with_context(|| format!("cannot write the capture {}; see `file` under [capture]", path.display()))?;
-    for ports in [&mut bound.applications, &mut bound.ports] {
-        let captured = |(thread, port)| -> Placed { (thread, Box::new(CapturePort::new(port, capture.clone()))) };
-        *ports = std::mem::take(ports).into_iter().map(captured).collect();
+    Ok(Some(capture))
+}
+
+impl Bound {
+    /// Wraps every port in a capture, if there is one.
+    pub fn capture(&mut self, capture: Option<&Capture>) {
+        let Some(capture) = capture else { return };
+        for ports in [&mut self.applications, &mut self.ports] {
+            let captured = |(thread, port)| -> Placed { (thread, Box::new(CapturePort::new(port, capture.clone()))) };
+            *ports = std::mem::take(ports).into_iter().map(captured).collect();
+        }
     }
-    bound.notes.push(format!("all packets are captured in {}", path.display()));
-    Ok(())
 }
 
 /// Raises the descriptor limit as far as the system allows. Each stream face needs a descriptor.

@@ -83,10 +83,13 @@ impl StartUp {
         if self.initial != (0, 0) {
             row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
         }
-        if let Some(Taken { process, faces, routes, faces_left, routes_left, gap }) = self.taken {
+        if let Some(Taken { process, faces, anew, routes, faces_left, routes_left, gap }) = &self.taken {
             let gap = format!("after {:.1} ms", 1000.0 * gap.as_secs_f64());
             row("Taken over", format!("{faces} faces and {routes} routes from process {process}, {gap}"));
-            if (faces_left, routes_left) != (0, 0) {
+            if !anew.is_empty() {
+                row("Made anew", format!("{} faces on interfaces and in shared memory", anew.len()));
+            }
+            if (*faces_left, *routes_left) != (0, 0) {
                 row(
                     "Left",
                     format!("the routes of {faces_left} faces, and {routes_left} routes that are refused here"),

@@ -64,11 +64,11 @@ impl Management {
         refused
     }
 
-    /// Called when all faces of the other process are here: forgets the routes of faces that are not. Returns the number
-    /// of these faces.
-    pub fn forget_missing_faces(&mut self) -> usize {
-        let missing: Vec<FaceId> =
-            self.rib.faces().into_iter().filter(|face| self.forwarder.face(*face).is_none()).collect();
+    /// Called when the faces of the other process are here: forgets the routes of faces that are not, and not among those
+    /// that will `come`. Returns the number of these faces.
+    pub fn forget_missing_faces(&mut self, come: &[FaceId]) -> usize {
+        let is_missing = |face: &FaceId| self.forwarder.face(*face).is_none() && !come.contains(face);
+        let missing: Vec<FaceId> = self.rib.faces().into_iter().filter(is_missing).collect();
         for face in &missing {
             self.rib.remove_face(&mut self.fib, *face);
         }

@@ -2,8 +2,13 @@
 //!
 //! Times are ages or spans, because the clocks of two processes begin at different moments.
 
-use byname_forward::face_table::Persistency;
+use byname_forward::FaceId;
+use byname_forward::face_table::{Persistency, Scope};
 use serde::{Deserialize, Serialize};
+
+use crate::face::{FaceRequest, FaceStatus, LinkFlags};
+use crate::port::FormerFace;
+use crate::uri::FaceUri;
 
 /// A socket that belongs to a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +49,55 @@ pub struct FaceRecord {
 }
 
 impl FaceRecord {
+    /// The record of a face that does not pass to another process, but can be made anew there.
+    pub(crate) fn of(status: &FaceStatus, port: &str) -> Self {
+        FaceRecord {
+            id: status.id.0,
+            thread: status.thread,
+            port: port.to_owned(),
+            remote: status.remote.to_string(),
+            local: status.local.to_string(),
+            is_local: status.scope == Scope::Local,
+            persistency: persistency_number(status.persistency),
+            link: LinkRecord {
+                flags: status.flags.bits(),
+                mtu: status.mtu,
+                marking_interval_ns: status.base_congestion_marking_interval_ns,
+                marking_threshold_bytes: status.default_congestion_threshold_bytes,
+                counters: status.link.to_array(),
+                ..LinkRecord::default()
+            },
+            stream: None,
+            peer: None,
+        }
+    }
+
+    /// Whether the face did not pass from the other process, and has to be made anew.
+    pub fn is_made_anew(&self) -> bool {
+        self.stream.is_none() && self.peer.is_none()
+    }
+
+    /// The request that makes the face anew. `None` if its peer or its port has to make it.
+    pub fn request(&self) -> Option<FaceRequest> {
+        let (remote, local): (FaceUri, FaceUri) = (self.remote.parse().ok()?, self.local.parse().ok()?);
+        let is_own = remote.is_group() || remote == local;
+        (self.persistency() != Persistency::OnDemand && !is_own).then(|| FaceRequest {
+            remote,
+            local: Some(local),
+            persistency: self.persistency(),
+            connect_within: None,
+            mtu: self.link.mtu,
+            flags: LinkFlags::default().masked(self.link.flags, u64::MAX),
+            base_congestion_marking_interval_ns: Some(self.link.marking_interval_ns),
+            default_congestion_threshold_bytes: Some(self.link.marking_threshold_bytes),
+        })
+    }
+
+    pub(crate) fn former(&self) -> Option<FormerFace> {
+        let (remote, local) = (self.remote.parse().ok()?, self.local.parse().ok()?);
+        Some(FormerFace { remote, local, id: FaceId(self.id) })
+    }
+
     /// Its persistency. Unknown numbers are on-demand, which lasts least.
     pub fn persistency(&self) -> Persistency {
         match self.persistency {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use byname_forward::{FaceId, LinkFields, Packet, Received};
 
 use super::{ForwarderHandle, IoLoop, StartError};
-use crate::handover::{HandedFace, SharedSocket};
-use crate::port::Port;
+use crate::handover::{FaceRecord, HandedFace, SharedSocket};
+use crate::port::{FormerFace, Port};
 
 /// Time that packets between threads may take to arrive.
 const SETTLE_TIME: Duration = Duration::from_millis(20);
@@ -64,7 +64,8 @@ impl ForwarderHandle {
         self.call_all(of_thread).into_iter().flatten().collect()
     }
 
-    /// What another process needs to go on with these faces. Those that cannot pass to another process are left out.
+    /// What another process needs to go on with these faces. The record of a face that cannot pass to another process
+    /// says no more than what is needed to make the face anew ([`FaceRecord::is_made_anew`]).
     pub fn hand_over(&self, faces: &[FaceId]) -> Vec<HandedFace> {
         let faces = faces.to_vec();
         self.call_all(move |io_loop| io_loop.hand_over(&faces)).into_iter().flatten().collect()
@@ -97,6 +98,15 @@ impl ForwarderHandle {
         self.line(thread).call(move |io_loop| io_loop.take_over(ports, faces, next_id)).unwrap_or(Ok(Vec::new()))
     }
 
+    /// Gives faces that ports make from now on the numbers that they had in another process, on the same thread.
+    pub fn expect_faces(&self, records: &[FaceRecord]) {
+        for thread in 0..self.threads() {
+            let here = records.iter().filter(|record| record.thread == thread);
+            let former: Vec<FormerFace> = here.filter_map(FaceRecord::former).collect();
+            self.line(thread).call(move |io_loop| io_loop.former = former);
+        }
+    }
+
     /// Lets a packet come once more from a face, as if its peer had sent it.
     pub fn receive_again(&self, face: FaceId, fields: LinkFields, packet: Packet) {
         let thread = self.owners().of(face);
@@ -112,7 +122,12 @@ impl IoLoop {
     fn hand_over(&self, faces: &[FaceId]) -> Vec<HandedFace> {
         let now = self.clock.now();
         let give = |face: &FaceId| {
-            let mut handed = self.ports[*self.faces.get(face)?].hand_over(now, *face)?;
+            let port = &self.ports[*self.faces.get(face)?];
+            let anew = || {
+                let status = port.status(now, *face).filter(|status| status.id >= FaceId::FIRST)?;
+                Some(HandedFace { record: FaceRecord::of(&status, port.name()), descriptor: None })
+            };
+            let mut handed = port.hand_over(now, *face).or_else(anew)?;
             handed.record.thread = self.seat.number();
             Some(handed)
         };

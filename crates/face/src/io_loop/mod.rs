@@ -41,7 +41,7 @@ use crate::face::{
 };
 use crate::memory::{self, InternalFace};
 use crate::nodes::Placement;
-use crate::port::{Port, PortContext, Readiness, split_token};
+use crate::port::{FormerFace, Port, PortContext, Readiness, split_token};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 use crew::{Crew, Pause, number_of};
@@ -267,6 +267,8 @@ struct IoLoop {
     creating: Vec<(FaceUri, CreationReply)>,
     /// Outcomes of these requests, as ports report them.
     creations: Vec<(FaceUri, Creation)>,
+    /// Faces of another process that are made anew here.
+    former: Vec<FormerFace>,
     /// Dropped packets to faces that this thread should own and does not have: faces that are gone.
     no_face: u64,
     /// Faces that ended in this round. Workers are told after they have got the faces' last packets.
@@ -332,6 +334,7 @@ impl IoLoop {
             port_events: Vec::new(),
             creating: Vec::new(),
             creations: Vec::new(),
+            former: Vec::new(),
             no_face: 0,
             gone: Vec::new(),
             leaving: FaceMap::default(),
@@ -761,6 +764,7 @@ impl IoLoop {
             received: &mut self.received,
             events: &mut self.port_events,
             creations: &mut self.creations,
+            former: &mut self.former,
         };
         f(&mut *self.ports[port], &mut cx)
     }

@@ -358,7 +358,7 @@ impl<T: Transport> Peers<T> {
         link: LinkConfig,
         adjust: impl FnOnce(&mut PeerFace<T>),
     ) -> FaceId {
-        let id = cx.create_face_id();
+        let id = cx.face_id_between(&transport.remote(), &transport.local());
         let link = LinkService::new(link, self.budget.clone());
         let mut face = PeerFace::new(transport, persistency, link, cx.now());
         adjust(&mut face);

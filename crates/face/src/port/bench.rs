@@ -6,7 +6,7 @@ use std::time::Duration;
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use mio::{Events, Poll, Token};
 
-use super::{Port, PortContext, Readiness, split_token};
+use super::{FormerFace, Port, PortContext, Readiness, split_token};
 use crate::face::{Creation, FaceEvent};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
@@ -27,6 +27,7 @@ pub struct Bench {
     pub events: Vec<(usize, FaceEvent)>,
     /// Outcomes that the port has reported for requested faces.
     pub(crate) creations: Vec<(FaceUri, Creation)>,
+    pub(crate) former: Vec<FormerFace>,
 }
 
 impl Bench {
@@ -36,8 +37,8 @@ impl Bench {
         let poll = Poll::new().expect("an event queue");
         let waker = LoopWaker::new(poll.registry(), Token(usize::MAX)).expect("a waker");
         let next_face_id = FaceId::FIRST.0;
-        let (received, events, creations) = Default::default();
-        Bench { poll, waker, next_face_id, now: Ticks(0), received, events, creations }
+        let (received, events, creations, former) = Default::default();
+        Bench { poll, waker, next_face_id, now: Ticks(0), received, events, creations, former }
     }
 
     /// Context for a call of the port.
@@ -52,6 +53,7 @@ impl Bench {
             received: &mut self.received,
             events: &mut self.events,
             creations: &mut self.creations,
+            former: &mut self.former,
         }
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use byname_control::mgmt::Management;
 use byname_control::service::ControlHandle;
 use byname_control::state::records::Snapshot;
-use byname_face::handover::{Channel, ChannelError, HandedFace, Inherited, SharedSocket};
+use byname_face::handover::{Channel, ChannelError, FaceRecord, HandedFace, Inherited, SharedSocket};
 use byname_face::{ForwarderHandle, Port};
 use byname_forward::{FaceId, LinkFields, Packet};
 use serde_bytes::ByteBuf;
@@ -21,6 +21,9 @@ use crate::run::ports::Placed;
 /// Time to wait for the next message. The old process has its own limit, and ends this one.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Time that the old process may take to end.
+const END_TIME: Duration = Duration::from_secs(5);
+
 /// A process that takes over.
 pub struct Arrival {
     channel: Channel,
@@ -28,12 +31,14 @@ pub struct Arrival {
 }
 
 /// What was taken over.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Id of the old process.
     pub process: u32,
-    /// Faces, without those that came back as new ones.
+    /// Faces, without those that have to be made anew.
     pub faces: usize,
+    /// Faces that have to be made anew, on ports that only one process may have open.
+    pub anew: Vec<FaceRecord>,
     /// Routes.
     pub routes: usize,
     /// Faces that no port took, and faces whose routes were forgotten.
@@ -128,11 +133,14 @@ impl Arrival {
         let Faces { faces, next_ids, waiting } = self.receive_faces()?;
         let (all, left) = (faces.len(), attach(handle, ports, faces, &next_ids)?);
         taken.faces = all - left.len();
-        for face in &left {
-            let (id, remote) = (face.record.id, &face.record.remote);
-            tracing::warn!(face = id, remote, "a face of the former process has no port here, and is closed");
+        for face in left {
+            if face.record.is_made_anew() {
+                taken.anew.push(face.record);
+            } else {
+                let (id, remote) = (face.record.id, face.record.remote);
+                tracing::warn!(face = id, remote, "a face of the former process has no port here, and is closed");
+            }
         }
-        drop(left);
         self.tell(&ToOld::Attached)?;
         let frozen_unix_us = match self.channel.receive::<ToNew>(Instant::now() + PATIENCE) {
             Ok((ToNew::Go { frozen_unix_us }, _)) => frozen_unix_us,
@@ -144,12 +152,13 @@ impl Arrival {
         for (face, interest) in waiting {
             handle.receive_again(FaceId(face), LinkFields::default(), Packet::copy_from(&interest));
         }
+        let anew: Vec<FaceId> = taken.anew.iter().map(|face| FaceId(face.id)).collect();
         let (begun, begins) = mpsc::channel();
         let settle = move |management: &mut Management| {
             // From now on no command is handled before this is done, and packets may flow.
             let _ = begun.send(());
             open(management);
-            (management.forget_missing_faces(), management.rib().len())
+            (management.forget_missing_faces(&anew), management.rib().len())
         };
         let settled = std::thread::scope(|scope| {
             let settling = scope.spawn(|| control.with_management(settle));
@@ -162,6 +171,14 @@ impl Arrival {
         let (faces_missing, routes) = settled.map_err(|_| anyhow::anyhow!("the control thread has failed"))??;
         (taken.faces_left, taken.routes) = (faces_missing, routes);
         Ok(taken)
+    }
+
+    /// Waits until the other process has ended, and so has closed all that only one process may have open.
+    pub fn await_end(&self) {
+        match self.channel.receive::<ToNew>(Instant::now() + END_TIME) {
+            Err(ChannelError::Closed) => {}
+            other => tracing::warn!(process = self.offer.process, ?other, "the former process does not end"),
+        }
     }
 
     fn tell(&self, message: &ToOld) -> Result<(), ChannelError> {

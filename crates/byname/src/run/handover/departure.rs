@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use byname_control::mgmt::tlv::Element;
 use byname_control::service::{self, ControlHandle};
 use byname_face::ForwarderHandle;
-use byname_face::handover::{Channel, ChannelError, DESCRIPTORS_MAX, HandedFace};
+use byname_face::handover::{Channel, ChannelError, DESCRIPTORS_MAX, HandedFace, SharedSocket};
 use byname_forward::FaceId;
 use byname_wire::tlv::types::INTEREST;
 use sd_notify::NotifyState;
@@ -28,6 +28,8 @@ pub struct Departure<'a> {
     pub handle: &'a ForwarderHandle,
     /// Its control thread.
     pub control: &'a ControlHandle,
+    /// Sockets that the new process gets beside those of the packet threads.
+    pub more: Vec<SharedSocket>,
     /// Time that the new process may take.
     pub within: Duration,
 }
@@ -38,7 +40,7 @@ impl Departure<'_> {
     ///
     /// `close` closes the files that only one process may have open, and `reopen` opens them again.
     pub fn attempt(
-        &self,
+        mut self,
         close: impl FnOnce(&mut service::Departure<'_>) + Send + 'static,
         reopen: impl FnOnce(&mut service::Departure<'_>) + Send + 'static,
     ) -> anyhow::Error {
@@ -50,7 +52,9 @@ impl Departure<'_> {
             Ok(successor) => successor,
             Err(error) => return error,
         };
-        let error = match successor.prepare(self.handle) {
+        let mut sockets = self.handle.shared_sockets();
+        sockets.append(&mut self.more);
+        let error = match successor.prepare(self.handle.threads(), &sockets) {
             Err(error) => error,
             Ok(()) => {
                 let (handle, channel) = (self.handle.clone(), successor.talk());
@@ -110,12 +114,12 @@ impl Successor {
     }
 
     /// Offers the sockets, and waits until the new process is ready.
-    fn prepare(&mut self, handle: &ForwarderHandle) -> anyhow::Result<()> {
+    fn prepare(&mut self, threads: usize, sockets: &[SharedSocket]) -> anyhow::Result<()> {
         let talk = self.talk();
         let version = env!("BYNAME_VERSION").to_owned();
-        let offer = Offer { protocol: PROTOCOL, version, process: std::process::id(), threads: handle.threads() };
+        let offer = Offer { protocol: PROTOCOL, version, process: std::process::id(), threads };
         talk.tell(&ToNew::Offer(offer), &[])?;
-        for sockets in handle.shared_sockets().chunks(DESCRIPTORS_MAX) {
+        for sockets in sockets.chunks(DESCRIPTORS_MAX) {
             let descriptors: Vec<_> = sockets.iter().map(|socket| socket.descriptor.as_fd()).collect();
             let records = sockets.iter().map(|socket| socket.record.clone()).collect();
             talk.tell(&ToNew::Sockets(records), &descriptors)?;

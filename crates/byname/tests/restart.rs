@@ -286,6 +286,45 @@ fn transfers_go_on_across_restarts_with_two_packet_threads() {
     transfers_go_on(2, from_environment("BYNAME_TEST_RESTARTS", 4));
 }
 
+/// The first line of the answer to a request for metrics.
+fn metrics_at(port: u16) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn web_sockets_and_the_metrics_go_on() {
+    let http = free_port();
+    let mut router = Router::start_with(&format!("[metrics]\nlisten = \"127.0.0.1:{http}\"\n"));
+    let over = Arc::<AtomicBool>::default();
+    let producing = produce(UnixStream::connect(router.socket()).expect("it listens"), over.clone());
+    router.ok(&format!("route add /unix {}", newest_face(&router, "fd://")));
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, router.websocket_port)).expect("it listens");
+    let (mut socket, _) = tungstenite::client("ws://localhost/", stream).expect("a WebSocket");
+    socket.get_mut().set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    for round in 0..4 {
+        let name: Name = format!("/unix/ws/{round}").parse().expect("a name");
+        let interest = interest(&name, round);
+        // A frame with a mask of zeros, in two parts. The new process gets the second.
+        let mut frame = vec![0x82, 0x80 | interest.len() as u8, 0, 0, 0, 0];
+        frame.extend_from_slice(&interest);
+        let (begin, rest) = frame.split_at(frame.len() * round as usize / 4 + 1);
+        socket.get_mut().write_all(begin).expect("the connection stays");
+        std::thread::sleep(Duration::from_millis(20));
+        router.hand_over();
+        socket.get_mut().write_all(rest).expect("the connection stays");
+        let answer = socket.read().expect("the connection stays").into_data();
+        let data = Data::decode(network_packet(&answer)).expect("Data");
+        assert_eq!((data.name.to_name(), data.content.to_vec()), (name.clone(), content(&name)));
+        assert_eq!(metrics_at(http), "HTTP/1.1 200 OK");
+    }
+    over.store(true, Ordering::SeqCst);
+    producing.join().expect("the connection stays");
+}
+
 #[test]
 fn a_new_program_that_fails_leaves_the_old_process_running() {
     let mut router = Router::start_copy("[general]\ntakeover_time = \"400 ms\"\n");

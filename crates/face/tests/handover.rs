@@ -168,7 +168,8 @@ fn connections_go_on_through_many_routers() {
         assert_eq!(before, after);
         assert!(after.iter().any(|(id, ..)| *id == to_peer));
         let status = router.running.handle.face(to_client).expect("it lives");
-        assert!(status.link.out_bytes > 1_000 * 21 * u64::from(ROUTERS), "link counters go on: {status:?}");
+        assert!(status.link.out_bytes > 1_000 * 21 * u64::from(ROUTERS), "counters go on: {status:?}");
+        assert_eq!(status.counters.in_interests, 21 * u64::from(ROUTERS));
         // New faces have new numbers.
         let _another = connect(&place.path);
         assert!(next_face(&router, &mut known) > to_peer);

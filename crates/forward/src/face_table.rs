@@ -56,6 +56,40 @@ pub struct FaceCounters {
 }
 
 impl FaceCounters {
+    /// The counts of [`FaceCounters::to_array`].
+    pub fn of_array(counts: [u64; 10]) -> Self {
+        let [in_interests, in_data, in_nacks, out_interests, out_data, out_nacks, rest @ ..] = counts;
+        let [in_tag_packets, in_locator_packets, out_tag_packets, out_locator_packets] = rest;
+        FaceCounters {
+            in_interests,
+            in_data,
+            in_nacks,
+            out_interests,
+            out_data,
+            out_nacks,
+            in_tag_packets,
+            in_locator_packets,
+            out_tag_packets,
+            out_locator_packets,
+        }
+    }
+
+    /// All counts, in the order of the fields.
+    pub fn to_array(self) -> [u64; 10] {
+        [
+            self.in_interests,
+            self.in_data,
+            self.in_nacks,
+            self.out_interests,
+            self.out_data,
+            self.out_nacks,
+            self.in_tag_packets,
+            self.in_locator_packets,
+            self.out_tag_packets,
+            self.out_locator_packets,
+        ]
+    }
+
     /// All packets in both directions.
     pub fn packets(&self) -> u64 {
         self.in_interests

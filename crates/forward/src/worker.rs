@@ -213,6 +213,13 @@ impl Worker {
         self.shard.faces.get(&face).map(|f| f.counters)
     }
 
+    /// Adds what another process has counted for a face.
+    pub fn add_face_counters(&mut self, face: FaceId, counters: &FaceCounters) {
+        if let Some(face) = self.shard.faces.get_mut(&face) {
+            face.counters.add(counters);
+        }
+    }
+
     /// State of the content store.
     pub fn cs_info(&self) -> CsInfo {
         self.shard.cs_info()

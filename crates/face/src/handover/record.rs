@@ -38,6 +38,9 @@ pub struct FaceRecord {
     pub is_local: bool,
     /// The number that management uses.
     pub persistency: u64,
+    /// Its counters of packets, in the order of [`byname_forward::face_table::FaceCounters`].
+    #[serde(default)]
+    pub counters: [u64; 10],
     /// Its link service.
     pub link: LinkRecord,
     /// State of a face on a stream.
@@ -59,6 +62,7 @@ impl FaceRecord {
             local: status.local.to_string(),
             is_local: status.scope == Scope::Local,
             persistency: persistency_number(status.persistency),
+            counters: [0; 10],
             link: LinkRecord {
                 flags: status.flags.bits(),
                 mtu: status.mtu,

@@ -279,7 +279,7 @@ impl ForwarderHandle {
     }
 
     /// Runs `question` on every worker, with its number. Returns the answers by number.
-    fn ask_all<R: Send + 'static>(
+    pub(super) fn ask_all<R: Send + 'static>(
         &self,
         question: impl Fn(usize, &mut Worker) -> R + Clone + Send + 'static,
     ) -> Vec<R> {

@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use byname_forward::{FaceId, LinkFields, Packet, Received};
+use byname_forward::face_table::FaceCounters;
+use byname_forward::{FaceId, LinkFields, Packet, Received, Worker};
 
 use super::{ForwarderHandle, IoLoop, StartError};
 use crate::handover::{FaceRecord, HandedFace, SharedSocket};
@@ -67,8 +68,18 @@ impl ForwarderHandle {
     /// What another process needs to go on with these faces. The record of a face that cannot pass to another process
     /// says no more than what is needed to make the face anew ([`FaceRecord::is_made_anew`]).
     pub fn hand_over(&self, faces: &[FaceId]) -> Vec<HandedFace> {
-        let faces = faces.to_vec();
-        self.call_all(move |io_loop| io_loop.hand_over(&faces)).into_iter().flatten().collect()
+        let ids = faces.to_vec();
+        let mut handed: Vec<HandedFace> =
+            self.call_all(move |io_loop| io_loop.hand_over(&ids)).into_iter().flatten().collect();
+        let ids: Vec<FaceId> = handed.iter().map(|face| FaceId(face.record.id)).collect();
+        let count =
+            move |_, worker: &mut Worker| -> Vec<_> { ids.iter().map(|id| worker.face_counters(*id)).collect() };
+        let mut sums = vec![FaceCounters::default(); handed.len()];
+        for counted in self.ask_all(count) {
+            sums.iter_mut().zip(counted).for_each(|(sum, counters)| sum.add(&counters.unwrap_or_default()));
+        }
+        handed.iter_mut().zip(sums).for_each(|(face, sum)| face.record.counters = sum.to_array());
+        handed
     }
 
     /// The number from which each thread numbers its next faces.
@@ -144,6 +155,7 @@ impl IoLoop {
         let first = self.ports.len();
         self.ports.extend(ports);
         self.next_face_id = self.next_face_id.max(next_id);
+        let counts: Vec<_> = faces.iter().map(|face| (FaceId(face.record.id), face.record.counters)).collect();
         let mut left = Vec::new();
         for face in faces {
             let mut handed = Some(face);
@@ -154,6 +166,10 @@ impl IoLoop {
             left.extend(handed);
         }
         self.start_ports(first)?;
+        // The sum over all workers counts, so one of them goes on.
+        for (face, counters) in counts {
+            self.seat.worker.add_face_counters(face, &FaceCounters::of_array(counters));
+        }
         Ok(left)
     }
 }

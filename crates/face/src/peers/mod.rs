@@ -216,6 +216,7 @@ impl<T: Transport> PeerFace<T> {
             local: self.transport.local().to_string(),
             is_local: self.scope == Scope::Local,
             persistency: persistency_number(self.persistency),
+            counters: [0; 10],
             link: self.link.hand_over(),
             stream: None,
             peer: Some(PeerRecord {

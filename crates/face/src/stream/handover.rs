@@ -41,6 +41,7 @@ impl StreamPort {
             local: connection.local.to_string(),
             is_local: connection.scope == Scope::Local,
             persistency: crate::handover::persistency_number(connection.persistency),
+            counters: [0; 10],
             link: connection.link.hand_over(),
             stream: Some(connection.hand_over(now)),
             peer: None,

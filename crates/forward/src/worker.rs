@@ -91,6 +91,11 @@ impl Worker {
         self.shard.faces.get_mut(&face).map(|face| face.is_endpoint = true).is_some()
     }
 
+    /// Whether packets that are addressed to this face's application are delivered.
+    pub fn is_endpoint(&self, face: FaceId) -> bool {
+        self.shard.faces.get(&face).is_some_and(|face| face.is_endpoint)
+    }
+
     /// Replaces all strategy choices. If there is none for `/`, the default strategy serves it.
     pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
         self.shard.set_strategy_choices(choices);

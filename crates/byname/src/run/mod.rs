@@ -153,7 +153,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
-    let taken = match arrival {
+    let mut taken = match arrival {
         Some(arrival) => {
             let taken = take_over(arrival, &config, &handle, &control, &mut bound)?;
             take_rest(arrival, &config, &handle, &control, (&taken, capture.as_ref()), &mut bound);
@@ -166,6 +166,11 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     };
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     trees::join(&places, &handle, &control, &mut bound.notes)?;
+    if let Some(tags) = taken.as_mut().map(|taken| std::mem::take(&mut taken.tags)).filter(|tags| !tags.is_empty()) {
+        control.with_management(move |management| {
+            tags.iter().for_each(|(face, list)| management.take_over_tags(*face, list));
+        })?;
+    }
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;

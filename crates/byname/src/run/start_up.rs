@@ -83,7 +83,7 @@ impl StartUp {
         if self.initial != (0, 0) {
             row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
         }
-        if let Some(Taken { process, faces, anew, routes, faces_left, routes_left, gap }) = &self.taken {
+        if let Some(Taken { process, faces, anew, tags: _, routes, faces_left, routes_left, gap }) = &self.taken {
             let gap = format!("after {:.1} ms", 1000.0 * gap.as_secs_f64());
             row("Taken over", format!("{faces} faces and {routes} routes from process {process}, {gap}"));
             if !anew.is_empty() {

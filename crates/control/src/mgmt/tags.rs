@@ -19,6 +19,17 @@ impl Management {
         &mut self.tags
     }
 
+    /// Advertises descriptors of an application that another process had.
+    pub fn take_over_tags(&mut self, face: FaceId, list: &[u8]) {
+        let refused = match decode_descriptors(list) {
+            Ok(descriptors) => self.tags.advertise(face, descriptors).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = refused {
+            tracing::warn!(%face, why, "descriptors of an application stay behind");
+        }
+    }
+
     /// Executes a tag command of an application.
     pub(super) fn tag_command(
         &mut self,

@@ -29,7 +29,7 @@ use byname_wire::{Data, Descriptor, Interest, Label, Locator, Name, TreeId};
 use thiserror::Error;
 
 use self::link::{Answer, Heard, Link};
-use self::message::Update;
+use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagSets};
 use crate::mgmt::Moment;
@@ -215,6 +215,26 @@ impl TagRouting {
             }
         }
         Ok(())
+    }
+
+    /// The descriptors of each application, encoded as in commands, for another process.
+    pub fn of_applications(&self) -> Vec<(FaceId, Vec<Vec<u8>>)> {
+        let is_neighbor = |face: &FaceId| self.links.keys().any(|(_, neighbor)| neighbor == face);
+        let applications = self.by_face.iter().filter(|(face, _)| !is_neighbor(face));
+        let lists = |advertised: &BTreeSet<(TreeId, Arc<Descriptor>)>| {
+            let mut lists = vec![DescriptorList::default()];
+            // Each is there once for each tree.
+            let tree = advertised.first().map(|(tree, _)| *tree);
+            for (_, descriptor) in advertised.iter().filter(|(of, _)| Some(*of) == tree) {
+                if !lists.last_mut().is_some_and(|list| list.push(descriptor)) {
+                    let mut list = DescriptorList::default();
+                    list.push(descriptor);
+                    lists.push(list);
+                }
+            }
+            lists.iter().map(|list| list.bytes().to_vec()).collect()
+        };
+        applications.map(|(face, advertised)| (*face, lists(advertised))).collect()
     }
 
     /// Withdraws an application's descriptors. Ignores those that it does not advertise.

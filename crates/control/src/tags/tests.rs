@@ -211,6 +211,32 @@ impl Network {
 }
 
 #[test]
+fn descriptors_of_applications_pass_to_another_process() {
+    let router = || {
+        let mut router = routing(TagLimits::default(), 1);
+        router.add_tree(tree(vec![FaceId(LINKS)]));
+        router
+    };
+    let (mut old, mut new) = (router(), router());
+    for (app, many) in [(APPS[0], 900), (APPS[1], 2)] {
+        old.advertise(app, (0..many).map(descriptor).collect()).expect("few");
+    }
+    let of_applications = old.of_applications();
+    assert!(of_applications.iter().any(|(_, lists)| lists.len() > 1), "more than one command can have");
+    for (face, lists) in &of_applications {
+        for list in lists {
+            new.advertise(*face, message::decode_descriptors(list).expect("descriptors")).expect("few");
+        }
+    }
+    assert_eq!(new.len(), old.len());
+    let sorted = |mut all: Vec<(FaceId, Vec<Vec<u8>>)>| {
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(new.of_applications()), sorted(of_applications));
+}
+
+#[test]
 fn routers_agree_in_the_end_whatever_is_lost() {
     for seed in 0..40 {
         let mut random = SmallRng::seed_from_u64(seed);

@@ -41,6 +41,9 @@ pub struct FaceRecord {
     /// Its counters of packets, in the order of [`byname_forward::face_table::FaceCounters`].
     #[serde(default)]
     pub counters: [u64; 10],
+    /// Whether packets that are addressed to its application by locator reach it.
+    #[serde(default)]
+    pub is_endpoint: bool,
     /// Its link service.
     pub link: LinkRecord,
     /// State of a face on a stream.
@@ -63,6 +66,7 @@ impl FaceRecord {
             is_local: status.scope == Scope::Local,
             persistency: persistency_number(status.persistency),
             counters: [0; 10],
+            is_endpoint: false,
             link: LinkRecord {
                 flags: status.flags.bits(),
                 mtu: status.mtu,

@@ -72,13 +72,19 @@ impl ForwarderHandle {
         let mut handed: Vec<HandedFace> =
             self.call_all(move |io_loop| io_loop.hand_over(&ids)).into_iter().flatten().collect();
         let ids: Vec<FaceId> = handed.iter().map(|face| FaceId(face.record.id)).collect();
-        let count =
-            move |_, worker: &mut Worker| -> Vec<_> { ids.iter().map(|id| worker.face_counters(*id)).collect() };
-        let mut sums = vec![FaceCounters::default(); handed.len()];
-        for counted in self.ask_all(count) {
-            sums.iter_mut().zip(counted).for_each(|(sum, counters)| sum.add(&counters.unwrap_or_default()));
+        let ask = move |_, worker: &mut Worker| -> Vec<_> {
+            ids.iter().map(|id| (worker.face_counters(*id).unwrap_or_default(), worker.is_endpoint(*id))).collect()
+        };
+        let mut known = vec![(FaceCounters::default(), false); handed.len()];
+        for answers in self.ask_all(ask) {
+            for ((sum, is_endpoint), answer) in known.iter_mut().zip(answers) {
+                sum.add(&answer.0);
+                *is_endpoint |= answer.1;
+            }
         }
-        handed.iter_mut().zip(sums).for_each(|(face, sum)| face.record.counters = sum.to_array());
+        for (HandedFace { record, .. }, (sum, is_endpoint)) in handed.iter_mut().zip(known) {
+            (record.counters, record.is_endpoint) = (sum.to_array(), is_endpoint);
+        }
         handed
     }
 
@@ -155,7 +161,8 @@ impl IoLoop {
         let first = self.ports.len();
         self.ports.extend(ports);
         self.next_face_id = self.next_face_id.max(next_id);
-        let counts: Vec<_> = faces.iter().map(|face| (FaceId(face.record.id), face.record.counters)).collect();
+        let of_worker = |face: &HandedFace| (FaceId(face.record.id), face.record.counters, face.record.is_endpoint);
+        let known: Vec<_> = faces.iter().map(of_worker).collect();
         let mut left = Vec::new();
         for face in faces {
             let mut handed = Some(face);
@@ -167,8 +174,11 @@ impl IoLoop {
         }
         self.start_ports(first)?;
         // The sum over all workers counts, so one of them goes on.
-        for (face, counters) in counts {
+        for (face, counters, is_endpoint) in known {
             self.seat.worker.add_face_counters(face, &FaceCounters::of_array(counters));
+            if is_endpoint {
+                self.seat.tell_all(move |worker| _ = worker.set_endpoint(face));
+            }
         }
         Ok(left)
     }

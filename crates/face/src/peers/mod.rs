@@ -217,6 +217,7 @@ impl<T: Transport> PeerFace<T> {
             is_local: self.scope == Scope::Local,
             persistency: persistency_number(self.persistency),
             counters: [0; 10],
+            is_endpoint: false,
             link: self.link.hand_over(),
             stream: None,
             peer: Some(PeerRecord {

@@ -42,6 +42,7 @@ impl StreamPort {
             is_local: connection.scope == Scope::Local,
             persistency: crate::handover::persistency_number(connection.persistency),
             counters: [0; 10],
+            is_endpoint: false,
             link: connection.link.hand_over(),
             stream: Some(connection.hand_over(now)),
             peer: None,

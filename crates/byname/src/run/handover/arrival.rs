@@ -39,6 +39,8 @@ pub struct Taken {
     pub faces: usize,
     /// Faces that have to be made anew, on ports that only one process may have open.
     pub anew: Vec<FaceRecord>,
+    /// Descriptors of applications, which have to be advertised on the trees of this process.
+    pub tags: Vec<(FaceId, Vec<u8>)>,
     /// Routes.
     pub routes: usize,
     /// Faces that no port took, and faces whose routes were forgotten.
@@ -127,7 +129,7 @@ impl Arrival {
     ) -> anyhow::Result<Taken> {
         self.tell(&ToOld::Ready)?;
         let mut taken = Taken { process: self.offer.process, ..Taken::default() };
-        taken.routes_left = self.take_records(control)?;
+        taken.routes_left = self.take_records(control, &mut taken.tags)?;
         self.tell(&ToOld::Installed)?;
         handle.freeze();
         let Faces { faces, next_ids, waiting } = self.receive_faces()?;
@@ -186,11 +188,14 @@ impl Arrival {
     }
 
     /// Takes the routes and settings. Returns the number of routes that were refused.
-    fn take_records(&self, control: &ControlHandle) -> anyhow::Result<usize> {
+    fn take_records(&self, control: &ControlHandle, tags: &mut Vec<(FaceId, Vec<u8>)>) -> anyhow::Result<usize> {
         let mut refused = 0;
         loop {
             match hear(&self.channel)? {
                 (ToNew::Records(wire), _) => refused += control.take_over(Snapshot::read(&wire)?)?,
+                (ToNew::Tags { face, lists }, _) => {
+                    tags.extend(lists.into_iter().map(|list| (FaceId(face), list.into_vec())));
+                }
                 (ToNew::RecordsEnd { next_event }, _) => {
                     control.with_management(move |management| {
                         management.number_events_from(next_event);

@@ -184,6 +184,10 @@ impl HandsOver<'_> {
 
     fn tell_records(&self, control: &mut service::Departure<'_>) -> anyhow::Result<()> {
         control.records(|snapshot| self.talk.tell(&ToNew::Records(snapshot.encode().into()), &[]))?;
+        for (face, lists) in control.management().tags().of_applications() {
+            let lists = lists.into_iter().map(Into::into).collect();
+            self.talk.tell(&ToNew::Tags { face: face.0, lists }, &[])?;
+        }
         let next_event = control.management().next_event();
         self.talk.tell(&ToNew::RecordsEnd { next_event }, &[])?;
         self.talk.hear(|message| matches!(message, ToOld::Installed))

@@ -42,6 +42,13 @@ enum ToNew {
     SocketsEnd,
     /// A `control::state::records::Snapshot`.
     Records(ByteBuf),
+    /// Descriptors of an application, in lists as its commands have them.
+    Tags {
+        /// Its face.
+        face: u64,
+        /// The lists.
+        lists: Vec<ByteBuf>,
+    },
     /// There are no more records.
     RecordsEnd {
         /// Number of the next notification of a face's event.

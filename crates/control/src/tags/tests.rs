@@ -213,12 +213,12 @@ impl Network {
 #[test]
 fn descriptors_of_applications_pass_to_another_process() {
     let router = || {
-        let mut router = routing(TagLimits::default(), 1);
+        let mut router = routing(few(4_000, 4_000, 4_000), 1);
         router.add_tree(tree(vec![FaceId(LINKS)]));
         router
     };
     let (mut old, mut new) = (router(), router());
-    for (app, many) in [(APPS[0], 900), (APPS[1], 2)] {
+    for (app, many) in [(APPS[0], 1_500), (APPS[1], 2)] {
         old.advertise(app, (0..many).map(descriptor).collect()).expect("few");
     }
     let of_applications = old.of_applications();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -296,9 +296,13 @@ fn metrics_at(port: u16) -> String {
 }
 
 #[test]
-fn web_sockets_and_the_metrics_go_on() {
+fn web_sockets_and_the_metrics_go_on_and_the_service_manager_knows() {
     let http = free_port();
-    let mut router = Router::start_with(&format!("[metrics]\nlisten = \"127.0.0.1:{http}\"\n"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let manager = UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    let mut router =
+        Router::start_as_service(&folder.path().join("notify"), &format!("[metrics]\nlisten = \"127.0.0.1:{http}\"\n"));
     let over = Arc::<AtomicBool>::default();
     let producing = produce(UnixStream::connect(router.socket()).expect("it listens"), over.clone());
     router.ok(&format!("route add /unix {}", newest_face(&router, "fd://")));
@@ -320,6 +324,14 @@ fn web_sockets_and_the_metrics_go_on() {
         let data = Data::decode(network_packet(&answer)).expect("Data");
         assert_eq!((data.name.to_name(), data.content.to_vec()), (name.clone(), content(&name)));
         assert_eq!(metrics_at(http), "HTTP/1.1 200 OK");
+        // The service manager gets other news, too.
+        let told = std::iter::repeat_with(|| {
+            let mut buffer = [0; 4096];
+            let len = manager.recv(&mut buffer).expect("news of the new process");
+            String::from_utf8_lossy(&buffer[..len]).into_owned()
+        });
+        let main = format!("MAINPID={}", router.pid());
+        assert!(told.take(100).any(|told| told.lines().any(|line| line == main)), "{main}");
     }
     over.store(true, Ordering::SeqCst);
     producing.join().expect("the connection stays");

@@ -57,6 +57,13 @@ impl Router {
         Router::start_by(program, configuration)
     }
 
+    /// Like [`Router::start_with`], as the service of a manager that listens on this socket.
+    pub fn start_as_service(notify: &Path, configuration: &str) -> Router {
+        let mut program = Command::new(PROGRAM);
+        program.env("NOTIFY_SOCKET", notify);
+        Router::start_by(program, configuration)
+    }
+
     /// Starts a copy of the program, which a test may replace: the file `byname` in the router's folder.
     pub fn start_copy(configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");

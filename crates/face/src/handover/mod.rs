@@ -36,7 +36,7 @@ pub struct SharedSocket {
 #[derive(Debug)]
 pub struct HandedFace {
     /// Its state.
-    pub record: FaceRecord,
+    pub record: Box<FaceRecord>,
     /// A descriptor of its socket, if it has one of its own that is connected.
     pub descriptor: Option<OwnedFd>,
 }

@@ -142,7 +142,7 @@ impl IoLoop {
             let port = &self.ports[*self.faces.get(face)?];
             let anew = || {
                 let status = port.status(now, *face).filter(|status| status.id >= FaceId::FIRST)?;
-                Some(HandedFace { record: FaceRecord::of(&status, port.name()), descriptor: None })
+                Some(HandedFace { record: Box::new(FaceRecord::of(&status, port.name())), descriptor: None })
             };
             let mut handed = port.hand_over(now, *face).or_else(anew)?;
             handed.record.thread = self.seat.number();

@@ -55,7 +55,7 @@ impl StreamPort {
             }
             descriptor => descriptor.and_then(Result::ok),
         };
-        Some(HandedFace { record, descriptor })
+        Some(HandedFace { record: Box::new(record), descriptor })
     }
 
     /// Goes on with a face of another process. Gives it back if it is of another port, or makes no sense here.

@@ -377,7 +377,7 @@ impl Port for UdpPort {
     }
 
     fn hand_over(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
-        let record = self.faces.peers.hand_over(now, face, self.name)?;
+        let record = Box::new(self.faces.peers.hand_over(now, face, self.name)?);
         Some(HandedFace { record, descriptor: None })
     }
 

@@ -301,7 +301,10 @@ impl MulticastPort {
         if let Some(peer) = &mut record.peer {
             peer.interface = Some(member.interface.clone());
         }
-        Some(HandedFace { record, descriptor: member.socket.as_ref().and_then(DatagramSocket::share) })
+        Some(HandedFace {
+            record: Box::new(record),
+            descriptor: member.socket.as_ref().and_then(DatagramSocket::share),
+        })
     }
 
     /// Goes on with a face of another process. Gives it back if the face is of another group or interface.

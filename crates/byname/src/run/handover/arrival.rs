@@ -137,7 +137,7 @@ impl Arrival {
         taken.faces = all - left.len();
         for face in left {
             if face.record.is_made_anew() {
-                taken.anew.push(face.record);
+                taken.anew.push(*face.record);
             } else {
                 let (id, remote) = (face.record.id, face.record.remote);
                 tracing::warn!(face = id, remote, "a face of the former process has no port here, and is closed");
@@ -215,7 +215,7 @@ impl Arrival {
                 (ToNew::Faces { faces, connected }, descriptors) => {
                     let mut descriptors = descriptors.into_iter();
                     let handed = faces.into_iter().zip(connected).map(|(record, connected)| HandedFace {
-                        record,
+                        record: Box::new(record),
                         descriptor: connected.then(|| descriptors.next()).flatten(),
                     });
                     all.extend(handed);

@@ -198,7 +198,7 @@ impl HandsOver<'_> {
         for ids in ids.chunks(DESCRIPTORS_MAX) {
             let (mut faces, mut connected, mut descriptors) = (Vec::new(), Vec::new(), Vec::new());
             for HandedFace { record, descriptor } in self.handle.hand_over(ids) {
-                faces.push(record);
+                faces.push(*record);
                 connected.push(descriptor.is_some());
                 descriptors.extend(descriptor);
             }

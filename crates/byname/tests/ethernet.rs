@@ -87,7 +87,7 @@ fn a_router_that_hands_over_makes_its_faces_anew_and_keeps_their_routes() {
         assert!(west.reaches("/demo"), "{}", west.log());
         let faces = || {
             let list = west.json("face list --scheme ether");
-            let id = |face: &serde_json::Value| (face["face_id"].to_string(), face["remote_uri"].to_string());
+            let id = |face: &serde_json::Value| (face["face_id"].clone(), face["remote_uri"].clone());
             list.as_array().expect("a list").iter().map(id).collect::<Vec<_>>()
         };
         let (before, routes) = (faces(), west.json("route list"));
@@ -96,9 +96,7 @@ fn a_router_that_hands_over_makes_its_faces_anew_and_keeps_their_routes() {
         let faces = west.json("face list --scheme ether");
         assert_eq!(west.json("route list"), routes);
         for (id, remote) in before {
-            let is_same = |face: &serde_json::Value| {
-                face["face_id"].to_string() == id && face["remote_uri"].to_string() == remote
-            };
+            let is_same = |face: &serde_json::Value| face["face_id"] == id && face["remote_uri"] == remote;
             assert!(faces.as_array().expect("a list").iter().any(is_same), "{id} to {remote}: {faces}");
         }
         assert!(west.reaches("/demo"), "{}", west.log());

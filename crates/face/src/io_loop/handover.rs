@@ -65,6 +65,11 @@ impl ForwarderHandle {
         self.call_all(of_thread).into_iter().flatten().collect()
     }
 
+    /// The numbers of all faces.
+    pub fn face_ids(&self) -> Vec<FaceId> {
+        self.call_all(|io_loop| io_loop.faces.keys().copied().collect::<Vec<_>>()).into_iter().flatten().collect()
+    }
+
     /// What another process needs to go on with these faces. The record of a face that cannot pass to another process
     /// says no more than what is needed to make the face anew ([`FaceRecord::is_made_anew`]).
     pub fn hand_over(&self, faces: &[FaceId]) -> Vec<HandedFace> {
@@ -108,10 +113,13 @@ impl ForwarderHandle {
         faces: Vec<HandedFace>,
         next_id: u64,
     ) -> Result<Vec<HandedFace>, StartError> {
-        let ids: Vec<FaceId> = faces.iter().map(|face| FaceId(face.record.id)).collect();
         let mut owners = self.owners();
-        ids.iter().for_each(|face| owners.set(*face, thread));
-        self.call_all(move |io_loop| ids.iter().for_each(|face| io_loop.owners.set(*face, thread)));
+        let ids = faces.iter().map(|face| FaceId(face.record.id));
+        let moved: Vec<FaceId> = ids.filter(|face| owners.of(*face) != thread).collect();
+        if !moved.is_empty() {
+            moved.iter().for_each(|face| owners.set(*face, thread));
+            self.call_all(move |io_loop| moved.iter().for_each(|face| io_loop.owners.set(*face, thread)));
+        }
         self.line(thread).call(move |io_loop| io_loop.take_over(ports, faces, next_id)).unwrap_or(Ok(Vec::new()))
     }
 

@@ -130,8 +130,9 @@ impl Arrival {
         self.tell(&ToOld::Ready)?;
         let mut taken = Taken { process: self.offer.process, ..Taken::default() };
         taken.routes_left = self.take_records(control, &mut taken.tags)?;
-        self.tell(&ToOld::Installed)?;
+        // Before the old process freezes, since this takes some time.
         handle.freeze();
+        self.tell(&ToOld::Installed)?;
         let Faces { faces, next_ids, waiting } = self.receive_faces()?;
         let (all, left) = (faces.len(), attach(handle, ports, faces, &next_ids)?);
         taken.faces = all - left.len();

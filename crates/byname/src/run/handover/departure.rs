@@ -9,7 +9,6 @@ use byname_control::mgmt::tlv::Element;
 use byname_control::service::{self, ControlHandle};
 use byname_face::ForwarderHandle;
 use byname_face::handover::{Channel, ChannelError, DESCRIPTORS_MAX, HandedFace, SharedSocket};
-use byname_forward::FaceId;
 use byname_wire::tlv::types::INTEREST;
 use sd_notify::NotifyState;
 
@@ -194,8 +193,7 @@ impl HandsOver<'_> {
     }
 
     fn tell_faces(&self, talk: &Talk, control: &mut service::Departure<'_>) -> anyhow::Result<()> {
-        let ids: Vec<FaceId> = self.handle.faces().iter().map(|face| face.id).collect();
-        for ids in ids.chunks(DESCRIPTORS_MAX) {
+        for ids in self.handle.face_ids().chunks(DESCRIPTORS_MAX) {
             let (mut faces, mut connected, mut descriptors) = (Vec::new(), Vec::new(), Vec::new());
             for HandedFace { record, descriptor } in self.handle.hand_over(ids) {
                 faces.push(*record);

@@ -312,6 +312,8 @@ fn web_sockets_and_the_metrics_go_on_and_the_service_manager_knows() {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, router.websocket_port)).expect("it listens");
     let (mut socket, _) = tungstenite::client("ws://localhost/", stream).expect("a WebSocket");
     socket.get_mut().set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    // More than fit into one message between the processes.
+    let crowd: Vec<UnixStream> = (0..150).map(|_| UnixStream::connect(router.socket()).expect("it listens")).collect();
     for round in 0..4 {
         let name: Name = format!("/unix/ws/{round}").parse().expect("a name");
         let interest = interest(&name, round);
@@ -335,6 +337,13 @@ fn web_sockets_and_the_metrics_go_on_and_the_service_manager_knows() {
         });
         let main = format!("MAINPID={}", router.pid());
         assert!(told.take(100).any(|told| told.lines().any(|line| line == main)), "{main}");
+    }
+    for (n, mut client) in crowd.into_iter().enumerate() {
+        let name: Name = format!("/unix/crowd/{n}").parse().expect("a name");
+        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        client.write_all(&interest(&name, 7)).expect("the connection stays");
+        let wire = Elements { stream: client, bytes: Vec::new() }.next().expect("an answer");
+        assert_eq!(Data::decode(network_packet(&wire)).expect("Data").name.to_name(), name);
     }
     over.store(true, Ordering::SeqCst);
     producing.join().expect("the connection stays");

@@ -22,10 +22,12 @@ use thiserror::Error;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
-use crate::mgmt::{Management, Moment};
+use crate::mgmt::{Management, Moment, Restored};
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
+use crate::state::Keeper;
+use crate::state::records::Snapshot as Records;
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
@@ -116,6 +118,29 @@ impl ControlHandle {
         })
     }
 
+    /// Takes over the records of an earlier process, and keeps all further changes in its store. Routes that somebody must
+    /// confirm are removed after `stale_for`. Call this when the faces and routes of the configuration exist.
+    pub fn keep_state(&self, keeper: Keeper, records: Records, stale_for: Duration) -> Result<Restored, ControlError> {
+        let stale_for_ms = u64::try_from(stale_for.as_millis()).unwrap_or(u64::MAX);
+        self.call_service(move |service| {
+            let restored = service.management.restore(records, stale_for_ms, service.clock.now());
+            service.management.commit();
+            service.management.say_state(keeper.status().words());
+            service.keeper = Some(keeper);
+            restored
+        })
+    }
+
+    /// Sets the words that `status/general` has about the state, if none is kept.
+    pub fn say_state(&self, words: String) -> Result<(), ControlError> {
+        self.call(move |management| management.say_state(words))
+    }
+
+    /// Writes what is left to write, and closes the store. The faces that end with this process stay in it.
+    pub fn close_state(&self) -> Result<(), ControlError> {
+        self.call_service(Service::close_state)
+    }
+
     /// Requests snapshots for metrics.
     pub fn snapshots(&self) -> Snapshots {
         Snapshots { requests: self.requests.clone() }
@@ -131,9 +156,16 @@ impl ControlHandle {
         &self,
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
+        self.call_service(move |service| job(&mut service.management))
+    }
+
+    fn call_service<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Service) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
         let (reply, answer) = bounded(1);
         let request: Request = Box::new(move |service| {
-            let _ = reply.send(job(&mut service.management));
+            let _ = reply.send(job(service));
         });
         self.requests.send(request).map_err(|_| ControlError::Ended)?;
         answer.recv().map_err(|_| ControlError::Ended)
@@ -200,6 +232,7 @@ pub fn start(
         owner: owned,
         readvertisers,
         clock,
+        keeper: None,
         inbox: Vec::new(),
         outbox: Vec::new(),
     };
@@ -230,6 +263,8 @@ struct Service {
     owner: Receiver<Infallible>,
     readvertisers: Vec<Readvertiser>,
     clock: Clock,
+    /// `None`: nothing survives this process.
+    keeper: Option<Keeper>,
     inbox: Vec<(LinkFields, Packet)>,
     outbox: Vec<Packet>,
 }
@@ -242,6 +277,7 @@ impl Service {
         while self.round().is_ok() {
             self.wait();
         }
+        self.close_state();
     }
 
     /// Handles pending input, up to one batch of packets.
@@ -249,6 +285,7 @@ impl Service {
         next(&self.owner)?;
         let now = self.clock.now();
         while self.inbox.len() < BATCH_MAX
+            && !self.is_full()
             && let Some(received) = next(&self.internal.from_worker)?
         {
             self.inbox.push(received);
@@ -265,7 +302,13 @@ impl Service {
                 self.face_is_up(status.id);
             }
         }
-        self.outbox.extend(created.into_iter().filter_map(|one| self.management.face_created(one)));
+        for one in created {
+            let answer = self.management.face_created(one);
+            self.answer(answer, now);
+        }
+        while let Some(one) = next(self.management.returned())? {
+            self.management.face_returned(one, now);
+        }
         for _ in 0..NOTICES_PER_ROUND {
             let Some(notice) = next(&self.notices)? else { break };
             self.management.notice(&notice, now);
@@ -280,13 +323,8 @@ impl Service {
             request(self);
         }
         self.management.commit();
-        for packet in std::mem::take(&mut self.outbox) {
-            // A dataset must be fresh each time.
-            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
-            if !self.send(&fields, &packet) {
-                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
-            }
-        }
+        self.keep(now);
+        self.send_answers();
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
             // A lost advertisement is sent again, so a full queue needs no other handling.
@@ -300,13 +338,61 @@ impl Service {
         let is_interest = packet.first() == Some(&(INTEREST as u8));
         if is_interest && fields.nack.is_none() {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
-            self.outbox.extend(self.management.answer(packet, incoming, now));
+            let answer = self.management.answer(packet, incoming, now);
+            self.answer(answer, now);
         } else if !self.is_tag_answer(packet, now.unix_ms) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));
             } else if let Ok(interest) = Interest::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_nack(interest.name, now));
+            }
+        }
+    }
+
+    /// Sends the answer to a command after this batch. If the command is about something durable, the answer waits until
+    /// all changes so far are on the disk.
+    fn answer(&mut self, answer: Option<Packet>, now: Moment) {
+        let is_touched = self.management.take_touched(now);
+        let Some(answer) = answer else { return };
+        match &mut self.keeper {
+            Some(keeper) if is_touched => keeper.hold(answer),
+            _ => self.outbox.push(answer),
+        }
+    }
+
+    /// Passes changes to the writing thread, and takes the answers that need to wait no longer.
+    fn keep(&mut self, now: Moment) {
+        let Some(keeper) = &mut self.keeper else { return };
+        keeper.add(self.management.take_changes(now));
+        let before = keeper.status().condition;
+        self.outbox.append(&mut keeper.turn());
+        let status = keeper.status();
+        if status.condition != before {
+            self.management.say_state(status.words());
+        }
+    }
+
+    /// Whether too many answers wait for the disk.
+    fn is_full(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_full)
+    }
+
+    fn close_state(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            keeper.add(self.management.take_changes(self.clock.now()));
+            self.management.keep_no_more();
+            self.outbox.append(&mut keeper.close());
+            self.send_answers();
+        }
+    }
+
+    fn send_answers(&mut self) {
+        for packet in std::mem::take(&mut self.outbox) {
+            // A dataset must be fresh each time.
+            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
+            if !self.send(&fields, &packet) {
+                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
             }
         }
     }
@@ -363,16 +449,23 @@ impl Service {
     fn snapshot(&self) -> Snapshot {
         let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
         let advertised = self.readvertisers.iter().map(count).collect();
-        Snapshot { advertised, ..self.management.snapshot() }
+        let store = self.keeper.as_ref().map(Keeper::status);
+        Snapshot { advertised, store, ..self.management.snapshot() }
     }
 
     /// Sleeps until there is something to do.
     fn wait(&self) {
         let mut select = Select::new();
         select.recv(&self.events);
-        select.recv(&self.internal.from_worker);
+        if !self.is_full() {
+            select.recv(&self.internal.from_worker);
+        }
         select.recv(&self.requests);
         select.recv(self.management.creations());
+        select.recv(self.management.returned());
+        if let Some(keeper) = &self.keeper {
+            select.recv(keeper.reports());
+        }
         select.recv(&self.notices);
         select.recv(&self.owner);
         let tags = self.management.tags().next_deadline_ms();

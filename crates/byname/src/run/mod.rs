@@ -32,7 +32,7 @@ use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
 use byname_web::WebServer;
-use byname_wire::NameHashKey;
+use byname_wire::{Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use tracing_subscriber::EnvFilter;
@@ -43,6 +43,7 @@ use examine::{Good, examine};
 use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
+use state::Earlier;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -61,6 +62,9 @@ pub struct RunArgs {
     /// Configuration file (TOML); without one, byname uses its defaults [see: byname default-config]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Forget faces, routes and settings at the end; see [state] in the configuration
+    #[arg(long)]
+    ephemeral: bool,
 }
 
 /// Options of `byname check`.
@@ -111,14 +115,19 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     let started = SystemTime::now();
     let mut bound = ports::bind(&config, &surroundings)?;
     state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+    let earlier = Earlier::open(&config, args.ephemeral, &mut bound.notes);
+    let (state, strategies) = (earlier.path(), earlier.strategies(&config, &source));
     let destinations = destinations(&config, propagate_signer);
-    let RunningForwarder { handle, thread, mut control } = start_forwarder(&config, authorizer, destinations)?;
+    let RunningForwarder { handle, thread, mut control } =
+        start_forwarder(&config, authorizer, destinations, strategies)?;
+    earlier.set_content_store(&source, &handle);
     process.watch("packet thread", thread)?;
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
     add_ports(&handle, std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
+    earlier.take_over(&config, &control, &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
@@ -128,13 +137,15 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
         process.watch("web thread", thread)?;
     }
 
-    let table = start_up(&config, args.config, bound, initial, web.as_ref());
+    let table = StartUp { state, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
     process.wait()?;
     tracing::info!("ending");
     drop(web);
+    // Before the faces end: they must stay in the store.
+    control.close_state()?;
     handle.shutdown();
     drop(control);
     process.join();
@@ -176,6 +187,7 @@ fn start_up(
         metrics: web.map(WebServer::address),
         initial,
         notes: bound.notes,
+        state: None,
     }
 }
 
@@ -194,6 +206,7 @@ pub fn start_forwarder(
     config: &Config,
     authorizer: Authorizer,
     destinations: Vec<Destination>,
+    strategies: Vec<(Name, Name)>,
 ) -> anyhow::Result<RunningForwarder> {
     let (engines, tables, workers) = data_plane(config)?;
     let io_config = IoConfig {
@@ -211,7 +224,7 @@ pub fn start_forwarder(
         routes_max: config.rib.routes_max,
         announcements_max: config.rib.announcements_max,
         balance_period: config.threads.balance,
-        strategies: config.tables.strategies.clone().into_iter().collect(),
+        strategies,
         tag_limits: config.tag_limits(),
         destinations,
     };

@@ -41,6 +41,8 @@ pub struct StartUp {
     pub metrics: Option<SocketAddr>,
     /// Numbers of faces and routes from the configuration.
     pub initial: (usize, usize),
+    /// The file of the state that survives a restart.
+    pub state: Option<PathBuf>,
     /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
@@ -70,6 +72,7 @@ impl StartUp {
         row("Tables", format!("{} pending Interests, {} routes", grouped(self.pit_entries), grouped(self.routes_max)));
         row("Cache", format!("{} packets, {}", grouped(self.cs_packets), bytesize(self.cs_bytes)));
         row("Metrics", self.metrics.map_or_else(|| "off".to_owned(), |at| format!("http://{at}/metrics")));
+        row("State", self.state.as_ref().map_or_else(|| "not kept".to_owned(), |path| path.display().to_string()));
         row(
             "Config",
             match &self.config {

@@ -73,6 +73,13 @@ impl Router {
         router.wait_until_it_listens()
     }
 
+    /// Starts a router that has ended or was killed again, with the same configuration and state.
+    pub fn start_again(mut self) -> Router {
+        self.kill();
+        self.process = spawn(Command::new(PROGRAM), self.directory.path());
+        self.wait_until_it_listens()
+    }
+
     /// Sends a signal to the process, waits for its end, and starts the same router again.
     pub fn restart(mut self, signal: &str) -> Router {
         let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill");

@@ -73,6 +73,8 @@ element! {
         /// Faces that the router closed though their peers had not left, by reason. Reasons that never occurred are
         /// absent.
         closed: Vec<CloseCount> = types::CLOSE_COUNT,
+        /// Where state is kept that survives a restart, or why it is not.
+        state: Option<String> = types::STATE,
     }
 }
 

@@ -100,6 +100,8 @@ pub const NODE: u64 = 300;
 pub const N_SPREAD_JOINS: u64 = 302;
 pub const N_SPREAD_BUSY: u64 = 304;
 pub const N_SHARED_PIT_ENTRIES: u64 = 306;
+pub const IS_STALE: u64 = 308;
+pub const STATE: u64 = 310;
 
 // Content store.
 pub const CS_INFO: u64 = 128;

@@ -43,7 +43,7 @@ fn what_commands_made_is_there_after_a_crash() {
                          face = \"udp4://127.0.0.1:9\"\n";
     let router = Router::start_with(configuration);
     assert!(state(&router).starts_with("kept in "), "{}", state(&router));
-    router.ok("face create udp4://127.0.0.1:8 --persistency permanent --mtu 1400");
+    router.ok("face create udp4://127.0.0.1:8 permanent --mtu 1400");
     router.ok("route add /static udp4://127.0.0.1:8 --cost 3");
     router.ok("route add /daemon udp4://127.0.0.1:8 --origin nlsr --cost 4");
     router.ok("route add /on-configured udp4://127.0.0.1:9 --cost 5");
@@ -56,7 +56,7 @@ fn what_commands_made_is_there_after_a_crash() {
     router.ok("strategy unset /t");
     router.ok("cs config --capacity 77 --serve off");
     // On demand: it ends with the application.
-    drop(router.serve("ping-server /app", "/app", b""));
+    drop(router.serve("ping-server /app", "/app/ping", b""));
     let before = router.json("face list");
 
     let router = router.start_again();
@@ -147,6 +147,83 @@ fn a_router_starts_whatever_the_store_is() {
     router.ok("route add /c udp4://127.0.0.1:8");
     let router = router.start_again();
     assert_eq!(routes(&router), [route("/c", "static", 0, false, 8)]);
+}
+
+/// A router whose folder for state is mounted by `mount`, in a mount namespace of its own. `None` without rights for
+/// that.
+fn router_with_mount(mount: &str) -> Option<Router> {
+    let may = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    if !may.is_ok_and(|done| done.status.success()) {
+        println!("skipped: this user may not mount file systems");
+        return None;
+    }
+    let script = format!("set -e; mkdir -p \"$STATE_DIRECTORY\"; cd \"$STATE_DIRECTORY\"; {mount}; exec \"$0\" \"$@\"");
+    let mut program = Command::new("unshare");
+    program.args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_byname")]);
+    Some(Router::start_by(program, ""))
+}
+
+/// Registers this many routes.
+fn register(router: &Router, count: usize) {
+    for n in 0..count {
+        router.ok(&format!("route add /bulk/{n} udp4://127.0.0.1:8"));
+    }
+}
+
+fn until(what: &str, router: &Router, holds: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !holds() {
+        assert!(std::time::Instant::now() < deadline, "not {what}: {}\n{}", state(router), router.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_its_changes_are_kept_when_there_is_room() {
+    let Some(router) = router_with_mount("mount -t tmpfs -o size=300k none .; head -c 240k /dev/zero > \"$STATE_DIRECTORY/filler\"")
+    else {
+        return;
+    };
+    until("full", &router, || {
+        register(&router, 20);
+        router.ok("route add /last udp4://127.0.0.1:8");
+        state(&router).starts_with("not kept for now")
+    });
+    assert!(router.log().contains("the state does not reach the disk"), "{}", router.log());
+    let there = routes(&router);
+    assert_eq!(there.len(), 21);
+    // The folder as the router sees it.
+    let folder = format!("/proc/{}/root{}", router.pid(), router.path("state").display());
+    std::fs::remove_file(format!("{folder}/filler")).expect("removed");
+    until("kept again", &router, || state(&router).starts_with("kept in "));
+    let copy = tempfile::tempdir().expect("a folder");
+    for file in ["state.db", "state.db-wal"] {
+        std::fs::copy(format!("{folder}/{file}"), copy.path().join(file)).expect("copied");
+    }
+    drop(router);
+    let file = copy.path().join("state.db");
+    let other = Router::start_with(&format!("[state]\nfile = \"{}\"\n", file.display()));
+    assert_eq!(routes(&other), there);
+}
+
+#[test]
+fn on_a_read_only_file_system_the_state_is_read_and_not_kept() {
+    let Some(router) = router_with_mount("mount -t tmpfs -o ro none .") else { return };
+    assert!(state(&router).starts_with("not kept: "), "{}", state(&router));
+    assert!(router.log().contains("forgotten at the next restart"), "{}", router.log());
+    router.ok("route add /a udp4://127.0.0.1:8");
+    drop(router);
+
+    let mut first = Router::start();
+    first.ok("route add /a udp4://127.0.0.1:8");
+    // A crash leaves changes in the log beside the database.
+    first.kill();
+    assert!(first.path("state/state.db-wal").exists());
+    let from = first.path("state");
+    let mount = format!("mount --bind {0} .; cd {0}; mount -o remount,ro,bind \"$STATE_DIRECTORY\"", from.display());
+    let router = router_with_mount(&mount).expect("it went before");
+    assert_eq!(routes(&router), [route("/a", "static", 0, false, 8)], "{}", router.log());
+    assert!(state(&router).starts_with("not kept: "), "{}", state(&router));
 }
 
 #[test]

@@ -118,15 +118,24 @@ impl ControlHandle {
         })
     }
 
-    /// Takes over the records of an earlier process, and keeps all further changes in its store. Routes that somebody must
-    /// confirm are removed after `stale_for`. Call this when the faces and routes of the configuration exist.
-    pub fn keep_state(&self, keeper: Keeper, records: Records, stale_for: Duration) -> Result<Restored, ControlError> {
+    /// Takes over the records of an earlier process. Keeps all further changes in its store, if there is one. Routes that
+    /// somebody must confirm are removed after `stale_for`. Call this when the faces and routes of the configuration
+    /// exist.
+    pub fn take_over_state(
+        &self,
+        keeper: Option<Keeper>,
+        records: Records,
+        stale_for: Duration,
+    ) -> Result<Restored, ControlError> {
         let stale_for_ms = u64::try_from(stale_for.as_millis()).unwrap_or(u64::MAX);
         self.call_service(move |service| {
             let restored = service.management.restore(records, stale_for_ms, service.clock.now());
             service.management.commit();
-            service.management.say_state(keeper.status().words());
-            service.keeper = Some(keeper);
+            match &keeper {
+                Some(keeper) => service.management.say_state(keeper.status().words()),
+                None => service.management.keep_no_more(),
+            }
+            service.keeper = keeper;
             restored
         })
     }
@@ -313,6 +322,8 @@ impl Service {
             let Some(notice) = next(&self.notices)? else { break };
             self.management.notice(&notice, now);
         }
+        // Changes by events are no command's own: its answer need not wait for them.
+        self.collect_changes(now);
         for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
         }
@@ -363,13 +374,19 @@ impl Service {
 
     /// Passes changes to the writing thread, and takes the answers that need to wait no longer.
     fn keep(&mut self, now: Moment) {
+        self.collect_changes(now);
         let Some(keeper) = &mut self.keeper else { return };
-        keeper.add(self.management.take_changes(now));
         let before = keeper.status().condition;
         self.outbox.append(&mut keeper.turn());
         let status = keeper.status();
         if status.condition != before {
             self.management.say_state(status.words());
+        }
+    }
+
+    fn collect_changes(&mut self, now: Moment) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.add(self.management.take_changes(now));
         }
     }
 

@@ -113,7 +113,8 @@ impl Earlier {
             let setting = if is_ephemeral { "--ephemeral" } else { "[state] enabled = false" };
             return Earlier { why_not: format!("not kept: {setting}"), ..Earlier::default() };
         }
-        match open_first(&store_paths(config, &Surroundings::of_process())) {
+        let paths = store_paths(config, &Surroundings::of_process());
+        match open_first(&paths) {
             Ok(Opened { store, records, set_aside }) => {
                 if let Some((aside, why)) = set_aside {
                     let path = store.path().display();
@@ -128,7 +129,9 @@ impl Earlier {
                 let note = format!("faces and routes are forgotten at the next restart: {error}");
                 tracing::error!("{note}");
                 notes.push(note);
-                Earlier { why_not: format!("not kept: {error}"), ..Earlier::default() }
+                let is_unwritable = matches!(error, StoreError::Io { .. });
+                let read = is_unwritable.then(|| paths.iter().find_map(|path| Store::read_only(path))).flatten();
+                Earlier { store: None, records: read.unwrap_or_default(), why_not: format!("not kept: {error}") }
             }
         }
     }
@@ -164,9 +167,11 @@ impl Earlier {
 
     /// Brings faces and routes back, and keeps the changes from now on.
     pub fn take_over(self, config: &Config, control: &ControlHandle, notes: &mut Vec<String>) -> anyhow::Result<()> {
-        let Some(store) = self.store else { return Ok(control.say_state(self.why_not)?) };
-        let keeper = Keeper::start(store)?;
-        let restored = control.keep_state(keeper, self.records, config.state.stale_for)?;
+        let keeper = self.store.map(Keeper::start).transpose()?;
+        if keeper.is_none() {
+            control.say_state(self.why_not)?;
+        }
+        let restored = control.take_over_state(keeper, self.records, config.state.stale_for)?;
         if restored != Default::default() {
             let mut note = format!("{} faces and {} routes from the last run", restored.faces, restored.routes);
             if restored.faces_waiting > 0 {

@@ -55,7 +55,8 @@ impl Router {
         Router::start_by(program, configuration)
     }
 
-    fn start_by(program: Command, configuration: &str) -> Router {
+    /// Like [`Router::start_with`], by a program that starts the one in its arguments.
+    pub fn start_by(program: Command, configuration: &str) -> Router {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (port, websocket_port) = (free_port(), free_port());
         let metrics = if configuration.contains("[metrics]") { "" } else { "[metrics]\nenabled = false\n" };

@@ -291,7 +291,7 @@ impl Management {
                 let journal = self.rib.take_journal();
                 journal.iter().for_each(|entry| self.durable.route(entry, now));
                 self.face_is_back(id, record, routes, now, &mut Restored::default());
-                self.rib.keep_journal(true);
+                self.rib.keep_journal(self.durable.keeps);
             }
             Err(why) => self.face_is_lost(&record, &why),
         }
@@ -393,6 +393,7 @@ impl Management {
     /// Keeps no changes from now on: the process ends, and its faces with it.
     pub fn keep_no_more(&mut self) {
         self.durable.keeps = false;
+        self.durable.changes = Vec::new();
         self.rib.keep_journal(false);
     }
 

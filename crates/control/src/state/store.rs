@@ -19,6 +19,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -154,6 +155,23 @@ impl Store {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The records of a store that cannot be written, from a copy among the temporary files. `None` if there is no such
+    /// store, or it cannot be read.
+    pub fn read_only(path: &Path) -> Option<Snapshot> {
+        let folder = std::env::temp_dir().join(format!("byname-state-{}", std::process::id()));
+        // Fails if there is something of this name, so nobody else can have made it.
+        fs::DirBuilder::new().mode(0o700).create(&folder).ok()?;
+        let copy = folder.join("copy.db");
+        let read = fs::copy(path, &copy).ok().and_then(|_| {
+            // There is none after an orderly end.
+            let _ = fs::copy(with_suffix(path, "-wal"), with_suffix(&copy, "-wal"));
+            Store::read(&copy).ok()
+        });
+        let records = read.map(|(_, records)| records);
+        let _ = fs::remove_dir_all(&folder);
+        records
     }
 
     /// The file.
@@ -394,14 +412,16 @@ fn classify(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 /// Renames a file that must not be used any more, with its log of changes.
 fn set_aside(path: &Path, condition: &str) -> io::Result<PathBuf> {
     let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let with = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
+    let with = |suffix: &str| with_suffix(path, suffix);
     let mut names = (seconds..).map(|number| format!(".{condition}-{number}"));
     let suffix = names.find(|suffix| !with(suffix).exists()).expect("there are fewer files than numbers");
     fs::rename(path, with(&suffix))?;

@@ -87,7 +87,7 @@ def test_starts_over_a_socket_left_by_a_killed_one(directory: Path):
 
 def test_second_instance_says_what_holds_the_port(router: Router):
     second = subprocess.run(
-        [str(binary()), "run", "--config", str(router.config_path)],
+        [str(binary()), "run", "--ephemeral", "--config", str(router.config_path)],
         capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL,
     )
     assert second.returncode != 0

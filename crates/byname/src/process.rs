@@ -194,7 +194,7 @@ mod tests {
         let which = std::env::var(VARIABLE).expect("the parent says which thread");
         let config = Config::default();
         let authorizer = config.authorizer().expect("no files");
-        let forwarder = run::start_forwarder(&config, authorizer, Vec::new()).expect("threads");
+        let forwarder = run::start_forwarder(&config, authorizer, Vec::new(), Vec::new()).expect("threads");
         match which.as_str() {
             "web" => {
                 let server = WebServer::start(([127, 0, 0, 1], 0).into(), |_| panic!("deliberate")).expect("a port");

@@ -238,7 +238,7 @@ fn what_cannot_be_opened_says_what_to_do() {
             socket.display()
         );
         std::fs::write(&config, text).expect("written");
-        let byname = [env!("CARGO_BIN_EXE_byname"), "run", "--config"];
+        let byname = [env!("CARGO_BIN_EXE_byname"), "run", "--ephemeral", "--config"];
         let line: Vec<&str> = program.iter().copied().chain(byname).collect();
         let done = Command::new(line[0]).args(&line[1..]).arg(&config).output().expect("it starts");
         assert!(!done.status.success());

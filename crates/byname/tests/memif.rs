@@ -126,7 +126,8 @@ fn a_socket_in_use_says_so() {
         socket.display()
     );
     std::fs::write(&config, text).expect("written");
-    let done = Command::new(env!("CARGO_BIN_EXE_byname")).args(["run", "--config"]).arg(&config).output();
+    let done =
+        Command::new(env!("CARGO_BIN_EXE_byname")).args(["run", "--ephemeral", "--config"]).arg(&config).output();
     let done = done.expect("it starts");
     let told = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && told.contains("[[faces.memif]]") && told.contains("is held by byname"), "{told}");

@@ -169,6 +169,7 @@ fn it_goes_on_when_nobody_reads_its_log() {
         .args(["run", "--config"])
         .arg(&file)
         .env("RUST_LOG", "info")
+        .env("STATE_DIRECTORY", folder.path().join("state"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -209,7 +210,8 @@ fn a_second_instance_says_what_holds_the_port() {
         let file = folder.path().join("byname.toml");
         let socket = folder.path().join("nfd.sock").display().to_string();
         std::fs::write(&file, config.replace("OTHER", &socket)).expect("written");
-        let second = Command::new(PROGRAM).args(["run", "--config"]).arg(&file).output().expect("byname");
+        let second =
+            Command::new(PROGRAM).args(["run", "--ephemeral", "--config"]).arg(&file).output().expect("byname");
         assert_ne!(second.status.code(), Some(0));
         text(&second.stderr)
     };

@@ -16,6 +16,9 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::state::StoreStatus;
+use crate::state::writer::Condition;
+
 /// Most faces that have their own series.
 pub const FACES_MAX: usize = 256;
 
@@ -49,6 +52,8 @@ pub struct Snapshot {
     pub refusals: Vec<(&'static str, u64)>,
     /// For each destination: its label, the number of prefixes that it accepted, and the number of failed commands.
     pub advertised: Vec<(&'static str, u64, u64)>,
+    /// The store of state that survives a restart. `None`: there is none.
+    pub store: Option<StoreStatus>,
 }
 
 impl Snapshot {
@@ -126,6 +131,7 @@ impl Collector for Snapshot {
         to.gauges("advertised_prefixes", "Prefixes that the routing daemon or the hub has accepted", prefixes)?;
         let failures = self.advertised.iter().map(|(to, _, failures)| (to_whom(to), *failures));
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
+        self.encode_store(&mut to)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
         to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;
@@ -218,6 +224,15 @@ const STAGE_COUNTS: [StageCount; 2] = [
 ];
 
 impl Snapshot {
+    fn encode_store(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let is_good = self.store.as_ref().is_some_and(|store| store.condition == Condition::Good);
+        to.gauge("state_durable", "1 if changes of the state reach the disk, otherwise 0", u64::from(is_good))?;
+        let Some(store) = &self.store else { return Ok(()) };
+        to.counter("state_changes", "Changes of the state that have reached the disk", store.written)?;
+        to.counter("state_commits", "Commits of such changes, each of many at a time", store.commits)?;
+        to.gauge("state_waiting", "Changes of the state on their way to the disk", store.waiting)
+    }
+
     fn encode_threads(&self, to: &mut Writer<'_>) -> fmt::Result {
         let label = |number: usize| ("thread", number.to_string());
         let threads = || self.threads.iter().enumerate().map(|(number, thread)| (label(number), thread));

@@ -5,6 +5,7 @@
 //! reach the FIB together, before the answers are sent.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,11 +23,12 @@ use thiserror::Error;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
-use crate::mgmt::{Management, Moment};
+use crate::mgmt::{Management, Moment, Restored};
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::state::records::Snapshot;
+use crate::state::{Keeper, Opened, Store};
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
@@ -118,7 +120,7 @@ impl ControlHandle {
     }
 
     /// Runs `job` on the control thread, which does nothing else meanwhile. All commands that it has taken are answered
-    /// before.
+    /// before. The store is closed, and opened again afterwards if this process goes on.
     ///
     /// # Errors
     /// If the thread has ended.
@@ -126,9 +128,14 @@ impl ControlHandle {
         &self,
         job: impl FnOnce(&mut Departure<'_>) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
-        self.request(move |service| {
+        self.call_service(move |service| {
+            service.management.commit();
+            let store = service.keeper.as_ref().map(|keeper| keeper.status().path);
+            service.close_state();
             service.send_answers();
-            job(&mut Departure { service })
+            let done = job(&mut Departure { service });
+            store.iter().for_each(|path| service.reopen_state(path));
+            done
         })
     }
 
@@ -137,7 +144,7 @@ impl ControlHandle {
     /// # Errors
     /// If the thread has ended.
     pub fn take_over(&self, snapshot: Snapshot) -> Result<usize, ControlError> {
-        self.request(move |service| {
+        self.call_service(move |service| {
             let now = service.clock.now();
             service.management.take_over(snapshot, now)
         })
@@ -152,6 +159,46 @@ impl ControlHandle {
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
         self.call(job)
+    }
+
+    /// Takes over the records of an earlier process. Keeps all further changes in its store, if there is one. Routes that
+    /// somebody must confirm are removed after `stale_for`. Call this when the faces and routes of the configuration
+    /// exist.
+    pub fn take_over_state(
+        &self,
+        keeper: Option<Keeper>,
+        records: Snapshot,
+        stale_for: Duration,
+    ) -> Result<Restored, ControlError> {
+        let stale_for_ms = u64::try_from(stale_for.as_millis()).unwrap_or(u64::MAX);
+        self.call_service(move |service| {
+            let restored = service.management.restore(records, stale_for_ms, service.clock.now());
+            service.management.commit();
+            match &keeper {
+                Some(keeper) => service.management.say_state(keeper.status().words()),
+                None => service.management.keep_no_more(),
+            }
+            service.keeper = keeper;
+            restored
+        })
+    }
+
+    /// Keeps all routes of lasting faces in the store, after the faces and routes of another process were taken over.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub fn keep_all_routes(&self) -> Result<(), ControlError> {
+        self.call_service(|service| service.management.keep_all_routes(service.clock.now()))
+    }
+
+    /// Sets the words that `status/general` has about the state, if none is kept.
+    pub fn say_state(&self, words: String) -> Result<(), ControlError> {
+        self.call(move |management| management.say_state(words))
+    }
+
+    /// Writes what is left to write, and closes the store. The faces that end with this process stay in it.
+    pub fn close_state(&self) -> Result<(), ControlError> {
+        self.call_service(Service::close_state)
     }
 
     /// Requests snapshots for metrics.
@@ -169,10 +216,10 @@ impl ControlHandle {
         &self,
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
-        self.request(move |service| job(&mut service.management))
+        self.call_service(move |service| job(&mut service.management))
     }
 
-    fn request<R: Send + 'static>(
+    fn call_service<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Service) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
@@ -245,6 +292,7 @@ pub fn start(
         owner: owned,
         readvertisers,
         clock,
+        keeper: None,
         inbox: Vec::new(),
         outbox: Vec::new(),
     };
@@ -302,6 +350,8 @@ struct Service {
     owner: Receiver<Infallible>,
     readvertisers: Vec<Readvertiser>,
     clock: Clock,
+    /// `None`: nothing survives this process.
+    keeper: Option<Keeper>,
     inbox: Vec<(LinkFields, Packet)>,
     outbox: Vec<Packet>,
 }
@@ -314,6 +364,7 @@ impl Service {
         while self.round().is_ok() {
             self.wait();
         }
+        self.close_state();
     }
 
     /// Handles pending input, up to one batch of packets.
@@ -321,6 +372,7 @@ impl Service {
         next(&self.owner)?;
         let now = self.clock.now();
         while self.inbox.len() < BATCH_MAX
+            && !self.is_full()
             && let Some(received) = next(&self.internal.from_worker)?
         {
             self.inbox.push(received);
@@ -337,11 +389,19 @@ impl Service {
                 self.face_is_up(status.id);
             }
         }
-        self.outbox.extend(created.into_iter().filter_map(|one| self.management.face_created(one)));
+        for one in created {
+            let answer = self.management.face_created(one);
+            self.answer(answer, now);
+        }
+        while let Some(one) = next(self.management.returned())? {
+            self.management.face_returned(one, now);
+        }
         for _ in 0..NOTICES_PER_ROUND {
             let Some(notice) = next(&self.notices)? else { break };
             self.management.notice(&notice, now);
         }
+        // Changes by events are no command's own: its answer need not wait for them.
+        self.collect_changes(now);
         for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
         }
@@ -351,6 +411,8 @@ impl Service {
         while let Some(request) = next(&self.requests)? {
             request(self);
         }
+        self.management.commit();
+        self.keep(now);
         self.send_answers();
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
@@ -361,29 +423,87 @@ impl Service {
         Ok(())
     }
 
-    /// Makes all changes visible, then sends the answers to those who asked for them.
-    fn send_answers(&mut self) {
-        self.management.commit();
-        for packet in std::mem::take(&mut self.outbox) {
-            // A dataset must be fresh each time.
-            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
-            if !self.send(&fields, &packet) {
-                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
-            }
-        }
-    }
-
     fn receive(&mut self, fields: &LinkFields, packet: &Packet, now: Moment) {
         let is_interest = packet.first() == Some(&(INTEREST as u8));
         if is_interest && fields.nack.is_none() {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
-            self.outbox.extend(self.management.answer(packet, incoming, now));
+            let answer = self.management.answer(packet, incoming, now);
+            self.answer(answer, now);
         } else if !self.is_tag_answer(packet, now.unix_ms) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));
             } else if let Ok(interest) = Interest::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_nack(interest.name, now));
+            }
+        }
+    }
+
+    /// Sends the answer to a command after this batch. If the command is about something durable, the answer waits until
+    /// all changes so far are on the disk.
+    fn answer(&mut self, answer: Option<Packet>, now: Moment) {
+        let is_touched = self.management.take_touched(now);
+        let Some(answer) = answer else { return };
+        match &mut self.keeper {
+            Some(keeper) if is_touched => keeper.hold(answer),
+            _ => self.outbox.push(answer),
+        }
+    }
+
+    /// Passes changes to the writing thread, and takes the answers that need to wait no longer.
+    fn keep(&mut self, now: Moment) {
+        self.collect_changes(now);
+        let Some(keeper) = &mut self.keeper else { return };
+        let before = keeper.status().condition;
+        self.outbox.append(&mut keeper.turn());
+        let status = keeper.status();
+        if status.condition != before {
+            self.management.say_state(status.words());
+        }
+    }
+
+    fn collect_changes(&mut self, now: Moment) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.add(self.management.take_changes(now));
+        }
+    }
+
+    /// Whether too many answers wait for the disk.
+    fn is_full(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_full)
+    }
+
+    /// Goes on with a store that was closed for another process, which has not taken over.
+    fn reopen_state(&mut self, path: &Path) {
+        let opened = Store::open(path).map_err(|error| error.to_string());
+        match opened.and_then(|Opened { store, .. }| Keeper::start(store).map_err(|error| error.to_string())) {
+            Ok(keeper) => {
+                self.management.keep_again();
+                self.management.say_state(keeper.status().words());
+                self.keeper = Some(keeper);
+            }
+            Err(why) => {
+                tracing::error!("faces and routes are forgotten at the next restart: {why}");
+                self.management.say_state(format!("not kept any more: {why}"));
+            }
+        }
+    }
+
+    fn close_state(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            keeper.add(self.management.take_changes(self.clock.now()));
+            self.management.keep_no_more();
+            self.outbox.append(&mut keeper.close());
+            self.send_answers();
+        }
+    }
+
+    fn send_answers(&mut self) {
+        for packet in std::mem::take(&mut self.outbox) {
+            // A dataset must be fresh each time.
+            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
+            if !self.send(&fields, &packet) {
+                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
             }
         }
     }
@@ -440,16 +560,23 @@ impl Service {
     fn snapshot(&self) -> metrics::Snapshot {
         let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
         let advertised = self.readvertisers.iter().map(count).collect();
-        metrics::Snapshot { advertised, ..self.management.snapshot() }
+        let store = self.keeper.as_ref().map(Keeper::status);
+        metrics::Snapshot { advertised, store, ..self.management.snapshot() }
     }
 
     /// Sleeps until there is something to do.
     fn wait(&self) {
         let mut select = Select::new();
         select.recv(&self.events);
-        select.recv(&self.internal.from_worker);
+        if !self.is_full() {
+            select.recv(&self.internal.from_worker);
+        }
         select.recv(&self.requests);
         select.recv(self.management.creations());
+        select.recv(self.management.returned());
+        if let Some(keeper) = &self.keeper {
+            select.recv(keeper.reports());
+        }
         select.recv(&self.notices);
         select.recv(&self.owner);
         let tags = self.management.tags().next_deadline_ms();

@@ -122,7 +122,7 @@ impl Network {
         let path = self.folder.join(format!("{name}.toml"));
         std::fs::write(&path, config)?;
         let process = Command::new(std::env::current_exe().context("cannot find this program")?)
-            .args(["run", "--config"])
+            .args(["run", "--ephemeral", "--config"])
             .arg(&path)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

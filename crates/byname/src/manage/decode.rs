@@ -40,6 +40,7 @@ pub fn general(content: &[u8]) -> anyhow::Result<General> {
         out_drops: s.n_out_drops.unwrap_or(0),
         congestion_marks: s.n_congestion_marks.unwrap_or(0),
         retransmissions: s.n_retransmissions.unwrap_or(0),
+        state: s.state,
         closed: s.closed.into_iter().map(|count| Closed { reason: count.reason, faces: count.n_faces }).collect(),
         drops: drops(s.drops),
         imbalance: s.imbalance_percent.map(|percent| percent as f64 / 100.0),
@@ -165,6 +166,7 @@ pub fn routes(content: &[u8]) -> anyhow::Result<Vec<Route>> {
             child_inherit: route.flags & route_flags::CHILD_INHERIT != 0,
             capture: route.flags & route_flags::CAPTURE != 0,
             expires_in_ms: route.expiration_period_ms,
+            stale: route.is_stale == Some(1),
         }));
     }
     Ok(routes)

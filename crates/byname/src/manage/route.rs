@@ -242,6 +242,7 @@ fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {
         child_inherit: flags & route_flags::CHILD_INHERIT != 0,
         capture: flags & route_flags::CAPTURE != 0,
         expires_in_ms: answer.expiration_period_ms,
+        stale: false,
     };
     print(args.json, &route, || format!("route-add-accepted {}\n", text::line(&route.items())))
 }

@@ -40,6 +40,8 @@ pub struct General {
     pub out_drops: u64,
     pub congestion_marks: u64,
     pub retransmissions: u64,
+    /// Where state is kept that survives a restart, or why it is not.
+    pub state: Option<String>,
     pub closed: Vec<Closed>,
     pub drops: Vec<Drops>,
     pub imbalance: Option<f64>,
@@ -81,6 +83,7 @@ impl General {
             ("nRetransmissions", self.retransmissions),
         ];
         items.extend(numbers.map(|(key, number)| (key, number.to_string())));
+        items.extend(self.state.clone().map(|state| ("state", state)));
         items
     }
 }
@@ -261,6 +264,8 @@ pub struct Route {
     pub child_inherit: bool,
     pub capture: bool,
     pub expires_in_ms: Option<u64>,
+    /// Whether nobody has registered it again since a restart.
+    pub stale: bool,
 }
 
 impl Route {
@@ -272,14 +277,16 @@ impl Route {
             (false, true) => "capture",
             (false, false) => "none",
         };
-        vec![
+        let mut items = vec![
             ("prefix", self.prefix.clone()),
             ("nexthop", self.face_id.to_string()),
             ("origin", self.origin.clone()),
             ("cost", self.cost.to_string()),
             ("flags", flags.to_owned()),
             ("expires", self.expires_in_ms.map_or("never".to_owned(), |ms| format!("{}s", ms / 1000))),
-        ]
+        ];
+        items.extend(self.stale.then(|| ("stale", "yes".to_owned())));
+        items
     }
 }
 
@@ -415,6 +422,7 @@ mod tests {
             child_inherit: true,
             capture: true,
             expires_in_ms: None,
+            stale: false,
         };
         assert_eq!(
             text::line(&route.items()),

@@ -142,6 +142,11 @@ fn look_at_files(config: &Config, findings: &mut Vec<Finding>) {
         let inside = config.folder.join(state).join("file");
         findings.extend(machine::obstacle(&inside, true).map(|it| tell(it, "general.state_folder", &inside)));
     }
+    let store = &config.state.file;
+    if config.state.enabled && !store.as_os_str().is_empty() {
+        let path = config.folder.join(store);
+        findings.extend(machine::obstacle(&path, true).map(|it| tell(it, "state.file", &path)));
+    }
     if let Err(error) = EnvFilter::try_new(config.log.filter()) {
         findings.push(Finding::fatal("log.modules", format!("not a valid log filter: {error}")));
     }

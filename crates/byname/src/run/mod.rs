@@ -38,7 +38,7 @@ use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
 use byname_web::WebServer;
-use byname_wire::NameHashKey;
+use byname_wire::{Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use tracing_subscriber::EnvFilter;
@@ -50,6 +50,7 @@ use handover::{Arrival, Departure, Program, Taken};
 use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
+use state::Earlier;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -76,6 +77,9 @@ pub struct RunArgs {
     /// Take over from the process at the other end of standard input
     #[arg(long, hide = true)]
     takeover: bool,
+    /// Forget faces, routes and settings at the end; see [state] in the configuration
+    #[arg(long)]
+    ephemeral: bool,
 }
 
 /// Options of `byname check`.
@@ -139,24 +143,31 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
     let http = inherited.take(HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
+    let mut earlier = Earlier::default();
     if arrival.is_none() {
         bound.add_exclusive(ports::open_exclusive(&config)?);
+        state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+        earlier = Earlier::open(&config, args.ephemeral, &mut bound.notes);
     }
     let capture = ports::capture(&config, arrival.is_some())?;
     bound.capture(capture.as_ref());
-    if arrival.is_none() {
-        state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
-    }
+    let strategies = earlier.strategies(&config, &source);
     let destinations = destinations(&config, propagate_signer);
-    let RunningForwarder { handle, thread, mut control } = start_forwarder(&config, authorizer, destinations)?;
+    let RunningForwarder { handle, thread, mut control } =
+        start_forwarder(&config, authorizer, destinations, strategies)?;
+    earlier.set_content_store(&source, &handle);
     process.watch("packet thread", thread)?;
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
+    let configured = config.tables.strategies.clone().into_iter().collect();
+    control.with_management(|management| management.set_configured_strategies(configured))?;
     let mut taken = match arrival {
         Some(arrival) => {
             let taken = take_over(arrival, &config, &handle, &control, &mut bound)?;
             take_rest(arrival, &config, &handle, &control, (&taken, capture.as_ref()), &mut bound);
+            // The other process has closed it.
+            earlier = Earlier::open(&config, args.ephemeral, &mut bound.notes);
             Some(taken)
         }
         None => {
@@ -165,6 +176,8 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
         }
     };
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
+    let state = earlier.path();
+    earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     if let Some(tags) = taken.as_mut().map(|taken| std::mem::take(&mut taken.tags)).filter(|tags| !tags.is_empty()) {
         control.with_management(move |management| {
@@ -180,7 +193,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     }
 
     bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
-    let table = StartUp { taken, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
+    let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
@@ -190,6 +203,8 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     }
     tracing::info!("ending");
     drop(web);
+    // Before the faces end: they must stay in the store.
+    control.close_state()?;
     handle.shutdown();
     drop(control);
     process.join();
@@ -326,6 +341,7 @@ fn start_up(
         initial,
         taken: None,
         notes: bound.notes,
+        state: None,
     }
 }
 
@@ -344,6 +360,7 @@ pub fn start_forwarder(
     config: &Config,
     authorizer: Authorizer,
     destinations: Vec<Destination>,
+    strategies: Vec<(Name, Name)>,
 ) -> anyhow::Result<RunningForwarder> {
     let (engines, tables, workers) = data_plane(config)?;
     let io_config = IoConfig {
@@ -361,7 +378,7 @@ pub fn start_forwarder(
         routes_max: config.rib.routes_max,
         announcements_max: config.rib.announcements_max,
         balance_period: config.threads.balance,
-        strategies: config.tables.strategies.clone().into_iter().collect(),
+        strategies,
         tag_limits: config.tag_limits(),
         destinations,
     };

@@ -44,6 +44,8 @@ pub struct StartUp {
     pub initial: (usize, usize),
     /// What came from another process.
     pub taken: Option<Taken>,
+    /// The file of the state that survives a restart.
+    pub state: Option<PathBuf>,
     /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl StartUp {
         row("Tables", format!("{} pending Interests, {} routes", grouped(self.pit_entries), grouped(self.routes_max)));
         row("Cache", format!("{} packets, {}", grouped(self.cs_packets), bytesize(self.cs_bytes)));
         row("Metrics", self.metrics.map_or_else(|| "off".to_owned(), |at| format!("http://{at}/metrics")));
+        row("State", self.state.as_ref().map_or_else(|| "not kept".to_owned(), |path| path.display().to_string()));
         row(
             "Config",
             match &self.config {

@@ -72,7 +72,8 @@ impl Router {
         Router::start_in(directory, Command::new(copy), configuration)
     }
 
-    fn start_by(program: Command, configuration: &str) -> Router {
+    /// Like [`Router::start_with`], by a program that starts the one in its arguments.
+    pub fn start_by(program: Command, configuration: &str) -> Router {
         Router::start_in(tempfile::tempdir().expect("temporary directory"), program, configuration)
     }
 
@@ -91,6 +92,13 @@ impl Router {
         let process = spawn(program, directory.path());
         let router = Router { directory, process, successor: None, port, websocket_port };
         router.wait_until_it_listens()
+    }
+
+    /// Starts a router that has ended or was killed again, with the same configuration and state.
+    pub fn start_again(mut self) -> Router {
+        self.kill();
+        self.process = spawn(Command::new(PROGRAM), self.directory.path());
+        self.wait_until_it_listens()
     }
 
     /// Sends a signal to the process, waits for its end, and starts the same router again.

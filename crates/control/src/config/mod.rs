@@ -16,6 +16,7 @@ mod propagate;
 mod queues;
 mod rights;
 mod secrets;
+mod state;
 mod tags;
 mod threads;
 mod value;
@@ -46,6 +47,7 @@ pub use propagate::Propagate;
 pub use queues::Queues;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
 pub use secrets::exposure;
+pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
 pub use value::at_least_1;
@@ -56,6 +58,8 @@ pub use value::at_least_1;
 pub struct Config {
     /// Polling, internal queues and state folder.
     pub general: General,
+    /// Faces, routes and settings that survive a restart.
+    pub state: State,
     /// Packet threads.
     pub threads: Threads,
     /// The table of earlier versions in place of `[threads]`. It is refused.
@@ -99,6 +103,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             general: General::default(),
+            state: State::default(),
             threads: Threads::default(),
             workers: (),
             faces: Faces::default(),

@@ -71,6 +71,13 @@ fn snapshot(faces: u64) -> Snapshot {
         threads: vec![thread, idle],
         refusals: vec![("replayed", 4)],
         advertised: vec![("daemon", 17, 18), ("hub", 19, 20)],
+        store: Some(StoreStatus {
+            path: "/var/lib/byname/state.db".into(),
+            condition: Condition::Good,
+            written: 41,
+            commits: 42,
+            waiting: 43,
+        }),
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Created {
     /// The command's name.
     name: Name,
     form: AnswerForm,
+    parameters: Box<ControlParameters>,
     outcome: Creation,
 }
 
@@ -57,14 +58,19 @@ impl Management {
         let lifetime_ms = command.lifetime_or_default_ms();
         let left_ms = lifetime_ms.saturating_sub(ANSWER_TIME_MS).max(lifetime_ms / 2);
         request.connect_within = Some(Duration::from_millis(left_ms));
+        let asked = Box::new(parameters.clone());
         let (sender, name, form) = (self.creations.sender.clone(), command.name.to_name(), AnswerForm::of(command));
         let later = move |outcome| {
             // Fails if management has ended; the answer is then not needed.
-            let _ = sender.send(Created { name, form, outcome });
+            let _ = sender.send(Created { name, form, parameters: asked, outcome });
         };
         let decided = self.forwarder.begin_face(request, later);
         self.counters.commands_deferred += u64::from(decided.is_none());
-        decided.map(created)
+        let outcome = decided?;
+        if let Ok(status) = &outcome {
+            self.durable.face_made(status, parameters);
+        }
+        Some(created(outcome))
     }
 
     /// Outcomes of commands that had to wait. Pass them to [`Management::face_created`].
@@ -74,6 +80,9 @@ impl Management {
 
     /// The answer to a command that had to wait.
     pub fn face_created(&mut self, created: Created) -> Option<Packet> {
+        if let Ok(status) = &created.outcome {
+            self.durable.face_made(status, &created.parameters);
+        }
         let mut response = self::created(created.outcome);
         created.form.apply(&mut response);
         self.respond_to_command(created.name.as_ref(), &response)

@@ -16,7 +16,7 @@ use byname_wire::{Component, Name, NameRef, tlv as wire_tlv};
 use super::RESPONSE_FRESHNESS_MS;
 use super::tlv::{Element, NextHopRecord, Route, types};
 use crate::fib_writer::FibWriter;
-use crate::rib::Rib;
+use crate::rib::{ListedRoute, Rib};
 
 /// Bytes of content per segment.
 const SEGMENT_BYTES: usize = 8000;
@@ -146,13 +146,14 @@ fn push_rib_entry(out: &mut Vec<u8>, entry: &crate::rib::RibEntryRef<'_>, now_ms
     }
     wire_tlv::push_nested(out, types::RIB_ENTRY, |out| {
         wire_tlv::push_tlv(out, wire_tlv::types::NAME, entry.name().value());
-        for route in routes {
+        for ListedRoute { route, is_stale } in routes {
             let route = Route {
                 face_id: route.face.0,
                 origin: route.origin,
                 cost: route.cost,
                 flags: route.flags,
                 expiration_period_ms: route.expires_at_ms.map(|at| at.saturating_sub(now_ms)),
+                is_stale: is_stale.then_some(1),
             };
             route.encode_to(out);
         }

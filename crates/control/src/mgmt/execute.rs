@@ -93,10 +93,12 @@ impl Management {
         now: Moment,
     ) -> ControlResponse {
         match command {
-            Command::FaceUpdate => self.face_update(&parameters, incoming),
+            Command::FaceUpdate => self.face_update(&parameters, incoming, now),
             Command::FaceMove => self.face_move(parameters, incoming),
             Command::FaceDestroy => {
-                self.forwarder.destroy_face(face_of(&parameters, incoming));
+                let face = face_of(&parameters, incoming);
+                self.forwarder.destroy_face(face);
+                self.durable.face_gone(face);
                 ControlResponse::ok(&parameters)
             }
             Command::FibAddNexthop => self.fib_add_nexthop(parameters, incoming),
@@ -112,16 +114,23 @@ impl Management {
             Command::StrategySet => self.strategy_set(parameters),
             Command::StrategyUnset => {
                 self.strategies.unset(&name_of(&parameters));
+                self.durable.strategy(&name_of(&parameters), None);
                 ControlResponse::ok(&parameters)
             }
         }
     }
 
-    fn face_update(&self, parameters: &ControlParameters, incoming: FaceId) -> ControlResponse {
+    fn face_update(&mut self, parameters: &ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {
         let face = face_of(parameters, incoming);
         let Some(status) = self.forwarder.face(face) else { return face_not_found() };
         match change_request(&status, parameters) {
-            Ok(change) => updated(self.forwarder.update_face(face, change), parameters),
+            Ok(change) => {
+                let outcome = self.forwarder.update_face(face, change);
+                if let Ok(status) = &outcome {
+                    self.keep_face(status, parameters, now);
+                }
+                updated(outcome, parameters)
+            }
             Err(response) => response,
         }
     }
@@ -149,6 +158,7 @@ impl Management {
         if !self.face_exists(face) {
             return ControlResponse::new(410, "Face not found");
         }
+        self.know_face(face);
         if let Err(error) = self.rib.add_nexthop(&mut self.fib, name.as_ref(), face, cost) {
             return refused(error);
         }
@@ -158,6 +168,7 @@ impl Management {
 
     fn fib_remove_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
         let face = face_of(&parameters, incoming);
+        self.durable.concerns(face);
         self.rib.remove_nexthop(&mut self.fib, name_of(&parameters).as_ref(), face);
         parameters.face_id = Some(face.0);
         ControlResponse::ok(&parameters)
@@ -175,6 +186,7 @@ impl Management {
         if !self.face_exists(face) {
             return ControlResponse::new(410, "Face not found");
         }
+        self.know_face(face);
         let name = parameters.name.take().unwrap_or_default();
         if let Err(error) = self.insert_route(&name, &route) {
             return refused(error);
@@ -192,6 +204,7 @@ impl Management {
     fn rib_unregister(&mut self, parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
         let face = face_of(&parameters, incoming);
         let origin = parameters.origin.unwrap_or(origin::APP);
+        self.durable.concerns(face);
         self.rib.unregister(&mut self.fib, name_of(&parameters).as_ref(), face, origin);
         if origin == origin::PREFIX_ANNOUNCEMENT {
             self.announced.forget(name_of(&parameters), face);
@@ -243,12 +256,14 @@ impl Management {
 
     fn cs_config(&mut self, parameters: &ControlParameters) -> ControlResponse {
         let (flags, mask) = (parameters.flags.unwrap_or(0), parameters.mask.unwrap_or(0));
-        let flag = |bit| (mask & bit != 0).then_some(u64::from(flags & bit != 0));
+        let flag = |bit| (mask & bit != 0).then_some(flags & bit != 0);
+        let (admit, serve) = (flag(cs_flags::ADMIT), flag(cs_flags::SERVE));
         self.set_content_store(&ContentStoreRecord {
             capacity_packets: parameters.capacity,
-            admit: flag(cs_flags::ADMIT),
-            serve: flag(cs_flags::SERVE),
+            admit: admit.map(u64::from),
+            serve: serve.map(u64::from),
         });
+        self.durable.content_store(parameters.capacity, admit, serve);
         let info = cs_info(&self.forwarder.cs_info());
         ControlResponse::ok(&ControlParameters {
             capacity: Some(info.capacity),
@@ -273,6 +288,7 @@ impl Management {
         let strategy = parameters.strategy.clone().unwrap_or_default();
         match self.strategies.set(&name_of(&parameters), strategy.0.as_ref()) {
             Ok(instance) => {
+                self.durable.strategy(&name_of(&parameters), Some(&instance));
                 ControlResponse::ok(&ControlParameters { strategy: Some(tlv::StrategyName(instance)), ..parameters })
             }
             Err(response) => response,
@@ -319,6 +335,7 @@ impl Management {
             closed: close_counts(&links.closed),
             n_failed_restarts: Some(self.failed_restarts.0),
             restart_failure: self.failed_restarts.1.clone(),
+            state: Some(self.state.clone()),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn persistency_number(persistency: Persistency) -> u64 {
 }
 
 /// The persistency with this number, which has been validated.
-fn persistency(number: u64) -> Persistency {
+pub(super) fn persistency(number: u64) -> Persistency {
     match number {
         1 => Persistency::OnDemand,
         2 => Persistency::Permanent,

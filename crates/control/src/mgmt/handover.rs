@@ -78,6 +78,11 @@ impl Management {
         missing.len()
     }
 
+    /// Says which strategies the configuration file sets: what differs is told to another process.
+    pub fn set_configured_strategies(&mut self, configured: Vec<(Name, Name)>) {
+        self.strategies.set_configured(configured);
+    }
+
     /// Number of the next notification of a face's event.
     pub fn next_event(&self) -> u64 {
         self.events.next()

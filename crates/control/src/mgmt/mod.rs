@@ -8,6 +8,7 @@ mod announcement;
 mod command;
 mod creation;
 mod dataset;
+mod durable;
 mod events;
 mod execute;
 mod faces;
@@ -30,10 +31,12 @@ use byname_wire::{DecodeError, Interest, Name, NameRef, PACKET_BYTES_MAX};
 pub use announced::{ANNOUNCEMENTS_MAX, LearningCounters};
 pub use command::Command;
 pub use creation::Created;
+pub use durable::{Restored, Returned};
 
 use self::announced::Announced;
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
+use self::durable::Durable;
 use self::events::FaceEvents;
 use self::faces::AnswerForm;
 use self::strategies::StrategyChoices;
@@ -105,6 +108,9 @@ pub struct Management {
     content_store: ContentStoreRecord,
     /// Restarts that failed, and why the last one did.
     failed_restarts: (u64, Option<String>),
+    durable: Durable,
+    /// The condition of the store, in words; see [`Management::say_state`].
+    state: String,
 }
 
 impl Management {
@@ -141,6 +147,8 @@ impl Management {
             balancer: None,
             content_store: ContentStoreRecord::default(),
             failed_restarts: (0, None),
+            durable: Durable::default(),
+            state: "not kept".to_owned(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -222,7 +230,13 @@ impl Management {
             descriptors_refused: self.tags.refused(),
             refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
             advertised: Vec::new(),
+            store: None,
         }
+    }
+
+    /// Sets the words that `status/general` has about the store.
+    pub fn say_state(&mut self, words: String) {
+        self.state = words;
     }
 
     /// Adds a route of the configuration, without a command. It may be the route to the hub.
@@ -235,9 +249,11 @@ impl Management {
         match event {
             FaceEvent::Created(status) => {
                 self.scopes.insert(status.id, status.scope);
+                self.durable.face_exists(status);
             }
             FaceEvent::Destroyed(status) => {
                 self.scopes.remove(&status.id);
+                self.durable.face_gone(status.id);
                 self.rib.remove_face(&mut self.fib, status.id);
                 self.tags.remove_face(status.id);
                 self.announced.forget_face(status.id);

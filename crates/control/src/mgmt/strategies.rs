@@ -28,6 +28,11 @@ impl StrategyChoices {
         StrategyChoices { configured: choices.clone(), choices, changed: true }
     }
 
+    /// Says which choices the configuration file has. Those with an unknown strategy count for nothing.
+    pub fn set_configured(&mut self, configured: Vec<(Name, Name)>) {
+        self.configured = StrategyChoices::new(configured).choices;
+    }
+
     /// Sets the strategy of a prefix. Returns the strategy's full name.
     pub fn set(&mut self, prefix: &Name, name: NameRef<'_>) -> Result<Name, ControlResponse> {
         if prefix.as_ref().len() > ROUTE_COMPONENTS_MAX {

@@ -199,7 +199,7 @@ fn a_registration_fills_in_what_is_left_out_and_is_listed_at_once() {
     let body =
         ControlParameters { face_id: Some(APP.0), origin: Some(0), cost: Some(0), flags: Some(1), ..prefix("/app") };
     assert_eq!(response.parameters(), Ok(body));
-    let route = tlv::Route { face_id: APP.0, origin: 0, cost: 0, flags: 1, expiration_period_ms: None };
+    let route = tlv::Route { face_id: APP.0, origin: 0, cost: 0, flags: 1, expiration_period_ms: None, is_stale: None };
     assert_eq!(router.routes(), [tlv::RibEntry { name: name("/app"), routes: vec![route] }]);
     let record = tlv::NextHopRecord { face_id: APP.0, cost: 0 };
     assert_eq!(router.fib(), [tlv::FibEntry { name: name("/app"), next_hop_records: vec![record] }]);
@@ -389,7 +389,7 @@ fn the_routers_own_routes_are_listed_and_stay() {
         }
     }
     let listed: Vec<tlv::RibEntry> = decode_list(&router.dataset("/localhost/nfd/rib/list")).expect("a RIB");
-    let route = tlv::Route { face_id: 1, origin: 0, cost: 0, flags: 1, expiration_period_ms: None };
+    let route = tlv::Route { face_id: 1, origin: 0, cost: 0, flags: 1, expiration_period_ms: None, is_stale: None };
     let own = |uri| tlv::RibEntry { name: name(uri), routes: vec![route.clone()] };
     assert_eq!(listed, [own("/localhop/nfd"), own("/localhost/nfd")]);
 }

@@ -8,6 +8,7 @@
 
 mod handover;
 mod inherit;
+mod journal;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
 pub(crate) use self::handover::route_of;
+pub use self::journal::JournalEntry;
+
 use self::inherit::{Nexthops, nexthops, passed_down};
 use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
 use crate::fib_writer::FibWriter;
@@ -102,12 +105,20 @@ struct FaceRoutes {
     names: Option<Vec<Key>>,
 }
 
-/// A search for the routes of removed faces.
+/// A search for routes to remove: those of removed faces, and stale ones.
 #[derive(Default)]
 struct Search {
     faces: HashSet<FaceId>,
+    /// Whether it removes stale routes.
+    stale: bool,
     /// The last name examined so far.
     done: Option<Key>,
+}
+
+impl Search {
+    fn removes(&self, kind: &RouteKind) -> bool {
+        self.faces.contains(&kind.face) || self.stale && kind.is_stale
+    }
 }
 
 /// All routes. Changes go to the FIB through the [`FibWriter`], which the caller commits.
@@ -123,6 +134,9 @@ pub struct Rib {
     /// Number of routes with a deadline. The heap also holds outdated deadlines.
     expiring: usize,
     searches: VecDeque<Search>,
+    /// When stale routes are removed.
+    stale_until_ms: Option<u64>,
+    journal: Option<Vec<JournalEntry>>,
     /// Number of routes in [`Layer::Rib`].
     routes: usize,
     /// Number of routes in both layers.
@@ -146,6 +160,8 @@ impl Rib {
             deadlines: BinaryHeap::new(),
             expiring: 0,
             searches: VecDeque::new(),
+            stale_until_ms: None,
+            journal: None,
             routes: 0,
             stored: 0,
             routes_max,
@@ -196,7 +212,14 @@ impl Rib {
     /// those of [`Rib::register_hub`].
     pub fn keep_own(&mut self, fib: &mut FibWriter, prefix: Name) -> Result<(), RibError> {
         // Origin and flags are those that NFD lists. No name inherits from this layer.
-        let kind = RouteKind { face: FaceId::INTERNAL, origin: 0, cost: 0, flags: CHILD_INHERIT, layer: Layer::Fib };
+        let kind = RouteKind {
+            face: FaceId::INTERNAL,
+            origin: 0,
+            cost: 0,
+            flags: CHILD_INHERIT,
+            layer: Layer::Fib,
+            is_stale: false,
+        };
         self.insert(fib, prefix.as_ref(), kind, NEVER)?;
         self.own.push(prefix);
         Ok(())
@@ -228,7 +251,7 @@ impl Rib {
 
     fn insert_route(&mut self, fib: &mut FibWriter, name: NameRef<'_>, route: &Route) -> Result<(), RibError> {
         let &Route { face, origin, cost, flags, expires_at_ms } = route;
-        let kind = RouteKind { face, origin, cost, flags, layer: Layer::Rib };
+        let kind = RouteKind { face, origin, cost, flags, layer: Layer::Rib, is_stale: false };
         self.insert(fib, name, kind, expires_at_ms.unwrap_or(NEVER))
     }
 
@@ -248,7 +271,7 @@ impl Rib {
         cost: u64,
     ) -> Result<(), RibError> {
         self.check_own(name, face)?;
-        self.insert(fib, name, RouteKind { face, origin: 0, cost, flags: 0, layer: Layer::Fib }, NEVER)
+        self.insert(fib, name, RouteKind { face, origin: 0, cost, flags: 0, layer: Layer::Fib, is_stale: false }, NEVER)
     }
 
     /// Removes a nexthop that [`Rib::add_nexthop`] added. Returns false if it does not exist.
@@ -270,22 +293,22 @@ impl Rib {
         match self.searches.back_mut() {
             Some(search) if search.done.is_none() => search.faces.insert(face),
             _ => {
-                self.searches.push_back(Search { faces: [face].into(), done: None });
+                self.searches.push_back(Search { faces: [face].into(), ..Search::default() });
                 true
             }
         };
     }
 
-    /// Performs one step of removing the routes of removed faces. Returns false when nothing is left to do.
+    /// Performs one step of removing stale routes and those of removed faces. Returns false when nothing is left to do.
     pub fn search_step(&mut self, fib: &mut FibWriter) -> bool {
         let Some(mut search) = self.searches.pop_front() else { return false };
         let from = search.done.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let step: Vec<Key> =
             self.entries.range::<[u8], _>((from, Bound::Unbounded)).take(SEARCH_STEP).map(|(k, _)| k.clone()).collect();
         for name in &step {
-            let is_dead = |route: &StoredRoute| search.faces.contains(&self.kinds.get(route.kind).face);
+            let is_dead = |route: &StoredRoute| search.removes(self.kinds.get(route.kind));
             if self.entries[name].routes.as_slice().iter().any(is_dead) {
-                self.remove(fib, name, |kind, _| search.faces.contains(&kind.face));
+                self.remove(fib, name, |kind, _| search.removes(kind));
             }
         }
         if step.len() == SEARCH_STEP {
@@ -297,13 +320,18 @@ impl Rib {
 
     /// Deadline of the next route to expire. It may be outdated if that route was removed or refreshed.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        self.deadlines.peek().map(|Reverse((at, _))| *at)
+        let expires = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        expires.into_iter().chain(self.stale_until_ms).min()
     }
 
-    /// Removes routes that are due at `now_ms`, for at most `names_max` names.
+    /// Removes routes that are due at `now_ms`, for at most `names_max` names. If stale routes are due,
+    /// [`Rib::search_step`] removes them.
     pub fn expire(&mut self, fib: &mut FibWriter, now_ms: u64, names_max: usize) {
+        if self.stale_until_ms.take_if(|at| *at <= now_ms).is_some() {
+            self.searches.push_back(Search { stale: true, ..Search::default() });
+        }
         for _ in 0..names_max {
-            if self.next_deadline_ms().is_none_or(|at| at > now_ms) {
+            if self.deadlines.peek().is_none_or(|Reverse((at, _))| *at > now_ms) {
                 break;
             }
             if let Some(Reverse((_, name))) = self.deadlines.pop() {
@@ -360,6 +388,7 @@ impl Rib {
                     let old = std::mem::replace(route, StoredRoute::new(self.kinds.acquire(kind), expires_at_ms));
                     self.kinds.release(old.kind);
                     let key = occupied.key().clone();
+                    self.note_journal(&key, &kind, expires_at_ms, false);
                     self.note_deadline(&key, expires_at_ms);
                     self.refresh(fib, name, depth, &above, &passed);
                     return Ok(());
@@ -373,6 +402,7 @@ impl Rib {
         };
         self.depths[depth] += u32::from(is_new_name);
         self.note_added(&key, &kind);
+        self.note_journal(&key, &kind, expires_at_ms, false);
         self.note_deadline(&key, expires_at_ms);
         self.refresh(fib, name, depth, &above, passed_before.as_ref().unwrap_or(&above));
         Ok(())
@@ -409,6 +439,7 @@ impl Rib {
             let kind = *self.kinds.get(route.kind);
             self.kinds.release(route.kind);
             self.note_removed(name_ref, &kind, route.expires_at_ms());
+            self.note_journal(name, &kind, route.expires_at_ms(), true);
         }
         if emptied {
             if above != passed {
@@ -538,10 +569,24 @@ fn check_face(face: FaceId) -> Result<(), RibError> {
     if face < FaceId::FIRST { Err(RibError::ReservedFace { face }) } else { Ok(()) }
 }
 
+fn route_of(kind: &RouteKind, expires_at_ms: u64) -> Route {
+    let &RouteKind { face, origin, cost, flags, .. } = kind;
+    Route { face, origin, cost, flags, expires_at_ms: Some(expires_at_ms).filter(|&at| at != NEVER) }
+}
+
 fn set_rule(fib: &mut FibWriter, name: NameRef<'_>, entry: &mut Entry, nexthops: &Nexthops) {
     let mut group = entry.group();
     fib.set(name, &mut group, nexthops);
     entry.set_group(group);
+}
+
+/// A route in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedRoute {
+    /// The route.
+    pub route: Route,
+    /// Whether an earlier process had it, and nobody has confirmed it since.
+    pub is_stale: bool,
 }
 
 /// A name in the RIB.
@@ -560,15 +605,18 @@ impl<'a> RibEntryRef<'a> {
     pub fn name(&self) -> NameRef<'a> {
         NameRef::new(self.name).expect("the RIB's keys are names")
     }
-    /// Its routes, without the nexthops that `fib` commands added. There may be none.
-    pub fn routes(&self) -> impl Iterator<Item = Route> + use<'a> {
+    /// Its routes, without the nexthops that `fib` commands added. There may be none. Stale routes have the time at which
+    /// they will be removed.
+    pub fn routes(&self) -> impl Iterator<Item = ListedRoute> + use<'a> {
         let (kinds, routes) = (&self.rib.kinds, self.entry.routes.as_slice());
         // Among the nexthops without a RIB route, only the router's own is listed.
         let is_listed = |kind: &RouteKind| kind.layer == Layer::Rib || kind.face == FaceId::INTERNAL;
-        routes.iter().filter(move |route| is_listed(kinds.get(route.kind))).map(|route| {
-            let &RouteKind { face, origin, cost, flags, .. } = kinds.get(route.kind);
-            let expires_at_ms = Some(route.expires_at_ms()).filter(|&at| at != NEVER);
-            Route { face, origin, cost, flags, expires_at_ms }
+        let stale_until_ms = self.rib.stale_until_ms.unwrap_or(NEVER);
+        routes.iter().filter(move |route| is_listed(kinds.get(route.kind))).map(move |route| {
+            let kind = kinds.get(route.kind);
+            let latest_ms = if kind.is_stale { stale_until_ms } else { NEVER };
+            let route = route_of(kind, route.expires_at_ms().min(latest_ms));
+            ListedRoute { route, is_stale: kind.is_stale }
         })
     }
     /// The group of its rule in the FIB, if there is one.

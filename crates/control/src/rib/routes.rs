@@ -29,6 +29,8 @@ pub(super) struct RouteKind {
     pub cost: u64,
     pub flags: u64,
     pub layer: Layer,
+    /// Whether an earlier process had the route, and nobody has confirmed it since.
+    pub is_stale: bool,
 }
 
 impl RouteKind {
@@ -184,7 +186,8 @@ mod tests {
 
     #[test]
     fn kinds_are_shared_and_their_ids_used_again() {
-        let kind = |face| RouteKind { face: FaceId(face), origin: 0, cost: 1, flags: 1, layer: Layer::Rib };
+        let kind =
+            |face| RouteKind { face: FaceId(face), origin: 0, cost: 1, flags: 1, layer: Layer::Rib, is_stale: false };
         let mut kinds = Kinds::default();
         let (a, b, c) = (kinds.acquire(kind(1)), kinds.acquire(kind(1)), kinds.acquire(kind(2)));
         assert_eq!(a, b);

@@ -152,7 +152,7 @@ proptest! {
             }
             let listed: Vec<_> = rib.entries_after(None).flat_map(|e| {
                 let name = e.name().to_name();
-                e.routes().map(move |r| (name.clone(), r.face.0, r.origin)).collect::<Vec<_>>()
+                e.routes().map(move |r| (name.clone(), r.route.face.0, r.route.origin)).collect::<Vec<_>>()
             }).collect();
             let mut expected: Vec<_> = slow.routes.keys().filter(|k| !k.3).map(|k| (k.0.clone(), k.1, k.2)).collect();
             expected.sort_by(|a, b| a.0.value().cmp(b.0.value()));
@@ -238,6 +238,45 @@ fn refreshed_routes_do_not_pile_up_deadlines() {
     assert_eq!(rib.len(), 1);
     rib.expire(&mut fib, 10_999, usize::MAX);
     assert_eq!((rib.len(), rib.next_deadline_ms()), (0, None));
+}
+
+#[test]
+fn stale_routes_work_until_their_time_and_confirmed_ones_stay() {
+    let (mut rib, mut fib) = (Rib::new(10_000), fib());
+    rib.register(&mut fib, name("/mine").as_ref(), &route(256, 1, 1)).expect("room");
+    assert_eq!(rib.restore(&mut fib, name("/mine").as_ref(), &route(256, 2, 1), (false, true)), Ok(false));
+    let names: Vec<Name> = (0..5_000).map(|n| name(&format!("/r/{n}"))).collect();
+    for name in &names {
+        assert_eq!(rib.restore(&mut fib, name.as_ref(), &route(256, 3, 1), (false, true)), Ok(true));
+    }
+    rib.restore(&mut fib, name("/hop").as_ref(), &route(256, 4, 0), (true, true)).expect("room");
+    rib.restore(&mut fib, name("/lasting").as_ref(), &route(256, 4, 0), (false, false)).expect("room");
+    let own = rib.restore(&mut fib, name("/own").as_ref(), &route(1, 4, 0), (false, false));
+    assert_eq!(own, Err(RibError::ReservedFace { face: FaceId(1) }));
+    rib.remove_stale_at(100);
+    fib.commit();
+    assert_eq!(rule(&fib, &names[7]), [(256, 3)]);
+    let listed = |rib: &Rib| {
+        let stale = |e: super::RibEntryRef<'_>| e.routes().filter(|r| r.is_stale).map(|r| r.route.expires_at_ms).next();
+        rib.entries_after(None).filter_map(stale).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&rib), vec![Some(100); 5_000]);
+    rib.keep_journal(true);
+    for name in &names[..2_500] {
+        rib.register(&mut fib, name.as_ref(), &route(256, 3, 1)).expect("there already");
+    }
+    assert!(rib.take_journal().len() == 2_500 && listed(&rib).len() == 2_500);
+    rib.expire(&mut fib, 99, usize::MAX);
+    assert!(!rib.search_step(&mut fib) && rib.len() == 5_002 && rib.next_deadline_ms() == Some(100));
+    rib.expire(&mut fib, 100, usize::MAX);
+    while rib.search_step(&mut fib) {}
+    fib.commit();
+    assert_eq!((rib.len(), rib.next_deadline_ms()), (2_502, None));
+    assert!(rule(&fib, &name("/hop")).is_empty() && rule(&fib, &names[4_000]).is_empty());
+    assert_eq!(rule(&fib, &names[7]), [(256, 3)]);
+    let journal = rib.take_journal();
+    assert!(journal.len() == 2_501 && journal.iter().all(|entry| entry.is_removed), "{}", journal.len());
+    assert_eq!(rib.routes_of(FaceId(256)).len(), 2_502);
 }
 
 #[test]

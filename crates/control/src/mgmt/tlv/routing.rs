@@ -64,6 +64,9 @@ element! {
         flags: u64 = types::FLAGS,
         /// Remaining lifetime in ms. `None`: forever.
         expiration_period_ms: Option<u64> = types::EXPIRATION_PERIOD,
+        /// 1 if an earlier process of the router had the route, and nobody has confirmed it since. Absent in other
+        /// forwarders.
+        is_stale: Option<u64> = types::IS_STALE,
     }
 }
 

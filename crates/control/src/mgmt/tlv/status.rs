@@ -77,6 +77,8 @@ element! {
         n_failed_restarts: Option<u64> = types::N_FAILED_RESTARTS,
         /// Why the last of them failed.
         restart_failure: Option<String> = types::RESTART_FAILURE,
+        /// Where state is kept that survives a restart, or why it is not.
+        state: Option<String> = types::STATE,
     }
 }
 

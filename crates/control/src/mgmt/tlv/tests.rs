@@ -207,10 +207,12 @@ fn routes_and_nexthops() {
         cost: 100,
         flags: route_flags::CAPTURE,
         expiration_period_ms: Some(10_000),
+        is_stale: None,
     };
     let unlimited = Route { expiration_period_ms: None, ..route.clone() };
     check(&unlimited, "81 0c 69 01 01 6f 01 80 6a 01 64 6c 01 02");
-    let inherited = Route { face_id: 2, origin: 0, cost: 32, flags: 1, expiration_period_ms: Some(5_000) };
+    let inherited =
+        Route { face_id: 2, origin: 0, cost: 32, flags: 1, expiration_period_ms: Some(5_000), is_stale: None };
     let rib = RibEntry { name: name("/hello/world"), routes: vec![route, inherited] };
     // ndn-cxx, rib-entry.t.cpp.
     check(

@@ -1,0 +1,460 @@
+//! Faces, routes, strategies and settings that outlive the process.
+//!
+//! [`Durable`] collects the changes that commands and events make, as records for the store. `service` hands them to the
+//! writing thread, and sends the answers of commands when their changes are on the disk.
+//!
+//! - Only what can come back is kept: faces that are not on demand, and routes of such faces. A face that a command made
+//!   is kept when it is made. A face of the configuration or of a port is kept with its first route, to name it.
+//! - Routes from prefix announcements are not kept: an announcement is a lease that its holder renews.
+//! - Routes of the configuration are not kept: the file brings them.
+//!
+//! At the start, [`Management::restore`] makes the faces again, and gives the RIB their routes. Routes of administrators
+//! (origin `static`) are as before. All others are stale: used at once, and removed unless they are registered again in
+//! time.
+
+use std::collections::BTreeMap;
+
+use byname_face::face::Creation;
+use byname_face::{FaceRequest, FaceStatus, FaceUri, LinkFlags};
+use byname_forward::FaceId;
+use byname_forward::face_table::{FaceMap, Persistency};
+use byname_wire::{Name, NameRef};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::faces::{persistency, persistency_number};
+use super::tlv::{ControlParameters, StrategyName, origin};
+use super::{Management, Moment};
+use crate::rib::{JournalEntry, Rib, Route};
+use crate::state::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker};
+use crate::state::store::Change;
+
+/// A face that is not on demand.
+struct Lasting {
+    record: FaceRecord,
+    /// Whether the store has it, with the number in the record.
+    is_kept: bool,
+}
+
+/// Collects changes for the store.
+pub(super) struct Durable {
+    /// Whether there is a store.
+    keeps: bool,
+    faces: FaceMap<Lasting>,
+    next_number: u64,
+    content_store: ContentStoreRecord,
+    changes: Vec<Change>,
+    /// Whether the command that is being handled is about something that the store has.
+    touched: bool,
+    /// Routes of faces whose connections are being made again, by the number of the face.
+    waiting: BTreeMap<u64, (FaceRecord, Vec<RouteRecord>)>,
+    sender: Sender<Returned>,
+    receiver: Receiver<Returned>,
+}
+
+/// The outcome for a face whose connection had to be made again.
+pub struct Returned {
+    number: u64,
+    outcome: Creation,
+}
+
+/// What came back from the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Faces.
+    pub faces: usize,
+    /// Faces whose connections are being made.
+    pub faces_waiting: usize,
+    /// Routes, without those of the faces that wait.
+    pub routes: usize,
+    /// Records that did not come back: their faces did not, they have expired, or the configuration has others.
+    pub dropped: usize,
+}
+
+impl Default for Durable {
+    fn default() -> Self {
+        // Bounded: one outcome for each face in the store.
+        let (sender, receiver) = unbounded();
+        Durable {
+            keeps: false,
+            faces: FaceMap::default(),
+            next_number: 1,
+            content_store: ContentStoreRecord::default(),
+            changes: Vec::new(),
+            touched: false,
+            waiting: BTreeMap::new(),
+            sender,
+            receiver,
+        }
+    }
+}
+
+impl Durable {
+    fn push(&mut self, change: Change) {
+        if self.keeps {
+            self.touched = true;
+            self.changes.push(change);
+        }
+    }
+
+    /// Notes a face that exists.
+    pub fn face_exists(&mut self, status: &FaceStatus) {
+        if status.persistency != Persistency::OnDemand && status.id >= FaceId::FIRST {
+            let made = || Lasting { record: record_of(status, maker::ROUTER), is_kept: false };
+            self.faces.entry(status.id).or_insert_with(made);
+        }
+    }
+
+    /// A command has made this face, with these parameters.
+    pub fn face_made(&mut self, status: &FaceStatus, asked: &ControlParameters) {
+        let record = FaceRecord {
+            mtu: asked.mtu,
+            base_congestion_marking_interval_ns: asked.base_congestion_marking_interval_ns,
+            default_congestion_threshold_bytes: asked.default_congestion_threshold_bytes,
+            ..record_of(status, maker::COMMAND)
+        };
+        self.faces.insert(status.id, Lasting { record, is_kept: false });
+        if self.keeps {
+            self.number(status.id);
+        }
+    }
+
+    /// A command has changed this face. Returns whether the store did not know it before.
+    pub fn face_changed(&mut self, status: &FaceStatus, asked: &ControlParameters) -> bool {
+        if status.persistency == Persistency::OnDemand {
+            self.face_gone(status.id);
+            return false;
+        }
+        let Some(face) = self.faces.get_mut(&status.id) else {
+            self.face_made(status, asked);
+            return true;
+        };
+        if face.record.maker != maker::COMMAND {
+            return false;
+        }
+        let record = &mut face.record;
+        record.persistency = persistency_number(status.persistency);
+        record.flags = status.flags.bits();
+        record.mtu = asked.mtu.or(record.mtu);
+        let interval = asked.base_congestion_marking_interval_ns;
+        record.base_congestion_marking_interval_ns = interval.or(record.base_congestion_marking_interval_ns);
+        let threshold = asked.default_congestion_threshold_bytes;
+        record.default_congestion_threshold_bytes = threshold.or(record.default_congestion_threshold_bytes);
+        let change = Change::Face(record.clone());
+        self.push(change);
+        false
+    }
+
+    /// The face does not exist any more, or is on demand now.
+    pub fn face_gone(&mut self, face: FaceId) {
+        if let Some(Lasting { record, is_kept: true }) = self.faces.remove(&face) {
+            self.push(Change::ForgetFace(record.number));
+        }
+    }
+
+    /// The number of a face in the store. `None` if the face is on demand.
+    fn number(&mut self, face: FaceId) -> Option<u64> {
+        let next = self.next_number;
+        let lasting = self.faces.get_mut(&face)?;
+        if !lasting.is_kept {
+            (lasting.is_kept, lasting.record.number) = (true, next);
+            self.next_number += 1;
+            let change = Change::Face(lasting.record.clone());
+            self.push(change);
+        }
+        self.faces.get(&face).map(|lasting| lasting.record.number)
+    }
+
+    /// The command that is being handled is about a route of this face.
+    pub fn concerns(&mut self, face: FaceId) {
+        self.touched |= self.keeps && self.faces.contains_key(&face);
+    }
+
+    /// The command that is being handled is about something that the store has, even if it changes nothing.
+    pub fn touch(&mut self) {
+        self.touched |= self.keeps;
+    }
+
+    /// Notes a strategy choice.
+    pub fn strategy(&mut self, prefix: &Name, strategy: Option<&Name>) {
+        self.touch();
+        let set = |name: &Name| StrategyRecord { prefix: prefix.clone(), strategy: StrategyName(name.clone()) };
+        self.push(match strategy {
+            Some(name) => Change::Strategy(set(name)),
+            None => Change::ForgetStrategy(prefix.clone()),
+        });
+    }
+
+    /// Notes settings of the content store that a command has changed.
+    pub fn content_store(&mut self, capacity: Option<u64>, admit: Option<bool>, serve: Option<bool>) {
+        let kept = &mut self.content_store;
+        kept.capacity_packets = capacity.or(kept.capacity_packets);
+        kept.admit = admit.map(u64::from).or(kept.admit);
+        kept.serve = serve.map(u64::from).or(kept.serve);
+        if capacity.is_some() || admit.is_some() || serve.is_some() {
+            let change = Change::ContentStore(kept.clone());
+            self.push(change);
+        }
+    }
+
+    fn route(&mut self, entry: &JournalEntry, now: Moment) {
+        let Route { face, origin, cost, flags, expires_at_ms } = entry.route;
+        if origin == origin::PREFIX_ANNOUNCEMENT && !entry.is_nexthop {
+            return;
+        }
+        // A face that is gone has taken its routes along.
+        let Some(number) = self.number(face) else { return };
+        let record = RouteRecord {
+            name: NameRef::new(&entry.name).expect("the RIB's keys are names").to_name(),
+            face: number,
+            layer: if entry.is_nexthop { layer::FIB } else { layer::RIB },
+            origin,
+            cost,
+            flags,
+            expires_unix_ms: expires_at_ms.map(|at| (now.unix_ms + at).saturating_sub(now.ms)),
+        };
+        self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
+    }
+}
+
+impl Management {
+    /// Takes over the records of an earlier process. From now on, changes are kept for [`Management::take_changes`].
+    /// Call this when the faces and routes of the configuration exist.
+    pub fn restore(&mut self, records: Snapshot, stale_for_ms: u64, now: Moment) -> Restored {
+        let mut restored = Restored::default();
+        self.durable.keeps = true;
+        self.durable.next_number = records.faces.iter().map(|face| face.number).max().unwrap_or(0).saturating_add(1);
+        self.durable.content_store = records.content_store.into_iter().next().unwrap_or_default();
+        self.rib.remove_stale_at(now.ms.saturating_add(stale_for_ms));
+        let mut routes: BTreeMap<u64, Vec<RouteRecord>> = BTreeMap::new();
+        for route in records.routes {
+            routes.entry(route.face).or_default().push(route);
+        }
+        let there = self.forwarder.faces();
+        there.iter().for_each(|status| self.durable.face_exists(status));
+        for face in records.faces {
+            let routes = routes.remove(&face.number).unwrap_or_default();
+            match self.find_or_make(&face, &there) {
+                Some(Ok(id)) => self.face_is_back(id, face, routes, now, &mut restored),
+                Some(Err(why)) => {
+                    self.face_is_lost(&face, &why);
+                    restored.dropped += 1 + routes.len();
+                }
+                None => {
+                    restored.faces_waiting += 1;
+                    self.durable.waiting.insert(face.number, (face, routes));
+                }
+            }
+        }
+        // Routes without a face: only a store that somebody has changed has any.
+        for (number, routes) in routes {
+            restored.dropped += routes.len();
+            self.durable.push(Change::ForgetFace(number));
+        }
+        self.rib.keep_journal(true);
+        restored
+    }
+
+    /// The face of a record. `None`: the outcome comes later.
+    fn find_or_make(&mut self, record: &FaceRecord, there: &[FaceStatus]) -> Option<Result<FaceId, String>> {
+        if record.maker != maker::COMMAND {
+            let is_it = |status: &&FaceStatus| {
+                status.persistency != Persistency::OnDemand
+                    && status.remote.to_string() == record.remote
+                    && record.local.as_ref().is_none_or(|local| status.local.to_string() == *local)
+            };
+            let found = there.iter().find(is_it).map(|status| status.id);
+            return Some(found.ok_or_else(|| "the router does not make it any more".to_owned()));
+        }
+        let request = match request_of(record) {
+            Ok(request) => request,
+            Err(why) => return Some(Err(why)),
+        };
+        let (sender, number) = (self.durable.sender.clone(), record.number);
+        let later = move |outcome| {
+            // Fails if management has ended.
+            let _ = sender.send(Returned { number, outcome });
+        };
+        Some(face_of_outcome(self.forwarder.begin_face(request, later)?))
+    }
+
+    /// Outcomes for faces that waited. Pass them to [`Management::face_returned`].
+    pub fn returned(&self) -> &Receiver<Returned> {
+        &self.durable.receiver
+    }
+
+    /// A face that waited for its connection has it now, or does not come back.
+    pub fn face_returned(&mut self, Returned { number, outcome }: Returned, now: Moment) {
+        let Some((record, routes)) = self.durable.waiting.remove(&number) else { return };
+        match face_of_outcome(outcome) {
+            Ok(id) => {
+                self.rib.keep_journal(false);
+                let journal = self.rib.take_journal();
+                journal.iter().for_each(|entry| self.durable.route(entry, now));
+                self.face_is_back(id, record, routes, now, &mut Restored::default());
+                self.rib.keep_journal(self.durable.keeps);
+            }
+            Err(why) => self.face_is_lost(&record, &why),
+        }
+    }
+
+    fn face_is_back(
+        &mut self,
+        id: FaceId,
+        record: FaceRecord,
+        routes: Vec<RouteRecord>,
+        now: Moment,
+        restored: &mut Restored,
+    ) {
+        restored.faces += 1;
+        if let Some(Lasting { record: other, is_kept: true }) = self.durable.faces.get(&id) {
+            // The configuration, or another record, has made the same face: its settings rule.
+            let (number, of) = (record.number, other.number);
+            if number != of {
+                self.durable.push(Change::ForgetFace(number));
+                let moved = |route: RouteRecord| RouteRecord { face: of, ..route };
+                let routes: Vec<RouteRecord> = routes.into_iter().map(moved).collect();
+                routes.iter().for_each(|route| self.durable.push(Change::Route(route.clone())));
+                return self.routes_are_back(id, routes, now, restored);
+            }
+        }
+        self.durable.faces.insert(id, Lasting { record, is_kept: true });
+        self.routes_are_back(id, routes, now, restored);
+    }
+
+    fn routes_are_back(&mut self, face: FaceId, routes: Vec<RouteRecord>, now: Moment, restored: &mut Restored) {
+        for record in routes {
+            let left_ms = record.expires_unix_ms.map(|at| at.saturating_sub(now.unix_ms));
+            let route = Route {
+                face,
+                origin: record.origin,
+                cost: record.cost,
+                flags: record.flags,
+                expires_at_ms: left_ms.map(|left| now.ms.saturating_add(left)),
+            };
+            let is_nexthop = record.layer != layer::RIB;
+            let is_stale = is_nexthop || record.origin != origin::STATIC;
+            // The store may be older than a rule about names of management.
+            let is_allowed = self.rib.own_prefix_of(record.name.as_ref()).is_none()
+                || !is_nexthop && self.is_hub_route(&record.name, face);
+            let is_back = is_allowed
+                && left_ms != Some(0)
+                && self
+                    .rib
+                    .restore(&mut self.fib, record.name.as_ref(), &route, (is_nexthop, is_stale))
+                    .is_ok_and(|added| added);
+            if is_back {
+                restored.routes += 1;
+            } else {
+                restored.dropped += 1;
+                self.durable.push(Change::ForgetRoute(record));
+            }
+        }
+    }
+
+    fn face_is_lost(&mut self, record: &FaceRecord, why: &str) {
+        tracing::warn!(remote = %record.remote, "a face does not come back, nor do its routes: {why}");
+        self.durable.push(Change::ForgetFace(record.number));
+    }
+
+    /// A face was changed by a command. If the store did not know it, its routes must be kept now.
+    pub(super) fn keep_face(&mut self, status: &FaceStatus, asked: &ControlParameters, now: Moment) {
+        if self.durable.keeps && self.durable.face_changed(status, asked) {
+            let routes = Rib::routes_of(&self.rib, status.id);
+            routes.iter().for_each(|entry| self.durable.route(entry, now));
+        }
+    }
+
+    /// Makes sure that a face is known before it gets a route: its event may not have been handled yet.
+    pub(super) fn know_face(&mut self, face: FaceId) {
+        if self.durable.keeps {
+            if !self.scopes.contains_key(&face)
+                && let Some(status) = self.forwarder.face(face)
+            {
+                self.durable.face_exists(&status);
+            }
+            self.durable.concerns(face);
+        }
+    }
+
+    /// Whether the command that was just handled is about something durable. Its answer must then wait for the changes
+    /// so far.
+    pub fn take_touched(&mut self, now: Moment) -> bool {
+        self.collect(now);
+        std::mem::take(&mut self.durable.touched)
+    }
+
+    /// Changes since the last call.
+    pub fn take_changes(&mut self, now: Moment) -> Vec<Change> {
+        self.collect(now);
+        self.durable.touched = false;
+        std::mem::take(&mut self.durable.changes)
+    }
+
+    /// Keeps no changes from now on: the process ends, and its faces with it.
+    pub fn keep_no_more(&mut self) {
+        self.durable.keeps = false;
+        self.durable.changes = Vec::new();
+        self.rib.keep_journal(false);
+    }
+
+    /// Keeps changes again, after [`Management::keep_no_more`], for the store that has all that was kept before.
+    pub fn keep_again(&mut self) {
+        self.durable.keeps = true;
+        self.rib.keep_journal(true);
+    }
+
+    /// Keeps all routes of lasting faces: they came from another process, and not by commands.
+    pub fn keep_all_routes(&mut self, now: Moment) {
+        if !self.durable.keeps {
+            return;
+        }
+        for face in self.rib.faces() {
+            let routes = self.rib.routes_of(face);
+            routes.iter().for_each(|entry| self.durable.route(entry, now));
+        }
+    }
+
+    fn collect(&mut self, now: Moment) {
+        for entry in self.rib.take_journal() {
+            self.durable.route(&entry, now);
+        }
+    }
+}
+
+fn face_of_outcome(outcome: Creation) -> Result<FaceId, String> {
+    use byname_face::face::CreateFaceError::Exists;
+    match outcome {
+        Ok(status) => Ok(status.id),
+        Err(Exists(status)) if status.persistency != Persistency::OnDemand => Ok(status.id),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn record_of(status: &FaceStatus, maker: u64) -> FaceRecord {
+    // The local URI of a face that a command made is the port's affair, unless it names an interface.
+    let is_named = maker == maker::ROUTER || matches!(status.local, FaceUri::Dev(_));
+    FaceRecord {
+        number: 0,
+        maker,
+        remote: status.remote.to_string(),
+        local: is_named.then(|| status.local.to_string()),
+        persistency: persistency_number(status.persistency),
+        flags: status.flags.bits(),
+        mtu: None,
+        base_congestion_marking_interval_ns: None,
+        default_congestion_threshold_bytes: None,
+    }
+}
+
+fn request_of(record: &FaceRecord) -> Result<FaceRequest, String> {
+    let parse = |uri: &String| uri.parse::<FaceUri>().map_err(|error| format!("{uri}: {error}"));
+    Ok(FaceRequest {
+        local: record.local.as_ref().map(parse).transpose()?,
+        persistency: persistency(record.persistency),
+        mtu: record.mtu,
+        flags: LinkFlags::default().masked(record.flags, u64::MAX),
+        base_congestion_marking_interval_ns: record.base_congestion_marking_interval_ns,
+        default_congestion_threshold_bytes: record.default_congestion_threshold_bytes,
+        ..FaceRequest::to(parse(&record.remote)?)
+    })
+}

@@ -406,3 +406,37 @@ fn a_new_program_that_fails_leaves_the_old_process_running() {
     over.store(true, Ordering::SeqCst);
     producing.join().expect("the connection stays");
 }
+
+#[test]
+fn the_store_passes_to_the_new_process_and_outlives_its_crash() {
+    let mut router = Router::start();
+    let prefixes = |router: &Router| {
+        let list = router.json("route list");
+        let shown = |route: &Value| format!("{} {}", route["prefix"].as_str().unwrap_or_default(), route["cost"]);
+        let mut all: Vec<String> = list.as_array().expect("a list").iter().map(shown).collect();
+        all.sort();
+        all
+    };
+    router.ok("route add /kept udp4://127.0.0.1:9 --cost 3");
+    router.ok("route add /gone udp4://127.0.0.1:9");
+    router.ok("strategy set /kept multicast");
+    router.hand_over();
+    router.ok("route add /later udp4://127.0.0.1:10");
+    router.ok("route remove /gone udp4://127.0.0.1:9");
+    // After a restart that fails, the old process keeps its store.
+    let config = router.path("byname.toml");
+    let good = std::fs::read_to_string(&config).expect("a file");
+    std::fs::write(&config, format!("{good}\n[nonsense]\n")).expect("written");
+    assert_eq!(router.run("restart").code, 1);
+    std::fs::write(&config, good).expect("written");
+    router.ok("route add /after udp4://127.0.0.1:10");
+    router.hand_over();
+    let (before, strategies) = (prefixes(&router), router.json("strategy list"));
+    assert!(
+        ["/kept 3", "/later 0", "/after 0"].iter().all(|route| before.iter().any(|has| has == route)),
+        "{before:?}"
+    );
+    assert!(!before.iter().any(|route| route.starts_with("/gone")), "{before:?}");
+    let router = router.restart("-KILL");
+    assert_eq!((prefixes(&router), router.json("strategy list")), (before, strategies), "{}", router.log());
+}

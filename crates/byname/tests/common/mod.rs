@@ -103,9 +103,16 @@ impl Router {
 
     /// Sends a signal to the process, waits for its end, and starts the same router again.
     pub fn restart(mut self, signal: &str) -> Router {
-        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill");
-        assert!(status.success());
+        self.signal(signal);
         wait(&mut self.process);
+        if let Some(pid) = self.successor.take() {
+            let (deadline, process) = (Instant::now() + PATIENCE, PathBuf::from(format!("/proc/{pid}/exe")));
+            // A process that has ended has no program, even if nobody has asked for its result.
+            while std::fs::read_link(&process).is_ok() {
+                assert!(Instant::now() < deadline, "the process does not end");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         self.process = spawn(Command::new(PROGRAM), self.directory.path());
         self.wait_until_it_listens()
     }

@@ -8,7 +8,7 @@ use byname_wire::Name;
 
 use super::tlv::StrategyName;
 use super::{Management, Moment};
-use crate::rib::{RibError, route_of};
+use crate::rib::{RibError, route_of_record};
 use crate::state::records::{ContentStoreRecord, Snapshot, StrategyRecord, VERSION, layer};
 
 /// Most routes in one snapshot.
@@ -54,7 +54,7 @@ impl Management {
             let added = if record.layer == layer::FIB {
                 self.rib.add_nexthop(&mut self.fib, record.name.as_ref(), FaceId(record.face), record.cost)
             } else {
-                self.insert_route(&record.name, &route_of(&record, now))
+                self.insert_route(&record.name, &route_of_record(&record, now))
             };
             if let Err(error) = added {
                 refused += 1;

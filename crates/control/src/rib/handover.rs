@@ -41,7 +41,7 @@ impl Rib {
 }
 
 /// The route of a record.
-pub(crate) fn route_of(record: &RouteRecord, now: Moment) -> Route {
+pub(crate) fn route_of_record(record: &RouteRecord, now: Moment) -> Route {
     let left_ms = |at: u64| at.saturating_sub(now.unix_ms);
     Route {
         face: FaceId(record.face),

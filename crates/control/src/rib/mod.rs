@@ -24,7 +24,7 @@ use byname_lookup::EntryId;
 use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
-pub(crate) use self::handover::route_of;
+pub(crate) use self::handover::route_of_record;
 pub use self::journal::JournalEntry;
 
 use self::inherit::{Nexthops, nexthops, passed_down};

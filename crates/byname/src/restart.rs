@@ -42,7 +42,8 @@ pub fn run(args: RestartArgs, connection: &Connection) -> anyhow::Result<u8> {
     let deadline = Instant::now() + Duration::from_secs(args.timeout);
     while Instant::now() < deadline {
         std::thread::sleep(LOOK);
-        let now = listener_at(path).and_then(|process| Ok((process, status(Client::connect(&[transport.clone()])?)?)));
+        let now = listener_at(path)
+            .and_then(|process| Ok((process, status(Client::connect(std::slice::from_ref(&transport))?)?)));
         // Between two processes an answer may be lost. A router that is gone stays away.
         let Ok((process, now)) = now else { continue };
         if process != old {

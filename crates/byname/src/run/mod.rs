@@ -8,6 +8,7 @@ mod ports;
 mod socket_path;
 mod start_up;
 mod state;
+mod takeover;
 mod trees;
 
 use std::io::{IsTerminal, Write};
@@ -16,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use byname_control::config::{
@@ -29,11 +30,9 @@ use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
-use byname_face::handover::{FaceRecord, Inherited, SharedSocket, SocketRecord};
+use byname_face::handover::Inherited;
 use byname_face::nodes::on_node;
-use byname_face::pcap::Capture;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
-use byname_forward::face_table::Persistency;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_forward::{FaceId, Worker};
@@ -46,7 +45,7 @@ use tracing_subscriber::EnvFilter;
 use crate::exit;
 use crate::process::{self, Process, Wish};
 use examine::{Good, examine};
-use handover::{Arrival, Departure, Program, Taken};
+use handover::{Arrival, Program};
 use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
@@ -58,11 +57,6 @@ const STACK_BYTES: usize = 2 << 20;
 const THREADS: usize = 8;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
-/// Time that lasting faces which have to be made anew may take, after a new process has taken over. Then their routes are
-/// forgotten.
-const COME_BACK_TIME: Duration = Duration::from_secs(2);
-/// Name of the web thread's listener among the sockets that pass to another process.
-const HTTP: &str = "http";
 /// Upper limit on the rules that the FIB is sized for.
 const FIB_RULES_MAX: usize = 1 << 28;
 /// Origin of routes from the configuration, as for static routes in NFD.
@@ -141,7 +135,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     ports::raise_descriptor_limit();
     let started = SystemTime::now();
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
-    let http = inherited.take(HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
+    let http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
     let mut earlier = Earlier::default();
     if arrival.is_none() {
@@ -164,8 +158,8 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     control.with_management(|management| management.set_configured_strategies(configured))?;
     let mut taken = match arrival {
         Some(arrival) => {
-            let taken = take_over(arrival, &config, &handle, &control, &mut bound)?;
-            take_rest(arrival, &config, &handle, &control, (&taken, capture.as_ref()), &mut bound);
+            let taken = takeover::take_over(arrival, &config, &handle, &control, &mut bound)?;
+            takeover::take_rest(arrival, &config, &handle, &control, (&taken, capture.as_ref()), &mut bound);
             // The other process has closed it.
             earlier = Earlier::open(&config, args.ephemeral, &mut bound.notes);
             Some(taken)
@@ -179,11 +173,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let state = earlier.path();
     earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
-    if let Some(tags) = taken.as_mut().map(|taken| std::mem::take(&mut taken.tags)).filter(|tags| !tags.is_empty()) {
-        control.with_management(move |management| {
-            tags.iter().for_each(|(face, list)| management.take_over_tags(*face, list));
-        })?;
-    }
+    takeover::advertise_tags(taken.as_mut(), &control)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
@@ -198,8 +188,8 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
     while process.wait()? == Wish::Restart {
-        let http = web.as_ref().and_then(share_http).into_iter().collect();
-        restart((program, &config), &handle, &control, http);
+        let http = web.as_ref().and_then(takeover::share_http).into_iter().collect();
+        takeover::restart((program, &config), &handle, &control, http);
     }
     tracing::info!("ending");
     drop(web);
@@ -209,100 +199,6 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     drop(control);
     process.join();
     Ok(exit::OK)
-}
-
-/// Takes over the faces and routes of another process, with all ports.
-fn take_over(
-    arrival: &Arrival,
-    config: &Config,
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    bound: &mut ports::Bound,
-) -> anyhow::Result<Taken> {
-    let mut ports = std::mem::take(&mut bound.ports);
-    ports.append(&mut bound.applications);
-    let open = state::opener(config.clone());
-    let taken = arrival.complete(handle, control, ports, open)?;
-    tracing::info!(
-        process = taken.process,
-        faces = taken.faces,
-        routes = taken.routes,
-        gap_us = u64::try_from(taken.gap.as_micros()).unwrap_or(u64::MAX),
-        "took over from another process"
-    );
-    Ok(taken)
-}
-
-/// Opens the ports that the other process had open until it ended, and makes the faces on them anew, with the numbers
-/// that they had. Forgets the routes of the faces that do not come back.
-fn take_rest(
-    arrival: &Arrival,
-    config: &Config,
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    (taken, capture): (&Taken, Option<&Capture>),
-    bound: &mut ports::Bound,
-) {
-    arrival.await_end();
-    match ports::open_exclusive(config) {
-        Ok(mut exclusive) => {
-            exclusive.capture(capture);
-            handle.expect_faces(&taken.anew);
-            let added = add_ports(handle, std::mem::take(&mut exclusive.ports));
-            bound.notes.extend(added.err().map(|error| error.to_string()));
-            bound.add_exclusive(exclusive);
-        }
-        // The other ports go on all the same.
-        Err(error) => {
-            let problem = exit::message_of(&error);
-            tracing::error!("{problem}");
-            bound.notes.push(problem);
-        }
-    }
-    for request in taken.anew.iter().filter_map(FaceRecord::request) {
-        let remote = request.remote.clone();
-        if let Err(error) = handle.create_face(request) {
-            bound.notes.push(format!("no face to {remote} again: {error}"));
-        }
-    }
-    // Some ports make their faces when their peers are back.
-    let end = Instant::now() + COME_BACK_TIME;
-    let is_missing = |face: &FaceRecord| face.persistency() != Persistency::OnDemand && !has_face(handle, face.id);
-    while taken.anew.iter().any(is_missing) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // If the control thread has ended, the process ends, too.
-    let _ = control.with_management(|management| management.forget_missing_faces(&[]));
-}
-
-fn has_face(handle: &ForwarderHandle, id: u64) -> bool {
-    handle.face(FaceId(id)).is_some()
-}
-
-/// The listener of the web thread, for another process.
-fn share_http(web: &WebServer) -> Option<SharedSocket> {
-    let record = SocketRecord { port: HTTP.to_owned(), local: web.address().to_string(), thread: 0 };
-    Some(SharedSocket { record, descriptor: web.listener().ok()? })
-}
-
-/// Hands over to a new process, which ends this one. Returns only if that failed.
-fn restart(
-    (program, config): (&Program, &Config),
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    more: Vec<SharedSocket>,
-) {
-    tracing::info!(program = %program.path().display(), "starts a new process, which takes over");
-    let departure = Departure { program, handle, control, more, within: config.general.takeover_time };
-    let reopen = state::opener(config.clone());
-    let error = departure.attempt(
-        |control| control.management().authorizer_mut().release_marks(),
-        move |control| reopen(control.management()),
-    );
-    let why = exit::message_of(&error);
-    tracing::error!("no restart: {why}. This process goes on as before");
-    // If the control thread has ended, the process ends, too.
-    let _ = control.with_management(move |management| management.note_failed_restart(why));
 }
 
 /// Hands ports to their threads.

@@ -106,9 +106,9 @@ impl Router {
         self.signal(signal);
         wait(&mut self.process);
         if let Some(pid) = self.successor.take() {
-            let (deadline, process) = (Instant::now() + PATIENCE, PathBuf::from(format!("/proc/{pid}/exe")));
-            // A process that has ended has no program, even if nobody has asked for its result.
-            while std::fs::read_link(&process).is_ok() {
+            let (deadline, status) = (Instant::now() + PATIENCE, format!("/proc/{pid}/stat"));
+            // A process that has closed everything is gone, or waits until somebody asks for its result.
+            while std::fs::read_to_string(&status).is_ok_and(|status| !status.contains(") Z ")) {
                 assert!(Instant::now() < deadline, "the process does not end");
                 std::thread::sleep(Duration::from_millis(5));
             }

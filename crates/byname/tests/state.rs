@@ -180,7 +180,8 @@ fn until(what: &str, router: &Router, holds: impl Fn() -> bool) {
 
 #[test]
 fn a_full_disk_is_said_and_its_changes_are_kept_when_there_is_room() {
-    let Some(router) = router_with_mount("mount -t tmpfs -o size=300k none .; head -c 240k /dev/zero > \"$STATE_DIRECTORY/filler\"")
+    let Some(router) =
+        router_with_mount("mount -t tmpfs -o size=300k none .; head -c 240k /dev/zero > \"$STATE_DIRECTORY/filler\"")
     else {
         return;
     };

@@ -170,6 +170,7 @@ byname {} runs (process 4711)
   Tables      65,536 pending Interests, 4,000,000 routes
   Cache       65,536 packets, 128 MiB
   Metrics     http://127.0.0.1:9626/metrics
+  State       not kept
   Config      defaults (`byname default-config` prints them)
 
 Try next, in another terminal:

@@ -112,7 +112,12 @@ impl Stage {
         let routes = |router: &Router| router.json("route list").as_array().map_or(0, Vec::len);
         let before = routes(&self.router);
         let mut program = self.router.command(line);
-        program.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        program
+            .current_dir(folder)
+            .env("STATE_DIRECTORY", folder.join("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         self.servers.push(Server::of(program.spawn().expect("start byname")));
         let end = Instant::now() + Duration::from_secs(30);
         while routes(&self.router) <= before {
@@ -136,7 +141,11 @@ impl Stage {
         }
         std::fs::write(folder.join("byname.toml"), lines.join("\n")).expect("write configuration");
         let mut program = command_at(&format!("unix://{}", own.display()), line);
-        program.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+        program
+            .current_dir(folder)
+            .env("STATE_DIRECTORY", folder.join("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         let mut process = program.spawn().expect("start byname");
         let end = Instant::now() + Duration::from_secs(30);
         while std::os::unix::net::UnixStream::connect(&own).is_err() {

@@ -4,6 +4,8 @@
 //! goes, a route expires, or the process sends a request. Interests are answered in batches. All changes of a batch
 //! reach the FIB together, before the answers are sent.
 
+mod changes;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,12 +15,14 @@ use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
+use byname_lookup::BuildError;
 use byname_lookup::locator::Trees;
 use byname_wire::tlv::types::INTEREST;
 use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
+pub use self::changes::Limits;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
@@ -76,6 +80,12 @@ pub enum ControlError {
     /// The RIB refuses.
     #[error(transparent)]
     Rib(#[from] RibError),
+    /// The FIB cannot be rebuilt.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A strategy cannot be chosen.
+    #[error("{0}")]
+    Strategy(String),
     /// The thread has ended.
     #[error("the control thread has ended")]
     Ended,
@@ -131,9 +141,17 @@ impl ControlHandle {
         &self,
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
+        self.call_at(move |management, _| job(management))
+    }
+
+    fn call_at<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Management, Moment) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
         let (reply, answer) = bounded(1);
         let request: Request = Box::new(move |service| {
-            let _ = reply.send(job(&mut service.management));
+            let now = service.clock.now();
+            let _ = reply.send(job(&mut service.management, now));
         });
         self.requests.send(request).map_err(|_| ControlError::Ended)?;
         answer.recv().map_err(|_| ControlError::Ended)

@@ -102,7 +102,9 @@ impl Management {
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
-            Command::FaceCreate => unreachable!("its answer may come later"),
+            Command::FaceCreate | Command::ConfigReload | Command::ConfigConfirm => {
+                unreachable!("its answer may come later")
+            }
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
                 unreachable!("what these are about is no ControlParameters")
             }

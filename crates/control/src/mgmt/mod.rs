@@ -11,6 +11,7 @@ mod dataset;
 mod events;
 mod execute;
 mod faces;
+pub mod reload;
 mod strategies;
 mod tags;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
 use self::events::FaceEvents;
 use self::faces::AnswerForm;
+use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use crate::balance::{Balancer, FaceLoad};
@@ -99,6 +101,8 @@ pub struct Management {
     more_to_search: bool,
     /// Moves faces between packet threads, if there are several.
     balancer: Option<Balancer>,
+    /// Passes commands of the module `config` to the process.
+    reloads: Option<Reloads>,
 }
 
 impl Management {
@@ -133,6 +137,7 @@ impl Management {
             prefixes,
             more_to_search: false,
             balancer: None,
+            reloads: None,
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -171,9 +176,9 @@ impl Management {
         self.counters
     }
 
-    /// Sets the limit on announcements, which also limits routes learned from Data. Call it before there are any.
+    /// Sets the limit on announcements, which also limits routes learned from Data. Those beyond it stay.
     pub fn limit_announcements(&mut self, announcements_max: usize) {
-        self.announced = Announced::new(announcements_max);
+        self.announced.limit(announcements_max);
     }
 
     /// Moves faces from busy packet threads to idle ones, if there are several threads. Loads are measured over `period`.
@@ -367,6 +372,7 @@ impl Management {
                     Ok(()) => match self.check_rights(command, &parameters, &signer, incoming) {
                         Err(refusal) => ControlResponse::new(403, self.authorizer.refuse(refusal).to_string()),
                         Ok(()) if command == Command::FaceCreate => self.face_create(interest, &parameters)?,
+                        Ok(()) if module == Module::Config => self.ask_for_reload(command, interest, &parameters)?,
                         Ok(()) => {
                             if command == Command::RibRegister && faces::face_of(&parameters, incoming) == incoming {
                                 let prefix = parameters.name.clone().unwrap_or_default();

@@ -101,6 +101,14 @@ pub const N_SPREAD_JOINS: u64 = 302;
 pub const N_SPREAD_BUSY: u64 = 304;
 pub const N_SHARED_PIT_ENTRIES: u64 = 306;
 
+// Our own types, in answers to `config/reload`.
+pub const RELOAD_REPORT: u64 = 308;
+pub const CONFIG_CHANGE: u64 = 310;
+pub const SETTING: u64 = 312;
+pub const TEXT: u64 = 314;
+pub const RESTART: u64 = 316;
+pub const LEFT_OUT: u64 = 318;
+
 // Content store.
 pub const CS_INFO: u64 = 128;
 pub const N_HITS: u64 = 129;

@@ -28,7 +28,7 @@ use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment};
 use crate::readvertise::{Destination, Readvertiser};
-use crate::rib::{RibError, Route};
+use crate::rib::RibError;
 use crate::security::Authorizer;
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
@@ -108,16 +108,6 @@ pub struct Snapshots {
 }
 
 impl ControlHandle {
-    /// Adds a route, as a command would. When this returns, the FIB has the route.
-    pub fn add_route(&self, name: Name, route: Route) -> Result<(), ControlError> {
-        self.call(move |management| {
-            let added = management.add_route(&name, &route);
-            management.commit();
-            added
-        })?
-        .map_err(ControlError::Rib)
-    }
-
     /// Sets the trees for forwarding and for tag routing. Call this once only.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {

@@ -43,7 +43,7 @@ use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
 use crate::metrics::Snapshot;
 use crate::own_names::{localhop_prefix, localhost_prefix};
-use crate::rib::{Rib, RibError, Route};
+use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::tags::TagRouting;
 
@@ -215,11 +215,6 @@ impl Management {
             refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
             advertised: Vec::new(),
         }
-    }
-
-    /// Adds a route of the configuration, without a command. It may be the route to the hub.
-    pub fn add_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
-        self.insert_route(name, route)
     }
 
     /// Handles a face event. Returns the notification to send.

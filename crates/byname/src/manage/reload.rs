@@ -74,7 +74,7 @@ pub fn run(args: ReloadArgs, connection: &Connection) -> anyhow::Result<u8> {
     let verb = if args.confirm { "confirm" } else { "reload" };
     let response = slow_command(&mut client, "config", verb, &parameters, PATIENCE)?;
     let malformed = |error| ManagementError::Malformed { command: format!("config/{verb}"), error };
-    let has_report = response.body.first().is_some() && !args.confirm;
+    let has_report = !response.body.is_empty() && !args.confirm;
     let report = match has_report {
         // A refusal without a report has empty parameters.
         true => ReloadReport::decode(&response.body).or_else(|error| match response.code {

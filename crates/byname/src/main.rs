@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::client::Client;
 use crate::client::transport::Environment;
-use crate::manage::{cs, face, route, status, strategy};
+use crate::manage::{cs, face, reload, route, status, strategy};
 use crate::tools::{get, peek, ping, ping_server, poke, put};
 
 /// Overview that `byname --help` shows instead of clap's flat list.
@@ -54,6 +54,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   channel         List the addresses that the forwarder listens on
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
+  reload          Take over the changed configuration file
 
 Tools:
   ping            Ping the producer of a prefix
@@ -120,6 +121,8 @@ enum Command {
     Cs(cs::CsArgs),
     /// List, show, set and unset forwarding strategies
     Strategy(strategy::StrategyArgs),
+    /// Take over the changed configuration file
+    Reload(reload::ReloadArgs),
     /// Ping the producer of a prefix
     Ping(ping::PingArgs),
     /// Answer pings under a prefix
@@ -174,6 +177,7 @@ fn main() -> ExitCode {
         Command::Channel(args) => face::run_channel(args, &connection),
         Command::Cs(args) => cs::run(args, &connection),
         Command::Strategy(args) => strategy::run(args, &connection),
+        Command::Reload(args) => reload::run(args, &connection),
         Command::Ping(args) => ping::run(args, &connection),
         Command::PingServer(args) => ping_server::run(args, &connection),
         Command::Peek(args) => peek::run(args, &connection),

@@ -1,14 +1,19 @@
-//! How a long-running process ends: on a signal, or when one of its threads fails.
+//! How a long-running process ends: on a signal, or when one of its threads fails. And how it is asked to read its
+//! configuration again: by SIGHUP, or by a command.
 //!
 //! A router with only some of its threads would forward without management, or the other way round. So a thread that
 //! panics ends the process ([`end_on_panic`]). A thread that returns unasked ends it too ([`Process::wait`]). The
 //! service manager then restarts byname.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use byname_control::mgmt::reload::{ReloadRequest, Reloads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -31,14 +36,20 @@ pub fn end_on_panic() {
     }));
 }
 
-/// Calls `end` on the first SIGTERM or SIGINT. The second one ends the process at once. SIGHUP is only logged.
-pub fn on_signal(mut end: impl FnMut() + Send + 'static) -> anyhow::Result<()> {
+/// Most commands that wait until they are carried out.
+const REQUESTS_MAX: usize = 16;
+
+/// Calls `end` on the first SIGTERM or SIGINT. The second one ends the process at once. Calls `hang_up` on SIGHUP.
+pub fn on_signal(
+    mut end: impl FnMut() + Send + 'static,
+    mut hang_up: impl FnMut() + Send + 'static,
+) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot watch for signals")?;
     let watch = move || {
         let mut asked = false;
         for signal in signals.forever() {
             match signal {
-                SIGHUP => tracing::info!("SIGHUP has no effect: restart byname to reload its configuration"),
+                SIGHUP => hang_up(),
                 _ if asked => std::process::exit(i32::from(exit::INTERRUPTED)),
                 _ => {
                     asked = true;
@@ -51,17 +62,28 @@ pub fn on_signal(mut end: impl FnMut() + Send + 'static) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a signal asks a process for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// To end.
+/// Logs that SIGHUP has no effect.
+pub fn ignore_hang_up() {
+    tracing::info!("SIGHUP has no effect here: a restart reads the configuration again");
+}
+
+/// What the process is asked to do.
+#[derive(Debug)]
+pub enum Wanted {
+    /// End, by a signal.
     End,
-    /// To hand over to a new process.
+    /// Read the configuration again, by SIGHUP.
+    Reload,
+    /// Hand over to a new process, by SIGUSR2.
     Restart,
+    /// Carry out a command of the module `config`.
+    Request(ReloadRequest),
+    /// Nothing; the time has come.
+    Nothing,
 }
 
 enum Event {
-    Signal(Wish),
+    Wanted(Wanted),
     /// The thread with this name has ended.
     Ended(&'static str),
 }
@@ -71,16 +93,23 @@ pub struct Process {
     events: Sender<Event>,
     happened: Receiver<Event>,
     running: Vec<&'static str>,
+    /// Threads that may end.
+    released: Vec<&'static str>,
+    /// Number of commands that wait.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Process {
     /// Starts to watch for signals. Signals that come before [`Process::wait`] are kept for it.
     pub fn begin() -> anyhow::Result<Self> {
         let (events, happened) = mpsc::channel();
-        let signals = events.clone();
+        let (end, hang_up) = (events.clone(), events.clone());
         // The receiver is gone only when the process is ending.
-        on_signal(move || drop(signals.send(Event::Signal(Wish::End))))?;
-        Ok(Process { events, happened, running: Vec::new() })
+        on_signal(
+            move || drop(end.send(Event::Wanted(Wanted::End))),
+            move || drop(hang_up.send(Event::Wanted(Wanted::Reload))),
+        )?;
+        Ok(Process { events, happened, running: Vec::new(), released: Vec::new(), waiting: Arc::default() })
     }
 
     /// Heeds SIGUSR2, too, which asks for a restart.
@@ -88,7 +117,7 @@ impl Process {
         let (events, mut signals) = (self.events.clone(), Signals::new([SIGUSR2]).context("cannot watch for signals")?);
         let watch = move || {
             for _ in signals.forever() {
-                let _ = events.send(Event::Signal(Wish::Restart));
+                let _ = events.send(Event::Wanted(Wanted::Restart));
             }
         };
         thread::Builder::new().name("byname-restarts".into()).spawn(watch).context("cannot watch for signals")?;
@@ -108,16 +137,64 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for a signal, and returns what it asks for.
+    /// Allows a watched thread to end.
+    pub fn release(&mut self, what: &'static str) {
+        if let Some(at) = self.running.iter().position(|running| *running == what) {
+            self.released.push(self.running.swap_remove(at));
+        }
+    }
+
+    /// Passes commands of the module `config` to [`Process::next`].
+    pub fn requests(&self) -> Reloads {
+        let (events, waiting) = (self.events.clone(), Arc::clone(&self.waiting));
+        Box::new(move |request| {
+            let has_place = waiting.fetch_add(1, Ordering::Relaxed) < REQUESTS_MAX;
+            if !has_place {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            has_place && events.send(Event::Wanted(Wanted::Request(request))).is_ok()
+        })
+    }
+
+    /// Waits for a signal that ends the process. SIGHUP has no effect.
     ///
     /// # Errors
     /// A watched thread has ended by itself.
-    pub fn wait(&self) -> anyhow::Result<Wish> {
-        match self.happened.recv() {
-            Ok(Event::Signal(wish)) => Ok(wish),
-            // Cannot happen: `self` owns a sender.
-            Err(_) => Ok(Wish::End),
-            Ok(Event::Ended(what)) => Err(anyhow!("the {what} has ended by itself; the log says why")),
+    pub fn wait(&mut self) -> anyhow::Result<()> {
+        loop {
+            match self.next(None)? {
+                Wanted::End => return Ok(()),
+                _ => ignore_hang_up(),
+            }
+        }
+    }
+
+    /// Waits for what the process is asked to do next, until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// A watched thread has ended by itself.
+    pub fn next(&mut self, deadline: Option<Instant>) -> anyhow::Result<Wanted> {
+        loop {
+            let event = match deadline {
+                // An error cannot happen: `self` owns a sender.
+                None => self.happened.recv().unwrap_or(Event::Wanted(Wanted::End)),
+                Some(at) => match self.happened.recv_timeout(at.saturating_duration_since(Instant::now())) {
+                    Ok(event) => event,
+                    Err(_) => return Ok(Wanted::Nothing),
+                },
+            };
+            match event {
+                Event::Wanted(wanted) => {
+                    if matches!(wanted, Wanted::Request(_)) {
+                        self.waiting.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    return Ok(wanted);
+                }
+                Event::Ended(what) => match self.released.iter().position(|released| *released == what) {
+                    Some(at) => drop(self.released.swap_remove(at)),
+                    None => return Err(anyhow!("the {what} has ended by itself; the log says why")),
+                },
+            }
         }
     }
 

@@ -63,6 +63,8 @@ struct Stage {
     router: Router,
     neighbour: Router,
     servers: Vec<Server>,
+    /// The router's configuration. Some commands of the documents write other files of that name.
+    configuration: String,
 }
 
 impl Stage {
@@ -70,7 +72,8 @@ impl Stage {
         let (router, neighbour) = (Router::start(), Router::start());
         write_sample(&router.path("song.ogg"), 100_000);
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
-        Stage { router, neighbour, servers: Vec::new() }
+        let configuration = std::fs::read_to_string(router.path("byname.toml")).expect("a configuration");
+        Stage { router, neighbour, servers: Vec::new(), configuration }
     }
 
     /// Replaces the words that a reader must replace.
@@ -95,6 +98,9 @@ impl Stage {
         } else if SERVERS.contains(&verb) {
             self.serve(&line, &folder);
         } else {
+            if verb == "reload" {
+                std::fs::write(folder.join("byname.toml"), &self.configuration).expect("write configuration");
+            }
             // `ping` would run until it is interrupted.
             let line = if verb == "ping" { line + " -c 3 -i 50" } else { line };
             let mut program = self.router.command(&line);

@@ -9,6 +9,8 @@
 //! its memory on that node [So §2.4; Hasegawa]. Each change goes to all engines before the commit returns, so all
 //! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
+mod rebuild;
+
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
@@ -228,6 +230,8 @@ pub struct FibWriter<F: Family = Names> {
     taken_out: usize,
     /// Whether a worker may still read the previous query half.
     replaced: bool,
+    /// Query halves of replaced engines that workers may still have.
+    outlived: Vec<Arc<F::Query>>,
     rules: usize,
     failures: u64,
 }
@@ -256,6 +260,7 @@ impl<F: Family> FibWriter<F> {
             takes_out: 0,
             taken_out: 0,
             replaced: false,
+            outlived: Vec::new(),
             rules: 0,
             failures: 0,
         }
@@ -340,6 +345,7 @@ impl<F: Family> FibWriter<F> {
     /// Makes all changes so far visible to workers. Removed entries are freed at once if no worker is in a burst, and
     /// otherwise by a later commit.
     pub fn commit(&mut self) {
+        self.free_outlived();
         if self.pending.is_empty() {
             return;
         }

@@ -4,6 +4,8 @@
 //! goes, a route expires, or the process sends a request. Interests are answered in batches. All changes of a batch
 //! reach the FIB together, before the answers are sent.
 
+mod changes;
+
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +16,20 @@ use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
+use byname_lookup::BuildError;
 use byname_lookup::locator::Trees;
 use byname_wire::tlv::types::INTEREST;
 use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
+pub use self::changes::Limits;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
 use crate::mgmt::{Management, Moment, Restored};
 use crate::readvertise::{Destination, Readvertiser};
-use crate::rib::{RibError, Route};
+use crate::rib::RibError;
 use crate::security::Authorizer;
 use crate::state::records::Snapshot;
 use crate::state::{Keeper, Opened, Store};
@@ -79,6 +83,12 @@ pub enum ControlError {
     /// The RIB refuses.
     #[error(transparent)]
     Rib(#[from] RibError),
+    /// The FIB cannot be rebuilt.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A strategy cannot be chosen.
+    #[error("{0}")]
+    Strategy(String),
     /// The thread has ended.
     #[error("the control thread has ended")]
     Ended,
@@ -101,16 +111,6 @@ pub struct Snapshots {
 }
 
 impl ControlHandle {
-    /// Adds a route, as a command would. When this returns, the FIB has the route.
-    pub fn add_route(&self, name: Name, route: Route) -> Result<(), ControlError> {
-        self.call(move |management| {
-            let added = management.add_route(&name, &route);
-            management.commit();
-            added
-        })?
-        .map_err(ControlError::Rib)
-    }
-
     /// Sets the trees for forwarding and for tag routing. Call this once only.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
@@ -217,6 +217,16 @@ impl ControlHandle {
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
     ) -> Result<R, ControlError> {
         self.call_service(move |service| job(&mut service.management))
+    }
+
+    fn call_at<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Management, Moment) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        self.call_service(move |service| {
+            let now = service.clock.now();
+            job(&mut service.management, now)
+        })
     }
 
     fn call_service<R: Send + 'static>(

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
 use byname_control::fib_writer::{Engines, Replica};
+use byname_control::mgmt::reload::RouteChange;
 use byname_control::mgmt::tlv::{
     ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,
     RibEntry, decode_list, origin,
@@ -300,7 +301,7 @@ fn routes_of_the_configuration_hold_at_once() {
     let mut client = router.client();
     let control = router.control.as_ref().expect("it runs");
     let route = Route { face: FaceId(999), origin: origin::STATIC, cost: 7, flags: 1, expires_at_ms: None };
-    control.add_route(name("/far"), route).expect("there is room");
+    control.set_routes(vec![RouteChange { name: name("/far"), route, adds: true }]).expect("there is room");
     assert_eq!(client.routes(), ["/far"]);
 }
 
@@ -309,7 +310,7 @@ fn a_snapshot_is_taken_when_it_is_asked_for() {
     let router = Router::start();
     let control = router.control.as_ref().expect("it runs");
     let route = Route { face: FaceId(999), origin: origin::STATIC, cost: 7, flags: 1, expires_at_ms: None };
-    control.add_route(name("/far"), route).expect("there is room");
+    control.set_routes(vec![RouteChange { name: name("/far"), route, adds: true }]).expect("there is room");
     let (tell, told) = std::sync::mpsc::channel();
     let snapshots = control.snapshots();
     assert!(snapshots.ask(move |snapshot| tell.send(snapshot).expect("somebody waits")));

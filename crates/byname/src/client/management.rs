@@ -134,15 +134,32 @@ pub fn command_with(
     }
 }
 
+/// Sends a command whose answer may take as long as `patience`. Returns the answer, whatever its code.
+pub fn slow_command(
+    client: &mut Client,
+    module: &str,
+    verb: &str,
+    parameters: &ControlParameters,
+    patience: Duration,
+) -> Result<ControlResponse, ManagementError> {
+    let name = management_name("localhost", module, verb).join(Component::generic(&parameters.encode()));
+    let lifetime_ms = u64::try_from(patience.as_millis()).ok();
+    exchange(client, &format!("{module}/{verb}"), &signed(name, Vec::new(), lifetime_ms))
+}
+
 fn respond_to(
     client: &mut Client,
     command: &str,
     name: Name,
     parameters: Vec<u8>,
 ) -> Result<ControlResponse, ManagementError> {
+    exchange(client, command, &signed(name, parameters, None))
+}
+
+fn exchange(client: &mut Client, command: &str, interest: &[u8]) -> Result<ControlResponse, ManagementError> {
     let command = command.to_owned();
     let local = client.is_local();
-    match client.exchange(&signed(name, parameters), 1) {
+    match client.exchange(interest, 1) {
         Ok(answer) => ControlResponse::decode(answer.data().content)
             .map_err(|error| ManagementError::Malformed { command, error }),
         Err(error) => Err(ManagementError::Unanswered { command, error, local }),
@@ -196,7 +213,8 @@ fn management_name(scope: &str, module: &str, verb: &str) -> Name {
 }
 
 /// A command Interest in the v0.3 format, signed with DigestSha256: the forwarder trusts the socket, not the key.
-fn signed(name: Name, parameters: Vec<u8>) -> Vec<u8> {
+/// The Interest has no lifetime unless one is given, and then lives for the default time.
+fn signed(name: Name, parameters: Vec<u8>, lifetime_ms: Option<u64>) -> Vec<u8> {
     let nonce: [u8; 8] = rand::random();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let info = SignatureInfo {
@@ -206,9 +224,14 @@ fn signed(name: Name, parameters: Vec<u8>) -> Vec<u8> {
         time_ms: Some(now.as_millis() as u64),
         seq_num: None,
     };
-    // The Interest uses the default lifetime and does not contain it. To a command without a lifetime, the router tells
-    // more about faces: python-ndn and NDNts, which send one, cannot read all of it.
-    InterestBuilder::new(name, rand::random()).application_parameters(parameters).encode_signed(&info, |parts| {
+    // To a command without a lifetime, the router tells more about faces: python-ndn and NDNts, which send one, cannot
+    // read all of it.
+    let interest = InterestBuilder::new(name, rand::random()).application_parameters(parameters);
+    let interest = match lifetime_ms {
+        Some(ms) => interest.lifetime_ms(ms),
+        None => interest,
+    };
+    interest.encode_signed(&info, |parts| {
         let mut context = Context::new(&SHA256);
         parts.iter().for_each(|part| context.update(part));
         context.finish().as_ref().to_vec()
@@ -222,7 +245,8 @@ mod tests {
 
     #[test]
     fn commands_are_signed_and_named() {
-        let wire = signed(management_name("localhost", "rib", "register").join(Component::generic(b"p")), Vec::new());
+        let wire =
+            signed(management_name("localhost", "rib", "register").join(Component::generic(b"p")), Vec::new(), None);
         let interest = Interest::decode(&wire).unwrap();
         assert!(interest.name.to_string().starts_with("/localhost/nfd/rib/register/p/params-sha256="));
         assert!(interest.parameters_digest_matches());

@@ -7,6 +7,7 @@ pub mod cs;
 mod decode;
 pub mod face;
 pub mod face_uri;
+pub mod reload;
 pub mod route;
 pub mod status;
 pub mod strategy;

@@ -3,8 +3,10 @@
 mod examine;
 mod handover;
 mod holder;
+mod initial;
 mod machine;
 mod ports;
+mod reload;
 mod socket_path;
 mod start_up;
 mod state;
@@ -20,22 +22,17 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use byname_control::config::{
-    Authorization, Config, ConfigError, InitialFace, Log, Reach, RightSigner, Source, default_toml,
-};
+use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
 use byname_control::fib_writer::{Engines, Replica};
-use byname_control::mgmt::tlv::{origin, route_flags};
 use byname_control::readvertise::Destination;
-use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
-use byname_face::face::CreateFaceError;
 use byname_face::handover::Inherited;
 use byname_face::nodes::on_node;
-use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
+use byname_face::{ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
+use byname_forward::Worker;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
-use byname_forward::{FaceId, Worker};
 use byname_web::WebServer;
 use byname_wire::{Name, NameHashKey};
 use clap::Args;
@@ -43,10 +40,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit;
-use crate::process::{self, Process, Wish};
+use crate::process::{self, Process};
 use examine::{Good, examine};
 use handover::{Arrival, Program};
+use initial::Initial;
 use ports::Placed;
+use reload::{Router, Setup, WEB_THREAD};
 use socket_path::Surroundings;
 use start_up::StartUp;
 use state::Earlier;
@@ -59,8 +58,6 @@ const THREADS: usize = 8;
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
 const FIB_RULES_MAX: usize = 1 << 28;
-/// Origin of routes from the configuration, as for static routes in NFD.
-const ORIGIN_STATIC: u64 = origin::STATIC;
 
 /// Options of `byname run`.
 #[derive(Debug, Args)]
@@ -120,11 +117,11 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
 /// Runs the forwarder. With an `arrival` it takes over from another process, which has given the `inherited` sockets.
 fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
     let (config, source) = load(args.config.as_deref())?;
-    start_log(&config.log)?;
+    let levels = start_log(&config.log)?;
     arrival.map_or(Ok(()), |arrival| arrival.check(config.threads.count))?;
     let surroundings = Surroundings::of_process();
-    let file = args.config.as_deref().unwrap_or(Path::new(""));
-    let good = examine(&config, &source, file, &surroundings).map_err(usage)?;
+    let file = args.config.clone();
+    let good = examine(&config, &source, file.as_deref().unwrap_or(Path::new("")), &surroundings).map_err(usage)?;
     let Good { mut authorizer, propagate_signer, places, warnings } = good;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     reserve(&config)?;
@@ -138,16 +135,18 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
     let mut earlier = Earlier::default();
+    let has_marks = authorizer.knows_keys();
     if arrival.is_none() {
         bound.add_exclusive(ports::open_exclusive(&config)?);
-        state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
+        let marks = state::marks(&authorizer, &config, started, &mut bound.notes)?;
+        marks.into_iter().for_each(|marks| authorizer.keep_marks(marks));
         earlier = Earlier::open(&config, args.ephemeral, &mut bound.notes);
     }
     let capture = ports::capture(&config, arrival.is_some())?;
     bound.capture(capture.as_ref());
     let strategies = earlier.strategies(&config, &source);
     let destinations = destinations(&config, propagate_signer);
-    let RunningForwarder { handle, thread, mut control } =
+    let RunningForwarder { handle, thread, mut control, secrets } =
         start_forwarder(&config, authorizer, destinations, strategies)?;
     earlier.set_content_store(&source, &handle);
     process.watch("packet thread", thread)?;
@@ -169,7 +168,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
             None
         }
     };
-    let initial = set_up(&config, &handle, &control, &mut bound.notes);
+    let initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
     let state = earlier.path();
     earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
@@ -179,24 +178,20 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
     let mut web = start_web(&config, http, &control, &mut bound.notes);
     if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
-        process.watch("web thread", thread)?;
+        process.watch(WEB_THREAD, thread)?;
     }
 
     bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
-    let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial, web.as_ref()) };
+    let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
+    let setup = Setup { config, source, file, initial, web, levels, has_marks, secrets };
+    let mut router = Router::new(handle, control, setup);
+    router.take_requests(&process)?;
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
 
-    while process.wait()? == Wish::Restart {
-        let http = web.as_ref().and_then(takeover::share_http).into_iter().collect();
-        takeover::restart((program, &config), &handle, &control, http);
-    }
+    router.serve(&mut process, program)?;
     tracing::info!("ending");
-    drop(web);
-    // Before the faces end: they must stay in the store.
-    control.close_state()?;
-    handle.shutdown();
-    drop(control);
+    router.end()?;
     process.join();
     Ok(exit::OK)
 }
@@ -249,6 +244,15 @@ pub struct RunningForwarder {
     pub thread: JoinHandle<()>,
     /// Management.
     pub control: ControlHandle,
+    /// Secrets of the tables.
+    pub secrets: Secrets,
+}
+
+/// Random numbers with which the tables hash, so that strangers cannot find names that collide.
+#[derive(Clone, Copy)]
+pub struct Secrets {
+    names: NameHashKey,
+    tags: u64,
 }
 
 /// Starts the packet threads and the control thread.
@@ -258,7 +262,7 @@ pub fn start_forwarder(
     destinations: Vec<Destination>,
     strategies: Vec<(Name, Name)>,
 ) -> anyhow::Result<RunningForwarder> {
-    let (engines, tables, workers) = data_plane(config)?;
+    let (engines, tables, workers, secrets) = data_plane(config)?;
     let io_config = IoConfig {
         spin: config.general.spin,
         burst_max: config.general.burst_packets,
@@ -286,7 +290,7 @@ pub fn start_forwarder(
     };
     let control =
         service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
-    Ok(RunningForwarder { handle, thread: running.thread, control })
+    Ok(RunningForwarder { handle, thread: running.thread, control, secrets })
 }
 
 fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
@@ -329,23 +333,46 @@ fn reserve(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Writes the log to standard error. The level comes from `RUST_LOG`, or else from the configuration.
-pub fn start_log(log: &Log) -> anyhow::Result<()> {
-    let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter).context("the variable RUST_LOG")?,
-        _ => EnvFilter::try_new(log.filter()).context("[log] modules")?,
+pub fn start_log(log: &Log) -> anyhow::Result<LogLevels> {
+    let of_environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
+    let filter = match &of_environment {
+        Some(filter) => EnvFilter::try_new(filter).context("the variable RUST_LOG")?,
+        None => EnvFilter::try_new(log.filter()).context("[log] modules")?,
     };
-    tracing_subscriber::fmt()
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         // By default, a failed write is reported on standard error, which panics if standard error is closed.
         .log_internal_errors(false)
-        .init();
-    Ok(())
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.init();
+    let set = move |filter| {
+        if let Err(error) = handle.reload(filter) {
+            tracing::error!(%error, "the log keeps its levels");
+        }
+    };
+    Ok(LogLevels { set: of_environment.is_none().then(|| Box::new(set) as Box<dyn Fn(EnvFilter)>) })
+}
+
+/// Changes how much is logged.
+pub struct LogLevels {
+    /// `None` if the environment decides.
+    set: Option<Box<dyn Fn(EnvFilter)>>,
+}
+
+impl LogLevels {
+    /// Takes over levels that `examine` has checked.
+    fn set(&self, log: &Log) {
+        if let (Some(set), Ok(filter)) = (&self.set, EnvFilter::try_new(log.filter())) {
+            set(filter);
+        }
+    }
 }
 
 /// Builds the FIBs, their publisher and the workers that read them, all with one secret hash key.
-fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers)> {
+fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers, Secrets)> {
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
@@ -373,7 +400,7 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers)
             },
         )
     })?;
-    Ok(((replicas, tag_engine), tables, workers))
+    Ok(((replicas, tag_engine), tables, workers, Secrets { names: key, tags: word(3) }))
 }
 
 /// An error about memory that the system refused. `advice` names its purpose and the settings that lower it.
@@ -391,55 +418,6 @@ fn no_room_for_queue(error: StartError) -> anyhow::Error {
             Queue::Events => "face events: make `[general] face_events` smaller",
         },
     )
-}
-
-/// Creates the faces and routes of the configuration; failures go to `notes`. Returns the numbers of faces and routes.
-fn set_up(
-    config: &Config,
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    notes: &mut Vec<String>,
-) -> (usize, usize) {
-    let mut faces: Vec<(FaceUri, FaceId)> = Vec::new();
-    for face in &config.initial_faces {
-        match create(handle, face) {
-            Ok(id) => faces.push((face.remote.clone(), id)),
-            Err(problem) => notes.push(format!("no face to {}: {problem}", face.remote)),
-        }
-    }
-    let mut routes = 0;
-    for route in config.initial_routes.iter().chain(&config.rib.propagate.hub_route()) {
-        let known = faces.iter().find(|(remote, _)| *remote == route.face).map(|(_, id)| *id);
-        let face = match known.map_or_else(|| create(handle, &InitialFace::new(route.face.clone())), Ok) {
-            Ok(face) => face,
-            Err(problem) => {
-                notes.push(format!("no route {}: no face to {}: {problem}", route.prefix, route.face));
-                continue;
-            }
-        };
-        if known.is_none() {
-            faces.push((route.face.clone(), face));
-        }
-        let inherit = if route.child_inherit { route_flags::CHILD_INHERIT } else { 0 };
-        let capture = if route.capture { route_flags::CAPTURE } else { 0 };
-        let added = control.add_route(
-            route.prefix.clone(),
-            Route { face, origin: ORIGIN_STATIC, cost: route.cost, flags: inherit | capture, expires_at_ms: None },
-        );
-        match added {
-            Ok(()) => routes += 1,
-            Err(problem) => notes.push(format!("no route {}: {problem}", route.prefix)),
-        }
-    }
-    (faces.len(), routes)
-}
-
-fn create(handle: &ForwarderHandle, face: &InitialFace) -> Result<FaceId, CreateFaceError> {
-    match handle.create_face(face.request()) {
-        Ok(status) => Ok(status.id),
-        Err(CreateFaceError::Exists(status)) => Ok(status.id),
-        Err(error) => Err(error),
-    }
 }
 
 fn start_web(

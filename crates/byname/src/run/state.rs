@@ -51,19 +51,19 @@ impl Surroundings {
     }
 }
 
-/// Makes the authorizer remember accepted commands across restarts. `started` is a time before this process listened.
-/// Commands that already wait in its sockets were signed later.
+/// What lets the authorizer remember accepted commands across restarts; `None` if it knows no keys. `started` is a time
+/// before this process listened. Commands that already wait in its sockets were signed later.
 ///
 /// # Errors
 /// The configured folder cannot be used, or a file in it is damaged.
-pub fn keep_marks(
-    authorizer: &mut Authorizer,
+pub fn marks(
+    authorizer: &Authorizer,
     config: &Config,
     started: SystemTime,
     notes: &mut Vec<String>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Marks>> {
     if !authorizer.knows_keys() {
-        return Ok(());
+        return Ok(None);
     }
     let since_epoch = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let unix_ms = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX);
@@ -74,17 +74,17 @@ pub fn keep_marks(
         Marks::in_folder(&config.folder.join(configured), unix_ms)
     };
     let marks = marks.map_err(|error| exit::Failure::new(exit::USAGE, format!("state_folder: {error}")))?;
-    authorizer.keep_marks(marks);
-    Ok(())
+    Ok(Some(marks))
 }
 
 /// Opens the files of the state after another process has closed them.
 pub fn opener(config: Config) -> impl FnOnce(&mut Management) + Send + 'static {
     move |management| {
         let (authorizer, mut notes) = (management.authorizer_mut(), Vec::new());
-        if let Err(error) = keep_marks(authorizer, &config, SystemTime::now(), &mut notes) {
+        match marks(authorizer, &config, SystemTime::now(), &mut notes) {
+            Ok(marks) => marks.into_iter().for_each(|marks| authorizer.keep_marks(marks)),
             // Without marks, the time window of commands is narrow.
-            tracing::error!("{}", exit::message_of(&error));
+            Err(error) => tracing::error!("{}", exit::message_of(&error)),
         }
     }
 }

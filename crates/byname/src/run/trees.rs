@@ -6,7 +6,7 @@ use byname_control::tags::{OwnNeighbor, OwnTree};
 use byname_face::ForwarderHandle;
 use byname_lookup::locator::Trees;
 
-use super::create;
+use super::initial::create;
 
 /// Creates the faces to neighbours and joins the trees; failures go to `notes`.
 ///

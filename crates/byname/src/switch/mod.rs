@@ -140,7 +140,7 @@ pub fn run_controller(args: ControllerArgs) -> anyhow::Result<u8> {
     let addresses: Vec<_> = network.listen.iter().map(ToString::to_string).collect();
     let controller = ControllerProcess::start(network, secret)?;
     let ending = controller.ending();
-    process::on_signal(move || ending.end())?;
+    process::on_signal(move || ending.end(), process::ignore_hang_up)?;
     // A closed standard output must not end the controller.
     let _ = writeln!(
         std::io::stdout(),

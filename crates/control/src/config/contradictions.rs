@@ -38,7 +38,7 @@ fn any(listen: bool, port: u16, ipv4: bool, ipv6: bool) -> impl Iterator<Item = 
 
 impl Config {
     /// All contradictions between settings.
-    pub(super) fn contradictions(&self) -> Vec<Finding> {
+    pub fn contradictions(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.check_reach(&mut findings);
         self.check_ports(&mut findings);

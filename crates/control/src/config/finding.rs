@@ -86,6 +86,21 @@ impl Source {
         self.find(key).is_some_and(|(_, is_all)| is_all)
     }
 
+    /// The text of the value of this key, if the text sets it and it is no table.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        let document = DeTable::parse(&self.text).ok()?;
+        let (mut steps, mut table) = (key.split('.').peekable(), document.get_ref());
+        loop {
+            let step = steps.next()?;
+            let (_, value) = table.iter().find(|(key, _)| key.get_ref() == step)?;
+            match value.get_ref() {
+                DeValue::Table(inner) => table = inner,
+                _ if steps.peek().is_none() => return self.text.get(value.span()),
+                _ => return None,
+            }
+        }
+    }
+
     /// Offset of a key, or of the innermost table around it that the text has.
     fn offset(&self, key: &str) -> Option<usize> {
         self.find(key).map(|(at, _)| at)
@@ -135,6 +150,9 @@ mod tests {
         // An absent key has the place of the table around it.
         assert_eq!(place("faces.udp.mtu"), Some((1, 8)));
         assert_eq!(place("tables.pit_entries"), None);
+        assert_eq!(source.value("faces.udp.port"), Some("1"));
+        assert_eq!(source.value("rib.localhop_anchors"), Some("[\"x\", \"y\"]"));
+        assert_eq!((source.value("rib"), source.value("rib.x"), source.value("faces.udp.port.x")), (None, None, None));
         assert!(source.has("faces.udp.port") && !source.has("faces.udp.mtu") && !source.has("faces.udp.port.x"));
     }
 

@@ -3,6 +3,7 @@
 //! [`default_toml`] documents it: the whole file with all defaults. An unknown key is an error, with a suggestion.
 //! Every error names its place in the file and says what to do.
 
+mod changes;
 mod contradictions;
 mod error;
 mod ethernet;
@@ -35,6 +36,7 @@ use serde::Deserialize;
 
 use crate::fib_writer::FibEngineKind;
 
+pub use changes::{Change, Changes, changes};
 pub use error::ConfigError;
 pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_bytes};
 pub use experiment::{Capture, Faults};

@@ -93,6 +93,11 @@ impl Announced {
         }
     }
 
+    /// Changes the limit. Announcements beyond it stay.
+    pub fn limit(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Number of announcements.
     pub fn len(&self) -> usize {
         self.kept.len()

@@ -23,6 +23,8 @@ pub enum Command {
     TagsAdvertise,
     TagsWithdraw,
     TagsLocators,
+    ConfigReload,
+    ConfigConfirm,
 }
 
 /// Fields of [`ControlParameters`] as bits.
@@ -91,6 +93,8 @@ impl Command {
             (Module::Tags, b"advertise") => Command::TagsAdvertise,
             (Module::Tags, b"withdraw") => Command::TagsWithdraw,
             (Module::Tags, b"locators") => Command::TagsLocators,
+            (Module::Config, b"reload") => Command::ConfigReload,
+            (Module::Config, b"confirm") => Command::ConfigConfirm,
             _ => return None,
         };
         Some((command, module))
@@ -115,6 +119,8 @@ impl Command {
             Command::CsErase => (NAME, COUNT),
             Command::StrategySet => (NAME | STRATEGY, 0),
             Command::StrategyUnset => (NAME, 0),
+            Command::ConfigReload => (0, FLAGS | EXPIRATION_PERIOD),
+            Command::ConfigConfirm => (0, 0),
         }
     }
 

@@ -287,9 +287,8 @@ impl Management {
         let Some((record, routes)) = self.durable.waiting.remove(&number) else { return };
         match face_of_outcome(outcome) {
             Ok(id) => {
+                self.collect(now);
                 self.rib.keep_journal(false);
-                let journal = self.rib.take_journal();
-                journal.iter().for_each(|entry| self.durable.route(entry, now));
                 self.face_is_back(id, record, routes, now, &mut Restored::default());
                 self.rib.keep_journal(self.durable.keeps);
             }

@@ -11,7 +11,7 @@ use super::announcement::Announcement;
 use super::faces::{change_request, face_not_found, face_of, moved, updated};
 use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, route_flags};
 use super::{Command, Management, Moment};
-use crate::rib::{ROUTE_COMPONENTS_MAX, RibError, Route};
+use crate::rib::{ROUTE_COMPONENTS_MAX, Rib, RibError, Route};
 use crate::security::{Authorized, Refusal};
 use crate::state::records::ContentStoreRecord;
 
@@ -75,13 +75,16 @@ impl Management {
         *name == self.prefixes[1] && face >= FaceId::FIRST && self.scope_of(face) == Scope::NonLocal
     }
 
-    /// Adds a route that was checked before, or that is in the configuration.
+    /// Adds a route that was checked before.
     pub(super) fn insert_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
-        if self.is_hub_route(name, route.face) {
-            self.rib.register_hub(&mut self.fib, name.as_ref(), route)
-        } else {
-            self.rib.register(&mut self.fib, name.as_ref(), route)
-        }
+        let register = if self.is_hub_route(name, route.face) { Rib::register_hub } else { Rib::register };
+        register(&mut self.rib, &mut self.fib, name.as_ref(), route)
+    }
+
+    /// Adds a route of the configuration. The store does not keep it, because the file does.
+    pub(super) fn insert_configured_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
+        let register = if self.is_hub_route(name, route.face) { Rib::register_hub } else { Rib::register };
+        self.rib.unrecorded(|rib| register(rib, &mut self.fib, name.as_ref(), route))
     }
 
     /// Executes a command with validated parameters.
@@ -105,7 +108,9 @@ impl Management {
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
-            Command::FaceCreate => unreachable!("its answer may come later"),
+            Command::FaceCreate | Command::ConfigReload | Command::ConfigConfirm => {
+                unreachable!("its answer may come later")
+            }
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
                 unreachable!("what these are about is no ControlParameters")
             }

@@ -13,6 +13,7 @@ mod events;
 mod execute;
 mod faces;
 mod handover;
+pub mod reload;
 mod strategies;
 mod tags;
 #[cfg(test)]
@@ -39,13 +40,14 @@ use self::dataset::{Datasets, Source, Sources};
 use self::durable::Durable;
 use self::events::FaceEvents;
 use self::faces::AnswerForm;
+use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
 use crate::metrics::Snapshot;
 use crate::own_names::{localhop_prefix, localhost_prefix};
-use crate::rib::{Rib, RibError, Route};
+use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
@@ -111,6 +113,8 @@ pub struct Management {
     durable: Durable,
     /// The condition of the store, in words; see [`Management::say_state`].
     state: String,
+    /// Passes commands of the module `config` to the process.
+    reloads: Option<Reloads>,
 }
 
 impl Management {
@@ -149,6 +153,7 @@ impl Management {
             failed_restarts: (0, None),
             durable: Durable::default(),
             state: "not kept".to_owned(),
+            reloads: None,
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -192,9 +197,9 @@ impl Management {
         self.counters
     }
 
-    /// Sets the limit on announcements, which also limits routes learned from Data. Call it before there are any.
+    /// Sets the limit on announcements, which also limits routes learned from Data. Those beyond it stay.
     pub fn limit_announcements(&mut self, announcements_max: usize) {
-        self.announced = Announced::new(announcements_max);
+        self.announced.limit(announcements_max);
     }
 
     /// Moves faces from busy packet threads to idle ones, if there are several threads. Loads are measured over `period`.
@@ -237,11 +242,6 @@ impl Management {
     /// Sets the words that `status/general` has about the store.
     pub fn say_state(&mut self, words: String) {
         self.state = words;
-    }
-
-    /// Adds a route of the configuration, without a command. It may be the route to the hub.
-    pub fn add_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
-        self.insert_route(name, route)
     }
 
     /// Handles a face event. Returns the notification to send.
@@ -396,6 +396,7 @@ impl Management {
                     Ok(()) => match self.check_rights(command, &parameters, &signer, incoming) {
                         Err(refusal) => ControlResponse::new(403, self.authorizer.refuse(refusal).to_string()),
                         Ok(()) if command == Command::FaceCreate => self.face_create(interest, &parameters)?,
+                        Ok(()) if module == Module::Config => self.ask_for_reload(command, interest, &parameters)?,
                         Ok(()) => {
                             if command == Command::RibRegister && faces::face_of(&parameters, incoming) == incoming {
                                 let prefix = parameters.name.clone().unwrap_or_default();

@@ -31,6 +31,7 @@ mod capture;
 mod learning;
 mod limits;
 mod moving;
+mod reload;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);

@@ -56,6 +56,14 @@ impl Rib {
         self.journal = keep.then(Vec::new);
     }
 
+    /// Does `work` without keeping its changes.
+    pub fn unrecorded<R>(&mut self, work: impl FnOnce(&mut Rib) -> R) -> R {
+        let journal = self.journal.take();
+        let done = work(self);
+        self.journal = journal;
+        done
+    }
+
     /// Changes since the last call.
     pub fn take_journal(&mut self) -> Vec<JournalEntry> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()

@@ -197,6 +197,31 @@ impl Rib {
         std::mem::take(&mut self.routed)
     }
 
+    /// Changes the largest number of routes.
+    ///
+    /// # Errors
+    /// There are more routes already.
+    pub fn limit(&mut self, routes_max: usize) -> Result<(), RibError> {
+        if self.stored > routes_max {
+            return Err(RibError::Full { routes: self.stored });
+        }
+        self.routes_max = routes_max;
+        Ok(())
+    }
+
+    /// All rules that the FIB has, with their groups.
+    pub fn rules(&self) -> impl Iterator<Item = (Name, EntryId)> {
+        let rules = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.group()?)));
+        rules.map(|(key, group)| (NameRef::new(key).expect("the RIB's keys are names").to_name(), group))
+    }
+
+    /// The route for exactly this name with this face and origin.
+    pub fn route(&self, name: NameRef<'_>, face: FaceId, origin: u64) -> Option<Route> {
+        let (key, entry) = self.entries.get_key_value(name.value())?;
+        let entry = RibEntryRef { rib: self, name: key, entry };
+        entry.routes().map(|listed| listed.route).find(|route| (route.face, route.origin) == (face, origin))
+    }
+
     /// Whether any route or nexthop leads to this face.
     pub fn has_routes(&self, face: FaceId) -> bool {
         self.faces.contains_key(&face)

@@ -61,12 +61,14 @@ pub enum Module {
     StrategyChoice,
     /// Descriptors and locators: advertise, withdraw, locators.
     Tags,
+    /// The configuration file: reload, confirm.
+    Config,
 }
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; 6] =
-        [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags];
+    pub const ALL: [Module; 7] =
+        [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags, Module::Config];
 
     /// Name component of the module.
     pub fn name(self) -> &'static str {
@@ -77,6 +79,7 @@ impl Module {
             Module::Cs => "cs",
             Module::StrategyChoice => "strategy-choice",
             Module::Tags => "tags",
+            Module::Config => "config",
         }
     }
 
@@ -248,6 +251,13 @@ impl Authorizer {
             let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             self.keep_marks(Marks::without_folder(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)));
         }
+    }
+
+    /// Takes over the rules and the time window of another authorizer, and keeps what it remembers of commands. Returns
+    /// an authorizer with the earlier rules and time window.
+    pub fn replace_rules(&mut self, other: Authorizer) -> Authorizer {
+        let rules = std::mem::replace(&mut self.rules, other.rules);
+        Authorizer::new(rules, std::mem::replace(&mut self.window, other.window))
     }
 
     /// Whether any rule has a key, so that marks are useful.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceMap;
 use byname_forward::tables::TreeFace;
-use byname_lookup::EntryId;
+use byname_lookup::{BuildError, EntryId};
 use byname_wire::tagnet::{Address, Endpoint};
 use byname_wire::{Data, Descriptor, Interest, Label, Locator, Name, TreeId};
 use thiserror::Error;
@@ -31,7 +31,7 @@ use thiserror::Error;
 use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
-use crate::fib_writer::{FibWriter, TagSets};
+use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
 use crate::mgmt::Moment;
 
 /// Limits on descriptors.
@@ -163,6 +163,24 @@ impl TagRouting {
             self.links.insert((tree.id, *face), Link::new(tree.id, session, keys.clone()));
         }
         self.trees.push(tree);
+    }
+
+    /// Changes the limits. Descriptors beyond them stay.
+    pub fn limit(&mut self, limits: TagLimits) {
+        self.limits = limits;
+    }
+
+    /// Replaces the engine of the FIB while workers read it; see [`FibWriter::rebuild`].
+    ///
+    /// # Errors
+    /// The new engine cannot be made, or refuses a descriptor. The old one then goes on.
+    pub fn rebuild_fib(
+        &mut self,
+        mut build: impl FnMut() -> Result<TagFibEngine, BuildError>,
+    ) -> Result<(), BuildError> {
+        let rules =
+            self.rules.iter().filter_map(|(descriptor, rule)| Some((Descriptor::clone(descriptor), rule.group?)));
+        self.fib.rebuild(|_| build(), rules)
     }
 
     /// Number of known descriptors.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use byname_forward::dispatch::part_of;
 use byname_forward::face_table::FaceCounters;
@@ -103,6 +104,10 @@ impl ForwarderHandle {
     pub fn answer_before_interests(&self, registration: Registration) {
         // After the end there is nothing to wait for.
         let _ = self.owner(registration.face).registrations.send(registration);
+    }
+    /// Sets how long the threads look for input before they sleep, and about how many packets they take from one port.
+    pub fn set_pace(&self, spin: Duration, burst_max: usize) {
+        self.call_all(move |io_loop| (io_loop.config.spin, io_loop.config.burst_max) = (spin, burst_max));
     }
     /// Creates a face, or returns the existing one as an error. Waits for the connection of a persistent stream face,
     /// which takes seconds if the peer is silent.

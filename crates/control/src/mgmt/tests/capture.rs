@@ -80,9 +80,9 @@ fn reserved_faces_are_no_nexthops_and_stay() {
     }
     assert!(router.management.forwarder.face(FaceId::INTERNAL).is_some());
     let route = crate::rib::Route { face: FaceId::INTERNAL, origin: 255, cost: 0, flags: 1, expires_at_ms: None };
-    assert!(router.management.add_route(&name("/a"), &route).is_err(), "of the configuration");
+    assert!(router.management.insert_route(&name("/a"), &route).is_err(), "of the configuration");
     let route = crate::rib::Route { face: NEIGHBOUR, ..route };
-    assert!(router.management.add_route(&name("/localhost/nfd/x"), &route).is_err(), "of the configuration");
+    assert!(router.management.insert_route(&name("/localhost/nfd/x"), &route).is_err(), "of the configuration");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_hub_is_named_by_the_configuration_or_by_whom_it_lets() {
     assert_eq!(router.command_by(&by_operator, unregister, &hub_route(NEIGHBOUR), APP).0, 200);
     assert_eq!(rule_of(&router, "/localhop/nfd"), [(1, 0)]);
     let route = crate::rib::Route { face: NEIGHBOUR, origin: 255, cost: 0, flags: 1, expires_at_ms: None };
-    assert!(router.management.add_route(&name("/localhop/nfd"), &route).is_ok(), "of the configuration");
+    assert!(router.management.insert_route(&name("/localhop/nfd"), &route).is_ok(), "of the configuration");
     router.management.face_event(&FaceEvent::Destroyed(face(NEIGHBOUR, Scope::NonLocal)));
     router.management.commit();
     assert_eq!(rule_of(&router, "/localhop/nfd"), [(1, 0)], "its face is gone");

@@ -7,6 +7,7 @@
 mod control;
 mod face;
 mod field;
+mod reload;
 mod routing;
 mod status;
 pub mod types;
@@ -14,6 +15,7 @@ pub mod types;
 pub use control::{ControlParameters, ControlResponse};
 pub use face::{ChannelStatus, FaceEventKind, FaceEventNotification, FaceQueryFilter, FaceStatus};
 pub use field::{Element, StrategyName, decode_list};
+pub use reload::{ConfigChange, ReloadReport, reload_flags};
 pub use routing::{FibEntry, NextHopRecord, RibEntry, Route, StrategyChoice, origin, route_flags};
 pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, ThreadStatus, cs_flags};
 

@@ -105,6 +105,14 @@ pub const RESTART_FAILURE: u64 = 322;
 pub const IS_STALE: u64 = 308;
 pub const STATE: u64 = 310;
 
+// Our own types, in answers to `config/reload`.
+pub const RELOAD_REPORT: u64 = 308;
+pub const CONFIG_CHANGE: u64 = 310;
+pub const SETTING: u64 = 312;
+pub const TEXT: u64 = 314;
+pub const RESTART: u64 = 316;
+pub const LEFT_OUT: u64 = 318;
+
 // Content store.
 pub const CS_INFO: u64 = 128;
 pub const N_HITS: u64 = 129;

@@ -1,0 +1,244 @@
+//! A running router, and how it takes over a changed configuration file.
+//!
+//! A reload happens whole or not at all. It first checks the new file as `byname check` does. Then it does all that may
+//! fail: it creates faces, listens for metrics, builds tables, adds routes. Each of these steps leaves behind what undoes
+//! it. If one fails, the earlier ones are undone in reverse order, and the router runs as before. What cannot fail comes
+//! last, and so does what cannot be undone: faces that the file no longer has are closed.
+
+mod apply;
+
+pub use apply::WEB_THREAD;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use byname_control::config::{Changes, Config, Source, changes};
+use byname_control::mgmt::reload::{ReloadOptions, ReloadRequest, ReloadWish, report};
+use byname_control::mgmt::tlv::ControlResponse;
+use byname_control::security::Authorizer;
+use byname_control::service::ControlHandle;
+use byname_face::ForwarderHandle;
+use byname_web::WebServer;
+
+use super::examine::{Good, examine};
+use super::handover::Program;
+use super::initial::Initial;
+use super::socket_path::Surroundings;
+use super::{LogLevels, Secrets, count, takeover};
+use crate::process::{Process, Wanted};
+
+/// What the start of a router leaves behind.
+pub struct Setup {
+    /// The configuration.
+    pub config: Config,
+    /// Its text.
+    pub source: Source,
+    /// Its file; `None` if the router has the defaults.
+    pub file: Option<PathBuf>,
+    /// Faces and routes of the configuration.
+    pub initial: Initial,
+    /// The server of metrics. Its thread is watched.
+    pub web: Option<WebServer>,
+    /// How much is logged.
+    pub levels: LogLevels,
+    /// Whether the authorizer remembers commands of keys across restarts.
+    pub has_marks: bool,
+    /// Secrets of the tables.
+    pub secrets: Secrets,
+}
+
+/// A reload that is undone unless it is confirmed in time.
+struct Unconfirmed {
+    until: Instant,
+    within: Duration,
+    before: Target,
+}
+
+/// A configuration to change to.
+struct Target {
+    config: Config,
+    source: Source,
+    rules: Authorizer,
+}
+
+/// A running router.
+pub struct Router {
+    handle: ForwarderHandle,
+    control: ControlHandle,
+    setup: Setup,
+    unconfirmed: Option<Unconfirmed>,
+}
+
+/// Why a reload changed nothing.
+enum Refused {
+    /// There is no such file, or a mistake is in it.
+    File(String),
+    /// Another reload waits for its confirmation.
+    Unconfirmed(Duration),
+    /// Some changes need a restart.
+    NeedsRestart(Box<Changes>),
+    /// The system or a table refuses.
+    Failed(anyhow::Error),
+}
+
+/// What a reload has changed, or would change.
+struct Reloaded {
+    changes: Changes,
+    warnings: Vec<String>,
+}
+
+impl Router {
+    /// A router that has been set up.
+    pub fn new(handle: ForwarderHandle, control: ControlHandle, setup: Setup) -> Self {
+        Router { handle, control, setup, unconfirmed: None }
+    }
+
+    /// Lets management pass commands of the module `config` to `process`.
+    pub fn take_requests(&self, process: &Process) -> anyhow::Result<()> {
+        Ok(self.control.on_reload(process.requests())?)
+    }
+
+    /// Carries out reloads and restarts until a signal ends the process. A restart starts `program`; it returns only if
+    /// no new process has taken over.
+    ///
+    /// # Errors
+    /// A thread has ended by itself.
+    pub fn serve(&mut self, process: &mut Process, program: &Program) -> anyhow::Result<()> {
+        loop {
+            match process.next(self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until))? {
+                Wanted::End => return Ok(()),
+                Wanted::Nothing => self.undo(process),
+                Wanted::Restart => {
+                    let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
+                    takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
+                }
+                Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
+                    Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
+                    Err(refused) => tracing::error!("SIGHUP changes nothing: {}", refused.text()),
+                },
+                Wanted::Request(request) => self.carry_out(request, process),
+            }
+        }
+    }
+
+    /// Ends all threads.
+    ///
+    /// # Errors
+    /// The control thread has ended by itself.
+    pub fn end(self) -> anyhow::Result<()> {
+        drop(self.setup.web);
+        // Before the faces end: they must stay in the store.
+        self.control.close_state()?;
+        self.handle.shutdown();
+        drop(self.control);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, request: ReloadRequest, process: &mut Process) {
+        let response = match request.wish {
+            ReloadWish::Confirm => match self.unconfirmed.take() {
+                Some(_) => {
+                    tracing::info!("the reload is confirmed");
+                    ControlResponse::new(200, "OK")
+                }
+                None => ControlResponse::new(404, "no reload waits for a confirmation"),
+            },
+            ReloadWish::Reload(options) => match self.reload(options, process) {
+                Ok(Reloaded { changes, warnings }) => {
+                    ControlResponse { body: report(&changes), ..ControlResponse::new(200, warnings.join("\n")) }
+                }
+                Err(refused) => {
+                    tracing::warn!("a reload changes nothing: {}", refused.text());
+                    let body = match &refused {
+                        Refused::NeedsRestart(changes) => report(changes),
+                        _ => Vec::new(),
+                    };
+                    ControlResponse { body, ..ControlResponse::new(refused.code(), refused.text()) }
+                }
+            },
+        };
+        self.control.answer(request, response);
+    }
+
+    /// Reads the file and takes it over.
+    fn reload(&mut self, options: ReloadOptions, process: &mut Process) -> Result<Reloaded, Refused> {
+        if let Some(unconfirmed) = self.unconfirmed.as_ref().filter(|_| !options.dry_run) {
+            return Err(Refused::Unconfirmed(unconfirmed.until.saturating_duration_since(Instant::now())));
+        }
+        let (changes, good, source) = self.read().map_err(Refused::File)?;
+        let Good { authorizer: rules, warnings, .. } = good;
+        let restarts = changes.needing_restart().count();
+        if options.dry_run {
+            return Ok(Reloaded { changes, warnings });
+        }
+        if restarts > 0 && !options.partial {
+            return Err(Refused::NeedsRestart(Box::new(changes)));
+        }
+        let target = Target { config: changes.applicable.clone(), source, rules };
+        let before = self.change_to(target, process, false).map_err(Refused::Failed)?;
+        for change in changes.list.iter().filter(|change| change.restart.is_none()) {
+            tracing::info!("reloaded {}: {}", change.setting, change.text);
+        }
+        let applied = count(changes.list.len() - restarts, "change");
+        match options.confirm_within {
+            None => tracing::info!("the configuration is reloaded: {applied}"),
+            Some(within) => {
+                tracing::info!(?within, "the configuration is reloaded: {applied}, undone unless confirmed");
+                self.unconfirmed = Some(Unconfirmed { until: Instant::now() + within, within, before });
+            }
+        }
+        Ok(Reloaded { changes, warnings })
+    }
+
+    /// Reads and checks the file.
+    fn read(&self) -> Result<(Changes, Good, Source), String> {
+        let Some(file) = &self.setup.file else {
+            return Err("this router was started without a configuration file (`byname run --config FILE`)".to_owned());
+        };
+        let source = Source::load(file).map_err(|error| error.to_string())?;
+        let config = source.config().map_err(|error| error.to_string())?;
+        let good = examine(&config, &source, file, &Surroundings::of_process()).map_err(|error| error.to_string())?;
+        let changes = changes((&self.setup.config, &self.setup.source), (&config, &source));
+        // Some values are the old ones, and may contradict the new ones.
+        match source.errors(&changes.applicable.contradictions()) {
+            None => Ok((changes, good, source)),
+            Some(error) => Err(format!("without what needs a restart: {error}")),
+        }
+    }
+
+    /// Goes back to the configuration before the last reload, as far as possible.
+    fn undo(&mut self, process: &mut Process) {
+        let Some(Unconfirmed { before, within, .. }) = self.unconfirmed.take() else { return };
+        match self.change_to(before, process, true) {
+            Ok(_) => tracing::warn!(?within, "the reload is undone: nobody has confirmed it in time"),
+            Err(error) => tracing::error!("the reload cannot be undone: {error:#}"),
+        }
+    }
+}
+
+impl Refused {
+    fn code(&self) -> u64 {
+        match self {
+            Refused::File(_) => 400,
+            Refused::Unconfirmed(_) | Refused::NeedsRestart(_) => 409,
+            Refused::Failed(_) => 503,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Refused::File(error) => error.clone(),
+            Refused::Unconfirmed(left) => {
+                let left = left.as_secs() + 1;
+                format!(
+                    "the last reload waits for its confirmation, and is undone in {left} s: `byname reload --confirm`"
+                )
+            }
+            Refused::NeedsRestart(changes) => {
+                let settings: Vec<&str> = changes.needing_restart().map(|change| change.setting.as_str()).collect();
+                format!("a restart is needed for {}; --partial leaves that out", settings.join(", "))
+            }
+            Refused::Failed(error) => format!("{error:#}"),
+        }
+    }
+}

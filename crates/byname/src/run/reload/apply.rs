@@ -1,0 +1,340 @@
+//! The steps of a reload.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail};
+use byname_control::config::{Config, InitialFace};
+use byname_control::mgmt::reload::{RouteChange, StrategyChange};
+use byname_control::service::Limits;
+use byname_face::face::{FaceChange, FaceStatus};
+use byname_forward::FaceId;
+use byname_web::WebServer;
+
+use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
+use super::super::{FIB_RULES_MAX, state};
+use super::{Router, Target};
+use crate::process::Process;
+
+/// Name of the thread that serves HTTP, in messages.
+pub const WEB_THREAD: &str = "web thread";
+/// How long to wait until the earlier server has closed its socket.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+
+type Undo = Box<dyn FnOnce(&mut Router)>;
+
+/// A reload in progress.
+struct Steps<'a> {
+    router: &'a mut Router,
+    target: Target,
+    /// What undoes the steps so far, the first step first.
+    undo: Vec<Undo>,
+    /// Whether to leave out faces and metrics that fail, and go on.
+    lenient: bool,
+    /// Faces and routes of the new configuration.
+    initial: Initial,
+    /// Faces to close at the end.
+    closing: Vec<FaceId>,
+}
+
+impl Router {
+    /// Changes to another configuration. Returns the one before.
+    ///
+    /// # Errors
+    /// A step has failed. The earlier ones are undone.
+    pub(super) fn change_to(&mut self, target: Target, process: &mut Process, lenient: bool) -> anyhow::Result<Target> {
+        let initial = self.setup.initial.clone();
+        let mut steps = Steps { router: self, target, undo: Vec::new(), lenient, initial, closing: Vec::new() };
+        if let Err(error) = steps.take_all(process) {
+            let Steps { router, undo, .. } = steps;
+            undo.into_iter().rev().for_each(|undo| undo(router));
+            return Err(error);
+        }
+        steps.finish()
+    }
+
+    fn old(&self) -> &Config {
+        &self.setup.config
+    }
+
+    fn limits(config: &Config) -> Limits {
+        Limits {
+            routes_max: config.rib.routes_max,
+            announcements_max: config.rib.announcements_max,
+            tag_limits: config.tag_limits(),
+            balance_period: config.threads.balance,
+        }
+    }
+
+    fn build_fib(&self, config: &Config) -> anyhow::Result<()> {
+        let (kind, key) = (config.tables.fib, self.setup.secrets.names);
+        let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
+        self.control.rebuild_fib(move |_| kind.build(key, rules_max)).context("the FIB")
+    }
+
+    fn build_tag_fib(&self, config: &Config) -> anyhow::Result<()> {
+        let (tags, secret) = (config.tags.clone(), self.setup.secrets.tags);
+        self.control.rebuild_tag_fib(move || tags.build_engine(secret)).context("the descriptors' FIB")
+    }
+
+    fn start_web(&mut self, config: &Config, process: &mut Process) -> anyhow::Result<Option<WebServer>> {
+        if !config.metrics.enabled {
+            return Ok(None);
+        }
+        let snapshots = self.control.snapshots();
+        let mut web = WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell))?;
+        if let Some(thread) = web.take_thread() {
+            process.watch(WEB_THREAD, thread)?;
+        }
+        Ok(Some(web))
+    }
+
+    fn stop_web(&mut self, process: &mut Process) {
+        if self.setup.web.take().is_some() {
+            process.release(WEB_THREAD);
+        }
+    }
+}
+
+/// Reports a failure while a reload is undone.
+fn log_failure<T, E: std::fmt::Display>(what: &str, outcome: Result<T, E>) {
+    if let Err(error) = outcome {
+        tracing::error!("the reload is not undone entirely: {what}: {error:#}");
+    }
+}
+
+impl Steps<'_> {
+    /// All steps that may fail.
+    fn take_all(&mut self, process: &mut Process) -> anyhow::Result<()> {
+        let (old, new) = (self.router.setup.config.clone(), self.target.config.clone());
+        self.faces(&old, &new)?;
+        let marks = match self.target.rules.knows_keys() && !self.router.setup.has_marks {
+            false => None,
+            true => state::marks(&self.target.rules, &new, SystemTime::now(), &mut Vec::new())?,
+        };
+        if (old.tables.fib, old.rib.routes_max) != (new.tables.fib, new.rib.routes_max) {
+            self.router.build_fib(&new)?;
+            let old = old.clone();
+            self.undo.push(Box::new(move |router| log_failure("the FIB", router.build_fib(&old))));
+        }
+        let of_tags = |config: &Config| (config.tags.engine, config.tags.steps_max, config.tags.descriptors_max);
+        if of_tags(&old) != of_tags(&new) {
+            self.router.build_tag_fib(&new)?;
+            let old = old.clone();
+            self.undo.push(Box::new(move |router| log_failure("the descriptors' FIB", router.build_tag_fib(&old))));
+        }
+        let limits = Router::limits(&old);
+        self.router.control.set_limits(Router::limits(&new)).context("[rib] routes_max")?;
+        self.undo.push(Box::new(move |router| log_failure("limits", router.control.set_limits(limits))));
+        self.strategies(&old, &new)?;
+        self.routes(&old, &new)?;
+        self.web(&old, &new, process)?;
+        if marks.is_some() {
+            // The rules follow. Marks without keys change nothing.
+            self.router.setup.has_marks = true;
+        }
+        let rules = std::mem::replace(&mut self.target.rules, byname_control::security::Authorizer::local_only());
+        self.target.rules = self.router.control.set_rights(rules, marks)?;
+        Ok(())
+    }
+
+    /// Creates new faces and changes others. Those that the new configuration does not want are closed later.
+    fn faces(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let (before, after) = (faces(old), faces(new));
+        let same = |a: &InitialFace, b: &InitialFace| (&a.remote, &a.local) == (&b.remote, &b.local);
+        self.initial.faces.retain(|face| after.iter().any(|wanted| same(wanted, &face.wanted)));
+        for OwnFace { wanted, id, is_made } in &self.router.setup.initial.faces {
+            if *is_made && !after.iter().any(|face| same(face, wanted)) {
+                self.closing.push(*id);
+            }
+        }
+        for wanted in after {
+            let outcome = match before.iter().find(|face| same(face, &wanted)) {
+                Some(unchanged) if *unchanged == wanted => Ok(()),
+                Some(earlier) => self.change_face(earlier, &wanted),
+                None => self.create_face(&wanted),
+            };
+            self.allow(outcome.with_context(|| format!("[[face]] {}", wanted.remote)))?;
+        }
+        Ok(())
+    }
+
+    /// Logs a failure if failures do not end the reload.
+    fn allow(&self, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
+        match outcome {
+            Err(error) if self.lenient => {
+                tracing::error!("{error:#}");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn create_face(&mut self, wanted: &InitialFace) -> anyhow::Result<()> {
+        let (id, is_made) = create_or_find(&self.router.handle, wanted)?;
+        if is_made {
+            self.undo.push(Box::new(move |router| {
+                router.handle.destroy_face(id);
+            }));
+        }
+        self.initial.faces.push(OwnFace { wanted: wanted.clone(), id, is_made });
+        Ok(())
+    }
+
+    fn change_face(&mut self, earlier: &InitialFace, wanted: &InitialFace) -> anyhow::Result<()> {
+        let Some(own) = self.initial.faces.iter_mut().find(|face| face.wanted == *earlier) else {
+            return self.create_face(wanted);
+        };
+        let (handle, id) = (&self.router.handle, own.id);
+        let Some(status) = handle.face(id) else {
+            self.initial.faces.retain(|face| face.id != id);
+            return self.create_face(wanted);
+        };
+        if earlier.mtu.is_some() && wanted.mtu.is_none() {
+            bail!("the MTU of a face cannot return to its default while it exists: write `mtu`");
+        }
+        let request = wanted.request();
+        let change = FaceChange {
+            persistency: Some(request.persistency),
+            mtu: request.mtu,
+            flags: Some(request.flags),
+            ..FaceChange::default()
+        };
+        handle.update_face(id, change)?;
+        own.wanted = wanted.clone();
+        self.undo.push(Box::new(move |router| log_failure("a face", router.handle.update_face(id, undoing(&status)))));
+        Ok(())
+    }
+
+    fn strategies(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let (before, after) = (&old.tables.strategies, &new.tables.strategies);
+        let gone = before.keys().filter(|prefix| !after.contains_key(prefix)).map(|prefix| (prefix.clone(), None));
+        let set = after.iter().filter(|(prefix, strategy)| before.get(*prefix) != Some(*strategy));
+        let set = set.map(|(prefix, strategy)| (prefix.clone(), Some(strategy.clone())));
+        let changes: Vec<StrategyChange> = gone.chain(set).collect();
+        if !changes.is_empty() {
+            let undo = self.router.control.set_strategies(changes).context("[tables.strategies]")?;
+            let configured = |config: &Config| config.tables.strategies.clone().into_iter().collect::<Vec<_>>();
+            let (earlier, later) = (configured(old), configured(new));
+            self.router.control.with_management(|management| management.set_configured_strategies(later))?;
+            self.undo.push(Box::new(|router| {
+                log_failure("strategies", router.control.set_strategies(undo));
+                let configured =
+                    router.control.with_management(|management| management.set_configured_strategies(earlier));
+                log_failure("strategies", configured);
+            }));
+        }
+        Ok(())
+    }
+
+    /// Removes the routes that the new configuration does not have, and adds those that are new or have changed.
+    fn routes(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let (before, after) = (routes(old), routes(new));
+        let mut changes = Vec::new();
+        let closing = &self.closing;
+        self.initial.routes.retain(|(name, route)| {
+            let is_wanted = |wanted: &&byname_control::config::InitialRoute| {
+                let leads_there = self.router.setup.initial.face_to(&wanted.face) == Some(route.face);
+                wanted.prefix == *name && leads_there && !closing.contains(&route.face)
+            };
+            let stays = after.iter().find(is_wanted).is_some_and(|wanted| with_face(wanted, route.face) == *route);
+            if !stays {
+                changes.push(RouteChange { name: name.clone(), route: *route, adds: false });
+            }
+            stays
+        });
+        for wanted in after.iter().filter(|wanted| !before.contains(wanted)) {
+            let Some(face) = self.initial.face_to(&wanted.face) else {
+                let missing = Err(anyhow::anyhow!("[[route]] {}: there is no face to {}", wanted.prefix, wanted.face));
+                self.allow(missing)?;
+                continue;
+            };
+            let (name, route) = (wanted.prefix.clone(), with_face(wanted, face));
+            self.initial.routes.push((name.clone(), route));
+            changes.push(RouteChange { name, route, adds: true });
+        }
+        if !changes.is_empty() {
+            let undo = self.router.control.set_routes(changes).context("[[route]]")?;
+            self.undo.push(Box::new(|router| log_failure("routes", router.control.set_routes(undo))));
+        }
+        Ok(())
+    }
+
+    /// Moves the server of metrics. This is the last step that may fail, so nothing undoes it.
+    fn web(&mut self, old: &Config, new: &Config, process: &mut Process) -> anyhow::Result<()> {
+        if old.metrics == new.metrics {
+            return Ok(());
+        }
+        let mut started = self.router.start_web(new, process);
+        let is_in_use = |error: &anyhow::Error| {
+            let error = error.downcast_ref::<byname_web::StartError>();
+            error.is_some_and(|start| start.error.kind() == ErrorKind::AddrInUse)
+        };
+        let has_port =
+            self.router.setup.web.as_ref().is_some_and(|web| web.address().port() == new.metrics.listen.port());
+        if has_port && started.as_ref().is_err_and(is_in_use) {
+            // The earlier server may hold the port, on another address.
+            self.router.stop_web(process);
+            started = again(CLOSING_TIME, || self.router.start_web(new, process));
+            if started.is_err() {
+                match again(CLOSING_TIME, || self.router.start_web(old, process)) {
+                    Ok(web) => self.router.setup.web = web,
+                    Err(error) => tracing::error!("no metrics any more: {error:#}"),
+                }
+            }
+        }
+        match started.context("[metrics]") {
+            Ok(web) => {
+                self.router.stop_web(process);
+                self.router.setup.web = web;
+                Ok(())
+            }
+            Err(error) => self.allow(Err(error)),
+        }
+    }
+
+    /// What cannot fail. Returns the configuration before.
+    fn finish(self) -> anyhow::Result<Target> {
+        let Steps { router, target: Target { config, source, rules }, initial, closing, .. } = self;
+        let (tables, old) = (&config.tables, &router.setup.config.tables);
+        let changed = |is: bool, was: bool| (is != was).then_some(is);
+        let packets_max = (tables.cs_packets != old.cs_packets).then_some(tables.cs_packets);
+        let admit = changed(tables.cs_admit, old.cs_admit);
+        let serve = changed(tables.cs_serve, old.cs_serve);
+        if packets_max.is_some() || admit.is_some() || serve.is_some() {
+            router.handle.cs_config(packets_max, admit, serve);
+        }
+        router.handle.set_pace(config.general.spin, config.general.burst_packets);
+        if config.log != router.old().log {
+            router.setup.levels.set(&config.log);
+        }
+        for face in closing {
+            router.handle.destroy_face(face);
+        }
+        router.setup.initial = initial;
+        let config = std::mem::replace(&mut router.setup.config, config);
+        let source = std::mem::replace(&mut router.setup.source, source);
+        Ok(Target { config, source, rules })
+    }
+}
+
+/// The change of a face back to this status.
+fn undoing(status: &FaceStatus) -> FaceChange {
+    FaceChange {
+        persistency: Some(status.persistency),
+        mtu: status.mtu,
+        flags: Some(status.flags),
+        ..FaceChange::default()
+    }
+}
+
+/// Tries for some time.
+fn again<T>(time: Duration, mut attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let until = Instant::now() + time;
+    loop {
+        match attempt() {
+            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            outcome => return outcome,
+        }
+    }
+}

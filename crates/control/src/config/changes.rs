@@ -1,0 +1,399 @@
+//! Differences between two configurations: what a running router can take over, and what needs a restart.
+//!
+//! Every setting is classified here. A new field of a configuration struct does not compile before it is classified.
+
+use std::fmt::Display;
+
+use super::{
+    Capture, Config, Ethernet, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif, Metrics, Multicast,
+    Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket, default_toml,
+};
+use crate::config::faces::Stream;
+
+/// Longest value in a text, in characters.
+const VALUE_CHARS_MAX: usize = 80;
+
+const TABLES: &str = "its tables are made at the start";
+const THREADS: &str = "threads and the queues between them are made at the start";
+const SOCKETS: &str = "its sockets are opened at the start, and have connections";
+const DAEMON: &str = "the registrations at the daemon or hub are bound to it";
+const TREES: &str = "the trees are joined at the start";
+const WRAPPED: &str = "ports are wrapped at the start";
+const STATE: &str = "the files of the state are opened at the start";
+const INTERFACES: &str = "interfaces are opened at the start";
+
+/// One difference between two configurations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The setting, such as `tables.fib` or `[[route]] /ndn to udp4://192.0.2.1:6363`.
+    pub setting: String,
+    /// The change in words: `"compact" -> "two-stage"`, or `added`.
+    pub text: String,
+    /// Why the change needs a restart. `None`: a running router can take it over.
+    pub restart: Option<&'static str>,
+}
+
+/// All differences between two configurations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    /// The differences, in the order of the file.
+    pub list: Vec<Change>,
+    /// The new configuration with the old values of all settings that need a restart.
+    pub applicable: Config,
+}
+
+impl Changes {
+    /// The differences that need a restart.
+    pub fn needing_restart(&self) -> impl Iterator<Item = &Change> {
+        self.list.iter().filter(|change| change.restart.is_some())
+    }
+}
+
+/// Notes a difference in each of these fields of a struct. The fields must be all that the struct has. A field that needs
+/// a restart gets its old value in `applicable`.
+macro_rules! compare {
+    (
+        $notes:expr, $prefix:literal, ($old:expr, $new:expr, $applicable:expr),
+        $Type:ident { $($field:ident => $when:expr,)* } and $($apart:ident)*
+    ) => {{
+        let $Type { $($field: _,)* $($apart: _,)* } = $old;
+        $(
+            if $old.$field != $new.$field {
+                let restart: Option<&'static str> = $when;
+                $notes.value(concat!($prefix, stringify!($field)), restart);
+                if restart.is_some() {
+                    $applicable.$field = $old.$field.clone();
+                }
+            }
+        )*
+    }};
+}
+
+/// Finds all differences. The texts of values come from the files.
+pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Config, &Source)) -> Changes {
+    let defaults = Source::new(default_toml(), std::path::Path::new(""));
+    let mut notes = Notes { list: Vec::new(), sources: [old_source, new_source], defaults: &defaults };
+    let mut applicable = new.clone();
+    let Config {
+        general: _,
+        threads: _,
+        workers: (),
+        faces: _,
+        tables: _,
+        network: _,
+        security: _,
+        authorizations: _,
+        rib: _,
+        tags: _,
+        initial_faces: _,
+        initial_routes: _,
+        log: _,
+        metrics: _,
+        state: _,
+        capture: _,
+        faults: _,
+        folder: _,
+    } = old;
+    of_threads(&mut notes, old, new, &mut applicable);
+    of_faces(&mut notes, &old.faces, &new.faces, &mut applicable.faces);
+    of_tables(&mut notes, old, new, &mut applicable);
+    of_rights(&mut notes, old, new, &mut applicable);
+    of_tags(&mut notes, &old.tags, &new.tags, &mut applicable.tags);
+    notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, None);
+    notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, None);
+    compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
+    compare!(notes, "metrics.", (old.metrics, new.metrics, applicable.metrics), Metrics {
+        enabled => None, listen => None,
+    } and);
+    compare!(notes, "state.", (old.state, new.state, applicable.state), State {
+        enabled => Some(STATE), file => Some(STATE), stale_for => None,
+    } and);
+    compare!(notes, "capture.", (old.capture, new.capture, applicable.capture), Capture {
+        file => Some(WRAPPED), max => Some(WRAPPED),
+    } and);
+    compare!(notes, "faults.", (old.faults, new.faults, applicable.faults), Faults {
+        loss => Some(WRAPPED), duplication => Some(WRAPPED), corruption => Some(WRAPPED),
+        reordering => Some(WRAPPED), delay => Some(WRAPPED), seed => Some(WRAPPED),
+    } and);
+    Changes { list: notes.list, applicable }
+}
+
+fn of_threads(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
+    compare!(notes, "general.", (old.general, new.general, applicable.general), General {
+        spin => None, burst_packets => None,
+        internal_queue_packets => Some(THREADS), face_events => Some(THREADS),
+        state_folder => Some(STATE), takeover_time => None,
+    } and);
+    compare!(notes, "threads.", (old.threads, new.threads, applicable.threads), Threads {
+        count => Some(THREADS), dispatch_components => Some(THREADS), heavy_hitters => Some(THREADS),
+        shared_pit => Some(THREADS), ring_packets => Some(THREADS), pin => Some(THREADS), rest => Some(THREADS),
+        balance => None,
+    } and);
+}
+
+fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Faces) {
+    compare!(notes, "faces.", (old, new, applicable), Faces {
+        on_demand_max => Some(SOCKETS), connections_per_address_max => Some(SOCKETS),
+        congestion_marking => Some(SOCKETS),
+    } and udp tcp unix websocket stream ethernet dpdk memif);
+    compare!(notes, "faces.udp.", (old.udp, new.udp, applicable.udp), Udp {
+        listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+        idle_timeout => Some(SOCKETS), mtu => Some(SOCKETS), loopback_is_local => Some(SOCKETS),
+    } and multicast);
+    let multicast = (&old.udp.multicast, &new.udp.multicast, &mut applicable.udp.multicast);
+    compare!(notes, "faces.udp.multicast.", (multicast.0, multicast.1, multicast.2), Multicast {
+        enabled => Some(SOCKETS), interfaces => Some(SOCKETS), group_ipv4 => Some(SOCKETS),
+        group_ipv6 => Some(SOCKETS), ad_hoc => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.tcp.", (old.tcp, new.tcp, applicable.tcp), Tcp {
+        listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.unix.", (old.unix, new.unix, applicable.unix), Unix {
+        listen => Some(SOCKETS), path => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.websocket.", (old.websocket, new.websocket, applicable.websocket), WebSocket {
+        listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+        local_origins => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.stream.", (old.stream, new.stream, applicable.stream), Stream {
+        queue_max => Some(SOCKETS), local_queue_max => Some(SOCKETS), queues_max => Some(SOCKETS),
+        stall_timeout => Some(SOCKETS),
+    } and);
+    if old.dpdk != new.dpdk {
+        notes.value("faces.dpdk.eal", Some(INTERFACES));
+        applicable.dpdk = old.dpdk.clone();
+    }
+    notes.items("[[faces.ethernet]]", &old.ethernet, &new.ethernet, ethernet_key, Some(INTERFACES));
+    notes.items("[[faces.memif]]", &old.memif, &new.memif, memif_key, Some(INTERFACES));
+    applicable.ethernet = old.ethernet.clone();
+    applicable.memif = old.memif.clone();
+}
+
+fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
+    compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
+        pit_entries => Some(TABLES), dead_nonces => Some(TABLES),
+        cs_packets => None, cs_bytes => Some(TABLES), cs_policy => Some(TABLES),
+        fib => None,
+        name_hash => Some("every table of every thread, pending Interests included, is filled by this hash"),
+        cs_admit => None, cs_serve => None, accept_unasked_data => Some(TABLES),
+    } and strategies);
+    let prefixes = old.tables.strategies.keys().chain(new.tables.strategies.keys());
+    for prefix in prefixes.collect::<std::collections::BTreeSet<_>>() {
+        let [before, after] = [old, new].map(|config| config.tables.strategies.get(prefix));
+        if before != after {
+            notes.note(format!("[tables.strategies] {}", prefix.as_ref()), words(before, after), None);
+        }
+    }
+    compare!(notes, "network.", (old.network, new.network, applicable.network), Network {
+        producer_regions => Some(TABLES),
+    } and);
+}
+
+fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
+    compare!(notes, "security.", (old.security, new.security, applicable.security), Security {
+        time_window => None, time_ahead => None,
+    } and);
+    if old.authorizations != new.authorizations {
+        let text = words(Some(old.authorizations.len()), Some(new.authorizations.len()));
+        notes.note("[[authorization]]".to_owned(), format!("changed ({text})"), None);
+    }
+    compare!(notes, "rib.", (old.rib, new.rib, applicable.rib), Rib {
+        routes_max => None, announcements_max => None, localhop_anchors => None,
+    } and readvertise propagate);
+    if old.rib.readvertise != new.rib.readvertise {
+        notes.note("[rib.readvertise]".to_owned(), "changed".to_owned(), Some(DAEMON));
+        applicable.rib.readvertise = old.rib.readvertise.clone();
+    }
+    if old.rib.propagate != new.rib.propagate {
+        notes.note("[rib.propagate]".to_owned(), "changed".to_owned(), Some(DAEMON));
+        applicable.rib.propagate = old.rib.propagate.clone();
+    }
+}
+
+fn of_tags(notes: &mut Notes<'_>, old: &Tags, new: &Tags, applicable: &mut Tags) {
+    compare!(notes, "tags.", (old, new, applicable), Tags {
+        descriptors_max => None, descriptors_per_face_max => None, descriptors_per_neighbor_max => None,
+        engine => None, steps_max => None,
+        graph => Some(TREES), node => Some(TREES), key_name => Some(TREES), key_file => Some(TREES),
+        allow_unsigned_neighbors => Some(TREES),
+    } and trees neighbors);
+    if old.trees != new.trees || old.neighbors != new.neighbors {
+        notes.note("[[tags.tree]] and [[tags.neighbor]]".to_owned(), "changed".to_owned(), Some(TREES));
+        applicable.trees = old.trees.clone();
+        applicable.neighbors = old.neighbors.clone();
+    }
+}
+
+fn face_key(face: &InitialFace) -> String {
+    match &face.local {
+        Some(local) => format!("{} from {local}", face.remote),
+        None => face.remote.to_string(),
+    }
+}
+
+fn route_key(route: &InitialRoute) -> String {
+    format!("{} to {}", route.prefix.as_ref(), route.face)
+}
+
+fn ethernet_key(ethernet: &Ethernet) -> String {
+    ethernet.interface.clone()
+}
+
+fn memif_key(memif: &Memif) -> String {
+    format!("{}, id {}", memif.socket.display(), memif.id)
+}
+
+/// `1 -> 2`, `added: 2` or `removed`.
+fn words(old: Option<impl Display>, new: Option<impl Display>) -> String {
+    match (old, new) {
+        (Some(old), Some(new)) => format!("{old} -> {new}"),
+        (None, Some(new)) => format!("added: {new}"),
+        (_, None) => "removed".to_owned(),
+    }
+}
+
+/// The differences so far, and the files with the texts of values.
+struct Notes<'a> {
+    list: Vec<Change>,
+    /// The old file and the new one.
+    sources: [&'a Source; 2],
+    defaults: &'a Source,
+}
+
+impl Notes<'_> {
+    fn note(&mut self, setting: String, text: String, restart: Option<&'static str>) {
+        self.list.push(Change { setting, text, restart });
+    }
+
+    /// Notes that the value of a key has changed.
+    fn value(&mut self, key: &str, restart: Option<&'static str>) {
+        let text = |source: &Source| source.value(key).or_else(|| self.defaults.value(key)).map(short);
+        let [old, new] = self.sources.map(text);
+        let text = match (old, new) {
+            (Some(old), Some(new)) if old != new => format!("{old} -> {new}"),
+            _ => "changed".to_owned(),
+        };
+        self.note(key.to_owned(), text, restart);
+    }
+
+    /// Notes differences between two lists, whose items have keys.
+    fn items<T: PartialEq>(
+        &mut self,
+        table: &str,
+        old: &[T],
+        new: &[T],
+        key: impl Fn(&T) -> String,
+        restart: Option<&'static str>,
+    ) {
+        let find = |list: &[T], wanted: &str| list.iter().position(|item| key(item) == wanted);
+        for item in old {
+            let text = match find(new, &key(item)) {
+                None => "removed",
+                Some(at) if new[at] != *item => "changed",
+                Some(_) => continue,
+            };
+            self.note(format!("{table} {}", key(item)), text.to_owned(), restart);
+        }
+        for item in new.iter().filter(|item| find(old, &key(item)).is_none()) {
+            self.note(format!("{table} {}", key(item)), "added".to_owned(), restart);
+        }
+    }
+}
+
+/// A value in one line of bounded length.
+fn short(value: &str) -> String {
+    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn found(old: &str, new: &str) -> (Vec<(String, String, bool)>, Config) {
+        let [old, new] = [old, new].map(|text| Source::new(text, Path::new("byname.toml")));
+        let [of_old, of_new] = [&old, &new].map(|source| source.config().expect("good"));
+        let found = changes((&of_old, &old), (&of_new, &new));
+        let flat = found.list.into_iter().map(|change| (change.setting, change.text, change.restart.is_some()));
+        (flat.collect(), found.applicable)
+    }
+
+    fn one(old: &str, new: &str) -> (String, String, bool) {
+        let (mut list, _) = found(old, new);
+        assert_eq!(list.len(), 1, "{list:?}");
+        list.remove(0)
+    }
+
+    #[test]
+    fn equal_configurations_do_not_differ_however_they_are_written() {
+        assert_eq!(found("", default_toml()).0, []);
+        assert_eq!(found("[general]\nspin = \"1 ms\"", "[general]\nspin = \"1000 us\"").0, []);
+        let faces = "[[face]]\nremote = \"udp4://192.0.2.1:1\"\n[[face]]\nremote = \"udp4://192.0.2.2:1\"\n";
+        let swapped = "[[face]]\nremote = \"udp4://192.0.2.2:1\"\n[[face]]\nremote = \"udp4://192.0.2.1:1\"\n";
+        assert_eq!(found(faces, swapped).0, []);
+    }
+
+    #[test]
+    fn values_are_told_as_the_files_have_them() {
+        for (old, new, setting, text, restart) in [
+            ("", "[tables]\nfib = \"two-stage\"", "tables.fib", "\"compact\" -> \"two-stage\"", false),
+            ("[tables]\ncs_packets = 7", "", "tables.cs_packets", "7 -> 65536", false),
+            ("", "[tables]\npit_entries = 9", "tables.pit_entries", "65536 -> 9", true),
+            ("", "[tables]\nname_hash = \"aes\"", "tables.name_hash", "\"siphash13\" -> \"aes\"", true),
+            ("", "[general]\nspin = \"1 ms\"", "general.spin", "\"50 us\" -> \"1 ms\"", false),
+            ("", "[threads]\ncount = 2", "threads.count", "1 -> 2", true),
+            ("", "[faces.udp]\nport = 7", "faces.udp.port", "6363 -> 7", true),
+            ("", "[faces.stream]\nqueue_max = 70000", "faces.stream.queue_max", "\"1 MiB\" -> 70000", true),
+            ("", "[rib]\nroutes_max = 5", "rib.routes_max", "4000000 -> 5", false),
+            ("", "[rib.readvertise]\nenabled = false", "[rib.readvertise]", "changed", true),
+            ("", "[security]\ntime_window = \"1 s\"", "security.time_window", "\"2 min\" -> \"1 s\"", false),
+            ("", "[tags]\nengine = \"trie\"", "tags.engine", "\"rare-tag\" -> \"trie\"", false),
+            ("", "[log.modules]\nx = \"debug\"", "log.modules", "changed", false),
+            ("", "[metrics]\nenabled = false", "metrics.enabled", "true -> false", false),
+            ("", "[faults]\nseed = 2", "faults.seed", "1 -> 2", true),
+            ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", true),
+            ("", "[[face]]\nremote = \"udp4://192.0.2.1:1\"", "[[face]] udp4://192.0.2.1:1", "added", false),
+            (
+                "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"",
+                "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"\ncost = 2",
+                "[[route]] /a to udp4://192.0.2.1:1",
+                "changed",
+                false,
+            ),
+            ("[[faces.memif]]\nsocket = \"/tmp/m\"", "", "[[faces.memif]] /tmp/m, id 0", "removed", true),
+        ] {
+            assert_eq!(one(old, new), (setting.to_owned(), text.to_owned(), restart), "{old} {new}");
+        }
+        let right = "[[authorization]]\nsigner = \"any\"\nmodules = [\"cs\"]\n";
+        assert_eq!(one("", right), ("[[authorization]]".to_owned(), "changed (1 -> 1)".to_owned(), false));
+        let (setting, text, restart) = one(
+            "",
+            "[tables.strategies]\n\"/\" = \"multicast\"\n\"/localhost\" = \"multicast\"\n\"/localhost/nfd\" = \
+                     \"best-route\"\n\"/ndn/broadcast\" = \"multicast\"",
+        );
+        assert!(setting == "[tables.strategies] /" && text.contains(" -> ") && !restart, "{setting} {text}");
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let long = format!("[general]\nstate_folder = \"/{}\"", "x".repeat(500));
+        let (_, text, _) = one("", &long);
+        assert!(text.len() < 120 && text.ends_with("..."), "{text}");
+    }
+
+    #[test]
+    fn what_needs_a_restart_keeps_its_old_value() {
+        let new = "[tables]\nfib = \"trie\"\n".replace("trie", "learned")
+            + "pit_entries = 9\n[[faces.memif]]\nsocket = \"/tmp/m\"\n[threads]\ncount = 2\nbalance = \"3 s\"\n";
+        let (list, applicable) = found("", &new);
+        assert_eq!(list.iter().filter(|(.., restart)| *restart).count(), 3, "{list:?}");
+        let source =
+            Source::new("[tables]\nfib = \"learned\"\n[threads]\nbalance = \"3 s\"\n", Path::new("byname.toml"));
+        assert_eq!(applicable, source.config().expect("good"));
+    }
+}

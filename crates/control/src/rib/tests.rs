@@ -280,6 +280,16 @@ fn stale_routes_work_until_their_time_and_confirmed_ones_stay() {
 }
 
 #[test]
+fn the_journal_leaves_out_what_is_unrecorded() {
+    let (mut rib, mut fib) = (Rib::new(100), fib());
+    rib.keep_journal(true);
+    rib.register(&mut fib, name("/command").as_ref(), &route(256, 0, 1)).expect("room");
+    rib.unrecorded(|rib| rib.register(&mut fib, name("/file").as_ref(), &route(256, 0, 1))).expect("room");
+    rib.register(&mut fib, name("/command/2").as_ref(), &route(256, 0, 1)).expect("room");
+    assert_eq!(rib.take_journal().len(), 2);
+}
+
+#[test]
 fn observed_routes_make_events() {
     let (mut rib, mut fib) = (Rib::new(100), fib());
     rib.observe(Some(65), name("/daemon"));

@@ -16,7 +16,8 @@ fn route(uri: &str, cost: u64, adds: bool) -> RouteChange {
 fn costs(router: &Router) -> Vec<(String, u64)> {
     let entries = router.management.rib().entries_after(None);
     let of_face = |route: &Route| route.face == NEIGHBOUR;
-    entries.flat_map(|entry| entry.routes().filter(of_face).map(move |r| (entry.name().to_string(), r.cost))).collect()
+    let listed = entries.flat_map(|entry| entry.routes().map(move |listed| (entry.name().to_string(), listed.route)));
+    listed.filter(|(_, route)| of_face(route)).map(|(name, route)| (name, route.cost)).collect()
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //! - [`process`]: signals, and what happens when one of the threads fails.
 //! - [`client`]: a small blocking NDN client, which the other commands use.
 //!
-//! [`manage`] speaks to a running router by the NFD management protocol, and [`batch`] does so for a file of commands. [`tools`] and [`fetch`] publish and fetch.
-//! [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
+//! [`manage`] speaks to a running router by the NFD management protocol, and [`batch`] does so for a file of commands.
+//! [`tools`] and [`fetch`] publish and fetch. [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
 #![forbid(unsafe_code)]
 // Doc comments on arguments are help texts, where `HOST[:PORT]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]

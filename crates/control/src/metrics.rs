@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub refusals: Vec<(&'static str, u64)>,
     /// For each destination: its label, the number of prefixes that it accepted, and the number of failed commands.
     pub advertised: Vec<(&'static str, u64, u64)>,
+    /// Lines that the audit log lost.
+    pub audit_lost: u64,
 }
 
 impl Snapshot {
@@ -126,6 +128,7 @@ impl Collector for Snapshot {
         to.gauges("advertised_prefixes", "Prefixes that the routing daemon or the hub has accepted", prefixes)?;
         let failures = self.advertised.iter().map(|(to, _, failures)| (to_whom(to), *failures));
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
+        to.counter("audit_lost", "Lines that the audit log lost", self.audit_lost)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
         to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;

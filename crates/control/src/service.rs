@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use byname_face::pulse::{Doing, Pulse, Watched};
 use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
@@ -19,6 +20,7 @@ use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
+use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics::Snapshot;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
@@ -56,6 +58,8 @@ pub struct ControlConfig {
     pub tag_limits: TagLimits,
     /// Destinations of route advertisements: a routing daemon, the hub, both or none.
     pub destinations: Vec<Destination>,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 /// The packet thread's endpoints for the control thread, created by [`byname_face::io_loop::start`].
@@ -89,6 +93,7 @@ pub struct ControlHandle {
     /// Carries no messages. Dropping it ends the thread.
     owner: Option<Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
+    pulse: Option<Watched>,
 }
 
 /// Requests snapshots from the control thread, without waiting.
@@ -125,6 +130,11 @@ impl ControlHandle {
     /// the thread to end; the caller joins it.
     pub fn take_thread(&mut self) -> Option<JoinHandle<()>> {
         self.thread.take()
+    }
+
+    /// What the thread does, for one watcher.
+    pub fn take_pulse(&mut self) -> Option<Watched> {
+        self.pulse.take()
     }
 
     fn call<R: Send + 'static>(
@@ -183,6 +193,7 @@ pub fn start(
     );
     management.limit_announcements(config.announcements_max);
     management.balance_threads(config.balance_period, now);
+    management.audit_to(config.audit);
     let observe = |destination: Destination| {
         let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
         management.rib_mut().observe(origin, destination.prefix().clone());
@@ -191,8 +202,11 @@ pub fn start(
     let readvertisers = config.destinations.into_iter().map(observe).collect();
     // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
+    let pulse = Pulse::new("byname-control");
+    let watched = pulse.watched();
     let service = Service {
         management,
+        pulse,
         internal: forwarder.internal,
         events: forwarder.events,
         notices: forwarder.notices,
@@ -204,7 +218,7 @@ pub fn start(
         outbox: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("byname-control".into()).spawn(move || service.run())?;
-    Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread) })
+    Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread), pulse: Some(watched) })
 }
 
 struct Clock {
@@ -222,6 +236,7 @@ impl Clock {
 
 struct Service {
     management: Management,
+    pulse: Pulse,
     internal: InternalFace,
     events: Receiver<FaceEvent>,
     notices: Receiver<Notice>,
@@ -240,6 +255,7 @@ struct Ended;
 impl Service {
     fn run(mut self) {
         while self.round().is_ok() {
+            self.pulse.note(Doing::Nothing);
             self.wait();
         }
     }
@@ -247,7 +263,9 @@ impl Service {
     /// Handles pending input, up to one batch of packets.
     fn round(&mut self) -> Result<(), Ended> {
         next(&self.owner)?;
+        self.pulse.note(Doing::Management);
         let now = self.clock.now();
+        self.management.begin_round(now);
         while self.inbox.len() < BATCH_MAX
             && let Some(received) = next(&self.internal.from_worker)?
         {
@@ -277,9 +295,12 @@ impl Service {
             self.management.advance(now);
         }
         while let Some(request) = next(&self.requests)? {
+            self.pulse.note(Doing::Command);
             request(self);
         }
+        self.pulse.note(Doing::Commit);
         self.management.commit();
+        self.pulse.note(Doing::Other);
         for packet in std::mem::take(&mut self.outbox) {
             // A dataset must be fresh each time.
             let fields = LinkFields { no_cache: true, ..LinkFields::default() };

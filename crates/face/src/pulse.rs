@@ -149,6 +149,11 @@ impl Watched {
         &self.shared.name
     }
 
+    /// Number of readings in a row with the same word.
+    pub fn unchanged(&self) -> u32 {
+        self.unchanged
+    }
+
     /// Reads the word. Returns what the thread does if it has done the same for `readings` readings, and does not wait.
     ///
     /// Readings are counted, and not time, because the system may suspend the whole process.

@@ -1,6 +1,7 @@
 //! `byname run`: the forwarder, from its configuration to its end.
 
 mod examine;
+mod health;
 mod holder;
 mod machine;
 mod ports;
@@ -8,6 +9,7 @@ mod socket_path;
 mod start_up;
 mod state;
 mod trees;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use byname_control::audit::Audit;
 use byname_control::config::{
     Authorization, Config, ConfigError, InitialFace, Log, Reach, RightSigner, Source, default_toml,
 };
@@ -27,6 +30,7 @@ use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::face::CreateFaceError;
 use byname_face::nodes::on_node;
+use byname_face::pulse::Watched;
 use byname_face::{FaceUri, ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
@@ -35,14 +39,17 @@ use byname_web::WebServer;
 use byname_wire::NameHashKey;
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
+use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit;
 use crate::process::{self, Process};
 use examine::{Good, examine};
+use health::{Health, Phase};
 use ports::Placed;
 use socket_path::Surroundings;
 use start_up::StartUp;
+use watch::Watch;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -112,28 +119,37 @@ pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     let mut bound = ports::bind(&config, &surroundings)?;
     state::keep_marks(&mut authorizer, &config, started, &mut bound.notes)?;
     let destinations = destinations(&config, propagate_signer);
-    let RunningForwarder { handle, thread, mut control } = start_forwarder(&config, authorizer, destinations)?;
+    let running = start_forwarder(&config, authorizer, destinations)?;
+    let RunningForwarder { handle, thread, mut control, pulses } = running;
+    let health = Arc::<Health>::default();
     process.watch("packet thread", thread)?;
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
+    // Before the ports: a supervisor may ask whether the router is ready while they start.
+    let mut web = start_web(&config, &control, &health, &mut bound.notes);
+    if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
+        process.watch("web thread", thread)?;
+    }
+    let watch = Watch::start(pulses, control.take_pulse(), Arc::clone(&health), watch::INTERVAL)?;
     add_ports(&handle, std::mem::take(&mut bound.ports))?;
     let initial = set_up(&config, &handle, &control, &mut bound.notes);
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
-    let mut web = start_web(&config, &control, &mut bound.notes);
-    if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
-        process.watch("web thread", thread)?;
-    }
 
     let table = start_up(&config, args.config, bound, initial, web.as_ref());
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
+    health.set(Phase::Ready);
+    watch::tell_manager(&[NotifyState::Ready, NotifyState::Status("forwarding")]);
 
     process.wait()?;
     tracing::info!("ending");
+    health.set(Phase::Ending);
+    watch::tell_manager(&[NotifyState::Stopping, NotifyState::Status("ending")]);
+    drop(watch);
     drop(web);
     handle.shutdown();
     drop(control);
@@ -187,6 +203,8 @@ pub struct RunningForwarder {
     pub thread: JoinHandle<()>,
     /// Management.
     pub control: ControlHandle,
+    /// What the packet threads do.
+    pub pulses: Vec<Watched>,
 }
 
 /// Starts the packet threads and the control thread.
@@ -214,6 +232,7 @@ pub fn start_forwarder(
         strategies: config.tables.strategies.clone().into_iter().collect(),
         tag_limits: config.tag_limits(),
         destinations,
+        audit: start_audit(config)?,
     };
     let forwarder = Forwarder {
         handle: handle.clone(),
@@ -223,7 +242,14 @@ pub fn start_forwarder(
     };
     let control =
         service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
-    Ok(RunningForwarder { handle, thread: running.thread, control })
+    Ok(RunningForwarder { handle, thread: running.thread, control, pulses: running.pulses })
+}
+
+/// The audit log of the configuration.
+fn start_audit(config: &Config) -> anyhow::Result<Audit> {
+    let Some(destination) = config.audit.destination(&config.folder) else { return Ok(Audit::off()) };
+    let started = Audit::start(destination, config.audit.queue);
+    Ok(started.map_err(|error| exit::Failure::new(exit::USAGE, format!("[audit] {error}")))?)
 }
 
 fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
@@ -379,12 +405,17 @@ fn create(handle: &ForwarderHandle, face: &InitialFace) -> Result<FaceId, Create
     }
 }
 
-fn start_web(config: &Config, control: &ControlHandle, notes: &mut Vec<String>) -> Option<WebServer> {
+fn start_web(
+    config: &Config,
+    control: &ControlHandle,
+    health: &Arc<Health>,
+    notes: &mut Vec<String>,
+) -> Option<WebServer> {
     if !config.metrics.enabled {
         return None;
     }
     let snapshots = control.snapshots();
-    match WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell)) {
+    match WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell), health.probes()) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");

@@ -190,6 +190,14 @@ impl Rib {
         entry.is_some_and(|e| e.routes.as_slice().iter().any(|route| self.kinds.get(route.kind).face == face))
     }
 
+    /// Whether there is this route, whenever it expires.
+    pub fn has_route(&self, name: NameRef<'_>, route: &Route) -> bool {
+        let Route { face, origin, cost, flags, .. } = *route;
+        let kind = RouteKind { face, origin, cost, flags, layer: Layer::Rib };
+        let entry = self.entries.get(name.value());
+        entry.is_some_and(|e| e.routes.as_slice().iter().any(|route| *self.kinds.get(route.kind) == kind))
+    }
+
     /// Reserves a prefix for the forwarder's own management. Routes at or below it are refused from then on, except
     /// those of [`Rib::register_hub`].
     pub fn keep_own(&mut self, fib: &mut FibWriter, prefix: Name) -> Result<(), RibError> {

@@ -21,6 +21,7 @@ mod keygen;
 mod manage;
 mod nfdc_words;
 mod process;
+mod reference;
 mod run;
 mod switch;
 mod tools;
@@ -66,7 +67,11 @@ Tools:
 
 Ethernet by flat names:
   switch             Forward Ethernet frames by destination address, as a controller decides
-  switch-controller  Tell the switches of a network where hosts are";
+  switch-controller  Tell the switches of a network where hosts are
+
+Installation:
+  completions     Print completions for a shell
+  man             Write the manual pages into a folder";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,6 +137,10 @@ enum Command {
     Switch(switch::SwitchArgs),
     /// Tell the switches of a network where hosts are
     SwitchController(switch::ControllerArgs),
+    /// Print completions for a shell
+    Completions(reference::CompletionsArgs),
+    /// Write the manual pages into a folder
+    Man(reference::ManArgs),
 }
 
 /// How commands reach the forwarder.
@@ -192,6 +201,8 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Demo(args) => demo::run(args),
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),
+        Command::Completions(args) => reference::completions(args),
+        Command::Man(args) => reference::man(args),
     }
 }
 

@@ -235,9 +235,9 @@ impl Management {
         }
     }
 
-    /// Logs a change of a face, or counts it.
+    /// Logs a change of a face, or counts it. The router's own faces are no news.
     fn tell_face(&mut self, change: Change, words: &str, status: &FaceStatus) {
-        if self.news.lists(change) {
+        if status.id >= FaceId::FIRST && self.news.lists(change) {
             tracing::info!(face = status.id.0, remote = %status.remote, local = %status.local, "{words}");
         }
     }

@@ -5,7 +5,7 @@
 #   packaging/test-deb.sh [BINARY]    BINARY: a finished build, instead of target/release/byname
 #
 # Needs root, cargo-deb, lintian, adduser and dpkg-dev. It changes nothing on this machine: it runs in namespaces of its
-# own. systemd need not run; its unit is verified if systemd-analyze is there.
+# own, and ends with code 77 if it cannot have them. systemd need not run; its unit is verified if systemd-analyze is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 binary=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/release/byname}")
@@ -27,10 +27,11 @@ if [[ -z ${BYNAME_TEST_APART:-} ]]; then
   rmdir "$work"
   BYNAME_TEST_APART=1 exec unshare --mount --net "$0" "$binary"
 fi
-mount -t tmpfs tmpfs "$work"
+mount -t tmpfs tmpfs "$work" || exit 77
 for folder in etc usr var run; do
   mkdir -p "$work/$folder"/{upper,work}
-  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$work/$folder/upper,workdir=$work/$folder/work" "/$folder"
+  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$work/$folder/upper,workdir=$work/$folder/work" "/$folder" ||
+    exit 77
 done
 rm -rf /etc/byname /var/lib/byname /var/log/byname /run/nfd
 ip link set lo up

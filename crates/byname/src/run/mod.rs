@@ -53,8 +53,8 @@ use watch::Watch;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// Threads besides the packet threads: control, web, signals, and the threads that watch them.
-const THREADS: usize = 8;
+/// Threads besides the packet threads: control, web, signals, audit log, pulses, and the threads that watch the first ones.
+const THREADS: usize = 10;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.

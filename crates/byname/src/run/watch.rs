@@ -19,8 +19,7 @@ use super::health::Health;
 
 /// Time between two readings of a pulse.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// Readings without progress after which a thread is reported: five seconds, or less if the service manager's watchdog
-/// wants to be fed more often than every four seconds.
+/// Readings without progress after which a thread is reported: five seconds.
 const REPORTED: u32 = 5;
 /// The same, after which a packet thread is given up.
 const PACKETS: u32 = 5;
@@ -56,11 +55,18 @@ impl Watch {
         let thread = |patience| move |pulse| Thread { pulse, patience, is_reported: false };
         let threads = packets.into_iter().map(thread(PACKETS)).chain(control.map(thread(CONTROL))).collect();
         let feeding = sd_notify::watchdog_enabled().map(|period| period / 4);
-        let mut watcher = Watcher { threads, health, feeding, fed: None };
+        let mut watcher = Watcher { threads, health, feeding, fed: None, is_well: true };
         let (end, ended) = mpsc::channel::<Infallible>();
         let watch = move || {
-            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(watcher.wait(interval)) {
-                watcher.look();
+            // The service manager may want to be fed more often than pulses are read.
+            let wait = feeding.map_or(interval, |feeding| feeding.min(interval));
+            let mut read = Instant::now();
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
+                if read.elapsed() >= interval {
+                    read = Instant::now();
+                    watcher.look();
+                }
+                watcher.feed();
             }
         };
         let spawned = std::thread::Builder::new().name("byname-pulse".into()).spawn(watch);
@@ -82,14 +88,12 @@ struct Watcher {
     /// How often the service manager's watchdog wants to be fed, with some margin. `None` if there is none.
     feeding: Option<Duration>,
     fed: Option<Instant>,
+    /// Whether no thread must be restarted.
+    is_well: bool,
 }
 
 impl Watcher {
-    /// The watchdog may want to be fed more often than pulses are read. Then they are read as often.
-    fn wait(&self, interval: Duration) -> Duration {
-        self.feeding.map_or(interval, |feeding| feeding.min(interval))
-    }
-
+    /// Reads all pulses.
     fn look(&mut self) {
         let (mut dead, mut slow) = (Vec::new(), Vec::new());
         let mut is_new = false;
@@ -109,15 +113,19 @@ impl Watcher {
                 None => {}
             }
         }
-        let all_go_on = dead.is_empty();
+        self.is_well = dead.is_empty();
         if is_new {
             let status = dead.join("; ");
             tracing::error!("the service manager is asked to restart this process, if it watches it: {status}");
             tell_manager(&[NotifyState::Status(&status), NotifyState::WatchdogTrigger]);
         }
         self.health.set_stalled(dead, slow);
+    }
+
+    /// Feeds the service manager's watchdog, if all is well and it is time.
+    fn feed(&mut self) {
         if let Some(feeding) = self.feeding
-            && all_go_on
+            && self.is_well
             && self.fed.is_none_or(|fed| fed.elapsed() >= feeding)
         {
             tell_manager(&[NotifyState::Watchdog]);

@@ -116,7 +116,7 @@ fn the_control_thread_has_more_time() {
     health.set(Phase::Ready);
     let probes = health.probes();
     let thread = Thread { pulse: control.watched(), patience: CONTROL, is_reported: false };
-    let mut watcher = Watcher { threads: vec![thread], health, feeding: None, fed: None };
+    let mut watcher = Watcher { threads: vec![thread], health, feeding: None, fed: None, is_well: true };
     let looks = |watcher: &mut Watcher, times: u32| (0..times).for_each(|_| watcher.look());
     // The first reading only learns the word.
     looks(&mut watcher, REPORTED);

@@ -4,11 +4,12 @@
 #
 #   ./test.sh                     all parts
 #   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models clients
+#                                 package
 #   ./test.sh --long              also client tests that take a minute or more
 #   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
-# Environment: BYNAME_BIN is the binary for client tests, instead of a new build; PYTHON is the Python interpreter.
+# Environment: BYNAME_BIN is the binary for client tests and the package, instead of a new build; PYTHON is the Python interpreter.
 # BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -16,16 +17,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients | package) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients package)
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
@@ -167,7 +168,7 @@ if wanted models; then
   loom -p byname-lookup --lib --test "loom*"
   loom -p byname-forward --lib models
 fi
-if wanted clients && [[ -z ${BYNAME_BIN:-} ]]; then
+if { wanted clients || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   say "cargo build --release"
   cargo build --locked --release -p byname
   export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
@@ -183,6 +184,20 @@ if wanted clients; then
   (cd tests/clients && "$python" -m pytest ${pytest_args[@]+"${pytest_args[@]}"}) 2>&1 | tee "$log"
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \
     >>"$skipped"
+fi
+if wanted package; then
+  say "Debian package"
+  if ((EUID != 0)); then
+    skip "the Debian package is not tested: that needs root"
+  elif ! { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
+    skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
+  elif ! unshare --mount --net true 2>/dev/null; then
+    skip "the Debian package is not tested: this system gives no namespaces"
+  else
+    code=0
+    packaging/test-deb.sh "$BYNAME_BIN" || code=$?
+    if ((code == 77)); then skip "the Debian package is not tested: this system allows no overlays"; else ((code == 0)); fi
+  fi
 fi
 say "skipped"
 if [[ -s $skipped ]]; then sort "$skipped" | uniq -c; else echo "nothing"; fi

@@ -6,12 +6,13 @@
 //! - [`process`]: signals, and what happens when one of the threads fails.
 //! - [`client`]: a small blocking NDN client, which the other commands use.
 //!
-//! [`manage`] speaks to a running router by the NFD management protocol. [`tools`] and [`fetch`] publish and fetch.
-//! [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
+//! [`manage`] speaks to a running router by the NFD management protocol, and [`batch`] does so for a file of commands.
+//! [`tools`] and [`fetch`] publish and fetch. [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
 #![forbid(unsafe_code)]
 // Doc comments on arguments are help texts, where `HOST[:PORT]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod batch;
 mod client;
 mod demo;
 mod exit;
@@ -20,6 +21,7 @@ mod keygen;
 mod manage;
 mod nfdc_words;
 mod process;
+mod reference;
 mod restart;
 mod run;
 mod switch;
@@ -27,13 +29,14 @@ mod tools;
 mod trees;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::Client;
 use crate::client::transport::Environment;
-use crate::manage::{cs, face, reload, route, status, strategy};
 use crate::tools::{get, peek, ping, ping_server, poke, put};
 
 /// Overview that `byname --help` shows instead of clap's flat list.
@@ -67,7 +70,11 @@ Tools:
 
 Ethernet by flat names:
   switch             Forward Ethernet frames by destination address, as a controller decides
-  switch-controller  Tell the switches of a network where hosts are";
+  switch-controller  Tell the switches of a network where hosts are
+
+Installation:
+  completions     Print completions for a shell
+  man             Write the manual pages into a folder";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +82,8 @@ Examples:
   byname route add /ndn udp://router.example.net    forward /ndn to another router
   byname put /demo/song song.ogg                    publish a file ...
   byname get /demo/song -o song.ogg                 ... and fetch it, from anywhere
-  byname status --json | jq .faces                  for scripts";
+  byname status --json | jq .faces                  for scripts
+  byname -f commands.txt                            carry out many management commands, one on each line";
 
 /// The forwarder that forwards by name: a router for Named Data Networking, and its tools.
 #[derive(Debug, Parser)]
@@ -83,14 +91,21 @@ Examples:
 #[command(help_template = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}")]
 #[command(before_help = OVERVIEW)]
 #[command(after_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
-#[command(disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
 struct Cli {
     /// Address of the forwarder: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT] [default: from
     /// NDN_CLIENT_TRANSPORT or client.conf, else /run/nfd/nfd.sock or nfd/nfd.sock in the user's runtime directory]
     #[arg(long, global = true, value_name = "URI")]
     transport: Option<String>,
+    /// Carry out the management commands in FILE (-: standard input), one on each line, as `nfdc -f` does; the first
+    /// that fails ends the batch
+    #[arg(long, short = 'f', value_name = "FILE")]
+    batch: Option<PathBuf>,
+    /// Go on after a command of the batch that fails, and list all that fail
+    #[arg(long, requires = "batch")]
+    keep_going: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -107,22 +122,8 @@ enum Command {
     Keygen(keygen::KeygenArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
-    /// Show the state of the forwarder
-    Status(status::StatusArgs),
-    /// List, show, create and destroy faces
-    Face(face::FaceArgs),
-    /// List, show, add and remove routes
-    Route(route::RouteArgs),
-    /// List the forwarding table (FIB)
-    Fib(route::FibArgs),
-    /// List the addresses that the forwarder listens on
-    Channel(face::ChannelArgs),
-    /// Show, configure and erase the content store
-    Cs(cs::CsArgs),
-    /// List, show, set and unset forwarding strategies
-    Strategy(strategy::StrategyArgs),
-    /// Take over the changed configuration file
-    Reload(reload::ReloadArgs),
+    #[command(flatten)]
+    Manage(manage::Command),
     /// Ping the producer of a prefix
     Ping(ping::PingArgs),
     /// Answer pings under a prefix
@@ -141,6 +142,10 @@ enum Command {
     Switch(switch::SwitchArgs),
     /// Tell the switches of a network where hosts are
     SwitchController(switch::ControllerArgs),
+    /// Print completions for a shell
+    Completions(reference::CompletionsArgs),
+    /// Write the manual pages into a folder
+    Man(reference::ManArgs),
 }
 
 /// How commands reach the forwarder.
@@ -163,30 +168,11 @@ fn main() -> ExitCode {
     let line = nfdc_words::rewrite(std::env::args_os().collect());
     let cli = Cli::try_parse_from(line).unwrap_or_else(|error| error.exit());
     let connection = Connection { transport: cli.transport };
-    let result = match cli.command {
-        Command::Run(args) => run::run(args),
-        Command::Check(args) => run::check(args),
-        Command::DefaultConfig => run::print_default_config(),
-        Command::Restart(args) => restart::run(args, &connection),
-        Command::Keygen(args) => keygen::run(args),
-        Command::Trees(args) => trees::run(args),
-        Command::Status(args) => status::run(args, &connection),
-        Command::Face(args) => face::run(args, &connection),
-        Command::Route(args) => route::run(args, &connection),
-        Command::Fib(args) => route::run_fib(args, &connection),
-        Command::Channel(args) => face::run_channel(args, &connection),
-        Command::Cs(args) => cs::run(args, &connection),
-        Command::Strategy(args) => strategy::run(args, &connection),
-        Command::Reload(args) => reload::run(args, &connection),
-        Command::Ping(args) => ping::run(args, &connection),
-        Command::PingServer(args) => ping_server::run(args, &connection),
-        Command::Peek(args) => peek::run(args, &connection),
-        Command::Poke(args) => poke::run(args, &connection),
-        Command::Get(args) => get::run(args, &connection),
-        Command::Put(args) => put::run(args, &connection),
-        Command::Demo(args) => demo::run(args),
-        Command::Switch(args) => switch::run(args),
-        Command::SwitchController(args) => switch::run_controller(args),
+    let result = match (cli.command, cli.batch) {
+        (Some(command), None) => carry_out(command, &connection),
+        (None, Some(file)) => batch::run(&file, cli.keep_going, &connection),
+        (Some(_), Some(_)) => usage_error(ErrorKind::ArgumentConflict, "--batch reads its commands from a file"),
+        (None, None) => usage_error(ErrorKind::MissingSubcommand, "a command is missing"),
     };
     match result {
         Ok(code) => code.into(),
@@ -196,6 +182,33 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "error: {}", exit::message_of(&error));
             exit::code_of(&error).into()
         }
+    }
+}
+
+fn usage_error(kind: ErrorKind, message: &str) -> ! {
+    Cli::command().error(kind, message).exit()
+}
+
+fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => run::check(args),
+        Command::DefaultConfig => run::print_default_config(),
+        Command::Restart(args) => restart::run(args, connection),
+        Command::Keygen(args) => keygen::run(args),
+        Command::Trees(args) => trees::run(args),
+        Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
+        Command::Ping(args) => ping::run(args, connection),
+        Command::PingServer(args) => ping_server::run(args, connection),
+        Command::Peek(args) => peek::run(args, connection),
+        Command::Poke(args) => poke::run(args, connection),
+        Command::Get(args) => get::run(args, connection),
+        Command::Put(args) => put::run(args, connection),
+        Command::Demo(args) => demo::run(args),
+        Command::Switch(args) => switch::run(args),
+        Command::SwitchController(args) => switch::run_controller(args),
+        Command::Completions(args) => reference::completions(args),
+        Command::Man(args) => reference::man(args),
     }
 }
 
@@ -209,7 +222,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed_and_the_overview_complete() {

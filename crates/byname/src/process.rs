@@ -223,7 +223,7 @@ mod tests {
     use byname_face::face::{FaceChange, UpdateFaceError};
     use byname_face::{FaceStatus, Port, PortContext};
     use byname_forward::{FaceId, Outgoing, Ticks};
-    use byname_web::WebServer;
+    use byname_web::{Probes, WebServer};
 
     use super::*;
     use crate::run;
@@ -274,7 +274,9 @@ mod tests {
         let forwarder = run::start_forwarder(&config, authorizer, Vec::new(), Vec::new()).expect("threads");
         match which.as_str() {
             "web" => {
-                let server = WebServer::start(([127, 0, 0, 1], 0).into(), |_| panic!("deliberate")).expect("a port");
+                let probes = Probes { live: Box::new(|| Ok(())), ready: Box::new(|| Ok(())) };
+                let server =
+                    WebServer::start(([127, 0, 0, 1], 0).into(), |_| panic!("deliberate"), probes).expect("a port");
                 let mut stream = std::net::TcpStream::connect(server.address()).expect("it listens");
                 stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
                 let _ = stream.read_to_end(&mut Vec::new());

@@ -71,6 +71,7 @@ impl Stage {
     fn new() -> Stage {
         let (router, neighbour) = (Router::start(), Router::start());
         write_sample(&router.path("song.ogg"), 100_000);
+        std::fs::write(router.path("commands.txt"), "face create udp4://192.0.2.1:6363\n").expect("write commands.txt");
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
         let configuration = std::fs::read_to_string(router.path("byname.toml")).expect("a configuration");
         Stage { router, neighbour, servers: Vec::new(), configuration }

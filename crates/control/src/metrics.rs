@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub advertised: Vec<(&'static str, u64, u64)>,
     /// The store of state that survives a restart. `None`: there is none.
     pub store: Option<StoreStatus>,
+    /// Lines that the audit log lost.
+    pub audit_lost: u64,
 }
 
 impl Snapshot {
@@ -132,6 +134,7 @@ impl Collector for Snapshot {
         let failures = self.advertised.iter().map(|(to, _, failures)| (to_whom(to), *failures));
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
         self.encode_store(&mut to)?;
+        to.counter("audit_lost", "Lines that the audit log lost", self.audit_lost)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
         to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use byname_face::pulse::{Doing, Pulse, Watched};
 use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
@@ -24,6 +25,7 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
 pub use self::changes::Limits;
+use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
@@ -63,6 +65,8 @@ pub struct ControlConfig {
     pub tag_limits: TagLimits,
     /// Destinations of route advertisements: a routing daemon, the hub, both or none.
     pub destinations: Vec<Destination>,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 /// The packet thread's endpoints for the control thread, created by [`byname_face::io_loop::start`].
@@ -102,6 +106,7 @@ pub struct ControlHandle {
     /// Carries no messages. Dropping it ends the thread.
     owner: Option<Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
+    pulse: Option<Watched>,
 }
 
 /// Requests snapshots from the control thread, without waiting.
@@ -212,6 +217,11 @@ impl ControlHandle {
         self.thread.take()
     }
 
+    /// What the thread does, for one watcher.
+    pub fn take_pulse(&mut self) -> Option<Watched> {
+        self.pulse.take()
+    }
+
     fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Management) -> R + Send + 'static,
@@ -285,6 +295,7 @@ pub fn start(
     );
     management.limit_announcements(config.announcements_max);
     management.balance_threads(config.balance_period, now);
+    management.audit_to(config.audit);
     let observe = |destination: Destination| {
         let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
         management.rib_mut().observe(origin, destination.prefix().clone());
@@ -293,8 +304,11 @@ pub fn start(
     let readvertisers = config.destinations.into_iter().map(observe).collect();
     // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
+    let pulse = Pulse::new("byname-control");
+    let watched = pulse.watched();
     let service = Service {
         management,
+        pulse,
         internal: forwarder.internal,
         events: forwarder.events,
         notices: forwarder.notices,
@@ -307,7 +321,7 @@ pub fn start(
         outbox: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("byname-control".into()).spawn(move || service.run())?;
-    Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread) })
+    Ok(ControlHandle { requests, owner: Some(owner), thread: Some(thread), pulse: Some(watched) })
 }
 
 /// The control thread of a process that hands over to another one.
@@ -352,6 +366,7 @@ impl Clock {
 
 struct Service {
     management: Management,
+    pulse: Pulse,
     internal: InternalFace,
     events: Receiver<FaceEvent>,
     notices: Receiver<Notice>,
@@ -372,6 +387,7 @@ struct Ended;
 impl Service {
     fn run(mut self) {
         while self.round().is_ok() {
+            self.pulse.note(Doing::Nothing);
             self.wait();
         }
         self.close_state();
@@ -380,7 +396,9 @@ impl Service {
     /// Handles pending input, up to one batch of packets.
     fn round(&mut self) -> Result<(), Ended> {
         next(&self.owner)?;
+        self.pulse.note(Doing::Management);
         let now = self.clock.now();
+        self.management.begin_round(now);
         while self.inbox.len() < BATCH_MAX
             && !self.is_full()
             && let Some(received) = next(&self.internal.from_worker)?
@@ -419,9 +437,12 @@ impl Service {
             self.management.advance(now);
         }
         while let Some(request) = next(&self.requests)? {
+            self.pulse.note(Doing::Command);
             request(self);
         }
+        self.pulse.note(Doing::Commit);
         self.management.commit();
+        self.pulse.note(Doing::Other);
         self.keep(now);
         self.send_answers();
         for (face, interest) in self.management.tags_mut().poll(now) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use byname_control::audit::Audit;
 use byname_control::config::Readvertise;
 use byname_control::fib_writer::{Engines, Replica};
 use byname_control::mgmt::reload::RouteChange;
@@ -72,6 +73,7 @@ impl Router {
             strategies: vec![],
             tag_limits: TagLimits::default(),
             destinations: vec![Destination::daemon(Readvertise::default())],
+            audit: Audit::off(),
         };
         let handle = running.handle.clone();
         let forwarder = Forwarder {

@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod pcap;
 mod peers;
 pub mod port;
+pub mod pulse;
 pub mod socket_file;
 mod spread;
 pub mod stream;

@@ -6,10 +6,12 @@
 mod connection;
 mod limits;
 mod metrics;
+mod probes;
 mod router;
 pub mod server;
 
 pub use metrics::Tell;
+pub use probes::{Probe, Probes};
 pub use server::{StartError, WebServer};
 
 #[cfg(test)]

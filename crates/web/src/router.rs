@@ -12,6 +12,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderValue, RET
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::metrics::{Ask, Metrics};
+use crate::probes::{Probe, Probes};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
@@ -21,18 +22,19 @@ pub type Answer = Response<Full<Bytes>>;
 /// Serves all paths.
 pub struct Router {
     metrics: Metrics,
+    probes: Probes,
 }
 
 impl Router {
     /// A router for snapshots from `ask`. Waits at most `patience` for each.
-    pub fn new(ask: Ask, patience: Duration) -> Self {
-        Router { metrics: Metrics::new(ask, patience) }
+    pub fn new(ask: Ask, patience: Duration, probes: Probes) -> Self {
+        Router { metrics: Metrics::new(ask, patience), probes }
     }
 
     /// The answer to a request. Only the request's head is read.
     pub async fn answer<B: Body>(&self, request: Request<B>) -> Answer {
         let path = request.uri().path();
-        if !matches!(path, "/" | "/metrics") {
+        if !matches!(path, "/" | "/metrics" | "/livez" | "/readyz") {
             return text(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics\n");
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -45,6 +47,8 @@ impl Router {
         }
         match path {
             "/metrics" => self.metrics().await,
+            "/livez" => probed(&self.probes.live),
+            "/readyz" => probed(&self.probes.ready),
             _ => text(StatusCode::OK, "byname: metrics are at /metrics\n"),
         }
     }
@@ -58,6 +62,13 @@ impl Router {
                 answer
             }
         }
+    }
+}
+
+fn probed(probe: &Probe) -> Answer {
+    match probe() {
+        Ok(()) => text(StatusCode::OK, "ok\n"),
+        Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::connection::{self, Shared};
 use crate::limits::Limits;
 use crate::metrics::Tell;
+use crate::probes::Probes;
 use crate::router::Router;
 
 /// How long to wait before accepting again when the system has no descriptor or memory left.
@@ -43,13 +44,17 @@ pub struct WebServer {
 }
 
 impl WebServer {
-    /// Listens on `address` (port 0: any free port), and serves snapshots from `ask`. `ask` must not wait. It returns
-    /// false if no snapshot will come.
+    /// Listens on `address` (port 0: any free port), and serves snapshots from `ask`, and the answers of `probes`. `ask`
+    /// must not wait. It returns false if no snapshot will come.
     ///
     /// # Errors
     /// If the address cannot be listened on, or the system provides no thread.
-    pub fn start(address: SocketAddr, ask: impl Fn(Tell) -> bool + Send + Sync + 'static) -> Result<Self, StartError> {
-        Self::start_on(address, None, ask)
+    pub fn start(
+        address: SocketAddr,
+        ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
+        probes: Probes,
+    ) -> Result<Self, StartError> {
+        Self::start_on(address, None, ask, probes)
     }
 
     /// Like [`WebServer::start`], on a listener for this address that another process had, if there is one.
@@ -60,14 +65,16 @@ impl WebServer {
         address: SocketAddr,
         listener: Option<std::net::TcpListener>,
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
+        probes: Probes,
     ) -> Result<Self, StartError> {
-        Self::start_with(address, listener, ask, Limits::default())
+        Self::start_with(address, listener, ask, probes, Limits::default())
     }
 
     pub(crate) fn start_with(
         address: SocketAddr,
         listener: Option<std::net::TcpListener>,
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
+        probes: Probes,
         limits: Limits,
     ) -> Result<Self, StartError> {
         let fail = |error| StartError { address, error };
@@ -77,7 +84,7 @@ impl WebServer {
         let kept = listener.try_clone().map_err(fail)?;
         let listener = listen(&runtime, listener).map_err(fail)?;
         let (end, ended) = watch::channel(false);
-        let router = Arc::new(Router::new(Box::new(ask), limits.snapshot_time));
+        let router = Arc::new(Router::new(Box::new(ask), limits.snapshot_time, probes));
         let shared = Shared { router, limits, end: ended };
         let thread = std::thread::Builder::new()
             .name("byname-web".into())

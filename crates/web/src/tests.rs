@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use byname_control::metrics::Snapshot;
 
 use crate::limits::Limits;
-use crate::{Tell, WebServer};
+use crate::{Probes, Tell, WebServer};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -19,9 +19,14 @@ fn limits() -> Limits {
     Limits { head_time: soon, write_time: soon, snapshot_time: soon, ..Limits::default() }
 }
 
+/// A process that lives, and is not ready.
+fn probes() -> Probes {
+    Probes { live: Box::new(|| Ok(())), ready: Box::new(|| Err("it starts".to_owned())) }
+}
+
 /// A server that gets its snapshots from `ask`.
 fn serve(ask: impl Fn(Tell) -> bool + Send + Sync + 'static, limits: Limits) -> WebServer {
-    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), None, ask, limits).expect("a free port")
+    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), None, ask, probes(), limits).expect("a free port")
 }
 
 /// A server whose snapshots say that there are seven routes.
@@ -96,7 +101,7 @@ fn a_connection_serves_many_requests_and_a_busy_port_is_an_error() {
     let server = server(Limits::default());
     let many = "GET /metrics HTTP/1.1\r\nHost: router\r\n\r\n".repeat(3) + &request("GET", "/");
     assert_eq!(answer_to(&server, &many).matches("HTTP/1.1 200 OK").count(), 4);
-    let busy = WebServer::start(server.address(), |_| false);
+    let busy = WebServer::start(server.address(), |_| false, probes());
     assert_eq!(busy.err().expect("the port is taken").address, server.address());
 }
 
@@ -282,4 +287,14 @@ fn the_end_closes_connections_and_frees_the_port() {
     assert_eq!(rest(idle), "");
     assert_eq!(rest(half), "");
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn supervisors_are_answered() {
+    // They need no snapshot.
+    let server = serve(told_never, limits());
+    let live = answer_to(&server, &request("GET", "/livez"));
+    assert!(live.starts_with("HTTP/1.1 200 ") && live.ends_with("\r\n\r\nok\n"), "{live}");
+    let ready = answer_to(&server, &request("GET", "/readyz"));
+    assert!(ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("\r\n\r\nit starts\n"), "{ready}");
 }

@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use super::{Client, ExchangeError};
 
-/// Lifetime of dataset Interests.
-const LIFETIME: Duration = Duration::from_secs(4);
+/// Lifetime of dataset Interests, and the default lifetime, which commands have.
+pub const LIFETIME: Duration = Duration::from_secs(4);
 /// Maximum number of segments of a dataset: 4 million times 8,000 bytes.
 const DATASET_SEGMENTS_MAX: u64 = 1 << 22;
 /// Origin of routes that applications register for themselves.
@@ -108,6 +108,22 @@ fn command_under(
     let command = format!("{module}/{verb}");
     let name = management_name(scope, module, verb).join(Component::generic(&parameters.encode()));
     let response = respond_to(client, &command, name, Vec::new())?;
+    outcome(command, response)
+}
+
+/// Encodes and signs a command Interest. Its name ends with a digest that no other command has.
+pub fn command_interest(module: &str, verb: &str, parameters: &ControlParameters) -> Vec<u8> {
+    signed(management_name("localhost", module, verb).join(Component::generic(&parameters.encode())), Vec::new(), None)
+}
+
+/// The parameters in the content of an answer to `command`.
+pub fn answered(command: &str, content: &[u8]) -> Result<ControlParameters, ManagementError> {
+    let response = ControlResponse::decode(content)
+        .map_err(|error| ManagementError::Malformed { command: command.to_owned(), error })?;
+    outcome(command.to_owned(), response)
+}
+
+fn outcome(command: String, response: ControlResponse) -> Result<ControlParameters, ManagementError> {
     let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
     let body = match response.body.is_empty() {
         true => None,

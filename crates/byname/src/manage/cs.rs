@@ -6,10 +6,8 @@ use serde::Serialize;
 
 use super::view::Cs;
 use super::{Switch, decode, print, text};
-use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{command, dataset};
-use crate::exit;
 use crate::tools::parse_name;
 
 /// Bits of the Flags of `cs/config`.
@@ -78,21 +76,20 @@ struct Erased {
 }
 
 /// Runs `byname cs`.
-pub fn run(args: CsArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: CsArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Info { json: args.json }) {
         Command::Info { json } => {
-            let cs = info(&mut client)?;
+            let cs = info(client)?;
             print(json, &cs, || text::lines(&cs.items()))?;
         }
-        Command::Config { capacity, admit, serve, json } => config(&mut client, capacity, admit, serve, json)?,
+        Command::Config { capacity, admit, serve, json } => config(client, capacity, admit, serve, json)?,
         Command::Erase { prefix, count, json } => {
-            let count = erase(&mut client, &prefix, count)?;
+            let count = erase(client, &prefix, count)?;
             let erased = Erased { prefix: prefix.to_string(), count };
             print(json, &erased, || format!("cs-erased prefix={prefix} count={count}\n"))?;
         }
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Fetches the state of the content store.

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::face_uri::{FaceSelector, canonical, parse_selector, parse_uri};
 use super::view::{Channel, Face, Persistency};
 use super::{Switch, decode, print, text};
-use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -180,28 +179,26 @@ impl Outcome {
 }
 
 /// Runs `byname face`.
-pub fn run(args: FaceArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: FaceArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
-        Command::List(args) => list_command(&mut client, args)?,
+        Command::List(args) => list_command(client, args)?,
         Command::Show { id, json } => {
-            let face = find_one(&mut client, &FaceSelector::Id(id))?;
+            let face = find_one(client, &FaceSelector::Id(id))?;
             print(json, &face, || text::lines(&face.items()))?;
         }
-        Command::Create(args) => create_command(&mut client, &args)?,
-        Command::Move { face, thread, json } => move_command(&mut client, &face, thread, json)?,
-        Command::Destroy { face, json } => destroy_command(&mut client, &face, json)?,
+        Command::Create(args) => create_command(client, &args)?,
+        Command::Move { face, thread, json } => move_command(client, &face, thread, json)?,
+        Command::Destroy { face, json } => destroy_command(client, &face, json)?,
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Runs `byname channel`.
-pub fn run_channel(args: ChannelArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run_channel(args: ChannelArgs, client: &mut Client) -> anyhow::Result<()> {
     let ChannelCommand::List { json } = args.command.unwrap_or(ChannelCommand::List { json: args.json });
-    let channels = channels(&mut client)?;
+    let channels = channels(client)?;
     print(json, &channels, || channels.iter().map(|channel| format!("{}\n", channel.local_uri)).collect())?;
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Fetches all faces.

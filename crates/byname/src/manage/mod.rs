@@ -19,6 +19,45 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use crate::client::Client;
+
+/// A command to a running router.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Show the state of the forwarder
+    Status(status::StatusArgs),
+    /// List, show, create and destroy faces
+    Face(face::FaceArgs),
+    /// List, show, add and remove routes
+    Route(route::RouteArgs),
+    /// List the forwarding table (FIB)
+    Fib(route::FibArgs),
+    /// List the addresses that the forwarder listens on
+    Channel(face::ChannelArgs),
+    /// Show, configure and erase the content store
+    Cs(cs::CsArgs),
+    /// List, show, set and unset forwarding strategies
+    Strategy(strategy::StrategyArgs),
+    /// Take over the changed configuration file
+    Reload(reload::ReloadArgs),
+}
+
+impl Command {
+    /// Carries out the command and prints its result.
+    pub fn run(self, client: &mut Client) -> anyhow::Result<()> {
+        match self {
+            Command::Status(args) => status::run(args, client),
+            Command::Face(args) => face::run(args, client),
+            Command::Route(args) => route::run(args, client),
+            Command::Fib(args) => route::run_fib(args, client),
+            Command::Channel(args) => face::run_channel(args, client),
+            Command::Cs(args) => cs::run(args, client),
+            Command::Strategy(args) => strategy::run(args, client),
+            Command::Reload(args) => reload::run(args, client),
+        }
+    }
+}
+
 /// Prints `value` as JSON, or else `text`.
 fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();

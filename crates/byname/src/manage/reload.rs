@@ -6,7 +6,7 @@ use byname_control::mgmt::tlv::{ConfigChange, ControlParameters, Element, Reload
 use serde::Serialize;
 
 use super::print;
-use crate::Connection;
+use crate::client::Client;
 use crate::client::management::{ManagementError, slow_command};
 use crate::exit;
 
@@ -60,8 +60,7 @@ struct Outcome {
 }
 
 /// Runs `byname reload`.
-pub fn run(args: ReloadArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: ReloadArgs, client: &mut Client) -> anyhow::Result<()> {
     let flag = |set, bit| if set { bit } else { 0 };
     let parameters = match args.confirm {
         true => ControlParameters::default(),
@@ -72,7 +71,7 @@ pub fn run(args: ReloadArgs, connection: &Connection) -> anyhow::Result<u8> {
         },
     };
     let verb = if args.confirm { "confirm" } else { "reload" };
-    let response = slow_command(&mut client, "config", verb, &parameters, PATIENCE)?;
+    let response = slow_command(client, "config", verb, &parameters, PATIENCE)?;
     let malformed = |error| ManagementError::Malformed { command: format!("config/{verb}"), error };
     let has_report = !response.body.is_empty() && !args.confirm;
     let report = match has_report {
@@ -92,7 +91,7 @@ pub fn run(args: ReloadArgs, connection: &Connection) -> anyhow::Result<u8> {
     };
     print(args.json, &outcome, || outcome.lines(&args))?;
     if outcome.ok {
-        return Ok(exit::OK);
+        return Ok(());
     }
     let code = if response.code == 400 { exit::USAGE } else { exit::FAILED };
     Err(exit::Failure::new(code, format!("nothing has changed: {}", response.text)).into())

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::face_uri::{FaceSelector, parse_selector};
 use super::view::{FibEntry, Route, origin_word, parse_origin};
 use super::{decode, face, print, text};
-use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -17,15 +16,17 @@ use crate::tools::parse_name;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct RouteArgs {
+    /// What to do
     #[command(subcommand)]
-    command: Option<Command>,
+    pub command: Option<Command>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// A command about routes.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// List routes (the default)
     List(ListArgs),
     /// Show the routes of exactly one prefix
@@ -43,24 +44,12 @@ enum Command {
                             byname route add prefix /ndn nexthop 300 cost 100 capture")]
     Add(AddArgs),
     /// Remove a route
-    Remove {
-        /// Prefix of the route
-        #[arg(value_parser = parse_name)]
-        prefix: Name,
-        /// Id or remote URI of the face
-        #[arg(value_parser = parse_selector)]
-        nexthop: FaceSelector,
-        /// Origin of the route: static, client, app, nlsr ... or a number
-        #[arg(long, default_value = "static", value_parser = parse_origin)]
-        origin: u64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Remove(RemoveArgs),
 }
 
+/// Arguments of `byname route list`.
 #[derive(Debug, Default, clap::Args)]
-struct ListArgs {
+pub struct ListArgs {
     /// Only routes under this prefix, or to this face (id or remote URI)
     #[arg(value_name = "PREFIX|FACE", value_parser = parse_filter)]
     filter: Option<Filter>,
@@ -75,32 +64,50 @@ struct ListArgs {
     json: bool,
 }
 
-#[derive(Debug, clap::Args)]
-struct AddArgs {
+/// Arguments of `byname route add`.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct AddArgs {
     /// Prefix of the route
     #[arg(value_parser = parse_name)]
-    prefix: Name,
+    pub prefix: Name,
     /// Id or remote URI of the face; a missing face is created from its URI
     #[arg(value_parser = parse_selector)]
-    nexthop: FaceSelector,
+    pub nexthop: FaceSelector,
     /// Cost; strategies prefer low costs
     #[arg(long, default_value_t = 0)]
-    cost: u64,
+    pub cost: u64,
     /// Origin of the route: static, client, app, nlsr ... or a number
     #[arg(long, default_value = "static", value_parser = parse_origin)]
-    origin: u64,
+    pub origin: u64,
     /// Do not pass this route on to longer prefixes that have their own routes
     #[arg(long)]
-    no_inherit: bool,
+    pub no_inherit: bool,
     /// Do not take over routes of shorter prefixes, for this prefix and longer ones
     #[arg(long)]
-    capture: bool,
+    pub capture: bool,
     /// Remove the route after this time, in ms [default: never]
     #[arg(long, value_name = "MS")]
-    expires: Option<u64>,
+    pub expires: Option<u64>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
+}
+
+/// Arguments of `byname route remove`.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct RemoveArgs {
+    /// Prefix of the route
+    #[arg(value_parser = parse_name)]
+    pub prefix: Name,
+    /// Id or remote URI of the face
+    #[arg(value_parser = parse_selector)]
+    pub nexthop: FaceSelector,
+    /// Origin of the route: static, client, app, nlsr ... or a number
+    #[arg(long, default_value = "static", value_parser = parse_origin)]
+    pub origin: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -139,40 +146,104 @@ enum FibCommand {
 
 /// A removed route. These are the fields of `--json`.
 #[derive(Debug, Serialize)]
-struct Removed {
+pub struct Removed {
     prefix: String,
     face_id: u64,
     origin: String,
 }
 
+impl Removed {
+    /// A line as nfdc prints it.
+    pub fn line(&self) -> String {
+        format!("route-removed prefix={} nexthop={} origin={}\n", self.prefix, self.face_id, self.origin)
+    }
+}
+
+impl RemoveArgs {
+    /// Parameters of the command, for one of the faces that `nexthop` selects.
+    pub fn parameters(&self, face_id: u64) -> ControlParameters {
+        ControlParameters {
+            name: Some(self.prefix.clone()),
+            face_id: Some(face_id),
+            origin: Some(self.origin),
+            ..ControlParameters::default()
+        }
+    }
+
+    /// What to print when the command has been accepted.
+    pub fn removed(&self, face_id: u64) -> Removed {
+        Removed { prefix: self.prefix.to_string(), face_id, origin: origin_word(self.origin) }
+    }
+}
+
+impl AddArgs {
+    /// Parameters of the command, for the face that `nexthop` selects.
+    pub fn parameters(&self, face_id: u64) -> ControlParameters {
+        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
+        ControlParameters {
+            name: Some(self.prefix.clone()),
+            face_id: Some(face_id),
+            origin: Some(self.origin),
+            cost: Some(self.cost),
+            flags: Some(flag(!self.no_inherit, route_flags::CHILD_INHERIT) | flag(self.capture, route_flags::CAPTURE)),
+            expiration_period_ms: self.expires,
+            ..ControlParameters::default()
+        }
+    }
+
+    /// The route as the router's answer describes it. What is not in the answer is as in the command.
+    pub fn added(&self, face_id: u64, answer: &ControlParameters) -> Route {
+        let flags = answer.flags.or(self.parameters(face_id).flags).unwrap_or(0);
+        Route {
+            prefix: answer.name.as_ref().unwrap_or(&self.prefix).to_string(),
+            face_id: answer.face_id.unwrap_or(face_id),
+            origin: origin_word(answer.origin.unwrap_or(self.origin)),
+            cost: answer.cost.unwrap_or(self.cost),
+            child_inherit: flags & route_flags::CHILD_INHERIT != 0,
+            capture: flags & route_flags::CAPTURE != 0,
+            expires_in_ms: answer.expiration_period_ms,
+            stale: false,
+        }
+    }
+
+    /// Explains a refusal.
+    pub fn failure(&self, face_id: u64, error: ManagementError) -> anyhow::Error {
+        match error {
+            ManagementError::Refused { code: 410, .. } => face_is_missing(self, face_id),
+            other => other.into(),
+        }
+    }
+}
+
+/// The line about a new route, as nfdc prints it.
+pub fn added_line(route: &Route) -> String {
+    format!("route-add-accepted {}\n", text::line(&route.items()))
+}
+
 /// Runs `byname route`.
-pub fn run(args: RouteArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
-        Command::List(args) => list_command(&mut client, args)?,
+        Command::List(args) => list_command(client, args)?,
         Command::Show { prefix, json } => {
             let text = prefix.to_string();
-            let routes: Vec<Route> = list(&mut client)?.into_iter().filter(|route| route.prefix == text).collect();
+            let routes: Vec<Route> = list(client)?.into_iter().filter(|route| route.prefix == text).collect();
             if routes.is_empty() {
                 return Err(Failure::new(exit::NOT_FOUND, format!("{prefix} has no route")).into());
             }
             print(json, &routes, || columns(&routes))?;
         }
-        Command::Add(args) => add_command(&mut client, &args)?,
-        Command::Remove { prefix, nexthop, origin, json } => {
-            remove_command(&mut client, &prefix, &nexthop, origin, json)?;
-        }
+        Command::Add(args) => add_command(client, &args)?,
+        Command::Remove(args) => remove_command(client, &args)?,
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Runs `byname fib`.
-pub fn run_fib(args: FibArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run_fib(args: FibArgs, client: &mut Client) -> anyhow::Result<()> {
     let FibCommand::List { json } = args.command.unwrap_or(FibCommand::List { json: args.json });
-    let entries = fib(&mut client)?;
+    let entries = fib(client)?;
     print(json, &entries, || entries.iter().map(FibEntry::line).collect())?;
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Fetches all routes.
@@ -219,32 +290,9 @@ fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {
         FaceSelector::Id(id) => *id,
         FaceSelector::Uri(uri) => face::create_for_route(client, uri, !args.json)?,
     };
-    let flag = |on: bool, bit: u64| if on { bit } else { 0 };
-    let parameters = ControlParameters {
-        name: Some(args.prefix.clone()),
-        face_id: Some(face_id),
-        origin: Some(args.origin),
-        cost: Some(args.cost),
-        flags: Some(flag(!args.no_inherit, route_flags::CHILD_INHERIT) | flag(args.capture, route_flags::CAPTURE)),
-        expiration_period_ms: args.expires,
-        ..ControlParameters::default()
-    };
-    let answer = match command(client, "rib", "register", &parameters) {
-        Err(ManagementError::Refused { code: 410, .. }) => return Err(face_is_missing(args, face_id)),
-        answer => answer?,
-    };
-    let flags = answer.flags.or(parameters.flags).unwrap_or(0);
-    let route = Route {
-        prefix: answer.name.as_ref().unwrap_or(&args.prefix).to_string(),
-        face_id: answer.face_id.unwrap_or(face_id),
-        origin: origin_word(answer.origin.unwrap_or(args.origin)),
-        cost: answer.cost.unwrap_or(args.cost),
-        child_inherit: flags & route_flags::CHILD_INHERIT != 0,
-        capture: flags & route_flags::CAPTURE != 0,
-        expires_in_ms: answer.expiration_period_ms,
-        stale: false,
-    };
-    print(args.json, &route, || format!("route-add-accepted {}\n", text::line(&route.items())))
+    let answer = command(client, "rib", "register", &args.parameters(face_id));
+    let route = args.added(face_id, &answer.map_err(|error| args.failure(face_id, error))?);
+    print(args.json, &route, || added_line(&route))
 }
 
 /// Explains that the nexthop of a new route does not exist.
@@ -260,14 +308,9 @@ fn face_is_missing(args: &AddArgs, face_id: u64) -> anyhow::Error {
     Failure::new(exit::NOT_FOUND, format!("there is no face {face_id}: {advice}")).into()
 }
 
-fn remove_command(
-    client: &mut Client,
-    prefix: &Name,
-    nexthop: &FaceSelector,
-    origin: u64,
-    json: bool,
-) -> anyhow::Result<()> {
-    let word = origin_word(origin);
+fn remove_command(client: &mut Client, args: &RemoveArgs) -> anyhow::Result<()> {
+    let RemoveArgs { prefix, nexthop, origin, json } = args;
+    let word = origin_word(*origin);
     let faces: Vec<u64> = face::find(client, nexthop)?.iter().map(|face| face.face_id).collect();
     let name = prefix.to_string();
     // The forwarder answers 200 even if the route does not exist. The user should hear about it.
@@ -276,25 +319,14 @@ fn remove_command(
         .filter(|route| route.prefix == name && route.origin == word && faces.contains(&route.face_id))
         .collect();
     if there.is_empty() {
-        let hint = if origin == origin::STATIC { "; routes of applications need --origin app or client" } else { "" };
+        let hint = if *origin == origin::STATIC { "; routes of applications need --origin app or client" } else { "" };
         let message = format!("{prefix} has no {word} route to that face (see `byname route show {prefix}`{hint})");
         return Err(Failure::new(exit::NOT_FOUND, message).into());
     }
     let mut removed = Vec::new();
     for route in there {
-        let parameters = ControlParameters {
-            name: Some(prefix.clone()),
-            face_id: Some(route.face_id),
-            origin: Some(origin),
-            ..ControlParameters::default()
-        };
-        command(client, "rib", "unregister", &parameters)?;
-        removed.push(Removed { prefix: route.prefix, face_id: route.face_id, origin: route.origin });
+        command(client, "rib", "unregister", &args.parameters(route.face_id))?;
+        removed.push(args.removed(route.face_id));
     }
-    print(json, &removed, || {
-        removed
-            .iter()
-            .map(|r| format!("route-removed prefix={} nexthop={} origin={}\n", r.prefix, r.face_id, r.origin))
-            .collect()
-    })
+    print(*json, &removed, || removed.iter().map(Removed::line).collect())
 }

@@ -4,10 +4,8 @@ use serde::Serialize;
 
 use super::view::{Channel, Cs, Face, FibEntry, General, Route, StrategyChoice};
 use super::{cs, decode, face, print, route, strategy, text, threads};
-use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{ManagementError, dataset};
-use crate::exit;
 
 /// Arguments of `byname status`.
 #[derive(Debug, clap::Args)]
@@ -49,27 +47,26 @@ struct Report {
 }
 
 /// Runs `byname status`.
-pub fn run(args: StatusArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: StatusArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Report { json: args.json }) {
         Command::Show { json } => {
-            let general = general(&mut client)?;
+            let general = general(client)?;
             print(json, &general, || text::lines(&general.items()))?;
         }
         Command::Report { json } => {
             let report = Report {
-                general: general(&mut client)?,
-                channels: channels(&mut client)?,
-                faces: face::list(&mut client)?,
-                fib: route::fib(&mut client)?,
-                rib: route::list(&mut client)?,
-                cs: cs::info(&mut client)?,
-                strategies: strategy::list(&mut client)?,
+                general: general(client)?,
+                channels: channels(client)?,
+                faces: face::list(client)?,
+                fib: route::fib(client)?,
+                rib: route::list(client)?,
+                cs: cs::info(client)?,
+                strategies: strategy::list(client)?,
             };
             print(json, &report, || report.text())?;
         }
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Some forwarders (ndnd) refuse to list their channels. Show the rest of their report anyway.

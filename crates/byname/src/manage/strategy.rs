@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::view::StrategyChoice;
 use super::{decode, print, text};
-use crate::Connection;
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -84,32 +83,31 @@ fn parse_strategy(text: &str) -> Result<Name, String> {
 }
 
 /// Runs `byname strategy`.
-pub fn run(args: StrategyArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let mut client = connection.connect()?;
+pub fn run(args: StrategyArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List { json: args.json }) {
         Command::List { json } => {
-            let choices = list(&mut client)?;
+            let choices = list(client)?;
             print(json, &choices, || text::columns(&choices.iter().map(StrategyChoice::items).collect::<Vec<_>>()))?;
         }
         Command::Show { prefix, json } => {
-            let choices = list(&mut client)?;
+            let choices = list(client)?;
             let choice = effective(&choices, &prefix)
                 .ok_or_else(|| Failure::new(exit::NOT_FOUND, format!("no strategy covers {prefix}")))?;
             print(json, choice, || text::lines(&choice.items()))?;
         }
-        Command::Set { prefix, strategy, json } => set(&mut client, prefix, strategy, json)?,
+        Command::Set { prefix, strategy, json } => set(client, prefix, strategy, json)?,
         Command::Unset { prefix, json } => {
             if prefix.as_ref().is_empty() {
                 let message = "/ must have a strategy; choose another with `byname strategy set / STRATEGY`";
                 return Err(Failure::new(exit::USAGE, message).into());
             }
             let parameters = ControlParameters { name: Some(prefix.clone()), ..ControlParameters::default() };
-            command(&mut client, "strategy-choice", "unset", &parameters)?;
+            command(client, "strategy-choice", "unset", &parameters)?;
             let unset = Unset { prefix: prefix.to_string() };
             print(json, &unset, || format!("strategy-unset prefix={prefix}\n"))?;
         }
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Fetches all strategy choices.

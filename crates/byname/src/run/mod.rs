@@ -2,6 +2,7 @@
 
 mod examine;
 mod handover;
+mod health;
 mod holder;
 mod initial;
 mod machine;
@@ -12,6 +13,7 @@ mod start_up;
 mod state;
 mod takeover;
 mod trees;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::net::TcpListener;
@@ -22,6 +24,7 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use byname_control::audit::Audit;
 use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
 use byname_control::fib_writer::{Engines, Replica};
 use byname_control::readvertise::Destination;
@@ -29,6 +32,7 @@ use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
 use byname_face::handover::Inherited;
 use byname_face::nodes::on_node;
+use byname_face::pulse::Watched;
 use byname_face::{ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::Worker;
 use byname_forward::tables::Tables;
@@ -37,23 +41,26 @@ use byname_web::WebServer;
 use byname_wire::{Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
+use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit;
 use crate::process::{self, Process};
 use examine::{Good, examine};
 use handover::{Arrival, Program};
+use health::{Health, Phase};
 use initial::Initial;
 use ports::Placed;
 use reload::{Router, Setup, WEB_THREAD};
 use socket_path::Surroundings;
 use start_up::StartUp;
 use state::Earlier;
+use watch::Watch;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// Threads besides the packet threads: control, web, signals, and the threads that watch them.
-const THREADS: usize = 8;
+/// Threads besides the packet threads: control, web, signals, audit log, pulses, and the threads that watch the first ones.
+const THREADS: usize = 10;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
@@ -132,7 +139,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     ports::raise_descriptor_limit();
     let started = SystemTime::now();
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
-    let http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
+    let mut http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
     let mut earlier = Earlier::default();
     let has_marks = authorizer.knows_keys();
@@ -146,13 +153,21 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     bound.capture(capture.as_ref());
     let strategies = earlier.strategies(&config, &source);
     let destinations = destinations(&config, propagate_signer);
-    let RunningForwarder { handle, thread, mut control, secrets } =
-        start_forwarder(&config, authorizer, destinations, strategies)?;
+    let running = start_forwarder(&config, authorizer, destinations, strategies)?;
+    let RunningForwarder { handle, thread, mut control, pulses, secrets } = running;
     earlier.set_content_store(&source, &handle);
+    let health = Arc::<Health>::default();
     process.watch("packet thread", thread)?;
     if let Some(thread) = control.take_thread() {
         process.watch("control thread", thread)?;
     }
+    // Before the ports: a supervisor may ask whether the router is ready while they start. But while another process is
+    // ready, it answers.
+    let mut web = None;
+    if arrival.is_none() {
+        web = start_web(&config, http.take(), &control, &health, &mut bound.notes);
+    }
+    let watch = Watch::start(pulses, control.take_pulse(), Arc::clone(&health), watch::INTERVAL)?;
     let configured = config.tables.strategies.clone().into_iter().collect();
     control.with_management(|management| management.set_configured_strategies(configured))?;
     let mut taken = match arrival {
@@ -176,21 +191,29 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
-    let mut web = start_web(&config, http, &control, &mut bound.notes);
+    if arrival.is_some() {
+        web = start_web(&config, http.take(), &control, &health, &mut bound.notes);
+    }
     if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
         process.watch(WEB_THREAD, thread)?;
     }
 
     bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
-    let setup = Setup { config, source, file, initial, web, levels, has_marks, secrets };
+    let health_of_web = Arc::clone(&health);
+    let setup = Setup { config, source, file, initial, web, health: health_of_web, levels, has_marks, secrets };
     let mut router = Router::new(handle, control, setup);
     router.take_requests(&process)?;
     // A closed standard output must not stop forwarding.
     let _ = std::io::stdout().write_all(table.render().as_bytes());
+    health.set(Phase::Ready);
+    watch::tell_manager(&[NotifyState::Ready, NotifyState::Status("forwarding")]);
 
     router.serve(&mut process, program)?;
     tracing::info!("ending");
+    health.set(Phase::Ending);
+    watch::tell_manager(&[NotifyState::Stopping, NotifyState::Status("ending")]);
+    drop(watch);
     router.end()?;
     process.join();
     Ok(exit::OK)
@@ -244,6 +267,8 @@ pub struct RunningForwarder {
     pub thread: JoinHandle<()>,
     /// Management.
     pub control: ControlHandle,
+    /// What the packet threads do.
+    pub pulses: Vec<Watched>,
     /// Secrets of the tables.
     pub secrets: Secrets,
 }
@@ -281,6 +306,7 @@ pub fn start_forwarder(
         strategies,
         tag_limits: config.tag_limits(),
         destinations,
+        audit: start_audit(config)?,
     };
     let forwarder = Forwarder {
         handle: handle.clone(),
@@ -290,7 +316,14 @@ pub fn start_forwarder(
     };
     let control =
         service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
-    Ok(RunningForwarder { handle, thread: running.thread, control, secrets })
+    Ok(RunningForwarder { handle, thread: running.thread, control, pulses: running.pulses, secrets })
+}
+
+/// The audit log of the configuration.
+fn start_audit(config: &Config) -> anyhow::Result<Audit> {
+    let Some(destination) = config.audit.destination(&config.folder) else { return Ok(Audit::off()) };
+    let started = Audit::start(destination, config.audit.queue);
+    Ok(started.map_err(|error| exit::Failure::new(exit::USAGE, format!("[audit] {error}")))?)
 }
 
 fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
@@ -424,6 +457,7 @@ fn start_web(
     config: &Config,
     listener: Option<OwnedFd>,
     control: &ControlHandle,
+    health: &Arc<Health>,
     notes: &mut Vec<String>,
 ) -> Option<WebServer> {
     if !config.metrics.enabled {
@@ -431,7 +465,7 @@ fn start_web(
     }
     let snapshots = control.snapshots();
     let listener = listener.map(TcpListener::from);
-    match WebServer::start_on(config.metrics.listen, listener, move |tell| snapshots.ask(tell)) {
+    match WebServer::start_on(config.metrics.listen, listener, move |tell| snapshots.ask(tell), health.probes()) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");

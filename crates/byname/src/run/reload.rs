@@ -10,6 +10,7 @@ mod apply;
 pub use apply::WEB_THREAD;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byname_control::config::{Changes, Config, Source, changes};
@@ -22,6 +23,7 @@ use byname_web::WebServer;
 
 use super::examine::{Good, examine};
 use super::handover::Program;
+use super::health::Health;
 use super::initial::Initial;
 use super::socket_path::Surroundings;
 use super::{LogLevels, Secrets, count, takeover};
@@ -39,6 +41,8 @@ pub struct Setup {
     pub initial: Initial,
     /// The server of metrics. Its thread is watched.
     pub web: Option<WebServer>,
+    /// What it tells supervisors.
+    pub health: Arc<Health>,
     /// How much is logged.
     pub levels: LogLevels,
     /// Whether the authorizer remembers commands of keys across restarts.

@@ -5,8 +5,8 @@
 use std::fmt::Display;
 
 use super::{
-    Capture, Config, Ethernet, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif, Metrics, Multicast,
-    Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket, default_toml,
+    AuditLog, Capture, Config, Ethernet, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif, Metrics,
+    Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -18,6 +18,7 @@ const THREADS: &str = "threads and the queues between them are made at the start
 const SOCKETS: &str = "its sockets are opened at the start, and have connections";
 const DAEMON: &str = "the registrations at the daemon or hub are bound to it";
 const TREES: &str = "the trees are joined at the start";
+const AUDIT: &str = "the audit log is opened at the start";
 const WRAPPED: &str = "ports are wrapped at the start";
 const STATE: &str = "the files of the state are opened at the start";
 const INTERFACES: &str = "interfaces are opened at the start";
@@ -90,6 +91,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         log: _,
         metrics: _,
         state: _,
+        audit: _,
         capture: _,
         faults: _,
         folder: _,
@@ -107,6 +109,9 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     } and);
     compare!(notes, "state.", (old.state, new.state, applicable.state), State {
         enabled => Some(STATE), file => Some(STATE), stale_for => None,
+    } and);
+    compare!(notes, "audit.", (old.audit, new.audit, applicable.audit), AuditLog {
+        to => Some(AUDIT), file_max => Some(AUDIT), old_files => Some(AUDIT), queue => Some(AUDIT),
     } and);
     compare!(notes, "capture.", (old.capture, new.capture, applicable.capture), Capture {
         file => Some(WRAPPED), max => Some(WRAPPED),

@@ -3,6 +3,7 @@
 //! [`default_toml`] documents it: the whole file with all defaults. An unknown key is an error, with a suggestion.
 //! Every error names its place in the file and says what to do.
 
+mod audit;
 mod changes;
 mod contradictions;
 mod error;
@@ -36,6 +37,7 @@ use serde::Deserialize;
 
 use crate::fib_writer::FibEngineKind;
 
+pub use audit::AuditLog;
 pub use changes::{Change, Changes, changes};
 pub use error::ConfigError;
 pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_bytes};
@@ -90,6 +92,8 @@ pub struct Config {
     pub initial_routes: Vec<InitialRoute>,
     /// Logging.
     pub log: Log,
+    /// Audit log.
+    pub audit: AuditLog,
     /// Metrics.
     pub metrics: Metrics,
     /// Packet capture.
@@ -118,6 +122,7 @@ impl Default for Config {
             initial_faces: Vec::new(),
             initial_routes: Vec::new(),
             log: Log::default(),
+            audit: AuditLog::default(),
             metrics: Metrics::default(),
             capture: Capture::default(),
             faults: Faults::default(),

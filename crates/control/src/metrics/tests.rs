@@ -78,6 +78,7 @@ fn snapshot(faces: u64) -> Snapshot {
             commits: 42,
             waiting: 43,
         }),
+        audit_lost: 34,
     }
 }
 
@@ -122,6 +123,7 @@ fn the_text_is_openmetrics() {
         "byname_command_refusals_total{reason=\"replayed\"} 4",
         "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",
         "byname_links_out_drops_total 21",
+        "byname_audit_lost_total 34",
         "byname_faces_closed_total{reason=\"tcp_stalled\"} 22",
         "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
     ] {

@@ -19,6 +19,7 @@ use byname_wire::{Data, Name, NameRef};
 
 use super::announcement::Announcement;
 use super::execute::{ANNOUNCED_COST, deadline};
+use super::news::Change;
 use super::tlv::{origin, route_flags};
 use super::{Management, Moment};
 use crate::rib::Route;
@@ -231,6 +232,7 @@ impl Management {
             Taught::Refused => {
                 if let Some((prefix, _)) = self.announced.learned(notice.name.as_ref(), notice.face) {
                     self.rib.unregister(&mut self.fib, prefix.as_ref(), notice.face, origin::PREFIX_ANNOUNCEMENT);
+                    self.news.count(Change::RouteRemoved, 1);
                     self.announced.forget(prefix, notice.face);
                     self.announced.counters.withdrawn += 1;
                 }
@@ -255,7 +257,11 @@ impl Management {
             flags: route_flags::CHILD_INHERIT,
             expires_at_ms: deadline(Some(lifetime_ms), now),
         };
+        let is_new = !self.rib.has_route(announcement.prefix, &route);
         self.rib.register(&mut self.fib, announcement.prefix, &route)?;
+        if is_new {
+            self.tell_added(announcement.prefix, &route);
+        }
         let prefix = announcement.prefix.to_name();
         if self.announced.has_room(&prefix, face) {
             let kept = Kept {

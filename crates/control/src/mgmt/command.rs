@@ -73,6 +73,30 @@ mod field {
 const PERSISTENCY_MAX: u64 = 2;
 
 impl Command {
+    /// Its module and verb.
+    pub fn name(self) -> &'static str {
+        match self {
+            Command::FaceCreate => "faces/create",
+            Command::FaceUpdate => "faces/update",
+            Command::FaceDestroy => "faces/destroy",
+            Command::FaceMove => "faces/move",
+            Command::FibAddNexthop => "fib/add-nexthop",
+            Command::FibRemoveNexthop => "fib/remove-nexthop",
+            Command::RibRegister => "rib/register",
+            Command::RibUnregister => "rib/unregister",
+            Command::RibAnnounce => "rib/announce",
+            Command::CsConfig => "cs/config",
+            Command::CsErase => "cs/erase",
+            Command::StrategySet => "strategy-choice/set",
+            Command::StrategyUnset => "strategy-choice/unset",
+            Command::ConfigReload => "config/reload",
+            Command::ConfigConfirm => "config/confirm",
+            Command::TagsAdvertise => "tags/advertise",
+            Command::TagsWithdraw => "tags/withdraw",
+            Command::TagsLocators => "tags/locators",
+        }
+    }
+
     /// The command of a module and verb, and the module whose rights it needs.
     pub fn from_names(module: &[u8], verb: &[u8]) -> Option<(Command, Module)> {
         let module = Module::from_name(module)?;

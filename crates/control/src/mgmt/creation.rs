@@ -7,6 +7,7 @@
 //! creations are pending. A permanent face is created at once, as in ndnd, where NFD may answer 504: ndn-dv creates
 //! such faces to neighbours that may start later.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use byname_face::face::Creation;
@@ -17,6 +18,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::Management;
 use super::faces::{AnswerForm, create_request, created};
 use super::tlv::{ControlParameters, ControlResponse};
+use crate::audit::Entry;
 
 /// Part of an Interest's lifetime that is left for sending the answer.
 const ANSWER_TIME_MS: u64 = 500;
@@ -28,28 +30,35 @@ pub struct Created {
     form: AnswerForm,
     parameters: Box<ControlParameters>,
     outcome: Creation,
+    /// Number of the command among those that had to wait.
+    number: u64,
 }
 
 /// Channel for outcomes from the packet thread.
 pub(super) struct Creations {
     sender: Sender<Created>,
     receiver: Receiver<Created>,
+    /// Commands so far that might have to wait.
+    count: u64,
+    /// Lines of the audit log that lack the outcome, by the number of the command.
+    entries: HashMap<u64, Box<Entry>>,
 }
 
 impl Default for Creations {
     fn default() -> Self {
         // Bounded: the packet thread limits the pending creations, and sends one outcome for each.
         let (sender, receiver) = unbounded();
-        Creations { sender, receiver }
+        Creations { sender, receiver, count: 0, entries: HashMap::new() }
     }
 }
 
 impl Management {
-    /// Creates a face. `None` if the answer must wait.
+    /// Creates a face. `None` if the answer must wait; `entry` is then kept until it comes.
     pub(super) fn face_create(
         &mut self,
         command: &Interest<'_>,
         parameters: &ControlParameters,
+        entry: &mut Option<Box<Entry>>,
     ) -> Option<ControlResponse> {
         let mut request = match create_request(parameters) {
             Ok(request) => request,
@@ -60,12 +69,19 @@ impl Management {
         request.connect_within = Some(Duration::from_millis(left_ms));
         let asked = Box::new(parameters.clone());
         let (sender, name, form) = (self.creations.sender.clone(), command.name.to_name(), AnswerForm::of(command));
+        self.creations.count += 1;
+        let number = self.creations.count;
         let later = move |outcome| {
             // Fails if management has ended; the answer is then not needed.
-            let _ = sender.send(Created { name, form, parameters: asked, outcome });
+            let _ = sender.send(Created { name, form, parameters: asked, outcome, number });
         };
         let decided = self.forwarder.begin_face(request, later);
         self.counters.commands_deferred += u64::from(decided.is_none());
+        if decided.is_none()
+            && let Some(entry) = entry.take()
+        {
+            self.creations.entries.insert(number, entry);
+        }
         let outcome = decided?;
         if let Ok(status) = &outcome {
             self.durable.face_made(status, parameters);
@@ -85,6 +101,8 @@ impl Management {
         }
         let mut response = self::created(created.outcome);
         created.form.apply(&mut response);
+        let entry = self.creations.entries.remove(&created.number);
+        self.audit(entry, &response);
         self.respond_to_command(created.name.as_ref(), &response)
     }
 }

@@ -9,6 +9,7 @@ use byname_wire::{Interest, Name, NameRef};
 
 use super::announcement::Announcement;
 use super::faces::{change_request, face_not_found, face_of, moved, updated};
+use super::news::Change;
 use super::tlv::{self, ControlParameters, ControlResponse, cs_flags, origin, route_flags};
 use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, Rib, RibError, Route};
@@ -75,6 +76,14 @@ impl Management {
         *name == self.prefixes[1] && face >= FaceId::FIRST && self.scope_of(face) == Scope::NonLocal
     }
 
+    /// Logs that a route was added, or counts it.
+    pub(super) fn tell_added(&mut self, prefix: NameRef<'_>, route: &Route) {
+        if self.news.lists(Change::RouteAdded) {
+            let (face, origin, cost) = (route.face.0, route.origin, route.cost);
+            tracing::info!(prefix = %prefix.to_name(), face, origin, cost, "a route was added");
+        }
+    }
+
     /// Adds a route that was checked before.
     pub(super) fn insert_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
         let register = if self.is_hub_route(name, route.face) { Rib::register_hub } else { Rib::register };
@@ -84,7 +93,9 @@ impl Management {
     /// Adds a route of the configuration. The store does not keep it, because the file does.
     pub(super) fn insert_configured_route(&mut self, name: &Name, route: &Route) -> Result<(), RibError> {
         let register = if self.is_hub_route(name, route.face) { Rib::register_hub } else { Rib::register };
-        self.rib.unrecorded(|rib| register(rib, &mut self.fib, name.as_ref(), route))
+        self.rib.unrecorded(|rib| register(rib, &mut self.fib, name.as_ref(), route))?;
+        self.tell_added(name.as_ref(), route);
+        Ok(())
     }
 
     /// Executes a command with validated parameters.
@@ -118,8 +129,11 @@ impl Management {
             Command::CsErase => self.cs_erase(parameters),
             Command::StrategySet => self.strategy_set(parameters),
             Command::StrategyUnset => {
-                self.strategies.unset(&name_of(&parameters));
-                self.durable.strategy(&name_of(&parameters), None);
+                let prefix = name_of(&parameters);
+                self.durable.strategy(&prefix, None);
+                if self.strategies.unset(&prefix) && self.news.lists(Change::StrategyUnset) {
+                    tracing::info!(%prefix, "a strategy was unset");
+                }
                 ControlResponse::ok(&parameters)
             }
         }
@@ -167,6 +181,9 @@ impl Management {
         if let Err(error) = self.rib.add_nexthop(&mut self.fib, name.as_ref(), face, cost) {
             return refused(error);
         }
+        if self.news.lists(Change::RouteAdded) {
+            tracing::info!(prefix = %name, face = face.0, cost, "a nexthop was added to the FIB");
+        }
         (parameters.face_id, parameters.cost) = (Some(face.0), Some(cost));
         ControlResponse::ok(&parameters)
     }
@@ -174,7 +191,11 @@ impl Management {
     fn fib_remove_nexthop(&mut self, mut parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
         let face = face_of(&parameters, incoming);
         self.durable.concerns(face);
-        self.rib.remove_nexthop(&mut self.fib, name_of(&parameters).as_ref(), face);
+        let (prefix, routes) = (name_of(&parameters), self.rib.len());
+        self.rib.remove_nexthop(&mut self.fib, prefix.as_ref(), face);
+        if self.rib.len() < routes && self.news.lists(Change::RouteRemoved) {
+            tracing::info!(%prefix, face = face.0, "a nexthop was removed from the FIB");
+        }
         parameters.face_id = Some(face.0);
         ControlResponse::ok(&parameters)
     }
@@ -193,8 +214,12 @@ impl Management {
         }
         self.know_face(face);
         let name = parameters.name.take().unwrap_or_default();
+        let is_new = !self.rib.has_route(name.as_ref(), &route);
         if let Err(error) = self.insert_route(&name, &route) {
             return refused(error);
+        }
+        if is_new {
+            self.tell_added(name.as_ref(), &route);
         }
         ControlResponse::ok(&ControlParameters {
             name: Some(name),
@@ -210,7 +235,11 @@ impl Management {
         let face = face_of(&parameters, incoming);
         let origin = parameters.origin.unwrap_or(origin::APP);
         self.durable.concerns(face);
+        let routes = self.rib.len();
         self.rib.unregister(&mut self.fib, name_of(&parameters).as_ref(), face, origin);
+        if self.rib.len() < routes && self.news.lists(Change::RouteRemoved) {
+            tracing::info!(prefix = %name_of(&parameters), face = face.0, origin, "a route was removed");
+        }
         if origin == origin::PREFIX_ANNOUNCEMENT {
             self.announced.forget(name_of(&parameters), face);
         }
@@ -291,9 +320,13 @@ impl Management {
 
     fn strategy_set(&mut self, parameters: ControlParameters) -> ControlResponse {
         let strategy = parameters.strategy.clone().unwrap_or_default();
-        match self.strategies.set(&name_of(&parameters), strategy.0.as_ref()) {
+        let prefix = name_of(&parameters);
+        match self.strategies.set(&prefix, strategy.0.as_ref()) {
             Ok(instance) => {
-                self.durable.strategy(&name_of(&parameters), Some(&instance));
+                self.durable.strategy(&prefix, Some(&instance));
+                if self.news.lists(Change::StrategySet) {
+                    tracing::info!(%prefix, strategy = %instance, "a strategy was set");
+                }
                 ControlResponse::ok(&ControlParameters { strategy: Some(tlv::StrategyName(instance)), ..parameters })
             }
             Err(response) => response,

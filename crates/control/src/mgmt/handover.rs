@@ -38,7 +38,7 @@ impl Management {
     pub fn take_over(&mut self, snapshot: Snapshot, now: Moment) -> usize {
         for StrategyRecord { prefix, strategy } in snapshot.strategies {
             match strategy.0.as_ref().is_empty() {
-                true => self.strategies.unset(&prefix),
+                true => drop(self.strategies.unset(&prefix)),
                 false => {
                     if let Err(refused) = self.strategies.set(&prefix, strategy.0.as_ref()) {
                         tracing::warn!(%prefix, strategy = %strategy.0, "a strategy stays behind: {}", refused.text);

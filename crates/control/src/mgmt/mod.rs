@@ -5,6 +5,7 @@
 
 mod announced;
 mod announcement;
+mod audited;
 mod command;
 mod creation;
 mod dataset;
@@ -13,6 +14,7 @@ mod events;
 mod execute;
 mod faces;
 mod handover;
+mod news;
 pub mod reload;
 mod strategies;
 mod tags;
@@ -40,9 +42,11 @@ use self::dataset::{Datasets, Source, Sources};
 use self::durable::Durable;
 use self::events::FaceEvents;
 use self::faces::AnswerForm;
+use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
 use crate::metrics::Snapshot;
@@ -115,6 +119,10 @@ pub struct Management {
     state: String,
     /// Passes commands of the module `config` to the process.
     reloads: Option<Reloads>,
+    /// Lines of the audit log for commands that the process carries out.
+    reload_entries: Vec<(Name, Box<Entry>)>,
+    audit: Audit,
+    news: News,
 }
 
 impl Management {
@@ -154,6 +162,9 @@ impl Management {
             durable: Durable::default(),
             state: "not kept".to_owned(),
             reloads: None,
+            reload_entries: Vec::new(),
+            audit: Audit::off(),
+            news: News::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -236,6 +247,7 @@ impl Management {
             refusals: Refusal::ALL.into_iter().map(|refusal| (refusal.label(), refusals.of(refusal))).collect(),
             advertised: Vec::new(),
             store: None,
+            audit_lost: self.audit.lost(),
         }
     }
 
@@ -244,12 +256,28 @@ impl Management {
         self.state = words;
     }
 
+    /// Begins a round of work at this time.
+    pub fn begin_round(&mut self, now: Moment) {
+        if let Some(summary) = self.news.advance(now.ms) {
+            tracing::info!("in the last second also: {summary}");
+        }
+    }
+
+    /// Logs a change of a face, or counts it. The router's own faces are no news.
+    fn tell_face(&mut self, change: Change, words: &str, status: &FaceStatus) {
+        if status.id >= FaceId::FIRST && self.news.lists(change) {
+            tracing::info!(face = status.id.0, remote = %status.remote, local = %status.local, "{words}");
+        }
+    }
+
     /// Handles a face event. Returns the notification to send.
     pub fn face_event(&mut self, event: &FaceEvent) -> Packet {
         match event {
             FaceEvent::Created(status) => {
                 self.scopes.insert(status.id, status.scope);
                 self.durable.face_exists(status);
+                self.audit.face_up(status);
+                self.tell_face(Change::FaceCreated, "a face was created", status);
             }
             FaceEvent::Destroyed(status) => {
                 self.scopes.remove(&status.id);
@@ -258,8 +286,11 @@ impl Management {
                 self.tags.remove_face(status.id);
                 self.announced.forget_face(status.id);
                 self.more_to_search = true;
+                self.audit.face_down(status.id);
+                self.tell_face(Change::FaceClosed, "a face was closed", status);
             }
-            FaceEvent::Up(_) | FaceEvent::Down(_) => {}
+            FaceEvent::Up(status) => self.tell_face(Change::FaceUp, "a face is up", status),
+            FaceEvent::Down(status) => self.tell_face(Change::FaceDown, "a face is down", status),
         }
         self.counters.notifications += 1;
         self.events.notify(event)
@@ -272,12 +303,16 @@ impl Management {
         }
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
-        [self.rib.next_deadline_ms(), self.datasets.next_deadline_ms(), announced, balancer].into_iter().flatten().min()
+        let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
+        [rib, datasets, announced, balancer, self.news.next_deadline_ms()].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
     pub fn advance(&mut self, now: Moment) {
+        self.begin_round(now);
+        let routes = self.rib.len();
         self.rib.expire(&mut self.fib, now.ms, EXPIRE_STEP);
+        self.news.count(Change::RouteExpired, routes.saturating_sub(self.rib.len()) as u64);
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
@@ -385,7 +420,9 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
-        let mut response = match self.authorizer.authorize(interest, module, scope, now.unix_ms) {
+        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms);
+        let mut entry = self.entry(interest, command, incoming, authorized.as_ref().ok(), now);
+        let mut response = match authorized {
             Err(refusal) => ControlResponse::new(403, refusal.to_string()),
             Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, &signer, incoming, now),
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
@@ -395,8 +432,12 @@ impl Management {
                     Err(why) => ControlResponse::new(400, why),
                     Ok(()) => match self.check_rights(command, &parameters, &signer, incoming) {
                         Err(refusal) => ControlResponse::new(403, self.authorizer.refuse(refusal).to_string()),
-                        Ok(()) if command == Command::FaceCreate => self.face_create(interest, &parameters)?,
-                        Ok(()) if module == Module::Config => self.ask_for_reload(command, interest, &parameters)?,
+                        Ok(()) if command == Command::FaceCreate => {
+                            self.face_create(interest, &parameters, &mut entry)?
+                        }
+                        Ok(()) if module == Module::Config => {
+                            self.ask_for_reload(command, interest, &parameters, &mut entry)?
+                        }
                         Ok(()) => {
                             if command == Command::RibRegister && faces::face_of(&parameters, incoming) == incoming {
                                 let prefix = parameters.name.clone().unwrap_or_default();
@@ -411,6 +452,7 @@ impl Management {
         if module == Module::Faces {
             AnswerForm::of(interest).apply(&mut response);
         }
+        self.audit(entry, &response);
         self.respond_to_command(interest.name, &response)
     }
 

@@ -11,6 +11,7 @@ use byname_wire::{Interest, Name};
 
 use super::tlv::{ConfigChange, ControlParameters, ControlResponse, Element, ReloadReport, reload_flags};
 use super::{Command, Management, Moment};
+use crate::audit::Entry;
 use crate::config::Changes;
 use crate::fib_writer::FibEngine;
 use crate::rib::{RibError, Route};
@@ -69,6 +70,7 @@ impl Management {
         command: Command,
         interest: &Interest<'_>,
         parameters: &ControlParameters,
+        entry: &mut Option<Box<Entry>>,
     ) -> Option<ControlResponse> {
         let wish = match command {
             Command::ConfigConfirm => Ok(ReloadWish::Confirm),
@@ -83,6 +85,8 @@ impl Management {
             return Some(ControlResponse::new(503, "This router does not reload now"));
         }
         self.counters.commands_deferred += 1;
+        let command = interest.name.to_name();
+        self.reload_entries.extend(entry.take().map(|entry| (command, entry)));
         None
     }
 
@@ -93,6 +97,9 @@ impl Management {
             response.text.truncate(cut);
             response.text.push_str("...");
         }
+        let at = self.reload_entries.iter().position(|(command, _)| *command == request.command);
+        let entry = at.map(|at| self.reload_entries.swap_remove(at).1);
+        self.audit(entry, &response);
         self.respond_to_command(request.command.as_ref(), &response)
     }
 }
@@ -149,7 +156,7 @@ impl Management {
                     match strategy {
                         // It was chosen before, so it can be chosen again.
                         Some(strategy) => drop(self.strategies.set(&prefix, strategy.as_ref())),
-                        None => self.strategies.unset(&prefix),
+                        None => drop(self.strategies.unset(&prefix)),
                     }
                 }
                 return Err(format!("{}: {}", prefix.as_ref(), refusal.text));

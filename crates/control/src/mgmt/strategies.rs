@@ -51,8 +51,11 @@ impl StrategyChoices {
     }
 
     /// Removes the choice of a prefix other than `/`. The prefix then inherits the choice of the next shorter one.
-    pub fn unset(&mut self, prefix: &Name) {
-        self.changed |= !prefix.as_ref().is_empty() && self.choices.remove(prefix).is_some();
+    /// Returns whether there was a choice to remove.
+    pub fn unset(&mut self, prefix: &Name) -> bool {
+        let removed = !prefix.as_ref().is_empty() && self.choices.remove(prefix).is_some();
+        self.changed |= removed;
+        removed
     }
 
     /// All choices, if they have changed since the last call.

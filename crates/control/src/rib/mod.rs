@@ -233,6 +233,15 @@ impl Rib {
         entry.is_some_and(|e| e.routes.as_slice().iter().any(|route| self.kinds.get(route.kind).face == face))
     }
 
+    /// Whether there is this route, stale or not, whenever it expires.
+    pub fn has_route(&self, name: NameRef<'_>, route: &Route) -> bool {
+        let Route { face, origin, cost, flags, .. } = *route;
+        let wanted = RouteKind { face, origin, cost, flags, layer: Layer::Rib, is_stale: false };
+        let is_it = |kind: &RouteKind| RouteKind { is_stale: false, ..*kind } == wanted;
+        let entry = self.entries.get(name.value());
+        entry.is_some_and(|e| e.routes.as_slice().iter().any(|route| is_it(self.kinds.get(route.kind))))
+    }
+
     /// Reserves a prefix for the forwarder's own management. Routes at or below it are refused from then on, except
     /// those of [`Rib::register_hub`].
     pub fn keep_own(&mut self, fib: &mut FibWriter, prefix: Name) -> Result<(), RibError> {

@@ -22,6 +22,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
 use super::{IoLoop, WAKER_TOKEN, WorkTime};
+use crate::pulse::Doing;
 use crate::waker::LoopWaker;
 
 /// Time over which a thread's load is measured.
@@ -112,6 +113,9 @@ impl Crew {
                 break;
             }
             self.make_seen(own);
+            if !adopted.is_empty() {
+                own.pulse.note(Doing::Other);
+            }
             for adopted in &mut adopted {
                 busy |= self.step_adopted(adopted);
             }
@@ -175,6 +179,7 @@ impl Crew {
         let busy = io_loop.step();
         adopted.work += u32::from(busy);
         self.make_seen(io_loop);
+        io_loop.pulse.note(Doing::Nothing);
         busy
     }
 
@@ -214,6 +219,7 @@ impl Crew {
                 return;
             }
             io_loop.work_time.rests += 1;
+            io_loop.pulse.note(Doing::Nothing);
             // Nobody deregisters it before the offer.
             let registered = self.first.register(&mut SourceFd(&io_loop.poll_fd()), token(number), Interest::READABLE);
             if let Err(error) = registered {

@@ -12,6 +12,7 @@ use byname_forward::{FaceId, LinkFields, Packet, Received, Worker};
 use super::{ForwarderHandle, IoLoop, StartError};
 use crate::handover::{FaceRecord, HandedFace, SharedSocket};
 use crate::port::{FormerFace, Port};
+use crate::pulse::Doing;
 
 /// Time that packets between threads may take to arrive.
 const SETTLE_TIME: Duration = Duration::from_millis(20);
@@ -176,7 +177,7 @@ impl IoLoop {
             let mut handed = Some(face);
             for port in first..self.ports.len() {
                 let Some(face) = handed.take() else { break };
-                handed = self.with_port(port, |port, cx| port.take_over(cx, face)).err();
+                handed = self.with_port(Doing::Command, port, |port, cx| port.take_over(cx, face)).err();
             }
             left.extend(handed);
         }

@@ -42,6 +42,7 @@ use crate::face::{
 use crate::memory::{self, InternalFace};
 use crate::nodes::Placement;
 use crate::port::{FormerFace, Port, PortContext, Readiness, split_token};
+use crate::pulse::{Doing, Pulse, Watched};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 use crew::{Crew, Pause, number_of};
@@ -138,6 +139,8 @@ pub struct Running {
     pub events: Receiver<FaceEvent>,
     /// Notices of workers about routes that they learn from Data. A few fit; the rest are dropped and counted.
     pub notices: Receiver<Notice>,
+    /// What each thread does, for a watcher.
+    pub pulses: Vec<Watched>,
     /// The first thread. It ends after [`ForwarderHandle::shutdown`], after all others.
     pub thread: JoinHandle<()>,
 }
@@ -169,11 +172,13 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
         loops.push(io_loop);
         lines.push(line);
     }
+    let pulses = loops.iter().map(|io_loop| io_loop.pulse.watched()).collect();
     loops[0].add_ports(vec![Box::new(internal_port)])?;
     loops[0].add_ports(ports)?;
+    loops.iter_mut().for_each(|io_loop| io_loop.pulse.note(Doing::Nothing));
     let crew = Arc::new(Crew::new(loops.into_iter(), first));
     let spawn = |number: usize, others: Vec<JoinHandle<()>>| {
-        let name = if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") };
+        let name = name_of(number);
         let (processor, at_end) = (placement.processor(number), WakeAtEnd(Arc::clone(&crew)));
         let body = move || {
             pin::to(processor);
@@ -187,7 +192,13 @@ pub fn start(config: IoConfig, workers: impl Into<Workers>, ports: Vec<Box<dyn P
     };
     let others = (1..threads).map(|number| spawn(number, Vec::new())).collect::<Result<Vec<_>, _>>()?;
     let thread = spawn(0, others)?;
-    Ok(Running { handle: ForwarderHandle::new(lines, ending, gone_faces), internal, events, notices, thread })
+    let handle = ForwarderHandle::new(lines, ending, gone_faces);
+    Ok(Running { handle, internal, events, notices, pulses, thread })
+}
+
+/// Name of a packet thread.
+fn name_of(number: usize) -> String {
+    if number == 0 { "byname-packets".to_owned() } else { format!("byname-packet{number}") }
 }
 
 /// Wakes all threads when dropped, so that they check whether one of them has failed.
@@ -292,6 +303,7 @@ struct IoLoop {
     rounds: u32,
     last_busy: Instant,
     work_time: WorkTime,
+    pulse: Pulse,
     /// Number of the memory node of this thread's processor.
     node: Option<u32>,
     /// In the first loop: threads that rest, and whose descriptors are ready.
@@ -318,6 +330,7 @@ impl IoLoop {
             waker,
             next_face_id: FaceId::FIRST.0 + seat.number() as u64,
             owners: Owners::new(seat.threads()),
+            pulse: Pulse::new(name_of(seat.number())),
             seat,
             ports: Vec::new(),
             commands: receiver,
@@ -360,6 +373,7 @@ impl IoLoop {
     /// Starts ports, and stores each at its index.
     fn add_ports(&mut self, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
         let first = self.ports.len();
+        ports.iter().for_each(|port| self.pulse.add_port(port.name()));
         self.ports.extend(ports);
         self.start_ports(first)
     }
@@ -367,7 +381,7 @@ impl IoLoop {
     /// Starts the ports from this index on.
     fn start_ports(&mut self, first: usize) -> Result<(), StartError> {
         for index in first..self.ports.len() {
-            self.with_port(index, |port, cx| port.start(cx))
+            self.with_port(Doing::Command, index, |port, cx| port.start(cx))
                 .map_err(|error| StartError::Port { port: self.ports[index].name().to_owned(), error })?;
         }
         self.apply_events();
@@ -425,12 +439,16 @@ impl IoLoop {
     fn poll(&mut self, wait: Option<Duration>) -> bool {
         if self.running == handover::Running::Frozen {
             // What the descriptors have to say waits in the system.
+            self.pulse.note(Doing::Nothing);
             std::thread::sleep(handover::FROZEN_PAUSE);
             return true;
         }
         self.rounds = self.rounds.wrapping_add(1);
         if wait == Some(Duration::ZERO) && !self.rounds.is_multiple_of(ROUNDS_PER_POLL) && self.has_input() {
             return true;
+        }
+        if wait != Some(Duration::ZERO) {
+            self.pulse.note(Doing::Nothing);
         }
         let polled = self.poll.poll(&mut self.events, wait);
         self.waker.awake();
@@ -455,7 +473,7 @@ impl IoLoop {
             }
             let (port, key) = split_token(event.token());
             let readiness = Readiness::of(event);
-            self.with_port(port, |port, cx| port.ready(cx, key, readiness));
+            self.with_port(Doing::Readiness, port, |port, cx| port.ready(cx, key, readiness));
         }
         self.events = events;
         count + 1 >= POLL_EVENTS
@@ -468,18 +486,19 @@ impl IoLoop {
         let takes_input = self.running == handover::Running::Wholly && !self.stopping && !self.seat.is_behind();
         for port in 0..self.ports.len() {
             if self.ports[port].next_deadline().is_some_and(|at| at <= self.now) {
-                self.with_port(port, |port, cx| port.on_deadline(cx));
+                self.with_port(Doing::Deadline, port, |port, cx| port.on_deadline(cx));
                 busy = true;
             }
             if takes_input && self.ports[port].has_input() {
                 let burst_max = self.config.burst_max;
-                self.with_port(port, |port, cx| port.receive(cx, burst_max));
+                self.with_port(Doing::Receive, port, |port, cx| port.receive(cx, burst_max));
                 busy = true;
             }
         }
         self.apply_events();
         let received = self.received.len();
         self.stopwatch.lap_if_any(Stage::Receive, received);
+        self.pulse.note(Doing::Forward);
         busy |= self.seat.poll(self.now, &mut self.received, &mut self.outgoing, &mut self.stopwatch);
         let sent = self.outgoing.len();
         self.transmit();
@@ -508,14 +527,14 @@ impl IoLoop {
             let burst = rest.iter().take_while(is_of_port).count();
             let (burst, behind) = rest.split_at_mut(burst);
             match port {
-                Some(port) => self.with_port(port, |port, cx| port.transmit(cx, burst)),
+                Some(port) => self.with_port(Doing::Send, port, |port, cx| port.transmit(cx, burst)),
                 None => self.send_to_owners(burst),
             }
             rest = behind;
         }
         self.seat.publish_output();
         for port in 0..self.ports.len() {
-            self.with_port(port, |port, cx| port.flush(cx));
+            self.with_port(Doing::Send, port, |port, cx| port.flush(cx));
         }
         outgoing.clear();
         self.outgoing = outgoing;
@@ -532,6 +551,7 @@ impl IoLoop {
         for n in 0..COMMANDS_PER_ROUND {
             let command = self.next_command.take().or_else(|| self.commands.try_recv().ok());
             let Some(command) = command else { return n > 0 };
+            self.pulse.note(Doing::Command);
             command(self);
             self.apply_events();
         }
@@ -581,7 +601,7 @@ impl IoLoop {
         while self.ports.iter().any(|p| p.has_output()) && Instant::now() < end {
             self.poll(Some(Duration::from_millis(10)));
             for port in 0..self.ports.len() {
-                self.with_port(port, |port, cx| port.flush(cx));
+                self.with_port(Doing::Send, port, |port, cx| port.flush(cx));
             }
         }
     }
@@ -696,7 +716,7 @@ impl IoLoop {
             return Asked::Decided(Box::new(Err(CreateFaceError::Failed(text))));
         }
         let ports = 0..self.ports.len();
-        let mut ask = |port| self.with_port(port, |port, cx| port.create_face(cx, request));
+        let mut ask = |port| self.with_port(Doing::Command, port, |port, cx| port.create_face(cx, request));
         match ports.into_iter().find_map(&mut ask) {
             None => Asked::NoPort(reply),
             Some(Ok(status)) if status.id == FaceId::NONE => {
@@ -715,7 +735,7 @@ impl IoLoop {
 
     fn update_face(&mut self, face: FaceId, change: &FaceChange) -> Result<FaceStatus, UpdateFaceError> {
         let Some(&port) = self.faces.get(&face) else { return Err(UpdateFaceError::NotFound) };
-        let status = self.with_port(port, |port, cx| port.update_face(cx, face, change))?;
+        let status = self.with_port(Doing::Command, port, |port, cx| port.update_face(cx, face, change))?;
         let local_fields = status.flags.local_fields;
         self.seat.tell_all(move |worker| worker.set_local_fields(face, local_fields));
         Ok(FaceStatus { thread: self.seat.number(), ..status })
@@ -723,7 +743,7 @@ impl IoLoop {
 
     fn destroy_face(&mut self, face: FaceId) -> bool {
         let Some(&port) = self.faces.get(&face) else { return false };
-        let destroyed = self.with_port(port, |port, cx| port.destroy_face(cx, face));
+        let destroyed = self.with_port(Doing::Command, port, |port, cx| port.destroy_face(cx, face));
         self.apply_events();
         self.bury();
         destroyed
@@ -753,7 +773,13 @@ impl IoLoop {
         LinkTotals { counters: self.gone_links, closed: self.ports.iter().flat_map(|p| p.closed()).collect() }
     }
 
-    fn with_port<R>(&mut self, port: usize, f: impl FnOnce(&mut dyn Port, &mut PortContext<'_>) -> R) -> R {
+    fn with_port<R>(
+        &mut self,
+        doing: Doing,
+        port: usize,
+        f: impl FnOnce(&mut dyn Port, &mut PortContext<'_>) -> R,
+    ) -> R {
+        self.pulse.note_port(doing, port);
         let mut cx = PortContext {
             now: self.now,
             port,

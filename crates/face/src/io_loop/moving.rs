@@ -16,6 +16,7 @@ use byname_forward::{FaceId, Outgoing};
 use super::registrations::Waiting;
 use super::{ForwarderHandle, IoLoop};
 use crate::face::{FaceEvent, FaceStatus, MoveFaceError};
+use crate::pulse::Doing;
 
 /// Faces that had moved and are gone. The next move makes all threads forget who owned them.
 #[derive(Clone, Default)]
@@ -142,7 +143,7 @@ impl IoLoop {
     /// packets of the face.
     fn send_away(&mut self, face: FaceId, mark: &Sender<()>) -> Result<Box<dyn Any + Send>, MoveFaceError> {
         let port = *self.faces.get(&face).ok_or(MoveFaceError::NotFound)?;
-        let detached = self.with_port(port, |port, cx| port.detach_face(cx, face));
+        let detached = self.with_port(Doing::Command, port, |port, cx| port.detach_face(cx, face));
         // It may have ended in this round.
         let state = detached.ok_or(MoveFaceError::NotFound)?;
         self.faces.remove(&face);
@@ -178,7 +179,7 @@ impl IoLoop {
         self.registrations.add(registrations);
         output.append(&mut self.owners.arrived(face));
         self.outgoing.append(&mut output);
-        self.with_port(port, |port, cx| port.attach_face(cx, face, state));
+        self.with_port(Doing::Command, port, |port, cx| port.attach_face(cx, face, state));
         self.transmit();
     }
 }

@@ -82,7 +82,8 @@ impl Router {
             return Ok(None);
         }
         let snapshots = self.control.snapshots();
-        let mut web = WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell))?;
+        let mut web =
+            WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell), self.setup.health.probes())?;
         if let Some(thread) = web.take_thread() {
             process.watch(WEB_THREAD, thread)?;
         }

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Tests the Debian package on this machine: builds it, checks it with lintian, installs a version of before, starts the
+# service's command as its user, upgrades while a file is being fetched over and over, removes, and purges.
+#
+#   packaging/test-deb.sh [BINARY]    BINARY: a finished build, instead of target/release/byname
+#
+# Needs root, cargo-deb, lintian, adduser and dpkg-dev. It changes nothing on this machine: it runs in namespaces of its
+# own, and ends with code 77 if it cannot have them. systemd need not run; its unit is verified if systemd-analyze is there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+binary=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/release/byname}")
+old_version=0.1.0-1
+unit=/usr/lib/systemd/system/byname.service
+work=$(mktemp -d)
+router= server= fetching=
+
+fail() {
+  echo "test-deb.sh: $*" >&2
+  [[ ! -s $work/log ]] || tail -n 20 "$work/log" >&2
+  exit 1
+}
+say() { echo "-- $*"; }
+
+((EUID == 0)) || fail "needs root"
+# Begins again where changes of these folders are lost at the end, and where the network has only a loopback interface.
+if [[ -z ${BYNAME_TEST_APART:-} ]]; then
+  rmdir "$work"
+  BYNAME_TEST_APART=1 exec unshare --mount --net "$0" "$binary"
+fi
+mount -t tmpfs tmpfs "$work" || exit 77
+for folder in etc usr var run; do
+  mkdir -p "$work/$folder"/{upper,work}
+  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$work/$folder/upper,workdir=$work/$folder/work" "/$folder" ||
+    exit 77
+done
+rm -rf /etc/byname /var/lib/byname /var/log/byname /run/nfd
+ip link set lo up
+
+clean_up() {
+  local pid
+  for pid in $fetching $server $router; do kill "$pid" 2>/dev/null || true; done
+}
+trap clean_up EXIT
+
+build() {
+  rm -rf target/debian
+  BYNAME_DEB_FAST=1 BYNAME_DEB_VERSION=$1 packaging/deb.sh "$binary" >"$work/log" 2>&1 || fail "cannot build the package"
+  mv target/debian/byname_"$1"_*.deb "$work/$2.deb"
+}
+
+# Starts the service's command as systemd would, and waits until the router is ready.
+start() {
+  local command
+  command=$(sed -n 's/^ExecStart=//p' $unit)
+  install -d -o byname -g byname /run/nfd
+  # shellcheck disable=SC2086
+  setpriv --reuid byname --regid byname --init-groups --inh-caps=+net_raw --ambient-caps=+net_raw \
+    --bounding-set=-all,+net_raw env STATE_DIRECTORY=/var/lib/byname $command >>"$work/log" 2>&1 &
+  router=$!
+  local tries=0
+  until byname status >/dev/null 2>&1; do
+    kill -0 $router 2>/dev/null || fail "the router has ended"
+    ((tries++ < 200)) || fail "the router does not answer"
+    sleep 0.05
+  done
+}
+
+stop() {
+  kill $router
+  wait $router || fail "the router ended with an error"
+  router=
+}
+
+# Publishes a file.
+serve() {
+  byname put /package/file "$work/file" >/dev/null 2>>"$work/log" &
+  server=$!
+  until byname route show /package/file >/dev/null 2>&1; do sleep 0.05; done
+}
+
+fetch_once() {
+  byname get /package/file -o "$work/copy" >/dev/null 2>>"$work/log" && cmp -s "$work/file" "$work/copy"
+}
+
+# Fetches the file over and over. Writes a word for each time.
+fetch() {
+  while :; do
+    if fetch_once; then echo whole; else echo failed; fi
+    rm -f "$work/copy"
+  done >"$work/fetched"
+}
+
+say "packages"
+build $old_version old
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)-1
+build "$version" new
+
+say "lintian"
+# The first upload to Debian would close a bug.
+lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$work/new.deb" ||
+  fail "lintian finds faults"
+
+say "install"
+dpkg --install "$work/old.deb" >>"$work/log" 2>&1 || fail "cannot install the package"
+id byname >/dev/null || fail "there is no user"
+[[ $(stat -c %U:%a /var/lib/byname) == byname:750 ]] || fail "/var/lib/byname is not the user's"
+byname check /etc/byname/byname.toml >/dev/null || fail "the configuration is not good"
+[[ -e /usr/share/man/man1/byname-route-add.1.gz ]] || fail "there is no manual page"
+bash -n /usr/share/bash-completion/completions/byname || fail "the completions are no script"
+for shell in zsh:/usr/share/zsh/vendor-completions/_byname fish:/usr/share/fish/vendor_completions.d/byname.fish; do
+  if command -v "${shell%%:*}" >/dev/null; then
+    "${shell%%:*}" -n "${shell#*:}" || fail "the completions for ${shell%%:*} are no script"
+  fi
+done
+if command -v systemd-analyze >/dev/null; then
+  # `man` may be missing, and its pages with it.
+  systemd-analyze verify --man=no $unit || fail "the unit is not good"
+fi
+echo "# mine" >>/etc/byname/byname.toml
+
+say "start"
+head -c 3000000 /dev/urandom >"$work/file"
+start
+[[ $(stat -c %U /proc/$router) == byname ]] || fail "the router is not the user's"
+serve
+fetch_once || fail "the file does not come"
+fetch &
+fetching=$!
+
+say "upgrade"
+dpkg --install "$work/new.deb" >>"$work/log" 2>&1 || fail "cannot upgrade the package"
+sleep 1
+kill $fetching
+wait $fetching 2>/dev/null || true
+fetching=
+[[ $(grep -c whole "$work/fetched") -gt 0 ]] || fail "the file did not come during the upgrade"
+! grep -q failed "$work/fetched" || fail "a fetch failed during the upgrade"
+grep -q "# mine" /etc/byname/byname.toml || fail "the upgrade has changed the configuration"
+kill $server
+wait $server || true
+server=
+stop
+start
+serve
+fetch_once || fail "the file does not come after the upgrade"
+grep -q '"command":"rib/register"' /var/log/byname/audit.jsonl || fail "the audit log lacks commands"
+kill $server
+wait $server || true
+server=
+stop
+
+say "remove"
+dpkg --remove byname >>"$work/log" 2>&1 || fail "cannot remove the package"
+[[ ! -e /usr/bin/byname && ! -e $unit ]] || fail "the program is still there"
+[[ -e /etc/byname/byname.toml && -d /var/lib/byname ]] || fail "configuration and state are lost"
+
+say "purge"
+dpkg --purge byname >>"$work/log" 2>&1 || fail "cannot purge the package"
+for path in /etc/byname /var/lib/byname /var/log/byname; do
+  [[ ! -e $path ]] || fail "$path is still there"
+done
+! id byname >/dev/null 2>&1 || fail "the user is still there"
+say "good: byname $version"

@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod balance;
 pub mod config;
+pub mod element;
 pub mod fib_writer;
 pub mod metrics;
 pub mod mgmt;

@@ -10,7 +10,7 @@
 
 use byname_wire::{DecodeError, Name};
 
-use crate::mgmt::tlv::{Element, StrategyName, element};
+use crate::element::{Element, StrategyName, element};
 
 /// Version of the meaning of all records.
 pub const VERSION: u64 = 1;
@@ -93,11 +93,11 @@ element! {
         face: u64 = types::FACE_NUMBER,
         /// See [`layer`].
         layer: u64 = types::LAYER,
-        /// See [`origin`](crate::mgmt::tlv::origin).
+        /// See `mgmt::tlv::origin`.
         origin: u64 = types::ORIGIN,
         /// Lower is better.
         cost: u64 = types::COST,
-        /// See [`route_flags`](crate::mgmt::tlv::route_flags).
+        /// See `mgmt::tlv::route_flags`.
         flags: u64 = types::FLAGS,
         /// When it expires. `None`: never.
         expires_unix_ms: Option<u64> = types::EXPIRES_UNIX_MS,

@@ -29,7 +29,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, param
 use thiserror::Error;
 
 use super::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, VERSION};
-use crate::mgmt::tlv::Element;
+use crate::element::Element;
 
 /// SQLite's `application_id` of our files: "byna".
 const APPLICATION: i64 = 0x6279_6e61;

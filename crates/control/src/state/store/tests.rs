@@ -3,7 +3,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
-use crate::mgmt::tlv::StrategyName;
+use crate::element::StrategyName;
 use crate::state::records::{layer, maker};
 
 fn route(face: u64, name: &str) -> RouteRecord {

@@ -1,9 +1,10 @@
-//! Encoders and decoders of elements, generated from tables of fields.
+//! Elements of TLV: encoders and decoders, generated from tables of fields. Fields are encoded in the order of the table
+//! and decoded in any. Decoders skip unknown elements. If an element is repeated, the last one counts.
 
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name, NameRef};
 
-/// An element of the protocol.
+/// An element.
 pub trait Element: Sized {
     /// TLV-TYPE of the element.
     const TYPE: u64;
@@ -163,23 +164,23 @@ macro_rules! element {
             $($(#[$field_meta])* pub $field: $kind,)*
         }
 
-        impl $crate::mgmt::tlv::Element for $name {
+        impl $crate::element::Element for $name {
             const TYPE: u64 = $typ;
             fn encode_value(&self, out: &mut Vec<u8>) {
-                $($crate::mgmt::tlv::Field::push_field(&self.$field, $field_typ, out);)*
+                $($crate::element::Field::push_field(&self.$field, $field_typ, out);)*
             }
             fn decode_value(value: &[u8]) -> Result<Self, byname_wire::DecodeError> {
-                $(let mut $field = <$kind as $crate::mgmt::tlv::Field>::Slot::default();)*
+                $(let mut $field = <$kind as $crate::element::Field>::Slot::default();)*
                 let mut reader = byname_wire::tlv::Reader::new(value);
                 while let Some(tlv) = reader.next_tlv()? {
                     match tlv.typ {
                         $($field_typ => {
-                            <$kind as $crate::mgmt::tlv::Field>::read(&mut $field, tlv.typ, tlv.value)?;
+                            <$kind as $crate::element::Field>::read(&mut $field, tlv.typ, tlv.value)?;
                         })*
                         _ => {}
                     }
                 }
-                Ok($name { $($field: $crate::mgmt::tlv::Field::finish($field, $field_typ)?,)* })
+                Ok($name { $($field: $crate::element::Field::finish($field, $field_typ)?,)* })
             }
         }
     };

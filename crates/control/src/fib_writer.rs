@@ -342,6 +342,20 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
+    /// Makes room for this many more rules, so that the engines need not grow again and again. All changes so far become
+    /// visible.
+    pub fn expect(&mut self, rules: usize) {
+        self.commit();
+        if self.replaced {
+            self.reclaim();
+        }
+        for Replica { engine, node } in &mut self.replicas {
+            if let Err(error) = on_node(*node, || engine.expect(rules)) {
+                tracing::debug!(%error, rules, "no room is made for rules that come");
+            }
+        }
+    }
+
     /// Makes all changes so far visible to workers. Removed entries are freed at once if no worker is in a burst, and
     /// otherwise by a later commit.
     pub fn commit(&mut self) {

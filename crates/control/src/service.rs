@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_face::pulse::{Doing, Pulse, Watched};
-use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
+use byname_face::{FaceEvent, ForwarderHandle, InternalFace, InternalSender};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
@@ -171,7 +171,7 @@ impl ControlHandle {
     /// exist.
     pub fn take_over_state(
         &self,
-        keeper: Option<Keeper>,
+        store: Option<Store>,
         records: Snapshot,
         stale_for: Duration,
     ) -> Result<Restored, ControlError> {
@@ -179,11 +179,10 @@ impl ControlHandle {
         self.call_service(move |service| {
             let restored = service.management.restore(records, stale_for_ms, service.clock.now());
             service.management.commit();
-            match &keeper {
-                Some(keeper) => service.management.say_state(keeper.status().words()),
+            match store {
+                Some(store) => service.start_keeper(store),
                 None => service.management.keep_no_more(),
             }
-            service.keeper = keeper;
             restored
         })
     }
@@ -448,7 +447,7 @@ impl Service {
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
             // A lost advertisement is sent again, so a full queue needs no other handling.
-            self.send(&fields, &Packet::copy_from(&interest));
+            send(&self.internal.sender, &fields, &Packet::copy_from(&interest));
         }
         self.readvertise(now);
         Ok(())
@@ -481,16 +480,34 @@ impl Service {
         }
     }
 
-    /// Passes changes to the writing thread, and takes the answers that need to wait no longer.
+    /// Passes changes to the writing thread, with the answers that wait for them.
     fn keep(&mut self, now: Moment) {
         self.collect_changes(now);
         let Some(keeper) = &mut self.keeper else { return };
-        let before = keeper.status().condition;
-        self.outbox.append(&mut keeper.turn());
-        let status = keeper.status();
-        if status.condition != before {
-            self.management.say_state(status.words());
+        keeper.turn();
+        if let Some(words) = keeper.news_of_condition() {
+            self.management.say_state(words);
         }
+    }
+
+    /// Keeps all changes from now on in this store.
+    fn start_keeper(&mut self, store: Store) {
+        let sender = self.internal.sender.clone();
+        match Keeper::start(store, Box::new(move |answer| send_answer(&sender, &answer))) {
+            Ok(keeper) => {
+                self.management.say_state(keeper.status().words());
+                self.keeper = Some(keeper);
+            }
+            Err(error) => {
+                self.management.keep_no_more();
+                self.state_is_lost(&error.to_string());
+            }
+        }
+    }
+
+    fn state_is_lost(&mut self, why: &str) {
+        tracing::error!("faces and routes are forgotten at the next restart: {why}");
+        self.management.say_state(format!("not kept any more: {why}"));
     }
 
     fn collect_changes(&mut self, now: Moment) {
@@ -506,17 +523,12 @@ impl Service {
 
     /// Goes on with a store that was closed for another process, which has not taken over.
     fn reopen_state(&mut self, path: &Path) {
-        let opened = Store::open(path).map_err(|error| error.to_string());
-        match opened.and_then(|Opened { store, .. }| Keeper::start(store).map_err(|error| error.to_string())) {
-            Ok(keeper) => {
+        match Store::open(path) {
+            Ok(Opened { store, .. }) => {
                 self.management.keep_again();
-                self.management.say_state(keeper.status().words());
-                self.keeper = Some(keeper);
+                self.start_keeper(store);
             }
-            Err(why) => {
-                tracing::error!("faces and routes are forgotten at the next restart: {why}");
-                self.management.say_state(format!("not kept any more: {why}"));
-            }
+            Err(error) => self.state_is_lost(&error.to_string()),
         }
     }
 
@@ -524,19 +536,12 @@ impl Service {
         if let Some(mut keeper) = self.keeper.take() {
             keeper.add(self.management.take_changes(self.clock.now()));
             self.management.keep_no_more();
-            self.outbox.append(&mut keeper.close());
-            self.send_answers();
+            keeper.close();
         }
     }
 
     fn send_answers(&mut self) {
-        for packet in std::mem::take(&mut self.outbox) {
-            // A dataset must be fresh each time.
-            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
-            if !self.send(&fields, &packet) {
-                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
-            }
-        }
+        self.outbox.drain(..).for_each(|answer| send_answer(&self.internal.sender, &answer));
     }
 
     /// Whether this is a neighbour's answer about descriptors. If so, it has been processed.
@@ -558,7 +563,7 @@ impl Service {
         }
         for readvertiser in &mut readvertisers {
             for interest in readvertiser.poll(instant, now.unix_ms) {
-                let sent = self.send(&LinkFields::default(), &Packet::copy_from(&interest));
+                let sent = send(&self.internal.sender, &LinkFields::default(), &Packet::copy_from(&interest));
                 if !sent && let Ok(interest) = Interest::decode(&interest) {
                     readvertiser.on_nack(interest.name, instant);
                 }
@@ -576,17 +581,6 @@ impl Service {
         }
     }
 
-    /// Sends a packet to the worker. Returns false if its queue stays full.
-    fn send(&self, fields: &LinkFields, packet: &Packet) -> bool {
-        for _ in 0..SEND_TRIES {
-            if self.internal.send(fields.clone(), packet.clone()) {
-                return true;
-            }
-            std::thread::sleep(SEND_WAIT);
-        }
-        false
-    }
-
     /// All counters at this moment.
     fn snapshot(&self) -> metrics::Snapshot {
         let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
@@ -599,14 +593,14 @@ impl Service {
     fn wait(&self) {
         let mut select = Select::new();
         select.recv(&self.events);
-        if !self.is_full() {
+        if !self.keeper.as_ref().is_some_and(Keeper::is_full_for_now) {
             select.recv(&self.internal.from_worker);
         }
         select.recv(&self.requests);
         select.recv(self.management.creations());
         select.recv(self.management.returned());
         if let Some(keeper) = &self.keeper {
-            select.recv(keeper.reports());
+            select.recv(keeper.news());
         }
         select.recv(&self.notices);
         select.recv(&self.owner);
@@ -623,6 +617,25 @@ impl Service {
                 select.ready();
             }
         }
+    }
+}
+
+/// Sends a packet to the worker. Returns false if its queue stays full.
+fn send(sender: &InternalSender, fields: &LinkFields, packet: &Packet) -> bool {
+    for _ in 0..SEND_TRIES {
+        if sender.send(fields.clone(), packet.clone()) {
+            return true;
+        }
+        std::thread::sleep(SEND_WAIT);
+    }
+    false
+}
+
+fn send_answer(sender: &InternalSender, answer: &Packet) {
+    // A dataset must be fresh each time.
+    let fields = LinkFields { no_cache: true, ..LinkFields::default() };
+    if !send(sender, &fields, answer) {
+        tracing::warn!("the first packet thread's queue is full: an answer is dropped");
     }
 }
 

@@ -35,7 +35,7 @@ pub use io_loop::{
     Activity, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
     ThreadStatus, Workers, imbalance, start,
 };
-pub use memory::InternalFace;
+pub use memory::{InternalFace, InternalSender};
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

@@ -10,7 +10,7 @@ use byname_control::security::Authorizer;
 use byname_control::security::marks::{Marks, MarksError};
 use byname_control::service::ControlHandle;
 use byname_control::state::records::{Snapshot, StrategyRecord};
-use byname_control::state::{Keeper, Opened, Store, StoreError};
+use byname_control::state::{Opened, Store, StoreError};
 use byname_face::ForwarderHandle;
 
 use crate::exit;
@@ -186,11 +186,10 @@ impl Earlier {
         took_over: bool,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<()> {
-        let keeper = self.store.map(Keeper::start).transpose()?;
-        if keeper.is_none() {
+        if self.store.is_none() {
             control.say_state(self.why_not)?;
         }
-        let restored = control.take_over_state(keeper, self.records, config.state.stale_for)?;
+        let restored = control.take_over_state(self.store, self.records, config.state.stale_for)?;
         if took_over {
             control.keep_all_routes()?;
         } else if restored != Default::default() {

@@ -24,9 +24,9 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::faces::{persistency, persistency_number};
 use super::tlv::{ControlParameters, StrategyName, origin};
 use super::{Management, Moment};
-use crate::rib::{JournalEntry, Rib, Route};
+use crate::rib::{JournalEntry, Returning, Rib, Route};
+use crate::state::Change;
 use crate::state::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker};
-use crate::state::store::Change;
 
 /// A face that is not on demand.
 struct Lasting {
@@ -197,22 +197,26 @@ impl Durable {
     }
 
     fn route(&mut self, entry: &JournalEntry, now: Moment) {
-        let Route { face, origin, cost, flags, expires_at_ms } = entry.route;
-        if origin == origin::PREFIX_ANNOUNCEMENT && !entry.is_nexthop {
+        if entry.route.origin == origin::PREFIX_ANNOUNCEMENT && !entry.is_nexthop {
             return;
         }
-        // A face that is gone has taken its routes along.
-        let Some(number) = self.number(face) else { return };
-        let record = RouteRecord {
-            name: NameRef::new(&entry.name).expect("the RIB's keys are names").to_name(),
-            face: number,
-            layer: if entry.is_nexthop { layer::FIB } else { layer::RIB },
+        let name = NameRef::new(&entry.name).expect("the RIB's keys are names").to_name();
+        let Some(record) = self.record_of_route(name, &entry.route, entry.is_nexthop, now) else { return };
+        self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
+    }
+
+    /// `None`: its face is gone, and has taken its routes along, or is on demand.
+    fn record_of_route(&mut self, name: Name, route: &Route, is_nexthop: bool, now: Moment) -> Option<RouteRecord> {
+        let &Route { face, origin, cost, flags, expires_at_ms } = route;
+        Some(RouteRecord {
+            name,
+            face: self.number(face)?,
+            layer: if is_nexthop { layer::FIB } else { layer::RIB },
             origin,
             cost,
             flags,
             expires_unix_ms: expires_at_ms.map(|at| (now.unix_ms + at).saturating_sub(now.ms)),
-        };
-        self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
+        })
     }
 }
 
@@ -231,10 +235,14 @@ impl Management {
         }
         let there = self.forwarder.faces();
         there.iter().for_each(|status| self.durable.face_exists(status));
+        let mut returning = Vec::new();
         for face in records.faces {
             let routes = routes.remove(&face.number).unwrap_or_default();
             match self.find_or_make(&face, &there) {
-                Some(Ok(id)) => self.face_is_back(id, face, routes, now, &mut restored),
+                Some(Ok(id)) => {
+                    restored.faces += 1;
+                    returning.append(&mut self.face_is_back(id, face, routes, now, &mut restored));
+                }
                 Some(Err(why)) => {
                     self.face_is_lost(&face, &why);
                     restored.dropped += 1 + routes.len();
@@ -245,6 +253,7 @@ impl Management {
                 }
             }
         }
+        self.routes_are_back(returning, now, &mut restored);
         // Routes without a face: only a store that somebody has changed has any.
         for (number, routes) in routes {
             restored.dropped += routes.len();
@@ -289,13 +298,15 @@ impl Management {
             Ok(id) => {
                 self.collect(now);
                 self.rib.keep_journal(false);
-                self.face_is_back(id, record, routes, now, &mut Restored::default());
+                let returning = self.face_is_back(id, record, routes, now, &mut Restored::default());
+                self.routes_are_back(returning, now, &mut Restored::default());
                 self.rib.keep_journal(self.durable.keeps);
             }
             Err(why) => self.face_is_lost(&record, &why),
         }
     }
 
+    /// Takes over the record of a face. Returns those of its routes that come back.
     fn face_is_back(
         &mut self,
         id: FaceId,
@@ -303,48 +314,49 @@ impl Management {
         routes: Vec<RouteRecord>,
         now: Moment,
         restored: &mut Restored,
-    ) {
-        restored.faces += 1;
-        if let Some(Lasting { record: other, is_kept: true }) = self.durable.faces.get(&id) {
+    ) -> Vec<Returning> {
+        let number_before = match self.durable.faces.get(&id) {
             // The configuration, or another record, has made the same face: its settings rule.
-            let (number, of) = (record.number, other.number);
-            if number != of {
-                self.durable.push(Change::ForgetFace(number));
-                let moved = |route: RouteRecord| RouteRecord { face: of, ..route };
-                let routes: Vec<RouteRecord> = routes.into_iter().map(moved).collect();
-                routes.iter().for_each(|route| self.durable.push(Change::Route(route.clone())));
-                return self.routes_are_back(id, routes, now, restored);
-            }
+            Some(Lasting { record: other, is_kept: true }) if other.number != record.number => Some(other.number),
+            _ => None,
+        };
+        let number = number_before.unwrap_or(record.number);
+        if number_before.is_some() {
+            self.durable.push(Change::ForgetFace(record.number));
+            let moved = |route: &RouteRecord| Change::Route(RouteRecord { face: number, ..route.clone() });
+            routes.iter().for_each(|route| self.durable.push(moved(route)));
+        } else {
+            self.durable.faces.insert(id, Lasting { record, is_kept: true });
         }
-        self.durable.faces.insert(id, Lasting { record, is_kept: true });
-        self.routes_are_back(id, routes, now, restored);
-    }
-
-    fn routes_are_back(&mut self, face: FaceId, routes: Vec<RouteRecord>, now: Moment, restored: &mut Restored) {
+        let mut returning = Vec::with_capacity(routes.len());
         for record in routes {
             let left_ms = record.expires_unix_ms.map(|at| at.saturating_sub(now.unix_ms));
-            let route = Route {
-                face,
-                origin: record.origin,
-                cost: record.cost,
-                flags: record.flags,
-                expires_at_ms: left_ms.map(|left| now.ms.saturating_add(left)),
-            };
             let is_nexthop = record.layer != layer::RIB;
-            let is_stale = is_nexthop || record.origin != origin::STATIC;
             // The store may be older than a rule about names of management.
             let is_allowed = self.rib.own_prefix_of(record.name.as_ref()).is_none()
-                || !is_nexthop && self.is_hub_route(&record.name, face);
-            let is_back = is_allowed
-                && left_ms != Some(0)
-                && self
-                    .rib
-                    .restore(&mut self.fib, record.name.as_ref(), &route, (is_nexthop, is_stale))
-                    .is_ok_and(|added| added);
-            if is_back {
-                restored.routes += 1;
+                || !is_nexthop && self.is_hub_route(&record.name, id);
+            if is_allowed && left_ms != Some(0) {
+                let RouteRecord { name, origin, cost, flags, .. } = record;
+                let expires_at_ms = left_ms.map(|left| now.ms.saturating_add(left));
+                let is_stale = is_nexthop || origin != origin::STATIC;
+                let route = Route { face: id, origin, cost, flags, expires_at_ms };
+                returning.push(Returning { name, route, is_nexthop, is_stale });
             } else {
                 restored.dropped += 1;
+                self.durable.push(Change::ForgetRoute(RouteRecord { face: number, ..record }));
+            }
+        }
+        returning
+    }
+
+    fn routes_are_back(&mut self, returning: Vec<Returning>, now: Moment, restored: &mut Restored) {
+        let count = returning.len();
+        let refused = self.rib.load(&mut self.fib, returning);
+        restored.routes += count - refused.len();
+        restored.dropped += refused.len();
+        for Returning { name, route, is_nexthop, .. } in refused {
+            // The configuration may have the same route. Then the store has none.
+            if let Some(record) = self.durable.record_of_route(name, &route, is_nexthop, now) {
                 self.durable.push(Change::ForgetRoute(record));
             }
         }

@@ -9,6 +9,7 @@
 mod handover;
 mod inherit;
 mod journal;
+mod load;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use thiserror::Error;
 
 pub(crate) use self::handover::route_of_record;
 pub use self::journal::JournalEntry;
+pub use self::load::Returning;
 
 use self::inherit::{Nexthops, nexthops, passed_down};
 use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
@@ -420,9 +422,13 @@ impl Rib {
                 if let Some(route) = routes.as_mut_slice().iter_mut().find(same) {
                     self.expiring -= usize::from(route.expires_at_ms() != NEVER);
                     let old = std::mem::replace(route, StoredRoute::new(self.kinds.acquire(kind), expires_at_ms));
+                    let is_as_before = old.kind == route.kind && old.expires_at_ms() == expires_at_ms;
                     self.kinds.release(old.kind);
                     let key = occupied.key().clone();
-                    self.note_journal(&key, &kind, expires_at_ms, false);
+                    // Daemons repeat their registrations.
+                    if !is_as_before {
+                        self.note_journal(&key, &kind, expires_at_ms, false);
+                    }
                     self.note_deadline(&key, expires_at_ms);
                     self.refresh(fib, name, depth, &above, &passed);
                     return Ok(());

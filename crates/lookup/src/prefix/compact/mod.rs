@@ -266,6 +266,12 @@ impl Control<Name> for Compact {
         Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
     }
 
+    fn expect(&mut self, rules: usize) -> Result<(), BuildError> {
+        let rules = rules.min(self.rules_max.saturating_sub(self.rules));
+        // `reserve` doubles this number, because parts fill unevenly. A quarter more than the fair share is enough here.
+        Ok(self.table.reserve(rules / 8 * 5, self.trie.ids() + rules, |node| self.trie.key(node).hash)?)
+    }
+
     fn reclaim(&mut self) {
         // Entries carry their identity, and no memory that readers hold is used again.
     }

@@ -20,6 +20,8 @@ mod fetch;
 mod keygen;
 mod manage;
 mod nfdc_words;
+#[cfg(test)]
+mod odd_port;
 mod process;
 mod reference;
 mod restart;

@@ -1,8 +1,9 @@
 //! Elements of TLV: encoders and decoders, generated from tables of fields. Fields are encoded in the order of the table
 //! and decoded in any. Decoders skip unknown elements. If an element is repeated, the last one counts.
 
+use byname_wire::tagnet::TagList;
 use byname_wire::tlv::{self, Reader};
-use byname_wire::{DecodeError, Name, NameRef};
+use byname_wire::{DecodeError, Descriptor, Name, NameRef};
 
 /// An element.
 pub trait Element: Sized {
@@ -98,6 +99,17 @@ impl Scalar for StrategyName {
     }
 }
 
+impl Scalar for Descriptor {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_nested(out, typ, |out| {
+            self.tags().iter().for_each(|tag| out.extend_from_slice(&tag.0.to_be_bytes()))
+        });
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(TagList::decode(value)?.descriptor())
+    }
+}
+
 /// Required fields: an element without them is refused.
 macro_rules! required {
     ($($scalar:ty),*) => {$(
@@ -116,7 +128,7 @@ macro_rules! required {
         }
     )*};
 }
-required!(u64, String, Name, StrategyName);
+required!(u64, String, Name, StrategyName, Descriptor);
 
 impl<T: Scalar> Field for Option<T> {
     type Slot = Option<T>;

@@ -33,8 +33,8 @@ use crate::mgmt::{Management, Moment, Restored};
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::RibError;
 use crate::security::Authorizer;
-use crate::state::records::Snapshot;
-use crate::state::{Keeper, Opened, Store};
+use crate::state::records::{Snapshot, ToldRecord};
+use crate::state::{Change, Keeper, Opened, Store};
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
@@ -120,7 +120,7 @@ impl ControlHandle {
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
             management.fib().tables().replace_trees(trees);
-            own.into_iter().for_each(|tree| management.tags_mut().add_tree(tree));
+            management.join_trees(own);
         })
     }
 
@@ -177,6 +177,8 @@ impl ControlHandle {
     ) -> Result<Restored, ControlError> {
         let stale_for_ms = u64::try_from(stale_for.as_millis()).unwrap_or(u64::MAX);
         self.call_service(move |service| {
+            let mut records = records;
+            service.inherit(std::mem::take(&mut records.told), stale_for);
             let restored = service.management.restore(records, stale_for_ms, service.clock.now());
             service.management.commit();
             match store {
@@ -511,8 +513,16 @@ impl Service {
     }
 
     fn collect_changes(&mut self, now: Moment) {
+        let mut changes = self.management.take_changes(now);
+        for readvertiser in &mut self.readvertisers {
+            let destination = readvertiser.destination().label().to_owned();
+            changes.extend(readvertiser.take_told().into_iter().map(|(prefix, is_told)| {
+                let told = ToldRecord { destination: destination.clone(), prefix };
+                if is_told { Change::Told(told) } else { Change::ForgetTold(told) }
+            }));
+        }
         if let Some(keeper) = &mut self.keeper {
-            keeper.add(self.management.take_changes(now));
+            keeper.add(changes);
         }
     }
 
@@ -570,6 +580,16 @@ impl Service {
             }
         }
         self.readvertisers = readvertisers;
+    }
+
+    /// Gives the destinations what an earlier process told them.
+    fn inherit(&mut self, told: Vec<ToldRecord>, stale_for: Duration) {
+        let until = Instant::now() + stale_for;
+        for readvertiser in &mut self.readvertisers {
+            let label = readvertiser.destination().label();
+            let of_it = told.iter().filter(|told| told.destination == label);
+            readvertiser.inherit(of_it.map(|told| told.prefix.clone()), until);
+        }
     }
 
     /// The connection of a face is up again. If the hub is behind it, the hub may have restarted and forgotten the

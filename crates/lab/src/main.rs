@@ -15,6 +15,7 @@ mod flat;
 mod forward;
 mod harness;
 mod hostile;
+mod idle;
 mod locator;
 mod machine;
 mod mixed;
@@ -51,6 +52,8 @@ enum Experiment {
     Wire(wire::Options),
     /// Registers routes in bulk through management.
     Routes(routes::Options),
+    /// CPU time and memory of a router without traffic.
+    Idle(idle::Options),
     /// Longest name prefix match on one engine, or on several in turn.
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
@@ -83,6 +86,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
         Experiment::Routes(options) => routes::run(&options),
+        Experiment::Idle(options) => idle::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Forward(options) => harness::run(&options),
@@ -100,6 +104,7 @@ fn main() -> anyhow::Result<()> {
             println!("\nfor a whole forwarder there are separate subcommands:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
             println!("routes  registration of many routes through management           (no paper)");
+            println!("idle    CPU time and memory of a router without traffic          (no paper)");
             Ok(())
         }
     }

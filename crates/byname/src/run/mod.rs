@@ -200,8 +200,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
 
     bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
-    let health_of_web = Arc::clone(&health);
-    let setup = Setup { config, source, file, initial, web, health: health_of_web, levels, has_marks, secrets };
+    let setup = Setup { config, source, file, initial, web, health: Arc::clone(&health), levels, has_marks, secrets };
     let mut router = Router::new(handle, control, setup);
     router.take_requests(&process)?;
     // A closed standard output must not stop forwarding.

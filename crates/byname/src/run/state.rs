@@ -197,6 +197,9 @@ impl Earlier {
             if restored.faces_waiting > 0 {
                 note += &format!("; {} faces are connecting", restored.faces_waiting);
             }
+            if restored.descriptors > 0 {
+                note += &format!("; {} descriptors", restored.descriptors);
+            }
             if restored.dropped > 0 {
                 note += &format!("; {} did not come back", restored.dropped);
             }

@@ -3,7 +3,8 @@
 //! [`Durable`] collects the changes that commands and events make, as records for the store. `service` hands them to the
 //! writing thread, and sends the answers of commands when their changes are on the disk.
 //!
-//! - Only what can come back is kept: faces that are not on demand, and routes of such faces. A face that a command made
+//! - Only what can come back is kept: faces that are not on demand, their routes, and the descriptors that applications
+//!   behind them advertise. A face that a command made
 //!   is kept when it is made. A face of the configuration or of a port is kept with its first route, to name it.
 //! - Routes from prefix announcements are not kept: an announcement is a lease that its holder renews.
 //! - Routes of the configuration are not kept: the file brings them.
@@ -11,6 +12,8 @@
 //! At the start, [`Management::restore`] makes the faces again, and gives the RIB their routes. Routes of administrators
 //! (origin `static`) are as before. All others are stale: used at once, and removed unless they are registered again in
 //! time.
+
+mod advertised;
 
 use std::collections::BTreeMap;
 
@@ -21,12 +24,15 @@ use byname_forward::face_table::{FaceMap, Persistency};
 use byname_wire::{Name, NameRef};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use self::advertised::Stale;
 use super::faces::{persistency, persistency_number};
 use super::tlv::{ControlParameters, StrategyName, origin};
 use super::{Management, Moment};
 use crate::rib::{JournalEntry, Returning, Rib, Route};
 use crate::state::Change;
-use crate::state::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker};
+use crate::state::records::{
+    AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker,
+};
 
 /// A face that is not on demand.
 struct Lasting {
@@ -45,10 +51,24 @@ pub(super) struct Durable {
     changes: Vec<Change>,
     /// Whether the command that is being handled is about something that the store has.
     touched: bool,
-    /// Routes of faces whose connections are being made again, by the number of the face.
-    waiting: BTreeMap<u64, (FaceRecord, Vec<RouteRecord>)>,
+    /// Faces whose connections are being made again, by their numbers.
+    waiting: BTreeMap<u64, (FaceRecord, OfFace)>,
+    stale: Stale,
     sender: Sender<Returned>,
     receiver: Receiver<Returned>,
+}
+
+/// What the store has for a face.
+#[derive(Default)]
+struct OfFace {
+    routes: Vec<RouteRecord>,
+    advertisements: Vec<AdvertisementRecord>,
+}
+
+impl OfFace {
+    fn len(&self) -> usize {
+        self.routes.len() + self.advertisements.len()
+    }
 }
 
 /// The outcome for a face whose connection had to be made again.
@@ -66,6 +86,8 @@ pub struct Restored {
     pub faces_waiting: usize,
     /// Routes, without those of the faces that wait.
     pub routes: usize,
+    /// Descriptors of applications, without those of the faces that wait.
+    pub descriptors: usize,
     /// Records that did not come back: their faces did not, they have expired, or the configuration has others.
     pub dropped: usize,
 }
@@ -82,6 +104,7 @@ impl Default for Durable {
             changes: Vec::new(),
             touched: false,
             waiting: BTreeMap::new(),
+            stale: Stale::default(),
             sender,
             receiver,
         }
@@ -146,6 +169,7 @@ impl Durable {
 
     /// The face does not exist any more, or is on demand now.
     pub fn face_gone(&mut self, face: FaceId) {
+        self.forget_stale(face);
         if let Some(Lasting { record, is_kept: true }) = self.faces.remove(&face) {
             self.push(Change::ForgetFace(record.number));
         }
@@ -229,34 +253,38 @@ impl Management {
         self.durable.next_number = records.faces.iter().map(|face| face.number).max().unwrap_or(0).saturating_add(1);
         self.durable.content_store = records.content_store.into_iter().next().unwrap_or_default();
         self.rib.remove_stale_at(now.ms.saturating_add(stale_for_ms));
-        let mut routes: BTreeMap<u64, Vec<RouteRecord>> = BTreeMap::new();
+        self.durable.withdraw_stale_at(now.ms.saturating_add(stale_for_ms));
+        let mut kept: BTreeMap<u64, OfFace> = BTreeMap::new();
         for route in records.routes {
-            routes.entry(route.face).or_default().push(route);
+            kept.entry(route.face).or_default().routes.push(route);
+        }
+        for advertisement in records.advertisements {
+            kept.entry(advertisement.face).or_default().advertisements.push(advertisement);
         }
         let there = self.forwarder.faces();
         there.iter().for_each(|status| self.durable.face_exists(status));
         let mut returning = Vec::new();
         for face in records.faces {
-            let routes = routes.remove(&face.number).unwrap_or_default();
+            let of_face = kept.remove(&face.number).unwrap_or_default();
             match self.find_or_make(&face, &there) {
                 Some(Ok(id)) => {
                     restored.faces += 1;
-                    returning.append(&mut self.face_is_back(id, face, routes, now, &mut restored));
+                    returning.append(&mut self.face_is_back(id, face, of_face, now, &mut restored));
                 }
                 Some(Err(why)) => {
                     self.face_is_lost(&face, &why);
-                    restored.dropped += 1 + routes.len();
+                    restored.dropped += 1 + of_face.len();
                 }
                 None => {
                     restored.faces_waiting += 1;
-                    self.durable.waiting.insert(face.number, (face, routes));
+                    self.durable.waiting.insert(face.number, (face, of_face));
                 }
             }
         }
         self.routes_are_back(returning, now, &mut restored);
-        // Routes without a face: only a store that somebody has changed has any.
-        for (number, routes) in routes {
-            restored.dropped += routes.len();
+        // Without a face: only a store that somebody has changed has any.
+        for (number, of_face) in kept {
+            restored.dropped += of_face.len();
             self.durable.push(Change::ForgetFace(number));
         }
         self.rib.keep_journal(true);
@@ -293,12 +321,12 @@ impl Management {
 
     /// A face that waited for its connection has it now, or does not come back.
     pub fn face_returned(&mut self, Returned { number, outcome }: Returned, now: Moment) {
-        let Some((record, routes)) = self.durable.waiting.remove(&number) else { return };
+        let Some((record, of_face)) = self.durable.waiting.remove(&number) else { return };
         match face_of_outcome(outcome) {
             Ok(id) => {
                 self.collect(now);
                 self.rib.keep_journal(false);
-                let returning = self.face_is_back(id, record, routes, now, &mut Restored::default());
+                let returning = self.face_is_back(id, record, of_face, now, &mut Restored::default());
                 self.routes_are_back(returning, now, &mut Restored::default());
                 self.rib.keep_journal(self.durable.keeps);
             }
@@ -311,7 +339,7 @@ impl Management {
         &mut self,
         id: FaceId,
         record: FaceRecord,
-        routes: Vec<RouteRecord>,
+        OfFace { routes, mut advertisements }: OfFace,
         now: Moment,
         restored: &mut Restored,
     ) -> Vec<Returning> {
@@ -325,9 +353,12 @@ impl Management {
             self.durable.push(Change::ForgetFace(record.number));
             let moved = |route: &RouteRecord| Change::Route(RouteRecord { face: number, ..route.clone() });
             routes.iter().for_each(|route| self.durable.push(moved(route)));
+            advertisements.iter_mut().for_each(|one| one.face = number);
+            advertisements.iter().for_each(|one| self.durable.push(Change::Advertisement(one.clone())));
         } else {
             self.durable.faces.insert(id, Lasting { record, is_kept: true });
         }
+        self.advertisements_are_back(id, advertisements, restored);
         let mut returning = Vec::with_capacity(routes.len());
         for record in routes {
             let left_ms = record.expires_unix_ms.map(|at| at.saturating_sub(now.unix_ms));
@@ -372,6 +403,8 @@ impl Management {
         if self.durable.keeps && self.durable.face_changed(status, asked) {
             let routes = Rib::routes_of(&self.rib, status.id);
             routes.iter().for_each(|entry| self.durable.route(entry, now));
+            let advertised = self.tags.advertised_by(status.id);
+            self.keep_advertised(status.id, &[], advertised);
         }
     }
 

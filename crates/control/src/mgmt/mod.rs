@@ -304,7 +304,8 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
-        [rib, datasets, announced, balancer, self.news.next_deadline_ms()].into_iter().flatten().min()
+        let (durable, news) = (self.durable.next_deadline_ms(), self.news.next_deadline_ms());
+        [rib, datasets, announced, balancer, durable, news].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -316,6 +317,7 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
+        self.withdraw_stale(now.ms);
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }

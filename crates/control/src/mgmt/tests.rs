@@ -27,6 +27,7 @@ use crate::fib_writer::FibWriter;
 use crate::security::{Authorizer, Signer};
 use crate::tags::{TagLimits, TagRouting};
 
+mod advertised;
 mod capture;
 mod learning;
 mod limits;

@@ -333,3 +333,34 @@ fn signatures_do_not_stay_ahead_of_a_clock_that_is_set_back() {
     assert_eq!(time(&mut host, UNIX_MS - 1_000), UNIX_MS + 2);
     assert_eq!(time(&mut host, UNIX_MS - 3_600_000), UNIX_MS - 3_600_000);
 }
+
+#[test]
+fn after_a_restart_prefixes_of_applications_that_do_not_come_back_are_unregistered() {
+    let start = Instant::now();
+    let mut before = daemon(start);
+    for prefix in ["/stays", "/goes", "/gone"] {
+        before.client(prefix, true);
+    }
+    heard(&mut before, start);
+    before.client("/gone", false);
+    heard(&mut before, start);
+    let told = |prefix: &str, is_told| (name(prefix), is_told);
+    let changes = before.take_told();
+    assert_eq!(changes, [told("/stays", true), told("/goes", true), told("/gone", true), told("/gone", false)]);
+    // It is told again from time to time, which changes nothing.
+    before.destination_appeared(start);
+    assert_eq!(heard(&mut before, start).len(), 1);
+    assert_eq!((heard(&mut before, start).len(), before.take_told()), (1, vec![]));
+
+    let mut after = daemon(start);
+    let until = start + Duration::from_secs(120);
+    after.inherit([name("/stays"), name("/goes")], until);
+    // The daemon has restarted, too. That is no reason to give up the applications.
+    after.route_changed(&route("/localhost/nlsr", origin::APP, true), true, start);
+    assert_eq!((heard(&mut after, start), after.next_deadline()), (vec![], Some(until)));
+    after.client("/stays", true);
+    assert_eq!(heard(&mut after, start), [said("register", "/stays")]);
+    assert_eq!(heard(&mut after, until - Duration::from_secs(1)), []);
+    assert_eq!(heard(&mut after, until), [said("unregister", "/goes")]);
+    assert_eq!((after.take_told(), after.len()), (vec![told("/goes", false)], 1));
+}

@@ -10,7 +10,12 @@
 //! - If a command's time is further ahead of the clock, the mark notes a span of times, even for a refused command.
 //!   Otherwise, one client with a wrong clock would block its key until that time.
 //!
-//! [`Marks::in_folder`] keeps the marks in a file. If no file can be written, [`Marks::without_folder`] narrows the
+//! [`Marks::in_folder`] keeps the marks in a file of their own, and not in the store of faces and routes (`state`). A mark
+//! must be on the disk before its command is accepted, also while the store cannot be written or is turned off. The store
+//! may be damaged, and then begins empty, or be restored from a backup. With the marks inside, recorded commands would then
+//! pass again. Damaged marks keep the router from starting.
+//!
+//! If no file can be written, [`Marks::without_folder`] narrows the
 //! time window instead. A command's time may be at most [`SLACK_MS`] ahead of the clock, and must be more than
 //! [`SLACK_MS`] after the start. No command accepted by an earlier run meets both conditions, unless the clock is set
 //! back.

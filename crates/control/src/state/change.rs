@@ -3,7 +3,7 @@
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name, NameRef};
 
-use super::records::{ContentStoreRecord, FaceRecord, RouteRecord, StrategyRecord};
+use super::records::{AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, StrategyRecord, ToldRecord};
 use crate::element::Element;
 
 /// TLV-TYPE numbers of changes that are no records. They never change; see [`super::records`].
@@ -11,6 +11,8 @@ mod types {
     pub const FORGET_FACE: u64 = 192;
     pub const FORGET_ROUTE: u64 = 193;
     pub const FORGET_STRATEGY: u64 = 194;
+    pub const FORGET_ADVERTISEMENT: u64 = 195;
+    pub const FORGET_TOLD: u64 = 196;
 }
 
 /// A change of the records.
@@ -18,7 +20,7 @@ mod types {
 pub enum Change {
     /// Adds a face or replaces the one with this number.
     Face(FaceRecord),
-    /// Removes a face and its routes.
+    /// Removes a face, its routes and its advertisements.
     ForgetFace(u64),
     /// Adds a route, or replaces the one with the same name, face, layer and origin.
     Route(RouteRecord),
@@ -30,6 +32,14 @@ pub enum Change {
     ForgetStrategy(Name),
     /// Replaces the settings of the content store.
     ContentStore(ContentStoreRecord),
+    /// Adds an advertisement.
+    Advertisement(AdvertisementRecord),
+    /// Removes an advertisement.
+    ForgetAdvertisement(AdvertisementRecord),
+    /// A destination of readvertisement was told this.
+    Told(ToldRecord),
+    /// A destination does not know this any more.
+    ForgetTold(ToldRecord),
 }
 
 impl Change {
@@ -43,13 +53,22 @@ impl Change {
             Change::Strategy(choice) => choice.encode_to(out),
             Change::ForgetStrategy(prefix) => tlv::push_tlv(out, types::FORGET_STRATEGY, prefix.value()),
             Change::ContentStore(settings) => settings.encode_to(out),
+            Change::Advertisement(one) => one.encode_to(out),
+            Change::ForgetAdvertisement(one) => {
+                tlv::push_nested(out, types::FORGET_ADVERTISEMENT, |out| one.encode_value(out));
+            }
+            Change::Told(told) => told.encode_to(out),
+            Change::ForgetTold(told) => tlv::push_nested(out, types::FORGET_TOLD, |out| told.encode_value(out)),
         }
     }
 
-    /// Decodes a sequence of changes.
-    pub(super) fn decode_all(wire: &[u8]) -> Result<Vec<Change>, DecodeError> {
+    /// Decodes a sequence of at most `max` changes.
+    pub(super) fn decode_all(wire: &[u8], max: usize) -> Result<Vec<Change>, DecodeError> {
         let (mut reader, mut changes) = (Reader::new(wire), Vec::new());
         while let Some(tlv) = reader.next_tlv()? {
+            if changes.len() == max {
+                return Err(DecodeError::BadValue(tlv.typ));
+            }
             let value = tlv.value;
             changes.push(match tlv.typ {
                 FaceRecord::TYPE => Change::Face(FaceRecord::decode_value(value)?),
@@ -59,6 +78,10 @@ impl Change {
                 StrategyRecord::TYPE => Change::Strategy(StrategyRecord::decode_value(value)?),
                 types::FORGET_STRATEGY => Change::ForgetStrategy(NameRef::new(value)?.to_name()),
                 ContentStoreRecord::TYPE => Change::ContentStore(ContentStoreRecord::decode_value(value)?),
+                AdvertisementRecord::TYPE => Change::Advertisement(AdvertisementRecord::decode_value(value)?),
+                types::FORGET_ADVERTISEMENT => Change::ForgetAdvertisement(AdvertisementRecord::decode_value(value)?),
+                ToldRecord::TYPE => Change::Told(ToldRecord::decode_value(value)?),
+                types::FORGET_TOLD => Change::ForgetTold(ToldRecord::decode_value(value)?),
                 typ => return Err(DecodeError::UnexpectedCritical(typ)),
             });
         }

@@ -38,6 +38,8 @@ const GROUP_CHANGES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 64 << 20;
 /// Longest log.
 const LOG_BYTES_MAX: u64 = 512 << 20;
+/// Most changes of a log, which bounds the memory of its reader.
+const CHANGES_MAX: usize = 8_000_000;
 /// The file is lengthened in steps of its length, within these bounds.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 65_536..=1 << 20;
 /// Length of an empty log's file, at most.
@@ -59,11 +61,13 @@ pub(super) enum LogError {
 pub(super) struct Log {
     file: File,
     generation: u64,
+    /// Changes in it.
+    changes: usize,
     /// Number of the next group.
     number: u32,
-    /// Where the next group begins.
+    /// Offset of the next group.
     end: u64,
-    /// Where the first group begins that the database does not have, and its number.
+    /// Offset and number of the first group that the database does not have.
     folded: (u64, u32),
     /// Length of the file: what is before it has been written once.
     file_bytes: u64,
@@ -79,6 +83,7 @@ impl Log {
         let mut log = Log {
             file,
             generation,
+            changes: 0,
             number: 0,
             end: HEADER_BYTES as u64,
             folded: (HEADER_BYTES as u64, 0),
@@ -97,8 +102,12 @@ impl Log {
         let mut changes = Vec::new();
         while let Some((end, of_group)) = log.read_changes(log.end, log.number)? {
             changes.extend(of_group);
+            if changes.len() > CHANGES_MAX || end > LOG_BYTES_MAX {
+                return Err(LogError::Damaged("it has more changes than a router writes"));
+            }
             (log.end, log.number) = (end, log.number + 1);
         }
+        log.changes = changes.len();
         log.expect_no_more()?;
         Ok((log, changes))
     }
@@ -125,13 +134,14 @@ impl Log {
         if self.bytes_max.is_some_and(|max| end > max) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        if end > LOG_BYTES_MAX {
+        if end > LOG_BYTES_MAX || self.changes + changes.len() > CHANGES_MAX {
             return Err(io::Error::other("the log is full, because the database takes no changes"));
         }
         self.make_room(end);
         self.file.write_all_at(&bytes, self.end)?;
         self.file.sync_data()?;
         (self.end, self.number) = (end, number);
+        self.changes += changes.len();
         self.file_bytes = self.file_bytes.max(end);
         Ok(())
     }
@@ -169,7 +179,7 @@ impl Log {
         self.file.write_all_at(&file_header(generation), 0)?;
         self.file_bytes = self.file_bytes.max(HEADER_BYTES as u64);
         self.generation = generation;
-        (self.end, self.number) = (HEADER_BYTES as u64, 0);
+        (self.end, self.number, self.changes) = (HEADER_BYTES as u64, 0, 0);
         self.folded = (self.end, 0);
         Ok(())
     }
@@ -208,7 +218,8 @@ impl Log {
         if group.number != number {
             return Ok(None);
         }
-        let changes = Change::decode_all(&changes).map_err(|_| LogError::Damaged("a group makes no sense"))?;
+        let changes =
+            Change::decode_all(&changes, GROUP_CHANGES_MAX).map_err(|_| LogError::Damaged("a group makes no sense"))?;
         Ok(Some((at + (HEADER_BYTES + group.len as usize).next_multiple_of(8) as u64, changes)))
     }
 
@@ -261,7 +272,7 @@ impl Log {
         if self.file.write_all_at(&zeros, self.file_bytes).is_ok() {
             self.file_bytes = until;
         } else {
-            // What was written of them would be missing for the group.
+            // A part of them may have been written. The group needs that room.
             let _ = self.file.set_len(self.file_bytes);
         }
     }

@@ -1,9 +1,9 @@
-//! Applies changes to records in memory: those of the log, to those of the database.
+//! Applies changes to records in memory: the log has the changes, and the database the records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::change::Change;
-use super::records::{FaceRecord, RouteRecord, Snapshot, StrategyRecord};
+use super::records::{AdvertisementRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, ToldRecord};
 
 /// A route, and whether it is there or was removed.
 type Candidate = (RouteRecord, bool);
@@ -18,6 +18,10 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
     let mut faces: BTreeMap<u64, FaceRecord> = records.faces.drain(..).map(|face| (face.number, face)).collect();
     let mut strategies: BTreeMap<_, StrategyRecord> =
         records.strategies.drain(..).map(|choice| (choice.prefix.clone(), choice)).collect();
+    let advertised = |one: AdvertisementRecord| (one.face, one.descriptor);
+    let mut advertisements: BTreeSet<_> = records.advertisements.drain(..).map(advertised).collect();
+    let of_told = |told: ToldRecord| (told.destination, told.prefix);
+    let mut told: BTreeSet<_> = records.told.drain(..).map(of_told).collect();
     let mut routes: Vec<Candidate> =
         std::mem::take(&mut records.routes).into_iter().map(|route| (route, true)).collect();
     // Routes of these faces before these places are gone.
@@ -27,6 +31,7 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
             Change::Face(face) => drop(faces.insert(face.number, face)),
             Change::ForgetFace(number) => {
                 faces.remove(&number);
+                advertisements.retain(|(face, _)| *face != number);
                 forgotten.insert(number, routes.len());
             }
             Change::Route(route) => routes.push((route, true)),
@@ -34,6 +39,10 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
             Change::Strategy(choice) => drop(strategies.insert(choice.prefix.clone(), choice)),
             Change::ForgetStrategy(prefix) => drop(strategies.remove(&prefix)),
             Change::ContentStore(settings) => records.content_store = vec![settings],
+            Change::Advertisement(one) => drop(advertisements.insert(advertised(one))),
+            Change::ForgetAdvertisement(one) => drop(advertisements.remove(&advertised(one))),
+            Change::Told(one) => drop(told.insert(of_told(one))),
+            Change::ForgetTold(one) => drop(told.remove(&of_told(one))),
         }
     }
     let mut place = 0;
@@ -43,6 +52,9 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
     });
     records.faces = faces.into_values().collect();
     records.strategies = strategies.into_values().collect();
+    let advertisement = |(face, descriptor)| AdvertisementRecord { face, descriptor };
+    records.advertisements = advertisements.into_iter().map(advertisement).collect();
+    records.told = told.into_iter().map(|(destination, prefix)| ToldRecord { destination, prefix }).collect();
     records.routes = latest(routes);
 }
 

@@ -32,7 +32,7 @@ use thiserror::Error;
 use super::change::Change;
 use super::log::{self, Log, LogError};
 use super::merge::merge;
-use super::records::{RouteRecord, Snapshot, VERSION};
+use super::records::{AdvertisementRecord, RouteRecord, Snapshot, ToldRecord, VERSION};
 use crate::element::Element;
 
 /// SQLite's `application_id` of our files: "byna".
@@ -43,9 +43,9 @@ const PAGE_BYTES: u64 = 4096;
 const VALUE_BYTES_MAX: i32 = 65_536;
 /// Length that the log of changes is cut to after it has been copied into the database, in bytes.
 const LOG_BYTES: i64 = 16 << 20;
-/// What follows the name of the database in that of its log.
+/// Suffix of the log: its name is that of the database with this suffix.
 const LOG_SUFFIX: &str = "-log";
-/// What follows the name of the database in those of the files beside it: SQLite's log, and ours.
+/// Suffixes of all files beside the database: SQLite's log, and ours.
 const SUFFIXES: [&str; 2] = ["-wal", LOG_SUFFIX];
 /// Kinds of rows in the table `records`.
 const FACE: i64 = 1;
@@ -53,6 +53,8 @@ const STRATEGY: i64 = 2;
 const CONTENT_STORE: i64 = 3;
 /// The generation of the log.
 const LOG: i64 = 4;
+const ADVERTISEMENT: i64 = 5;
+const TOLD: i64 = 6;
 /// Longest log that is folded when the store closes, so that the end of the process is not delayed.
 const CLOSING_BYTES: u64 = 4 << 20;
 
@@ -316,6 +318,8 @@ fn records(connection: &Connection) -> Result<(Snapshot, u64), Unreadable> {
             FACE => snapshot.faces.push(decoded(value)?),
             STRATEGY => snapshot.strategies.push(decoded(value)?),
             CONTENT_STORE => snapshot.content_store.push(decoded(value)?),
+            ADVERTISEMENT => snapshot.advertisements.push(decoded(value)?),
+            TOLD => snapshot.told.push(decoded(value)?),
             LOG => generation = Some(u64::from_le_bytes(value.try_into().map_err(|_| Unreadable::Row)?)),
             _ => return Err(Unreadable::Row),
         }
@@ -386,6 +390,10 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
         Change::ForgetFace(number) => {
             let mut statement = transaction.prepare_cached("DELETE FROM routes WHERE face = ?1")?;
             statement.execute([number.cast_signed()])?;
+            let mut statement =
+                transaction.prepare_cached("DELETE FROM records WHERE kind = ?1 AND key >= ?2 AND key < ?3")?;
+            let keys = [*number, number.saturating_add(1)].map(u64::to_be_bytes);
+            statement.execute(params![ADVERTISEMENT, keys[0], keys[1]])?;
             remove(FACE, &number.to_be_bytes())
         }
         Change::Route(route) => put_route(transaction, route),
@@ -399,7 +407,20 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
         Change::Strategy(choice) => put(STRATEGY, choice.prefix.value(), &choice.encode()),
         Change::ForgetStrategy(prefix) => remove(STRATEGY, prefix.value()),
         Change::ContentStore(settings) => put(CONTENT_STORE, &[], &settings.encode()),
+        Change::Advertisement(one) => put(ADVERTISEMENT, &advertisement_key(one), &one.encode()),
+        Change::ForgetAdvertisement(one) => remove(ADVERTISEMENT, &advertisement_key(one)),
+        Change::Told(told) => put(TOLD, &told_key(told), &told.encode()),
+        Change::ForgetTold(told) => remove(TOLD, &told_key(told)),
     }
+}
+
+fn advertisement_key(AdvertisementRecord { face, descriptor }: &AdvertisementRecord) -> Vec<u8> {
+    let tags = descriptor.tags().iter().flat_map(|tag| tag.0.to_be_bytes());
+    face.to_be_bytes().into_iter().chain(tags).collect()
+}
+
+fn told_key(ToldRecord { destination, prefix }: &ToldRecord) -> Vec<u8> {
+    [destination.as_bytes(), &[0], prefix.value()].concat()
 }
 
 /// Writes a route, unless it is there already: daemons repeat their registrations.

@@ -343,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state.db");
         let (outlet, sent) = unbounded();
-        // What a crash leaves at the moment of each tenth answer.
+        // Copies of the files at each tenth answer, as a crash would leave them.
         let (crashes, from) = (tempfile::tempdir().expect("a folder"), folder.path().to_owned());
         let into = crashes.path().to_owned();
         let outlet: Outlet = Box::new(move |answer: Packet| {

@@ -165,6 +165,11 @@ impl TagRouting {
         self.trees.push(tree);
     }
 
+    /// Whether the router is on a tree.
+    pub fn has_trees(&self) -> bool {
+        !self.trees.is_empty()
+    }
+
     /// Changes the limits. Descriptors beyond them stay.
     pub fn limit(&mut self, limits: TagLimits) {
         self.limits = limits;
@@ -233,6 +238,14 @@ impl TagRouting {
             }
         }
         Ok(())
+    }
+
+    /// The descriptors that an application advertises.
+    pub fn advertised_by(&self, face: FaceId) -> Vec<Descriptor> {
+        let advertised = self.by_face.get(&face).into_iter().flatten();
+        // Each is there once for each tree.
+        let of_tree = advertised.filter(|(tree, _)| self.trees.first().is_some_and(|first| first.id == *tree));
+        of_tree.map(|(_, descriptor)| Descriptor::clone(descriptor)).collect()
     }
 
     /// The descriptors of each application, encoded as in commands, for another process.

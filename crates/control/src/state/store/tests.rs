@@ -1,3 +1,4 @@
+use byname_wire::Descriptor;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use tempfile::TempDir;
@@ -28,6 +29,14 @@ fn choice(prefix: &str) -> StrategyRecord {
     StrategyRecord { prefix: prefix.parse().expect("a test's own name"), strategy: StrategyName(name) }
 }
 
+fn advertisement(face: u64, tag: &str) -> AdvertisementRecord {
+    AdvertisementRecord { face, descriptor: Descriptor::of([tag]).expect("one tag") }
+}
+
+fn told(prefix: &str) -> ToldRecord {
+    ToldRecord { destination: "hub".to_owned(), prefix: prefix.parse().expect("a test's own name") }
+}
+
 /// A store with two faces, some routes, a choice and settings.
 fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
     let path = folder.path().join("inside/state.db");
@@ -39,6 +48,7 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
     let mut changes: Vec<Change> = [1, 2].map(|number| Change::Face(face(number))).into();
     changes.extend(routes.iter().cloned().map(Change::Route));
     changes.extend([Change::Strategy(choice("/s")), Change::ContentStore(settings.clone())]);
+    changes.extend([Change::Advertisement(advertisement(2, "a")), Change::Told(told("/t"))]);
     for part in changes.chunks(5) {
         store.apply(part).expect("written");
     }
@@ -52,6 +62,8 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
         routes,
         strategies: vec![choice("/s")],
         content_store: vec![settings],
+        advertisements: vec![advertisement(2, "a")],
+        told: vec![told("/t")],
     };
     assert_eq!(records, expected);
     (path, records)
@@ -77,7 +89,8 @@ fn records_come_back_and_forgotten_ones_do_not() {
     assert_eq!(after.faces, [face(1)]);
     let nexthop = before.routes.into_iter().find(|route| route.layer == layer::FIB).expect("one");
     assert_eq!(after.routes, [cheaper, nexthop]);
-    assert!(after.strategies.is_empty());
+    assert!(after.strategies.is_empty() && after.advertisements.is_empty());
+    assert_eq!(after.told, [told("/t")]);
     assert_eq!(after.content_store, [ContentStoreRecord::default()]);
 }
 
@@ -135,7 +148,9 @@ fn damaged_stores_are_set_aside_and_never_give_wrong_records() {
     let good = fs::read(&path).expect("a file");
     assert!(!opens(&good, &records, "the good one"));
     let mut rng = SmallRng::seed_from_u64(7);
-    for len in (1..good.len()).step_by(131) {
+    // Every length, with a step of 1.
+    let step = std::env::var("BYNAME_TEST_STEP").map_or(131, |text| text.parse().expect("a number"));
+    for len in (1..good.len()).step_by(step) {
         assert!(opens(&good[..len], &records, &format!("{len} bytes")), "{len} bytes");
     }
     let mut aside = 0;
@@ -242,13 +257,17 @@ fn random_change(rng: &mut SmallRng) -> Change {
     let number = rng.random_range(1..4);
     let one = RouteRecord { cost: rng.random_range(0..9), ..route(number, &format!("/n/{}", rng.random_range(0..6))) };
     let prefix = format!("/s/{}", rng.random_range(0..3));
-    match rng.random_range(0..20) {
+    match rng.random_range(0..28) {
         0 => Change::ForgetFace(number),
         1 => Change::Face(FaceRecord { mtu: Some(rng.random_range(0..9)), ..face(number) }),
         2 => Change::Strategy(choice(&prefix)),
         3 => Change::ForgetStrategy(prefix.parse().expect("a name")),
         4 => Change::ContentStore(ContentStoreRecord { admit: Some(rng.random_range(0..9)), ..Default::default() }),
-        5..9 => Change::ForgetRoute(one),
+        5 => Change::Advertisement(advertisement(number, ["a", "b"][rng.random_range(0..2)])),
+        6 => Change::ForgetAdvertisement(advertisement(number, ["a", "b"][rng.random_range(0..2)])),
+        7 => Change::Told(told(&prefix)),
+        8 => Change::ForgetTold(told(&prefix)),
+        9..13 => Change::ForgetRoute(one),
         _ => Change::Route(one),
     }
 }
@@ -295,6 +314,7 @@ fn model(records: &mut Snapshot, change: Change) {
         Change::ForgetFace(number) => {
             records.faces.retain(|face| face.number != number);
             records.routes.retain(|route| route.face != number);
+            records.advertisements.retain(|one| one.face != number);
         }
         Change::Route(route) => {
             records.routes.retain(|other| key(other) != key(&route));
@@ -307,7 +327,19 @@ fn model(records: &mut Snapshot, change: Change) {
         }
         Change::ForgetStrategy(prefix) => records.strategies.retain(|choice| choice.prefix != prefix),
         Change::ContentStore(settings) => records.content_store = vec![settings],
+        Change::Advertisement(one) => {
+            records.advertisements.retain(|other| *other != one);
+            records.advertisements.push(one);
+        }
+        Change::ForgetAdvertisement(one) => records.advertisements.retain(|other| *other != one),
+        Change::Told(one) => {
+            records.told.retain(|other| *other != one);
+            records.told.push(one);
+        }
+        Change::ForgetTold(one) => records.told.retain(|other| *other != one),
     }
+    records.advertisements.sort_by_key(|one| (one.face, one.descriptor.clone()));
+    records.told.sort_by_key(|one| one.prefix.clone());
     records.faces.sort_by_key(|face| face.number);
     records.routes.sort_by_key(key);
     records.strategies.sort_by_key(|choice| choice.prefix.clone());

@@ -44,8 +44,8 @@ mod types {
     pub const CAPACITY_PACKETS: u64 = 176;
     pub const ADMIT: u64 = 177;
     pub const SERVE: u64 = 178;
-    pub const TAGS: u64 = 179;
-    pub const DESTINATION: u64 = 180;
+    pub const TAGS: u64 = 181;
+    pub const DESTINATION: u64 = 182;
 }
 
 /// Values of [`FaceRecord::maker`].

@@ -341,7 +341,8 @@ fn after_a_restart_prefixes_of_applications_that_do_not_come_back_are_unregister
     for prefix in ["/stays", "/goes", "/gone"] {
         before.client(prefix, true);
     }
-    heard(&mut before, start);
+    // The first command probes the daemon, the others follow.
+    assert_eq!((heard(&mut before, start).len(), heard(&mut before, start).len()), (1, 2));
     before.client("/gone", false);
     heard(&mut before, start);
     let told = |prefix: &str, is_told| (name(prefix), is_told);

@@ -147,7 +147,8 @@ proptest! {
     ) {
         let (mut together, mut singly) = ((Rib::new(1000), fib()), (Rib::new(1000), fib()));
         for (rib, fib) in [&mut together, &mut singly] {
-            ops.iter().for_each(|op| apply(op, rib, fib, &mut SlowRib::default()));
+            let mut slow = SlowRib::default();
+            ops.iter().for_each(|op| apply(op, rib, fib, &mut slow));
         }
         let returning = |(op, is_stale): &(Op, bool)| match *op {
             Op::Register { name: i, face, origin, cost, flags, expires_at_ms } => {

@@ -201,6 +201,7 @@ impl IoLoop {
         // It may have ended in this round.
         let state = detached.ok_or(MoveFaceError::NotFound)?;
         self.faces.remove(&face);
+        self.seat.leave_face(face);
         self.owners.leave(face);
         let mark = mark.clone();
         self.seat.tell_all_after(move |_| {
@@ -234,6 +235,9 @@ impl IoLoop {
         output.append(&mut self.owners.arrived(face));
         self.outgoing.append(&mut output);
         self.with_port(Doing::Command, port, |port, cx| port.attach_face(cx, face, state));
+        if let Some(status) = self.status(face) {
+            self.seat.enter_face(face, &status.whereabouts());
+        }
         self.transmit();
     }
 }

@@ -49,7 +49,7 @@ use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
 use moving::GoneFaces;
 use registrations::Registrations;
-use status::WorkTime;
+use status::{Lately, WorkTime};
 
 pub use byname_forward::seat::{RingStatus, Workers};
 pub use handle::{ForwarderHandle, LinkTotals};
@@ -303,6 +303,8 @@ struct IoLoop {
     rounds: u32,
     last_busy: Instant,
     work_time: WorkTime,
+    /// Packets that the worker has handled lately.
+    handled: Lately,
     pulse: Pulse,
     /// Number of the memory node of this thread's processor.
     node: Option<u32>,
@@ -362,6 +364,7 @@ impl IoLoop {
             rounds: 0,
             last_busy: Instant::now(),
             work_time: WorkTime::default(),
+            handled: Lately::default(),
             node: None,
             nested_ready: Vec::new(),
             pause: Pause::default(),
@@ -391,6 +394,7 @@ impl IoLoop {
     /// Runs one round, and a few commands. Returns whether there was anything to do.
     fn step(&mut self) -> bool {
         self.now = self.clock.now();
+        self.handled.note(self.now, || self.seat.handled().unwrap_or_default());
         let busy = self.running != handover::Running::Frozen && self.round();
         busy | self.run_commands()
     }
@@ -646,6 +650,7 @@ impl IoLoop {
                     self.faces.insert(status.id, port);
                     let (face, scope, link_type) = (status.id, status.scope, status.link_type);
                     let (local_fields, whereabouts) = (status.flags.local_fields, status.whereabouts());
+                    self.seat.enter_face(face, &whereabouts);
                     self.seat.tell_all(move |worker| {
                         worker.face_up_at(face, scope, link_type, whereabouts);
                         worker.set_local_fields(face, local_fields);
@@ -685,6 +690,7 @@ impl IoLoop {
         for status in std::mem::take(&mut self.gone) {
             let face = status.id;
             self.faces.remove(&face);
+            self.seat.leave_face(face);
             self.gone_links.add(&status.link);
             self.leaving.insert(face, (status, self.seat.threads()));
             let (last_counts, waker) = (self.last_counts.clone(), self.waker.clone());

@@ -39,9 +39,10 @@ use crate::face::{
     CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
     decided_on,
 };
+use crate::handover::FormerFace;
 use crate::memory::{self, InternalFace};
 use crate::nodes::Placement;
-use crate::port::{FormerFace, Port, PortContext, Readiness, split_token};
+use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::pulse::{Doing, Pulse, Watched};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;

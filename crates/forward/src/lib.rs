@@ -7,6 +7,7 @@
 
 pub mod asleep;
 mod by_hash;
+pub mod cached;
 mod counters;
 mod dead_nonces;
 pub mod dispatch;

@@ -16,6 +16,7 @@ mod shares;
 use std::collections::VecDeque;
 
 use byname_lookup::memory::Refused;
+use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
@@ -220,6 +221,11 @@ impl Seat {
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
+    }
+
+    /// The number of the thread that is the home of a name.
+    pub fn home(&self, name: NameRef<'_>) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.dispatcher.home(name))
     }
 
     /// Hands received packets to the worker, or to their homes on other threads. Appends to `outgoing` what the worker

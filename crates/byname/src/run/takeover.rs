@@ -35,14 +35,20 @@ pub fn take_over(
     let mut ports = std::mem::take(&mut bound.ports);
     ports.append(&mut bound.applications);
     let open = state::opener(config.clone());
-    let taken = arrival.complete(handle, control, ports, open)?;
+    let taken = arrival.complete(handle, control, ports, exclusive(config), open)?;
     tracing::info!(
         process = taken.process,
         faces = taken.faces,
         routes = taken.routes,
+        cached = taken.cached,
+        cached_left = taken.cached_left,
         gap_us = u64::try_from(taken.gap.as_micros()).unwrap_or(u64::MAX),
         "took over from another process"
     );
+    if !taken.reopened.is_empty() {
+        let (ports, faces) = (taken.reopened.join(", "), taken.anew.len());
+        tracing::info!(ports, faces, "cannot be taken over, and are opened anew: packets of these ports are lost");
+    }
     Ok(taken)
 }
 
@@ -100,6 +106,13 @@ pub fn advertise_tags(taken: Option<&mut Taken>, control: &ControlHandle) -> any
         })?;
     }
     Ok(())
+}
+
+/// The ports that only one process may have open.
+fn exclusive(config: &Config) -> Vec<String> {
+    let interfaces = config.faces.ethernet.iter().map(|ethernet| ethernet.interface.clone());
+    let memif = config.faces.memif.iter().map(|memif| format!("memif {} {}", memif.socket.display(), memif.id));
+    interfaces.chain(memif).collect()
 }
 
 fn has_face(handle: &ForwarderHandle, id: u64) -> bool {

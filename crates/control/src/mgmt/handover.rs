@@ -98,6 +98,11 @@ impl Management {
         self.failed_restarts = (self.failed_restarts.0 + 1, Some(why));
     }
 
+    /// Notes what this process has taken over from another one, in words.
+    pub fn note_takeover(&mut self, words: String) {
+        self.taken_over = Some(words);
+    }
+
     /// Applies settings of the content store, and notes them as changed by a command.
     pub(super) fn set_content_store(&mut self, record: &ContentStoreRecord) {
         let ContentStoreRecord { capacity_packets, admit, serve } = *record;

@@ -10,6 +10,7 @@
 //! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
+mod cached;
 mod crew;
 mod handle;
 mod handover;
@@ -53,6 +54,7 @@ use registrations::Registrations;
 use status::WorkTime;
 
 pub use byname_forward::seat::{RingStatus, Workers};
+pub use cached::CachedCount;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};

@@ -9,13 +9,14 @@ use anyhow::{Context, bail};
 use byname_control::mgmt::Management;
 use byname_control::service::ControlHandle;
 use byname_control::state::records::Snapshot;
-use byname_face::handover::{Channel, ChannelError, FaceRecord, HandedFace, Inherited, SharedSocket};
+use byname_face::handover::{Channel, ChannelError, HandedFace, Inherited, SharedSocket};
 use byname_face::{ForwarderHandle, Port};
 use byname_forward::{FaceId, LinkFields, Packet};
 use serde_bytes::ByteBuf;
 
 use super::departure::unix_us;
-use super::{Offer, PROTOCOL, ToNew, ToOld};
+use super::taken::Taken;
+use super::{Offer, PROTOCOL, ToNew, ToOld, content};
 use crate::run::ports::Placed;
 
 /// Time to wait for the next message. The old process has its own limit, and ends this one.
@@ -28,27 +29,6 @@ const END_TIME: Duration = Duration::from_secs(5);
 pub struct Arrival {
     channel: Channel,
     offer: Offer,
-}
-
-/// What was taken over.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Id of the old process.
-    pub process: u32,
-    /// Faces, without those that have to be made anew.
-    pub faces: usize,
-    /// Faces that have to be made anew, on ports that only one process may have open.
-    pub anew: Vec<FaceRecord>,
-    /// Descriptors of applications, which have to be advertised on the trees of this process.
-    pub tags: Vec<(FaceId, Vec<u8>)>,
-    /// Routes.
-    pub routes: usize,
-    /// Faces that no port took, and faces whose routes were forgotten.
-    pub faces_left: usize,
-    /// Routes that were refused.
-    pub routes_left: usize,
-    /// Time between the last packet that the old process received and the first that this one may receive.
-    pub gap: Duration,
 }
 
 /// The faces, and what came with them.
@@ -116,7 +96,8 @@ impl Arrival {
     }
 
     /// Takes over everything. The ports go to their threads with the faces of the old process, and packets flow when
-    /// this returns. `open` opens the files that the old process had open.
+    /// this returns. `open` opens the files that the old process had open. The ports `reopened` are not among these: they are
+    /// opened when the old process has ended.
     ///
     /// # Errors
     /// If the old process gave up, or the system refuses. This process must then end.
@@ -125,11 +106,13 @@ impl Arrival {
         handle: &ForwarderHandle,
         control: &ControlHandle,
         ports: Vec<Placed>,
+        reopened: Vec<String>,
         open: impl FnOnce(&mut Management) + Send + 'static,
     ) -> anyhow::Result<Taken> {
         self.tell(&ToOld::Ready)?;
-        let mut taken = Taken { process: self.offer.process, ..Taken::default() };
+        let mut taken = Taken { process: self.offer.process, reopened, ..Taken::default() };
         taken.routes_left = self.take_records(control, &mut taken.tags)?;
+        self.take_cached(handle, &mut taken)?;
         // Before the old process freezes, since this takes some time.
         handle.freeze();
         self.tell(&ToOld::Installed)?;
@@ -145,35 +128,22 @@ impl Arrival {
             }
         }
         self.tell(&ToOld::Attached)?;
-        let frozen_unix_us = match self.channel.receive::<ToNew>(Instant::now() + PATIENCE) {
-            Ok((ToNew::Go { frozen_unix_us }, _)) => frozen_unix_us,
-            Ok((other, _)) => bail!("the old process says {other:?} instead of the last word"),
-            // It has ended, so nobody has the faces but this process.
-            Err(ChannelError::Closed) => unix_us(),
-            Err(error) => return Err(error.into()),
-        };
+        let frozen_unix_us = self.await_go()?;
         for (face, interest) in waiting {
             handle.receive_again(FaceId(face), LinkFields::default(), Packet::copy_from(&interest));
         }
-        let anew: Vec<FaceId> = taken.anew.iter().map(|face| FaceId(face.id)).collect();
-        let (begun, begins) = mpsc::channel();
-        let settle = move |management: &mut Management| {
-            // From now on no command is handled before this is done, and packets may flow.
-            let _ = begun.send(());
-            open(management);
-            (management.forget_missing_faces(&anew), management.rib().len())
-        };
-        let settled = std::thread::scope(|scope| {
-            let settling = scope.spawn(|| control.with_management(settle));
-            // If the control thread has ended, `settling` says so.
-            let _ = begins.recv();
-            handle.thaw();
-            taken.gap = Duration::from_micros(unix_us().saturating_sub(frozen_unix_us));
-            settling.join()
-        });
-        let (faces_missing, routes) = settled.map_err(|_| anyhow::anyhow!("the control thread has failed"))??;
-        (taken.faces_left, taken.routes) = (faces_missing, routes);
-        Ok(taken)
+        settle(handle, control, (taken, frozen_unix_us), open)
+    }
+
+    /// Waits for the old process's last word. Returns when it received its last packet, in us since the Unix epoch.
+    fn await_go(&self) -> anyhow::Result<u64> {
+        match self.channel.receive::<ToNew>(Instant::now() + PATIENCE) {
+            Ok((ToNew::Go { frozen_unix_us }, _)) => Ok(frozen_unix_us),
+            Ok((other, _)) => bail!("the old process says {other:?} instead of the last word"),
+            // It has ended, so nobody has the faces but this process.
+            Err(ChannelError::Closed) => Ok(unix_us()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until the other process has ended, and so has closed all that only one process may have open.
@@ -215,6 +185,28 @@ impl Arrival {
         }
     }
 
+    /// Takes the Data of the content stores, as far as there is room and time for it.
+    fn take_cached(&self, handle: &ForwarderHandle, taken: &mut Taken) -> anyhow::Result<()> {
+        let max = content::wanted(handle);
+        // An older version tells none, and would not understand the question.
+        if !self.offer.has_cached || max == 0 {
+            return Ok(());
+        }
+        self.tell(&ToOld::WantsCached { max })?;
+        let mut records = Vec::new();
+        loop {
+            match hear(&self.channel)? {
+                (ToNew::Cached(part), _) => records.extend(part.into_iter().take(max - records.len())),
+                (ToNew::CachedEnd { all }, _) => {
+                    taken.cached = content::restore(handle, records);
+                    taken.cached_left = all.saturating_sub(taken.cached);
+                    return Ok(());
+                }
+                (other, _) => bail!("the old process says {other:?} instead of its content stores"),
+            }
+        }
+    }
+
     fn receive_faces(&self) -> anyhow::Result<Faces> {
         let mut all = Vec::new();
         loop {
@@ -237,6 +229,37 @@ impl Arrival {
 /// Waits for a message of the old process.
 fn hear(channel: &Channel) -> Result<(ToNew, Vec<std::os::fd::OwnedFd>), ChannelError> {
     channel.receive(Instant::now() + PATIENCE)
+}
+
+/// Lets packets flow, after they have waited since `frozen_unix_us`. The control thread answers commands when it has the state of the other process.
+fn settle(
+    handle: &ForwarderHandle,
+    control: &ControlHandle,
+    (mut taken, frozen_unix_us): (Taken, u64),
+    open: impl FnOnce(&mut Management) + Send + 'static,
+) -> anyhow::Result<Taken> {
+    let ((begun, begins), (flowing, flows)) = (mpsc::channel(), mpsc::channel());
+    let settle = move |management: &mut Management| {
+        // From now on no command is handled before this is done, and packets may flow.
+        let _ = begun.send(());
+        open(management);
+        let anew: Vec<FaceId> = taken.anew.iter().map(|face| FaceId(face.id)).collect();
+        taken.faces_left = management.forget_missing_faces(&anew);
+        taken.routes = management.rib().len();
+        // If the sender is gone, this process ends.
+        taken.gap = flows.recv().unwrap_or_default();
+        management.note_takeover(taken.text());
+        taken
+    };
+    let settled = std::thread::scope(|scope| {
+        let settling = scope.spawn(|| control.with_management(settle));
+        // If the control thread has ended, `settling` says so.
+        let _ = begins.recv();
+        handle.thaw();
+        let _ = flowing.send(Duration::from_micros(unix_us().saturating_sub(frozen_unix_us)));
+        settling.join()
+    });
+    Ok(settled.map_err(|_| anyhow::anyhow!("the control thread has failed"))??)
 }
 
 /// Starts the ports of each thread, with the faces that its owner had in the old process. Returns the faces that no port

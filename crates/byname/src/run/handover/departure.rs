@@ -9,11 +9,12 @@ use byname_control::mgmt::tlv::Element;
 use byname_control::service::{self, ControlHandle};
 use byname_face::ForwarderHandle;
 use byname_face::handover::{Channel, ChannelError, DESCRIPTORS_MAX, HandedFace, SharedSocket};
+use byname_face::io_loop::CachedCount;
 use byname_wire::tlv::types::INTEREST;
 use sd_notify::NotifyState;
 
 use super::program::Program;
-use super::{Offer, PROTOCOL, ToNew, ToOld};
+use super::{Offer, PROTOCOL, ToNew, ToOld, content};
 use crate::exit;
 
 /// Time that the new process may take for the faces. Packets wait in the system meanwhile.
@@ -88,10 +89,16 @@ impl Talk {
 
     /// Waits until the new process says that it has come as far as `what`.
     fn hear(&self, what: fn(&ToOld) -> bool) -> anyhow::Result<()> {
-        match self.channel.receive::<ToOld>(self.until)?.0 {
+        match self.next()? {
             message if what(&message) => Ok(()),
-            ToOld::Failed(why) => bail!("{why}"),
             message => bail!("the new process says {message:?} at the wrong time"),
+        }
+    }
+
+    fn next(&self) -> anyhow::Result<ToOld> {
+        match self.channel.receive::<ToOld>(self.until)?.0 {
+            ToOld::Failed(why) => bail!("{why}"),
+            message => Ok(message),
         }
     }
 
@@ -116,7 +123,7 @@ impl Successor {
     fn prepare(&mut self, threads: usize, sockets: &[SharedSocket]) -> anyhow::Result<()> {
         let talk = self.talk();
         let version = env!("BYNAME_VERSION").to_owned();
-        let offer = Offer { protocol: PROTOCOL, version, process: std::process::id(), threads };
+        let offer = Offer { protocol: PROTOCOL, version, process: std::process::id(), threads, has_cached: true };
         talk.tell(&ToNew::Offer(offer), &[])?;
         for sockets in sockets.chunks(DESCRIPTORS_MAX) {
             let descriptors: Vec<_> = sockets.iter().map(|socket| socket.descriptor.as_fd()).collect();
@@ -189,7 +196,20 @@ impl HandsOver<'_> {
         }
         let next_event = control.management().next_event();
         self.talk.tell(&ToNew::RecordsEnd { next_event }, &[])?;
-        self.talk.hear(|message| matches!(message, ToOld::Installed))
+        loop {
+            match self.talk.next()? {
+                ToOld::WantsCached { max } => self.tell_cached(max)?,
+                ToOld::Installed => return Ok(()),
+                message => bail!("the new process says {message:?} at the wrong time"),
+            }
+        }
+    }
+
+    fn tell_cached(&self, max: usize) -> Result<(), ChannelError> {
+        let tell = |part| self.talk.tell(&ToNew::Cached(part), &[]);
+        let CachedCount { told, all } = content::copy(self.handle, max, self.talk.until, tell)?;
+        tracing::info!(told, left = all.saturating_sub(told), "content stores passed to the new process");
+        self.talk.tell(&ToNew::CachedEnd { all }, &[])
     }
 
     fn tell_faces(&self, talk: &Talk, control: &mut service::Departure<'_>) -> anyhow::Result<()> {

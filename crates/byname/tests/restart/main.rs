@@ -3,7 +3,10 @@
 //! For a longer run by hand, set `BYNAME_TEST_RATE` (Interests per second over UDP), `BYNAME_TEST_RESTARTS`,
 //! `BYNAME_TEST_PAUSE_MS` (between two restarts) and `BYNAME_TEST_STREAMS` (0: only UDP).
 
+mod cached;
+#[path = "../common/mod.rs"]
 mod common;
+mod routes;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read, Write};

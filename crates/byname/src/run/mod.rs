@@ -183,9 +183,13 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
             None
         }
     };
-    let initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
+    let mut initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
+    if let Some(taken) = &taken {
+        initial.follow(&taken.configured, &handle, &control)?;
+    }
     let state = earlier.path();
-    earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
+    let passed = taken.as_ref().map(|_| initial.routes.clone());
+    earlier.take_over(&config, &control, passed, &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     takeover::advertise_tags(taken.as_mut(), &control)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes

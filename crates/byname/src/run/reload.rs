@@ -114,7 +114,12 @@ impl Router {
                 Wanted::Nothing => self.undo(process),
                 Wanted::Restart => {
                     let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
-                    takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
+                    takeover::restart(
+                        (program, &self.setup.config, &self.setup.initial),
+                        &self.handle,
+                        &self.control,
+                        http,
+                    );
                 }
                 Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
                     Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),

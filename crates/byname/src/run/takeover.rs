@@ -12,6 +12,7 @@ use byname_forward::face_table::Persistency;
 use byname_web::WebServer;
 
 use super::handover::{Arrival, Departure, Program, Taken};
+use super::initial::Initial;
 use super::{add_ports, ports, state};
 use crate::exit;
 
@@ -127,13 +128,20 @@ pub fn share_http(web: &WebServer) -> Option<SharedSocket> {
 
 /// Hands over to a new process, which ends this one. Returns only if that failed.
 pub fn restart(
-    (program, config): (&Program, &Config),
+    (program, config, initial): (&Program, &Config, &Initial),
     handle: &ForwarderHandle,
     control: &ControlHandle,
     more: Vec<SharedSocket>,
 ) {
     tracing::info!(program = %program.path().display(), "starts a new process, which takes over");
-    let departure = Departure { program, handle, control, more, within: config.general.takeover_time };
+    let departure = Departure {
+        program,
+        handle,
+        control,
+        more,
+        within: config.general.takeover_time,
+        configured: initial.former(),
+    };
     let reopen = state::opener(config.clone());
     let error = departure.attempt(
         |control| control.management().authorizer_mut().release_marks(),

@@ -6,6 +6,7 @@
 mod cached;
 #[path = "../common/mod.rs"]
 mod common;
+mod configured;
 mod routes;
 
 use std::collections::{HashMap, HashSet};

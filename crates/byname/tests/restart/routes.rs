@@ -13,7 +13,8 @@ pub fn add_routes(router: &Router, count: u32) {
     let file = router.path("routes");
     let lines: String = (0..count).map(|n| format!("route add /many/{n} udp4://127.0.0.1:9\n")).collect();
     std::fs::write(&file, lines).expect("written");
-    router.ok(&format!("-f {}", file.display()));
+    let done = router.run(&format!("-f {}", file.display()));
+    assert_eq!(done.code, 0, "{}", done.stderr);
 }
 
 /// Time for which packets waited, as the command says.

@@ -51,7 +51,12 @@ impl Management {
         }
         let mut refused = 0;
         for record in snapshot.routes {
-            let added = if record.layer == layer::FIB {
+            let is_nexthop = record.layer == layer::FIB;
+            let added = if let Some(until) = record.stale_until_unix_ms {
+                self.rib.remove_stale_at(now.ms.saturating_add(until.saturating_sub(now.unix_ms)));
+                let route = route_of_record(&record, now);
+                self.rib.restore(&mut self.fib, record.name.as_ref(), &route, (is_nexthop, true)).map(drop)
+            } else if is_nexthop {
                 self.rib.add_nexthop(&mut self.fib, record.name.as_ref(), FaceId(record.face), record.cost)
             } else {
                 self.insert_route(&record.name, &route_of_record(&record, now))

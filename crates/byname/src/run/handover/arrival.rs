@@ -111,7 +111,7 @@ impl Arrival {
     ) -> anyhow::Result<Taken> {
         self.tell(&ToOld::Ready)?;
         let mut taken = Taken { process: self.offer.process, reopened, ..Taken::default() };
-        taken.routes_left = self.take_records(control, &mut taken.tags)?;
+        self.take_records(control, &mut taken)?;
         self.take_cached(handle, &mut taken)?;
         // Before the old process freezes, since this takes some time.
         handle.freeze();
@@ -164,21 +164,21 @@ impl Arrival {
         self.channel.send(message, &[], Instant::now() + PATIENCE)
     }
 
-    /// Takes the routes and settings. Returns the number of routes that were refused.
-    fn take_records(&self, control: &ControlHandle, tags: &mut Vec<(FaceId, Vec<u8>)>) -> anyhow::Result<usize> {
-        let mut refused = 0;
+    /// Takes the routes and settings.
+    fn take_records(&self, control: &ControlHandle, taken: &mut Taken) -> anyhow::Result<()> {
         loop {
             match hear(&self.channel)? {
-                (ToNew::Records(wire), _) => refused += control.take_over(Snapshot::read(&wire)?)?,
+                (ToNew::Records(wire), _) => taken.routes_left += control.take_over(Snapshot::read(&wire)?)?,
                 (ToNew::Tags { face, lists }, _) => {
-                    tags.extend(lists.into_iter().map(|list| (FaceId(face), list.into_vec())));
+                    taken.tags.extend(lists.into_iter().map(|list| (FaceId(face), list.into_vec())));
                 }
-                (ToNew::RecordsEnd { next_event }, _) => {
+                (ToNew::RecordsEnd { next_event, configured }, _) => {
+                    taken.configured = configured;
                     control.with_management(move |management| {
                         management.number_events_from(next_event);
                         management.commit();
                     })?;
-                    return Ok(refused);
+                    return Ok(());
                 }
                 (other, _) => bail!("the old process says {other:?} instead of records"),
             }

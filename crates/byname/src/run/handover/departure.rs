@@ -16,6 +16,7 @@ use sd_notify::NotifyState;
 use super::program::Program;
 use super::{Offer, PROTOCOL, ToNew, ToOld, content};
 use crate::exit;
+use crate::run::initial::Former;
 
 /// Time that the new process may take for the faces. Packets wait in the system meanwhile.
 const FROZEN_MAX: Duration = Duration::from_secs(3);
@@ -30,6 +31,8 @@ pub struct Departure<'a> {
     pub control: &'a ControlHandle,
     /// Sockets that the new process gets beside those of the packet threads.
     pub more: Vec<SharedSocket>,
+    /// What the configuration has made.
+    pub configured: Former,
     /// Time that the new process may take.
     pub within: Duration,
 }
@@ -59,8 +62,9 @@ impl Departure<'_> {
             Ok(()) => {
                 let (handle, channel) = (self.handle.clone(), successor.talk());
                 let pid = successor.child.id();
+                let configured = self.configured;
                 let handed = self.control.hand_over(move |control| {
-                    HandsOver { handle: &handle, talk: &channel }.run(control, pid, (close, reopen))
+                    HandsOver { handle: &handle, talk: &channel, configured }.run(control, pid, (close, reopen))
                 });
                 handed.unwrap_or_else(|ended| ended.into())
             }
@@ -154,6 +158,7 @@ impl Successor {
 struct HandsOver<'a> {
     handle: &'a ForwarderHandle,
     talk: &'a Talk,
+    configured: Former,
 }
 
 impl HandsOver<'_> {
@@ -195,7 +200,7 @@ impl HandsOver<'_> {
             self.talk.tell(&ToNew::Tags { face: face.0, lists }, &[])?;
         }
         let next_event = control.management().next_event();
-        self.talk.tell(&ToNew::RecordsEnd { next_event }, &[])?;
+        self.talk.tell(&ToNew::RecordsEnd { next_event, configured: self.configured.clone() }, &[])?;
         loop {
             match self.talk.next()? {
                 ToOld::WantsCached { max } => self.tell_cached(max)?,

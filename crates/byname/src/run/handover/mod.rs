@@ -27,6 +27,7 @@ use byname_face::handover::{FaceRecord, SocketRecord};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+use super::initial::Former;
 use content::CachedRecord;
 
 pub use arrival::Arrival;
@@ -59,6 +60,9 @@ enum ToNew {
     RecordsEnd {
         /// Number of the next notification of a face's event.
         next_event: u64,
+        /// What the configuration has made.
+        #[serde(default)]
+        configured: Former,
     },
     /// Data of the content stores, as an answer to [`ToOld::WantsCached`].
     Cached(Vec<CachedRecord>),

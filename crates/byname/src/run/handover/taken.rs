@@ -5,10 +5,11 @@ use std::time::Duration;
 use byname_face::handover::FaceRecord;
 use byname_forward::FaceId;
 
+use crate::run::initial::Former;
 use crate::run::start_up::grouped;
 
 /// What was taken over.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Taken {
     /// Id of the old process.
     pub process: u32,
@@ -20,6 +21,8 @@ pub struct Taken {
     pub reopened: Vec<String>,
     /// Descriptors of applications, which have to be advertised on the trees of this process.
     pub tags: Vec<(FaceId, Vec<u8>)>,
+    /// What the configuration of the old process had made.
+    pub configured: Former,
     /// Data in the content stores.
     pub cached: usize,
     /// Data that stayed behind.

@@ -8,6 +8,7 @@ mod cached;
 mod common;
 mod configured;
 mod routes;
+mod service;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read, Write};

@@ -1,7 +1,8 @@
 //! The part of the process that takes over.
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use byname_forward::{FaceId, LinkFields, Packet};
 use serde_bytes::ByteBuf;
 
 use super::departure::unix_us;
+use super::parcel::OpenParcel;
 use super::taken::Taken;
 use super::{Offer, PROTOCOL, ToNew, ToOld, content};
 use crate::run::ports::Placed;
@@ -27,9 +29,20 @@ const END_TIME: Duration = Duration::from_secs(5);
 
 /// A process that takes over.
 pub struct Arrival {
-    channel: Channel,
+    origin: Origin,
     offer: Offer,
 }
+
+/// Where the messages of the old process come from.
+enum Origin {
+    /// The old process itself.
+    Process(Channel),
+    /// A parcel that it has left with the service manager.
+    Parcel(RefCell<OpenParcel>),
+}
+
+/// A message and its descriptors. A parcel may lack some.
+type Heard = (ToNew, Vec<Option<OwnedFd>>);
 
 /// The faces, and what came with them.
 struct Faces {
@@ -48,23 +61,54 @@ impl Arrival {
         let socket = std::io::stdin().as_fd().try_clone_to_owned().context(WHAT)?;
         // A later child must not get the socket.
         let _ = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
-        let channel = Channel::on(socket);
-        let offer = match hear(&channel).context(WHAT)? {
-            (ToNew::Offer(offer), _) => offer,
-            (other, _) => bail!("the old process says {other:?} first"),
+        Arrival::meet(Origin::Process(Channel::on(socket)))?.context(WHAT)
+    }
+
+    /// Opens the parcel that an earlier process has left with the service manager, if there is one.
+    ///
+    /// # Errors
+    /// If it is damaged, or of another version.
+    pub fn of_parcel(descriptors: Vec<OwnedFd>) -> anyhow::Result<Option<(Arrival, Inherited)>> {
+        match OpenParcel::among(descriptors) {
+            Some(parcel) => Arrival::meet(Origin::Parcel(RefCell::new(parcel))),
+            None => Ok(None),
+        }
+    }
+
+    /// Hears the offer. `None` if there is none.
+    fn meet(origin: Origin) -> anyhow::Result<Option<(Arrival, Inherited)>> {
+        let offer = match origin.hear() {
+            Ok((ToNew::Offer(offer), _)) => offer,
+            Ok((other, _)) => bail!("the old process says {other:?} first"),
+            Err(_) => return Ok(None),
         };
         let mut sockets = Vec::new();
         loop {
-            match hear(&channel)? {
-                (ToNew::Sockets(records), descriptors) if records.len() == descriptors.len() => {
-                    let socket = |(record, descriptor)| SharedSocket { record, descriptor };
-                    sockets.extend(records.into_iter().zip(descriptors).map(socket));
+            match origin.hear()? {
+                (ToNew::Sockets(records), descriptors) => {
+                    let socket = |(record, descriptor): (_, Option<_>)| {
+                        descriptor.map(|descriptor| SharedSocket { record, descriptor })
+                    };
+                    sockets.extend(records.into_iter().zip(descriptors).filter_map(socket));
                 }
                 (ToNew::SocketsEnd, _) => break,
                 (other, _) => bail!("the old process says {other:?} instead of sockets"),
             }
         }
-        Ok((Arrival { channel, offer }, Inherited::new(sockets)))
+        Ok(Some((Arrival { origin, offer }, Inherited::new(sockets))))
+    }
+
+    /// Whether the old process has told more than its sockets.
+    pub fn has_faces(&self) -> bool {
+        match &self.origin {
+            Origin::Process(_) => true,
+            Origin::Parcel(parcel) => !parcel.borrow_mut().is_at_end(),
+        }
+    }
+
+    /// Whether the old process has ended before this one began.
+    pub fn is_late(&self) -> bool {
+        matches!(self.origin, Origin::Parcel(_))
     }
 
     /// Checks that this process can take over with this number of packet threads.
@@ -137,12 +181,12 @@ impl Arrival {
 
     /// Waits for the old process's last word. Returns when it received its last packet, in us since the Unix epoch.
     fn await_go(&self) -> anyhow::Result<u64> {
-        match self.channel.receive::<ToNew>(Instant::now() + PATIENCE) {
+        match self.origin.hear() {
             Ok((ToNew::Go { frozen_unix_us }, _)) => Ok(frozen_unix_us),
             Ok((other, _)) => bail!("the old process says {other:?} instead of the last word"),
             // It has ended, so nobody has the faces but this process.
-            Err(ChannelError::Closed) => Ok(unix_us()),
-            Err(error) => Err(error.into()),
+            Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(unix_us()),
+            Err(error) => Err(error),
         }
     }
 
@@ -161,13 +205,16 @@ impl Arrival {
     }
 
     fn tell(&self, message: &ToOld) -> Result<(), ChannelError> {
-        self.channel.send(message, &[], Instant::now() + PATIENCE)
+        match &self.origin {
+            Origin::Process(channel) => channel.send(message, &[], Instant::now() + PATIENCE),
+            Origin::Parcel(_) => Ok(()),
+        }
     }
 
     /// Takes the routes and settings.
     fn take_records(&self, control: &ControlHandle, taken: &mut Taken) -> anyhow::Result<()> {
         loop {
-            match hear(&self.channel)? {
+            match self.origin.hear()? {
                 (ToNew::Records(wire), _) => taken.routes_left += control.take_over(Snapshot::read(&wire)?)?,
                 (ToNew::Tags { face, lists }, _) => {
                     taken.tags.extend(lists.into_iter().map(|list| (FaceId(face), list.into_vec())));
@@ -188,14 +235,15 @@ impl Arrival {
     /// Takes the Data of the content stores, as far as there is room and time for it.
     fn take_cached(&self, handle: &ForwarderHandle, taken: &mut Taken) -> anyhow::Result<()> {
         let max = content::wanted(handle);
+        // A parcel has them unasked.
         // An older version tells none, and would not understand the question.
-        if !self.offer.has_cached || max == 0 {
+        if !self.offer.has_cached || max == 0 && !self.is_late() {
             return Ok(());
         }
         self.tell(&ToOld::WantsCached { max })?;
         let mut records = Vec::new();
         loop {
-            match hear(&self.channel)? {
+            match self.origin.hear()? {
                 (ToNew::Cached(part), _) => records.extend(part.into_iter().take(max - records.len())),
                 (ToNew::CachedEnd { all }, _) => {
                     taken.cached = content::restore(handle, records);
@@ -210,12 +258,12 @@ impl Arrival {
     fn receive_faces(&self) -> anyhow::Result<Faces> {
         let mut all = Vec::new();
         loop {
-            match hear(&self.channel)? {
+            match self.origin.hear()? {
                 (ToNew::Faces { faces, connected }, descriptors) => {
                     let mut descriptors = descriptors.into_iter();
                     let handed = faces.into_iter().zip(connected).map(|(record, connected)| HandedFace {
                         record: Box::new(record),
-                        descriptor: connected.then(|| descriptors.next()).flatten(),
+                        descriptor: connected.then(|| descriptors.next().flatten()).flatten(),
                     });
                     all.extend(handed);
                 }
@@ -226,9 +274,17 @@ impl Arrival {
     }
 }
 
-/// Waits for a message of the old process.
-fn hear(channel: &Channel) -> Result<(ToNew, Vec<std::os::fd::OwnedFd>), ChannelError> {
-    channel.receive(Instant::now() + PATIENCE)
+impl Origin {
+    /// Waits for a message of the old process.
+    fn hear(&self) -> anyhow::Result<Heard> {
+        match self {
+            Origin::Process(channel) => {
+                let (message, descriptors) = channel.receive(Instant::now() + PATIENCE)?;
+                Ok((message, descriptors.into_iter().map(Some).collect()))
+            }
+            Origin::Parcel(parcel) => Ok(parcel.borrow_mut().next()?.ok_or(ChannelError::Closed)?),
+        }
+    }
 }
 
 /// Lets packets flow, after they have waited since `frozen_unix_us`. The control thread answers commands when it has the state of the other process.

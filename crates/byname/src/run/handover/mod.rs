@@ -20,8 +20,10 @@
 mod arrival;
 mod content;
 mod departure;
+mod parcel;
 mod program;
 mod taken;
+mod talk;
 
 use byname_face::handover::{FaceRecord, SocketRecord};
 use serde::{Deserialize, Serialize};
@@ -31,7 +33,7 @@ use super::initial::Former;
 use content::CachedRecord;
 
 pub use arrival::Arrival;
-pub use departure::Departure;
+pub use departure::{Departure, parcel_of_sockets};
 pub use program::Program;
 pub use taken::Taken;
 

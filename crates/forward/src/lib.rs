@@ -7,6 +7,7 @@
 
 pub mod asleep;
 mod by_hash;
+pub mod cached;
 mod counters;
 pub mod crossing;
 mod dead_nonces;

@@ -18,6 +18,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use byname_lookup::memory::Refused;
+use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::crossing::{Departure, Handed, Parcel};
@@ -229,6 +230,11 @@ impl Seat {
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
+    }
+
+    /// The number of the thread that is the home of a name.
+    pub fn home(&self, name: NameRef<'_>) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.dispatcher.home(name))
     }
 
     /// Hands received packets to the worker, or to their homes on other threads. Appends to `outgoing` what the worker

@@ -7,14 +7,12 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
-    thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
-    thread::yield_now,
 };
 
 /// The standard library's cell, with the interface of loom's.

@@ -8,19 +8,23 @@
 mod bucket;
 mod count;
 mod entry;
+pub mod file;
 pub mod flat;
+pub mod handle;
 mod instructions;
 pub mod locator;
 pub mod memory;
 pub mod oracle;
 pub mod prefetch;
 pub mod prefix;
+pub mod publish;
 mod sync;
 pub mod tagset;
 pub mod update;
 
 pub use entry::EntryId;
 pub use flat::FlatFib;
+pub use handle::{Reader, Writer};
 #[cfg(feature = "lab")]
 pub use instructions::Instructions;
 pub use memory::Pages;

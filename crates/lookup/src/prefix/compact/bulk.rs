@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
+use super::image::Image;
 use super::levels::LevelsWriter;
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
@@ -35,8 +36,9 @@ struct Waiting {
 /// Builds a query half from rules in NDN's canonical order.
 ///
 /// Neighbours in that order share their prefixes. One pass therefore determines the trie, and only
-/// a rule's entry must be kept: a billion rules take 11.4 GB in total. The result cannot be
-/// changed. For changes, give the rules to [`Compact`](super::Compact).
+/// a rule's entry must be kept: a billion rules take 11.4 GB in total. The result of
+/// [`BulkLoader::finish`] cannot be changed; that of [`BulkLoader::finish_table`] takes changes
+/// beside the loaded rules, and can be saved.
 pub struct BulkLoader {
     key: NameHashKey,
     shared: Arc<Shared>,
@@ -48,6 +50,7 @@ pub struct BulkLoader {
     waiting: VecDeque<Waiting>,
     levels: LevelsWriter,
     nodes: usize,
+    rules: usize,
 }
 
 impl BulkLoader {
@@ -72,6 +75,7 @@ impl BulkLoader {
             waiting: VecDeque::with_capacity(AHEAD),
             levels: LevelsWriter::new(),
             nodes: 0,
+            rules: 0,
         })
     }
 
@@ -91,6 +95,7 @@ impl BulkLoader {
         if depth == 0 && self.open.len() == 1 && self.open[0].rule.is_none() && self.nodes == 0 {
             self.open[0].rule = Some(entry);
             self.shared.set_root(Some(entry));
+            self.rules += 1;
             return Ok(());
         }
         if name <= NameRef::new_checked_before(&self.last) {
@@ -104,6 +109,7 @@ impl BulkLoader {
         self.last.clear();
         self.last.extend_from_slice(name.value());
         self.hashes.fill(&self.key, name);
+        self.rules += 1;
         Ok(())
     }
 
@@ -111,12 +117,17 @@ impl BulkLoader {
     ///
     /// # Errors
     /// If the last entries find no room.
-    pub fn finish(mut self) -> Result<Arc<dyn PrefixFib>, BuildError> {
+    pub fn finish(self) -> Result<Arc<dyn PrefixFib>, BuildError> {
+        Ok(self.finish_image()?.query)
+    }
+
+    pub(super) fn finish_image(mut self) -> Result<Image, BuildError> {
         self.close_below(0)?;
         while !self.waiting.is_empty() {
             self.place_first()?;
         }
-        Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None }))
+        let query = Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None };
+        Ok(Image { key: self.key, query: Arc::new(query), rules: self.rules })
     }
 
     /// Writes the entries of the open nodes deeper than `depth`, because no rule follows below

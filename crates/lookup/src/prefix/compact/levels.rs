@@ -59,6 +59,27 @@ impl Levels {
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.filters)
     }
+
+    /// The depths with handles, and those without filters, for a file.
+    pub(super) fn words(&self) -> [u64; 2] {
+        [self.used.load(Ordering::Acquire), self.dense.load(Ordering::Acquire)]
+    }
+
+    /// The filters, for a file.
+    pub(super) fn filters(&self) -> Vec<u8> {
+        self.filters.iter().flat_map(|word| word.load(Ordering::Acquire).to_le_bytes()).collect()
+    }
+
+    /// The reverse of [`Levels::words`] and [`Levels::filters`]. `None` if the filters have another
+    /// length.
+    pub(super) fn decode([used, dense]: [u64; 2], filters: &[u8]) -> Option<Self> {
+        let (words, []) = filters.as_chunks::<8>() else { return None };
+        let filters: Box<[_]> = words.iter().map(|word| AtomicU64::new(u64::from_le_bytes(*word))).collect();
+        let fits = filters.len() == LEVELS * BITS / 64;
+        // Higher depths have no filters.
+        let mask = (1 << LEVELS) - 1;
+        fits.then(|| Levels { used: AtomicU64::new(used & mask), dense: AtomicU64::new(dense & mask), filters })
+    }
 }
 
 /// The writer's counts for one depth.

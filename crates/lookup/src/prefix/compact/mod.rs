@@ -41,9 +41,11 @@
 //! the names.
 
 mod bulk;
+mod bulk_table;
 mod change;
 mod edges;
 mod exact;
+mod image;
 mod levels;
 mod names;
 mod part;
@@ -59,13 +61,14 @@ use byname_wire::{Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use self::query::Shared;
 use self::table::Table;
-use self::trie::Trie;
+use self::trie::{Spot, Trie};
 use super::PrefixFib;
 use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::bulk::BulkLoader;
+pub use self::bulk_table::BulkTable;
 
 /// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;
@@ -179,6 +182,23 @@ impl Compact {
     /// Memory of both halves, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.trie.memory_bytes() + self.table.memory_bytes() + self.table.query().memory_bytes()
+    }
+
+    /// The entry of exactly this rule.
+    pub fn entry_of(&self, name: NameRef<'_>) -> Option<EntryId> {
+        if name.len() > DEPTH_MAX {
+            return None;
+        }
+        let mut hashes = PrefixHashes::default();
+        match self.trie.find(&NameView::new(&self.key, name, &mut hashes)) {
+            Spot::At(node) => self.trie.rule(node),
+            _ => None,
+        }
+    }
+
+    /// All rules in no order: the TLV-VALUE of each name, and its entry.
+    pub fn rules(&self) -> impl Iterator<Item = (&[u8], EntryId)> {
+        self.trie.rules()
     }
 
     /// Refuses changes that no table could apply.

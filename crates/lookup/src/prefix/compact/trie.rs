@@ -194,6 +194,14 @@ impl Trie {
         self.names.get(self.name_at(id))
     }
 
+    /// All rules: the TLV-VALUE of each name, and its entry.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (&[u8], EntryId)> {
+        let mut free = vec![false; self.ids()];
+        self.free.iter().for_each(|id| free[id.0 as usize] = true);
+        let used = (0..self.unused).map(NodeId).filter(move |id| !free[id.0 as usize]);
+        used.filter_map(|id| Some((self.name(id), self.rule(id)?)))
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.nodes.len() * (CHUNK * size_of::<Node>() + size_of::<Box<[Node]>>())
             + self.free.capacity() * size_of::<NodeId>()

@@ -19,6 +19,7 @@ pub mod prefetch;
 pub mod prefix;
 pub mod publish;
 mod sync;
+pub mod table;
 pub mod tagset;
 pub mod update;
 

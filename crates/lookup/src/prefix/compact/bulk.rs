@@ -26,6 +26,57 @@ struct Open {
     has_children: bool,
 }
 
+/// Counts the nodes that a [`BulkLoader`] needs for sorted rules.
+#[derive(Default)]
+pub struct NodeCounter {
+    /// Depths at which there is, or may be, a node on the path to the last rule.
+    open: Vec<usize>,
+    last: Vec<u8>,
+    nodes: usize,
+    started: bool,
+}
+
+impl NodeCounter {
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// If the rule does not follow the one before in canonical order, or is deeper than
+    /// [`DEPTH_MAX`].
+    pub fn push(&mut self, name: NameRef<'_>) -> Result<(), BuildError> {
+        let depth = name.len();
+        if depth > DEPTH_MAX {
+            return Err(BuildError::TooDeep { depth });
+        }
+        let last = NameRef::new_checked_before(&self.last);
+        if self.started && name <= last {
+            return Err(BuildError::Unsorted);
+        }
+        let shared = last.components().zip(name.components()).take_while(|(last, name)| last == name).count();
+        let mut left = None;
+        while let Some(open) = self.open.pop_if(|open| *open > shared) {
+            left = Some(open);
+        }
+        // The rule leaves the edge to that node at a depth without a node, so there is a branch.
+        if left.is_some() && shared > 0 && self.open.last() != Some(&shared) {
+            self.open.push(shared);
+            self.nodes += 1;
+        }
+        if depth > 0 {
+            self.open.push(depth);
+            self.nodes += 1;
+        }
+        self.last.clear();
+        self.last.extend_from_slice(name.value());
+        self.started = true;
+        Ok(())
+    }
+
+    /// Number of nodes so far.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+}
+
 /// An entry that waits for its bucket's line.
 struct Waiting {
     hash: u64,

@@ -100,6 +100,12 @@ impl BulkTable {
         self.rules == 0
     }
 
+    /// Memory of both halves, in bytes. Processes that map one file share most of it.
+    pub fn memory_bytes(&self) -> usize {
+        let labels: usize = self.labels.iter().map(|label| size_of::<Box<[u8]>>() + label.len()).sum();
+        size_of::<Self>() + self.image.query.memory_bytes() + self.changes.memory_bytes() + labels
+    }
+
     /// Number of rules that differ from the image's.
     pub fn changed(&self) -> usize {
         self.changes.len()

@@ -67,7 +67,7 @@ use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
-pub use self::bulk::BulkLoader;
+pub use self::bulk::{BulkLoader, NodeCounter};
 pub use self::bulk_table::BulkTable;
 
 /// Maximum depth of a rule.

@@ -127,6 +127,23 @@ impl Lines {
         Ok(Lines { first, len: lines, store: Store::Mapped(map) })
     }
 
+    /// As [`Lines::zeroed`], for lines that are used from the first on, and perhaps never all. The
+    /// first few hundred kilobytes then take as much memory as is used of them, and not a large page.
+    pub(crate) fn growing(lines: usize, pages: Pages) -> io::Result<Self> {
+        if pages != Pages::Large {
+            return Self::zeroed(lines, pages);
+        }
+        let lines = Self::zeroed(lines, Pages::Small)?;
+        #[cfg(target_os = "linux")]
+        if let Store::Mapped(map) = &lines.store
+            && map.len() > 2 * LARGE_BYTES
+        {
+            // As in `map`. The kernel uses large pages where a whole one fits into the rest.
+            let _ = map.advise_range(memmap2::Advice::HugePage, LARGE_BYTES, map.len() - LARGE_BYTES);
+        }
+        Ok(lines)
+    }
+
     #[cfg(target_os = "linux")]
     fn map(bytes: usize, pages: Pages) -> io::Result<memmap2::MmapMut> {
         let page_bits = match pages {

@@ -141,6 +141,26 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         Ok(Self::of(key, Engine::Bulk(table), values))
     }
 
+    /// A table of rules in any order. If a key comes twice, the last one counts. The result is as
+    /// small as that of [`PrefixTable::from_sorted`]; the rules with their keys are in memory until
+    /// it is built.
+    ///
+    /// # Errors
+    /// As [`PrefixTable::from_sorted`], order aside.
+    pub fn from_rules<K: AsName>(
+        options: &PrefixOptions,
+        rules: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, TableError> {
+        let named = rules.into_iter().map(|(key, value)| Ok((name(&key)?, value)));
+        let mut named = named.collect::<Result<Vec<_>, KeyError>>()?;
+        // Stable: the last of equal keys stays last.
+        named.sort_by(|(a, _), (b, _)| a.cmp(b));
+        named.reverse();
+        named.dedup_by(|(a, _), (b, _)| a == b);
+        named.reverse();
+        Self::from_sorted(options, || named.iter().map(|(name, value)| (name, value.clone())), &mut |_| {})
+    }
+
     /// A reader for another thread.
     pub fn reader(&self) -> PrefixReader<V> {
         self.own.clone()

@@ -19,6 +19,10 @@ use crate::update::BuildError;
 /// Number of entries whose lines are prefetched.
 const AHEAD: usize = 48;
 
+/// Maximum number of nodes of a table without filters. Its lines stay in a processor's caches, where
+/// a probe costs no more than a filter saves.
+const UNFILTERED_MAX: usize = 1 << 14;
+
 /// A prefix of the last rule at which there is, or may be, a node.
 struct Open {
     depth: usize,
@@ -118,7 +122,7 @@ impl BulkLoader {
         let root = Open { depth: 0, rule: None, has_children: false };
         Ok(BulkLoader {
             key,
-            shared: Arc::new(Shared::new(options.fingerprint_mask())),
+            shared: Arc::new(Shared::new(options.fingerprint_mask(), 1)),
             part: Part::new(buckets, options.pages)?,
             open: vec![root],
             last: Vec::new(),
@@ -177,7 +181,13 @@ impl BulkLoader {
         while !self.waiting.is_empty() {
             self.place_first()?;
         }
-        let query = Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None };
+        let mut shared = self.shared;
+        if self.nodes <= UNFILTERED_MAX
+            && let Some(shared) = Arc::get_mut(&mut shared)
+        {
+            shared.levels = shared.levels.without_filters();
+        }
+        let query = Query { shared, parts: Box::new([Arc::new(self.part)]), exact: None };
         Ok(Image { key: self.key, query: Arc::new(query), rules: self.rules })
     }
 

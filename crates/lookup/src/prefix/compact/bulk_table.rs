@@ -19,7 +19,7 @@ use super::image::{Extras, Image};
 use super::query::{Query, TRIES_MAX};
 use super::{BulkLoader, Compact, ENTRIES_MAX, Options};
 use crate::entry::EntryId;
-use crate::file::{FileError, Opening};
+use crate::file::{FileError, Kind, Opening, TableFile};
 use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 use crate::update::{BuildError, Change, Control, Update};
@@ -35,28 +35,30 @@ const REMOVED: EntryId = EntryId(ENTRIES_MAX - 1);
 pub struct BulkTable {
     image: Image,
     labels: Vec<Box<[u8]>>,
-    changes: Compact,
+    /// Made with the first change: most tables that are loaded never change.
+    changes: Option<Compact>,
+    options: Options,
     rules: usize,
     rules_max: usize,
-    entries: Option<Arc<[AtomicU64]>>,
+    entries: Option<Translation>,
     query: Arc<Layers>,
     hashes: Box<PrefixHashes>,
 }
 
 impl BulkTable {
-    pub(super) fn new(image: Image, options: &Options) -> Result<Self, BuildError> {
-        let changes = Compact::new(image.key, &Options { exact: false, ..options.clone() })?;
-        let query = Layers::new(&image, &changes, None);
-        Ok(BulkTable {
+    pub(super) fn new(image: Image, options: &Options) -> Self {
+        let query = Layers { image: image.query.clone(), changes: None, entries: None };
+        BulkTable {
             labels: Vec::new(),
-            changes,
+            changes: None,
+            options: Options { exact: false, rules_max: Options::default().rules_max, ..options.clone() },
             rules: image.rules,
             rules_max: options.rules_max,
             entries: None,
             query: Arc::new(query),
             hashes: Box::default(),
             image,
-        })
+        }
     }
 
     /// Opens a file that [`BulkTable::save`] wrote. Changes that were saved with it are applied, so
@@ -67,7 +69,7 @@ impl BulkTable {
     pub fn open(path: &Path, opening: Opening, options: &Options) -> Result<Self, FileError> {
         let (image, Extras { labels, changes }) = Image::open(path, opening)?;
         let unusable = |error: BuildError| FileError::Malformed { what: error.to_string() };
-        let mut table = BulkTable::new(image, options).map_err(unusable)?;
+        let mut table = BulkTable::new(image, options);
         table.labels = labels;
         for some in changes.chunks(4096) {
             table.apply(some).map_err(unusable)?;
@@ -81,8 +83,25 @@ impl BulkTable {
     /// # Errors
     /// If the system refuses.
     pub fn save(&self, path: &Path) -> Result<(), FileError> {
-        let changes = self.changes.rules().map(|(name, entry)| (name, (entry != REMOVED).then_some(entry)));
+        let changes = self
+            .changes
+            .iter()
+            .flat_map(Compact::rules)
+            .map(|(name, entry)| (name, (entry != REMOVED).then_some(entry)));
         self.image.save(path, &self.labels, changes)
+    }
+
+    /// The hash key of a file's table, of which nothing else is read but its first page.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no such table.
+    pub fn key_of(path: &Path) -> Result<NameHashKey, FileError> {
+        Ok(TableFile::open(path, Kind::Compact, Opening::default())?.key())
+    }
+
+    /// Sets the maximum number of rules, those of the image included.
+    pub fn set_rules_max(&mut self, rules_max: usize) {
+        self.rules_max = rules_max;
     }
 
     /// The key that names must be hashed with.
@@ -103,12 +122,13 @@ impl BulkTable {
     /// Memory of both halves, in bytes. Processes that map one file share most of it.
     pub fn memory_bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|label| size_of::<Box<[u8]>>() + label.len()).sum();
-        size_of::<Self>() + self.image.query.memory_bytes() + self.changes.memory_bytes() + labels
+        let changes = self.changes.as_ref().map_or(0, Compact::memory_bytes);
+        size_of::<Self>() + size_of::<PrefixHashes>() + self.image.query.memory_bytes() + changes + labels
     }
 
     /// Number of rules that differ from the image's.
     pub fn changed(&self) -> usize {
-        self.changes.len()
+        self.changes.as_ref().map_or(0, Compact::len)
     }
 
     /// The meanings of entries, by id, as far as they have any. The table keeps them in its file.
@@ -126,28 +146,30 @@ impl BulkTable {
     }
 
     /// From now on, lookups that find entry `i` of the image answer `entries[i]`. Where that is
-    /// `None`, and for higher ids, the rule counts as removed until [`BulkTable::translate`] sets it. Entries of
+    /// `None`, and for higher ids, the rule counts as removed until [`Translation::set`] says otherwise. Entries of
     /// changes stay as they are. Call it before readers have the query half.
-    pub fn translate_all(&mut self, entries: &[Option<EntryId>]) {
+    pub fn translate(&mut self, entries: &[Option<EntryId>]) -> Translation {
         let entries = entries.iter().map(|&entry| AtomicU64::new(encoded(entry))).collect();
-        self.entries = Some(entries);
-        self.query = Arc::new(Layers::new(&self.image, &self.changes, self.entries.clone()));
-    }
-
-    /// Changes the answer for one entry of the image, at once and for all readers. Without
-    /// [`BulkTable::translate_all`] before, and for an id beyond its slice, it has no effect.
-    pub fn translate(&self, of_image: EntryId, entry: Option<EntryId>) {
-        if let Some(place) = self.entries.as_ref().and_then(|entries| entries.get(of_image.0 as usize)) {
-            place.store(encoded(entry), Ordering::Release);
-        }
+        let translation = Translation(entries);
+        self.entries = Some(translation.clone());
+        self.query = Arc::new(self.layers());
+        translation
     }
 
     /// The entry of exactly this rule.
     pub fn entry_of(&mut self, name: NameRef<'_>) -> Option<EntryId> {
-        match self.changes.entry_of(name) {
+        match self.changes.as_ref().and_then(|changes| changes.entry_of(name)) {
             Some(REMOVED) => None,
             Some(entry) => Some(entry),
             None => self.in_image(name),
+        }
+    }
+
+    fn layers(&self) -> Layers {
+        Layers {
+            image: self.image.query.clone(),
+            changes: self.changes.as_ref().map(|changes| changes.table.query().clone()),
+            entries: self.entries.clone(),
         }
     }
 
@@ -168,7 +190,7 @@ impl BulkTable {
             let in_image = if name.as_ref().len() <= super::DEPTH_MAX { self.in_image(name.as_ref()) } else { None };
             let before = match present.get(name) {
                 Some(&before) => before,
-                None => match self.changes.entry_of(name.as_ref()) {
+                None => match self.changes.as_ref().and_then(|changes| changes.entry_of(name.as_ref())) {
                     Some(entry) => entry != REMOVED,
                     None => in_image.is_some(),
                 },
@@ -196,7 +218,7 @@ impl BulkLoader {
     /// # Errors
     /// If the last entries find no room, or there is no memory for changes.
     pub fn finish_table(self, options: &Options) -> Result<BulkTable, BuildError> {
-        BulkTable::new(self.finish_image()?, options)
+        Ok(BulkTable::new(self.finish_image()?, options))
     }
 }
 
@@ -210,47 +232,64 @@ impl Control<Name> for BulkTable {
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         Compact::check(changes)?;
         let (changes, rules) = self.translated(changes)?;
-        let update = self.changes.apply(&changes)?;
+        let is_first = self.changes.is_none();
+        let table = match self.changes.take() {
+            Some(table) => table,
+            None => Compact::new(self.image.key, &self.options)?,
+        };
+        let update = self.changes.insert(table).apply(&changes)?;
         self.rules = rules;
-        if let Update::Patched = update {
+        if !is_first && matches!(update, Update::Patched) {
             return Ok(Update::Patched);
         }
-        self.query = Arc::new(Layers::new(&self.image, &self.changes, self.entries.clone()));
+        self.query = Arc::new(self.layers());
         Ok(Update::Replace(self.query()))
     }
 
     fn reclaim(&mut self) {
-        self.changes.reclaim();
+        if let Some(changes) = &mut self.changes {
+            changes.reclaim();
+        }
     }
 }
 
 /// The query half: the image below, changes above.
 struct Layers {
     image: Arc<Query>,
-    changes: Arc<Query>,
-    /// What entries of the image stand for: the entry plus one, or zero for none.
-    entries: Option<Arc<[AtomicU64]>>,
+    /// `None` before the first one.
+    changes: Option<Arc<Query>>,
+    entries: Option<Translation>,
 }
 
+/// What entries of a loaded table stand for. Clones are of the same translation.
+#[derive(Clone)]
+pub struct Translation(Arc<[AtomicU64]>);
+
+impl Translation {
+    /// Changes the answer for one entry, at once and for all readers. It has no effect for an id
+    /// beyond the slice that the translation was made of.
+    pub fn set(&self, of_image: EntryId, entry: Option<EntryId>) {
+        if let Some(place) = self.0.get(of_image.0 as usize) {
+            place.store(encoded(entry), Ordering::Release);
+        }
+    }
+
+    fn get(&self, of_image: EntryId) -> Option<EntryId> {
+        let entry = self.0.get(of_image.0 as usize)?.load(Ordering::Acquire).checked_sub(1)?;
+        Some(EntryId(entry as u32))
+    }
+}
+
+/// The entry plus one, or zero for none.
 fn encoded(entry: Option<EntryId>) -> u64 {
     entry.map_or(0, |entry| u64::from(entry.0) + 1)
 }
 
 impl Layers {
-    fn new(image: &Image, changes: &Compact, entries: Option<Arc<[AtomicU64]>>) -> Self {
-        Layers { image: image.query.clone(), changes: changes.table.query().clone(), entries }
-    }
-
     /// The image's rule, as its entry is to be understood. `None` inside if it counts as removed.
     fn understood(&self, found: PrefixMatch) -> Option<PrefixMatch> {
         let Some(entries) = &self.entries else { return Some(found) };
-        let entry = entries.get(found.entry.0 as usize)?.load(Ordering::Acquire).checked_sub(1)?;
-        Some(PrefixMatch { entry: EntryId(entry as u32), ..found })
-    }
-
-    /// Whether nothing was changed yet.
-    fn is_unchanged(&self) -> bool {
-        self.changes.shared.depth_max() == 0 && self.changes.shared.root().is_none()
+        Some(PrefixMatch { entry: entries.get(found.entry)?, ..found })
     }
 
     /// The deeper of two rules. If it was removed, the deepest depth at which to look further, or
@@ -275,7 +314,8 @@ impl Layers {
     fn search(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
         let mut view = *name;
         loop {
-            let found = self.deeper(self.changes.longest_match(&view), self.image.longest_match(&view));
+            let changed = self.changes.as_ref().and_then(|changes| changes.longest_match(&view));
+            let found = self.deeper(changed, self.image.longest_match(&view));
             match found {
                 Ok(found) => return found,
                 Err(depth) => view = view.up_to(depth?),
@@ -286,13 +326,14 @@ impl Layers {
 
 impl PrefixFib for Layers {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
-        let mut tries = 0;
+        let Some(changes) = &self.changes else { return self.search(name) };
+        let (counter, mut tries) = (changes.shared.changes_of(name), 0);
         loop {
             // As in `Query`: a change that one of several searches missed raises the counter.
-            let changes = self.changes.shared.changes_of(name).load(Ordering::Acquire);
+            let changes = counter.load(Ordering::Acquire);
             let found = self.search(name);
             tries += 1;
-            let is_right = self.changes.shared.changes_of(name).load(Ordering::Relaxed) == changes;
+            let is_right = counter.load(Ordering::Relaxed) == changes;
             if is_right || tries == TRIES_MAX {
                 return found;
             }
@@ -302,8 +343,8 @@ impl PrefixFib for Layers {
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
         let mut changed = [None; BURST_MAX];
         // Before the image, as it cannot change meanwhile.
-        if !self.is_unchanged() {
-            self.changes.longest_match_burst(names, &mut changed[..names.len()]);
+        if let Some(changes) = &self.changes {
+            changes.longest_match_burst(names, &mut changed[..names.len()]);
         }
         self.image.longest_match_burst(names, out);
         for ((name, out), changed) in names.iter().zip(out).zip(changed) {
@@ -312,20 +353,22 @@ impl PrefixFib for Layers {
     }
 
     fn depth_max(&self) -> usize {
-        self.image.depth_max().max(self.changes.depth_max())
+        self.image.depth_max().max(self.changes.as_ref().map_or(0, |changes| changes.depth_max()))
     }
 
     fn depths(&self) -> DepthSet {
-        self.image.depths().union(self.changes.depths())
+        self.changes.as_ref().map_or(DepthSet::EMPTY, |changes| changes.depths()).union(self.image.depths())
     }
 
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
-        Some(self.image.lines_read(name)? + self.changes.lines_read(name)?)
+        let changes = self.changes.as_ref().map_or(Some(0), |changes| changes.lines_read(name))?;
+        Some(self.image.lines_read(name)? + changes)
     }
 
     fn memory_bytes(&self) -> usize {
-        let entries = self.entries.as_ref().map_or(0, |entries| size_of_val(&**entries));
-        size_of::<Self>() + self.image.memory_bytes() + self.changes.memory_bytes() + entries
+        let entries = self.entries.as_ref().map_or(0, |entries| size_of_val(&*entries.0));
+        let changes = self.changes.as_ref().map_or(0, |changes| changes.memory_bytes());
+        size_of::<Self>() + self.image.memory_bytes() + changes + entries
     }
 }
 

@@ -56,7 +56,7 @@ impl Image {
         let count = file.lines_len(LINES)?;
         let buckets = u32::try_from(shape.buckets).ok().filter(|&buckets| buckets as usize == count);
         let buckets = buckets.ok_or_else(|| malformed(format!("{} buckets in {count} lines", shape.buckets)))?;
-        let mut shared = Shared::new(word::fingerprint_mask(shape.fingerprint_bits));
+        let mut shared = Shared::new(word::fingerprint_mask(shape.fingerprint_bits), 1);
         shared.levels = Levels::decode(shape.levels, &file.bytes(FILTERS)?)
             .ok_or_else(|| malformed("filters of another length".to_owned()))?;
         shared.set_root(shape.root);

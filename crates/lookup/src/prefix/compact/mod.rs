@@ -59,7 +59,7 @@ use std::sync::Arc;
 
 use byname_wire::{Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use self::query::Shared;
+use self::query::{STRIPES, Shared};
 use self::table::Table;
 use self::trie::{Spot, Trie};
 use super::PrefixFib;
@@ -68,7 +68,7 @@ use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoader, NodeCounter};
-pub use self::bulk_table::BulkTable;
+pub use self::bulk_table::{BulkTable, Translation};
 
 /// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;
@@ -154,7 +154,7 @@ impl Compact {
     /// # Panics
     /// If the fingerprints do not have 1 to 41 bits, with the feature `lab`.
     pub fn new(key: NameHashKey, options: &Options) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(options.fingerprint_mask()));
+        let shared = Arc::new(Shared::new(options.fingerprint_mask(), STRIPES));
         Ok(Compact {
             key,
             rules_max: options.rules_max,

@@ -27,7 +27,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// right.
 pub(super) const TRIES_MAX: u8 = 8;
 /// Number of change counters. Names share a counter by their first component.
-const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
+pub(super) const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// State that all query halves of one table share.
 pub(super) struct Shared {
@@ -47,13 +47,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(fingerprint_mask: u64) -> Self {
+    /// With this number of change counters, a power of two: one if there are no changes.
+    pub(super) fn new(fingerprint_mask: u64, stripes: usize) -> Self {
+        assert!(stripes.is_power_of_two());
         Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
             depths: SharedDepthSet::new(DepthSet::up_to(1)),
             levels: Levels::new(),
-            changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            changes: (0..stripes).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }
     }
@@ -98,7 +100,7 @@ impl Shared {
     #[inline]
     pub(super) fn changes_of(&self, name: &NameView<'_>) -> &AtomicU64 {
         let first = if name.is_empty() { 0 } else { name.check(1) };
-        &self.changes[first as usize % STRIPES]
+        &self.changes[first as usize & (self.changes.len() - 1)]
     }
 
     /// Notes that a change is about to become visible. For the writer.

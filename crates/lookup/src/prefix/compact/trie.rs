@@ -13,7 +13,7 @@ use crate::prefetch;
 /// No node: the end of a list, or the parent of the root.
 const NONE: NodeId = NodeId(u32::MAX);
 /// Number of nodes in a chunk.
-const CHUNK: usize = 1 << 12;
+const CHUNK: usize = 1 << 9;
 pub(super) const ROOT: NodeId = NodeId(0);
 
 /// A rule, a prefix below which rules branch, or `/`.

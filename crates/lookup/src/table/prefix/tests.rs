@@ -161,6 +161,9 @@ fn bulk_loads_and_files_answer_as_the_same_rules_one_by_one() {
     let mut loaded = loaded.expect("sorted, and room");
     assert_eq!(reported.last(), Some(&model.0.len()));
     assert_same(&mut loaded, &model);
+    let twice = rules.iter().rev().map(|(key, _)| (key.clone(), "earlier".to_owned())).chain(rules.clone());
+    let mut unsorted = PrefixTable::from_rules(&PrefixOptions::default(), twice).expect("room");
+    assert_same(&mut unsorted, &model);
     let mut plain = PrefixTable::new().expect("a little memory");
     plain.extend(rules.clone()).expect("room");
     for table in [&mut loaded, &mut plain] {

@@ -117,18 +117,20 @@ fn entries_of_the_image_are_translated() {
         loader.push(name.as_ref(), EntryId(i)).expect("sorted, and room");
     }
     let mut table = loader.finish_table(&Options::default()).expect("room");
-    table.translate_all(&[Some(EntryId(40)), None]);
+    let translation = table.translate(&[Some(EntryId(40)), None]);
     let query = table.query();
     let found = |uri: &str| longest(&*query, &uri.parse().expect("a name")).map(|found| (found.entry.0, found.depth));
     assert_eq!((found("/a/x"), found("/a/b/x"), found("/a/b/c/x")), (Some((40, 1)), Some((40, 1)), Some((40, 1))));
-    table.translate(EntryId(1), Some(EntryId(50)));
-    table.translate(EntryId(2), Some(EntryId(60)));
+    translation.set(EntryId(1), Some(EntryId(50)));
+    translation.set(EntryId(2), Some(EntryId(60)));
     assert_eq!((found("/a/b/x"), found("/a/b/c/x")), (Some((50, 2)), Some((50, 2))));
-    table.translate(EntryId(0), None);
+    translation.set(EntryId(0), None);
     assert_eq!((found("/a/x"), found("/a/b/x")), (None, Some((50, 2))));
     // Entries of changes are what they are.
     let changed = table.apply(&[Change::Set(names[0].clone(), EntryId(1))]).expect("room");
-    assert!(matches!(changed, Update::Patched));
+    assert!(matches!(changed, Update::Replace(_)), "the first change makes the table of changes");
+    let query = table.query();
+    let found = |uri: &str| longest(&*query, &uri.parse().expect("a name")).map(|found| (found.entry.0, found.depth));
     assert_eq!(found("/a/x"), Some((1, 1)));
 }
 

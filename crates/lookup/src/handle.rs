@@ -112,6 +112,13 @@ pub struct Reader<Q: ?Sized> {
 }
 
 impl<Q: ?Sized> Reader<Q> {
+    /// A reader of a query half that nobody changes.
+    pub(crate) fn of_unchanging(query: Arc<Q>) -> Self {
+        let epochs = Arc::new(Epochs::new());
+        let epoch = epochs.reader();
+        Reader { published: Arc::new(Published { query: ArcSwap::from_pointee(Holder(query)), epochs }), epoch }
+    }
+
     /// Calls `look` with the query half as it is now. The writer may wait until `look` returns, so
     /// `look` should only look up, and must not wait for the writer.
     #[inline]

@@ -1,7 +1,7 @@
 // Links that lead to source files in README.md lead to documentation on this page.
+//! [`table`]: table
 //! [`update`]: update
 //! [`prefix`]: prefix
-//! [`oracle`]: oracle
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 

@@ -32,7 +32,7 @@ fn sample(path: &Path) {
     lines.iter().zip(1..).for_each(|(line, i)| line.0[3].store(i, Ordering::Relaxed));
     let mut writer = TableWriter::create(path, Kind::Compact, &key).expect("a new file");
     writer.bytes(1, b"some").expect("little");
-    writer.lines(2, &lines).expect("little");
+    writer.lines(2, [&lines[..]]).expect("little");
     writer.finish().expect("a name");
 }
 

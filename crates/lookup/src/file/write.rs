@@ -52,11 +52,15 @@ impl TableWriter {
         self.pad()
     }
 
-    /// Adds a section of lines.
-    pub(crate) fn lines(&mut self, number: u32, lines: &[Line]) -> Result<(), FileError> {
+    /// Adds a section of lines, which lie in several runs.
+    pub(crate) fn lines<'a>(
+        &mut self,
+        number: u32,
+        runs: impl IntoIterator<Item = &'a [Line]>,
+    ) -> Result<(), FileError> {
         let (offset, mut crc) = (self.at, 0);
         let mut block = Vec::with_capacity(1 << 16);
-        for some in lines.chunks(1 << 10) {
+        for some in runs.into_iter().flat_map(|lines| lines.chunks(1 << 10)) {
             block.clear();
             block.extend(
                 some.iter().flat_map(|line| &line.0).flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()),

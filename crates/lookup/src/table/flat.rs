@@ -1,5 +1,6 @@
 //! A number for exactly this key.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use byname_wire::{Digest, NameHashKey};
@@ -7,6 +8,7 @@ use byname_wire::{Digest, NameHashKey};
 use super::key::AsBytes;
 use super::{TableError, random_key};
 use crate::entry::EntryId;
+use crate::file::{FileError, Opening};
 use crate::flat::line::{self, LineRetrieval};
 use crate::flat::validity::{Check, Checked, Verified, VerifiedFib};
 use crate::flat::{BURST_MAX, FlatFib};
@@ -277,6 +279,21 @@ impl FlatTable {
         Ok(())
     }
 
+    /// Writes what readers read into a file, for [`FlatReader::open`] in other processes. The keys
+    /// are not in it, so it cannot be changed there.
+    ///
+    /// # Errors
+    /// If the system refuses, or if unknown keys are to be told exactly ([`Unknown::Exact`]).
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TableError> {
+        let Table::Digests(writer) = &self.table else { return Err(TableError::NoFile) };
+        let (table, check_bits) = match writer.control() {
+            ByDigest::Plain(table) => (table, 0),
+            ByDigest::Checked(table) => (table.engine(), table.check().bits() - self.value_bits),
+        };
+        let note = [self.value_bits, check_bits].map(u32::to_le_bytes);
+        Ok(table.save(path.as_ref(), &self.key, note.as_flattened())?)
+    }
+
     /// Number of keys.
     pub fn len(&self) -> usize {
         match &self.table {
@@ -345,6 +362,24 @@ impl Clone for FlatReader {
 }
 
 impl FlatReader {
+    /// A reader of a file that [`FlatTable::save`] wrote. Processes that open the same file share
+    /// its memory. See [`file`](crate::file) about files that others can write.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no such table.
+    pub fn open(path: impl AsRef<Path>, opening: Opening) -> Result<Self, TableError> {
+        let malformed = || FileError::Malformed { what: "its values have an impossible number of bits".to_owned() };
+        let line::Opened { mut query, key, note } = line::open(path.as_ref(), opening)?;
+        let (bits, []) = note.as_chunks::<4>() else { return Err(malformed().into()) };
+        let &[value_bits, check_bits] = bits else { return Err(malformed().into()) };
+        let (value_bits, check_bits) = (u32::from_le_bytes(value_bits), u32::from_le_bytes(check_bits));
+        if check_bits > 0 {
+            let fits = value_bits > 0 && value_bits.checked_add(check_bits).is_some_and(|bits| bits <= 32);
+            query = if fits { Check::new(value_bits, check_bits).query(query) } else { return Err(malformed().into()) };
+        }
+        Ok(FlatReader { key, table: ReadTable::Digests(Reader::of_unchanging(query)) })
+    }
+
     /// The value of a key. For a key that is not in the table, see [`Unknown`].
     pub fn get(&mut self, key: impl AsBytes) -> Option<u32> {
         let name = key.as_key();

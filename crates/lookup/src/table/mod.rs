@@ -46,8 +46,8 @@ pub enum TableError {
     /// The file cannot be used or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Only [`Matching::Fast`] has files.
-    #[error("tables with this kind of matching cannot be saved")]
+    /// Tables with [`Matching::Exact`], [`Matching::ManyValues`] or [`Unknown::Exact`] have no files.
+    #[error("a table that is made in this way cannot be saved")]
     NoFile,
     /// No value, or none beside its checksum, has so many bits.
     #[error("values of {value_bits} bits do not go with {unknown:?}: at least one bit each, at most 32 together")]

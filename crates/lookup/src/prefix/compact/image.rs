@@ -91,7 +91,7 @@ impl Image {
         };
         file.bytes(SHAPE, &shape.encode())?;
         file.bytes(FILTERS, &shared.levels.filters())?;
-        file.lines(LINES, part.lines())?;
+        file.lines(LINES, [part.lines()])?;
         let mut bytes = Vec::new();
         labels.iter().for_each(|label| put_bytes(&mut bytes, label));
         file.bytes(LABELS, &bytes)?;

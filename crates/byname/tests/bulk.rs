@@ -54,14 +54,15 @@ fn a_router_forwards_by_the_rules_of_a_file() {
     assert_eq!(built.code, 0, "{}", built.stderr);
     let upstream = Router::start();
     let _server = upstream.serve("ping-server /bulk/example", "/bulk/example/ping", b"");
+    let uri = format!("udp4://127.0.0.1:{}", upstream.port);
     let bulk = format!("[tables]\nbulk = {:?}\n", folder.path().join("x.table"));
     let router = Router::start_with(&bulk);
     assert!(router.log().contains("2 rules and 2 labels"), "{}", router.log());
     assert_eq!(router.run("ping /bulk/example -c 1").code, 5, "no route for the label yet");
-    router.ok(&format!("route add /up/1 {}", upstream.transport()));
+    router.ok(&format!("route add /up/1 {uri}"));
     assert!(router.reaches("/bulk/example"));
     assert_eq!(router.run("ping /other -c 1").code, 5);
-    router.ok(&format!("route remove /up/1 {}", upstream.transport()));
+    router.ok(&format!("route remove /up/1 {uri}"));
     assert_eq!(router.run("ping /bulk/example -c 1").code, 5);
     // Routes below and above the file's rules are as ever.
     let _own = router.serve("ping-server /bulk/example/own", "/bulk/example/own/ping", b"");

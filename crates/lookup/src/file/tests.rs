@@ -70,7 +70,14 @@ fn files_are_their_owners_alone() {
 fn a_file_that_is_not_finished_never_has_its_name() {
     let folder = Folder::new("unfinished");
     let key = NameHashKey::new([1, 2]);
-    drop(TableWriter::create(&folder.file(), Kind::Compact, &key).expect("a new file"));
+    let first = TableWriter::create(&folder.file(), Kind::Compact, &key).expect("a new file");
+    let mut second = TableWriter::create(&folder.file(), Kind::Compact, &key).expect("another one");
+    second.bytes(1, b"second").expect("little");
+    second.finish().expect("a name");
+    drop(first);
+    let file = TableFile::open(&folder.file(), Kind::Compact, Opening::default()).expect("the second");
+    assert_eq!(file.bytes(1).expect("there"), b"second");
+    std::fs::remove_file(folder.file()).expect("there");
     assert_eq!(std::fs::read_dir(&folder.0).expect("there").count(), 0);
     let nowhere = folder.0.join("none/x.table");
     assert!(matches!(TableWriter::create(&nowhere, Kind::Compact, &key), Err(FileError::Io { .. })));

@@ -10,6 +10,9 @@ use super::{FileError, Kind, MAGIC, PAGE, SECTION_BYTES, SECTIONS_AT, Section, V
 use crate::memory::Line;
 use crate::sync::Ordering;
 
+/// Number of names that a file that is being written may have.
+const TRIES_MAX: usize = 100;
+
 /// A file that is being written. Without [`TableWriter::finish`] it is removed again.
 pub(crate) struct TableWriter {
     out: BufWriter<File>,
@@ -27,17 +30,24 @@ impl TableWriter {
     pub(crate) fn create(path: &Path, kind: Kind, key: &NameHashKey) -> Result<Self, FileError> {
         let io = |source| FileError::Io { path: path.to_owned(), source };
         let name = path.file_name().ok_or_else(|| io(io::ErrorKind::InvalidFilename.into()))?;
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(partial);
-        // Left behind by a process that had the same number.
-        let _ = fs::remove_file(&partial);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let out = BufWriter::with_capacity(1 << 20, options.open(&partial).map_err(io)?);
+        // Another thread may be writing a file of this name, and a process that was killed may have left one behind.
+        let mut tries = 0;
+        let (file, partial) = loop {
+            tries += 1;
+            let mut partial = std::ffi::OsString::from(".");
+            partial.push(name);
+            partial.push(format!(".{}.{tries}.partial", std::process::id()));
+            let partial = path.with_file_name(partial);
+            match options.open(&partial) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES_MAX => {}
+                file => break (file.map_err(io)?, partial),
+            }
+        };
+        let out = BufWriter::with_capacity(1 << 20, file);
         let (path, finished, sections) = (path.to_owned(), false, Vec::new());
         let mut writer = TableWriter { out, path, partial, finished, kind, key: *key, at: 0, sections };
         writer.write(&[0; PAGE])?;

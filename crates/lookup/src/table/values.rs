@@ -18,6 +18,9 @@ const CHUNKS: usize = 27;
 /// Number of unused numbers after which the writer frees them.
 pub(super) const RETIRED_MAX: usize = 1024;
 
+/// The uses of a value that is never freed.
+const PINNED: u32 = u32::MAX;
+
 /// A value that a file can keep.
 pub trait Stored: Sized {
     /// The value as bytes.
@@ -161,11 +164,12 @@ impl<V: Eq + Hash> Values<V> {
 
     /// A rule got `new` instead of `old`.
     pub(super) fn note(&mut self, old: Option<EntryId>, new: Option<EntryId>) {
-        if let Some(new) = new {
-            self.uses[new.0 as usize] += 1;
+        if let Some(uses) = new.map(|new| &mut self.uses[new.0 as usize]).filter(|uses| **uses != PINNED) {
+            *uses += 1;
         }
         // An entry of a damaged file may have no value.
-        if let Some(uses) = old.and_then(|old| self.uses.get_mut(old.0 as usize)) {
+        let old_uses = old.and_then(|old| self.uses.get_mut(old.0 as usize));
+        if let Some(uses) = old_uses.filter(|uses| **uses != PINNED) {
             *uses = uses.saturating_sub(1);
             if *uses == 0 {
                 self.retired.extend(old);
@@ -212,14 +216,17 @@ impl<V: Eq + Hash + Stored> Values<V> {
         labels.into_iter().map(|label| label.unwrap_or_else(|| any.clone())).collect()
     }
 
-    /// The reverse. Each value is used once, by rules that never change. `None` if some bytes are no
-    /// value.
+    /// The reverse. Nobody knows how many rules of the file have each value, so none is ever freed.
+    /// `None` if some bytes are no value, or there are too many.
     pub(super) fn from_labels(labels: &[Box<[u8]>], values_max: usize) -> Option<Self> {
         let mut values = Values::new(values_max);
+        if labels.len() > values_max {
+            return None;
+        }
         for (label, id) in labels.iter().zip(0..) {
             let value = Arc::new(V::from_bytes(label)?);
             values.slots.set(EntryId(id), Some(value.clone()));
-            values.uses.push(1);
+            values.uses.push(PINNED);
             values.ids.entry(value).or_insert(EntryId(id));
         }
         Some(values)

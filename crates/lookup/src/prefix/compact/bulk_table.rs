@@ -205,7 +205,8 @@ impl BulkTable {
                 Change::Remove(_) => out.push(change.clone()),
             }
             let after = matches!(change, Change::Set(..));
-            rules = rules + usize::from(after) - usize::from(before);
+            // A forged file may count wrongly.
+            rules = rules.saturating_add(usize::from(after)).saturating_sub(usize::from(before));
             present.insert(name, after);
         }
         Ok((out, rules))
@@ -232,7 +233,8 @@ impl Control<Name> for BulkTable {
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         Compact::check(changes)?;
         let (changes, rules) = self.translated(changes)?;
-        let is_first = self.changes.is_none();
+        // Also if a batch before was refused and left an empty table of changes.
+        let is_first = self.query.changes.is_none();
         let table = match self.changes.take() {
             Some(table) => table,
             None => Compact::new(self.image.key, &self.options)?,

@@ -194,6 +194,26 @@ fn bulk_loads_and_files_answer_as_the_same_rules_one_by_one() {
 }
 
 #[test]
+fn values_of_a_file_stay_while_rules_have_them() {
+    let file = Temporary::new("values");
+    let rules = (0..3000u64).map(|i| (["x".to_owned(), i.to_string()], i % 3));
+    let mut table = PrefixTable::from_rules(&PrefixOptions::default(), rules).expect("room");
+    table.save(&file.0).expect("a new file");
+    let opened = PrefixTable::open(&file.0, Opening::default(), &PrefixOptions::default()).expect("ours");
+    for mut table in [table, opened] {
+        // All rules with an even number but one go, and so many values come that unused ones are freed.
+        table.apply((1..1500u64).map(|i| (["x".to_owned(), (2 * i).to_string()], None))).expect("a little memory");
+        for round in 0..3u64 {
+            let crowd = (0..2000u64).map(|i| (["y".to_owned(), i.to_string()], 1000 * (round + 1) + i));
+            table.extend(crowd).expect("room");
+        }
+        let found = |table: &mut PrefixTable<u64>, i: u64| table.rule(["x".to_owned(), i.to_string()]).expect("short");
+        assert!((0..1500).all(|i| found(&mut table, 2 * i + 1) == Some((2 * i + 1) % 3)));
+        assert_eq!((found(&mut table, 0), found(&mut table, 2)), (Some(0), None));
+    }
+}
+
+#[test]
 fn bulk_loads_refuse_what_is_not_sorted() {
     let load = |rules: &[&str]| {
         let rules = || rules.iter().map(|key| (key.to_string(), 1u8));

@@ -44,3 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::remove_file(&file)?;
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("the example is right");
+}

@@ -13,7 +13,10 @@ fn shard(id: u64) -> u32 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let ids: u64 = std::env::args().nth(1).map_or(Ok(100_000), |number| number.parse())?;
+    directory(std::env::args().nth(1).map_or(Ok(100_000), |number| number.parse())?)
+}
+
+fn directory(ids: u64) -> Result<(), Box<dyn Error>> {
     // 256 shards. An id that is not in the directory is refused, except for one in 65,536.
     let options = FlatOptions { value_bits: 8, unknown: Unknown::Refused { check_bits: 16 }, ..FlatOptions::default() };
     let begun = Instant::now();
@@ -35,4 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     directory.apply([(3, Some(200)), (ids + 1, Some(9)), (4, None)])?;
     assert_eq!((reader.get(3u64), reader.get(ids + 1)), (Some(200), Some(9)));
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    directory(10_000).expect("the example is right");
 }

@@ -29,10 +29,13 @@ fn key(url: &str) -> Url<'_> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    filter(std::env::args().skip(1).collect())
+}
+
+fn filter(mut asked: Vec<String>) -> Result<(), Box<dyn Error>> {
     let mut filter = PrefixTable::new()?;
     filter.extend(RULES.map(|(url, verdict)| (key(url), verdict)))?;
 
-    let mut asked: Vec<String> = std::env::args().skip(1).collect();
     if asked.is_empty() {
         let own =
             ["http://www.ads.example/banner.gif", "https://video.example/films/1", "https://video.example/live/ads/7"];
@@ -62,4 +65,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let found = reader.get(key("https://www.films.example/"))?;
     assert_eq!(found.map(|rule| rule.value), Some(Verdict::Block));
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    filter(Vec::new()).expect("the example is right");
 }

@@ -18,8 +18,8 @@
 //! not stop somebody who forges them. Each kind of table therefore stays within its bounds whatever
 //! its lines hold: a forged table gives wrong answers and nothing worse.
 //!
-//! **Changes.** A file is never changed. [`TableWriter`] writes a new one beside it and renames
-//! that, so a process that has mapped the old one keeps it. If something else writes into a mapped
+//! **Changes.** A file is never changed. Saving a table writes a new file beside the old one and
+//! renames it, so a process that has mapped the old one keeps it. If something else writes into a mapped
 //! file, answers become arbitrary. If it cuts the file, the system ends the process (SIGBUS). Where
 //! others can write to a table, use [`Place::Copied`].
 //!

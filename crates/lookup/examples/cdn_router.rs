@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut found = Vec::new();
     reader.get_all(&requests, &mut found)?;
     for (request, found) in requests.iter().zip(&found) {
-        println!("{request} -> {}", found.as_ref().map_or("nowhere", |rule| &rule.value));
+        println!("{request} -> {}", found.as_ref().map_or("nowhere", |rule| rule.value.as_str()));
     }
     assert_eq!(found[1].as_ref().map(|rule| &*rule.value), Some("cluster-295"));
 

@@ -40,6 +40,8 @@ pub struct BulkTable {
     options: Options,
     rules: usize,
     rules_max: usize,
+    /// Removing a rule brings back the image's, if there is one.
+    uncovers: bool,
     entries: Option<Translation>,
     query: Arc<Layers>,
     hashes: Box<PrefixHashes>,
@@ -54,6 +56,7 @@ impl BulkTable {
             options: Options { exact: false, rules_max: Options::default().rules_max, ..options.clone() },
             rules: image.rules,
             rules_max: options.rules_max,
+            uncovers: false,
             entries: None,
             query: Arc::new(query),
             hashes: Box::default(),
@@ -102,6 +105,12 @@ impl BulkTable {
     /// Sets the maximum number of rules, those of the image included.
     pub fn set_rules_max(&mut self, rules_max: usize) {
         self.rules_max = rules_max;
+    }
+
+    /// From now on, changes only cover rules of the image: when a rule is removed, the image's rule
+    /// of that name counts again, and without a change it cannot be removed.
+    pub fn uncover_removed(&mut self) {
+        self.uncovers = true;
     }
 
     /// The key that names must be hashed with.
@@ -201,10 +210,12 @@ impl BulkTable {
                 }
                 Change::Set(..) if !before && rules >= self.rules_max => return Err(BuildError::Full { rules }),
                 Change::Set(..) => out.push(change.clone()),
-                Change::Remove(name) if in_image.is_some() => out.push(Change::Set(name.clone(), REMOVED)),
+                Change::Remove(name) if in_image.is_some() && !self.uncovers => {
+                    out.push(Change::Set(name.clone(), REMOVED))
+                }
                 Change::Remove(_) => out.push(change.clone()),
             }
-            let after = matches!(change, Change::Set(..));
+            let after = matches!(change, Change::Set(..)) || (in_image.is_some() && self.uncovers);
             // A forged file may count wrongly.
             rules = rules.saturating_add(usize::from(after)).saturating_sub(usize::from(before));
             present.insert(name, after);

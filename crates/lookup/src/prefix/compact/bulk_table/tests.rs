@@ -135,6 +135,23 @@ fn entries_of_the_image_are_translated() {
 }
 
 #[test]
+fn removed_changes_uncover_rules_of_the_image_where_that_is_wanted() {
+    let (mut table, oracle) = loaded(1000);
+    table.uncover_removed();
+    let changes: Vec<_> = (0..2000).map(|i| Change::Set(name(i).join_number(8, i % 2), EntryId(500))).collect();
+    table.apply(&changes).expect("room");
+    assert!(table.len() > oracle.len());
+    let removals = changes.iter().map(|change| match change {
+        Change::Set(name, _) | Change::Remove(name) => Change::Remove(name.clone()),
+    });
+    // Rules without a change stay, too.
+    let removals: Vec<_> = removals.chain((0..100).map(|i| Change::Remove(name(i)))).collect();
+    table.apply(&removals).expect("a little memory");
+    assert_eq!(table.changed(), 0);
+    assert_same(&table, &oracle);
+}
+
+#[test]
 fn batches_that_are_refused_change_nothing() {
     let (mut table, oracle) = loaded(1000);
     let good = Change::Set("/x".parse::<Name>().expect("a name"), EntryId(1));

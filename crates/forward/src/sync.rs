@@ -7,6 +7,7 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{

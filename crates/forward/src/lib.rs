@@ -20,7 +20,6 @@ mod packet_pool;
 mod pipeline;
 mod pit_cs;
 mod port;
-mod publish;
 pub mod resting;
 pub mod ring;
 pub mod seat;

@@ -439,11 +439,11 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
-    let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
+    let key = config.name_key([word(0), word(1)])?;
     let placement = config.placement();
     let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
     let build = |node| {
-        let engine = on_node(node, || config.tables.fib.build(key, rules_max)).context("the FIB")?;
+        let engine = on_node(node, || config.build_fib(key, rules_max, node)).context("the FIB")?;
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;

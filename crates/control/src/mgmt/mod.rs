@@ -36,6 +36,8 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
+pub use crate::moment::Moment;
+
 use self::announced::Announced;
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
@@ -62,15 +64,6 @@ const RESPONSE_FRESHNESS_MS: u64 = 1000;
 const VERB_END: usize = 4;
 /// Most names whose expired routes one step removes.
 const EXPIRE_STEP: usize = 4096;
-
-/// A moment on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds on a monotonic clock.
-    pub ms: u64,
-    /// Milliseconds since the Unix epoch.
-    pub unix_ms: u64,
-}
 
 /// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -15,14 +15,10 @@
 //! Replays: see [`replay`], and [`marks`] for restarts. NFD keeps one timestamp per key. That would refuse commands of
 //! slower local clients: all local clients sign with a plain digest, and so share one key.
 
-mod certificate;
 mod command;
-mod keys;
 pub mod marks;
-mod new_key;
 mod refusal;
 pub mod replay;
-mod signer;
 
 #[cfg(test)]
 mod tests;
@@ -31,19 +27,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use byname_forward::face_table::Scope;
-use byname_wire::signature::{KeyLocator, SignatureType};
-use byname_wire::{Component, Data, Interest, Name, NameRef};
+use byname_wire::signature::SignatureType;
+use byname_wire::{Data, Interest, Name, NameRef};
 
-pub(crate) use certificate::decode_validity_period;
-pub use certificate::{Certificate, CertificateError};
-pub use keys::{KeyError, VerifyingKey, pem, read_private_key};
-pub use new_key::NewKey;
 pub use refusal::{Refusal, RefusalCounters};
-pub use signer::{Signer, SignerError};
+// Commands are signed and verified with these.
+pub use crate::trust::{
+    Certificate, CertificateError, KeyError, NewKey, Signer, SignerError, VerifyingKey, identity_of_key, pem,
+    read_private_key,
+};
 
 use command::Command;
 use marks::Marks;
 use replay::ReplayGuard;
+
+use crate::trust::locator_names;
 
 /// A management module that accepts commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
@@ -139,13 +137,6 @@ impl TrustedSigner {
     fn identity(&self) -> Option<Name> {
         self.key_name().map(|name| identity_of_key(name.as_ref()))
     }
-}
-
-/// The identity to which a key belongs. `name` is that of the key, `/<identity>/KEY/<key id>`, or of its certificate,
-/// `/<identity>/KEY/<key id>/<issuer>/<version>`. A name of another form is the identity itself.
-pub fn identity_of_key(name: NameRef<'_>) -> Name {
-    let has_key = |back: &usize| name.component(-(*back as isize)) == Some(Component::generic(b"KEY"));
-    name.prefix(name.len() - [2, 4].into_iter().find(has_key).unwrap_or(0)).to_name()
 }
 
 /// A right: lets a signer command some modules.
@@ -448,12 +439,4 @@ impl Authorizer {
 /// Whether a rule applies to commands for this module from faces of this scope.
 fn applies(rule: &Rule, module: Module, scope: Scope) -> bool {
     rule.modules.contains(&module) && (rule.remote || scope == Scope::Local)
-}
-
-/// Whether a locator names this key or one of its certificates.
-fn locator_names(locator: KeyLocator<'_>, key_name: &Name) -> bool {
-    match locator {
-        KeyLocator::Name(name) => key_name.as_ref().is_prefix_of(&name),
-        KeyLocator::Digest(_) => false,
-    }
 }

@@ -1,0 +1,74 @@
+//! Which key may sign which packet.
+
+use std::sync::Arc;
+
+use byname_wire::NameRef;
+
+use super::identity_len;
+use super::schema::Schema;
+
+/// The rule that each link of a chain must keep.
+#[derive(Debug, Clone)]
+pub enum Rule {
+    /// NFD's rule `hierarchical`: a key may sign what is at or below its identity.
+    Hierarchical,
+    /// A trust schema.
+    Schema(Arc<Schema>),
+}
+
+impl Rule {
+    /// Whether the key of this certificate may sign a packet with this name.
+    pub fn permits(&self, packet: NameRef<'_>, certificate: NameRef<'_>) -> bool {
+        match self {
+            Rule::Hierarchical => certificate.prefix(identity_len(certificate)).is_prefix_of(&packet),
+            Rule::Schema(schema) => schema.permits(packet, certificate),
+        }
+    }
+
+    /// Whether some certificate that a KeyLocator may mean would be permitted. The locator is the prefix of a
+    /// certificate's name. If this is false, the certificate need not be fetched.
+    pub fn may_permit(&self, packet: NameRef<'_>, locator: NameRef<'_>) -> bool {
+        match self {
+            Rule::Hierarchical => {
+                let identity = identity_len(locator);
+                // Without a key's id, it is not the name of a key.
+                identity < locator.len() && locator.prefix(identity).is_prefix_of(&packet)
+            }
+            Rule::Schema(schema) => schema.may_permit(packet, locator),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use byname_wire::Name;
+
+    use super::*;
+
+    fn names(uris: [&str; 2]) -> [Name; 2] {
+        uris.map(|uri| uri.parse().expect("a name"))
+    }
+
+    #[test]
+    fn hierarchical_keys_sign_what_is_below_their_identity() {
+        for (packet, certificate, permits) in [
+            ("/net/alice/file", "/net/alice/KEY/1/self/v=1", true),
+            ("/net/alice", "/net/alice/KEY/1/self/v=1", true),
+            ("/net/alice/KEY/1/net/v=1", "/net/KEY/1/self/v=1", true),
+            ("/net/alicia/file", "/net/alice/KEY/1/self/v=1", false),
+            ("/net", "/net/alice/KEY/1/self/v=1", false),
+            ("/net/KEY/1/x/v=1", "/net/alice/KEY/1/self/v=1", false),
+            ("/net/alice/KEY/b/c", "/net/alice/KEY/b/KEY/1/self/v=1", true),
+            ("/net/alice/file", "/net/alice/KEY/b/KEY/1/self/v=1", false),
+        ] {
+            let [packet, certificate] = names([packet, certificate]);
+            assert_eq!(Rule::Hierarchical.permits(packet.as_ref(), certificate.as_ref()), permits, "{packet}");
+            for depth in [1, 2] {
+                let locator = certificate.as_ref().prefix(certificate.as_ref().len() - depth);
+                assert_eq!(Rule::Hierarchical.may_permit(packet.as_ref(), locator), permits, "{packet} {depth}");
+            }
+        }
+        let [packet, locator] = names(["/net/alice/file", "/net/alice"]);
+        assert!(!Rule::Hierarchical.may_permit(packet.as_ref(), locator.as_ref()), "it names no key");
+    }
+}

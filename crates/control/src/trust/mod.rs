@@ -21,6 +21,7 @@ mod rule;
 pub mod safe_bag;
 pub mod schema;
 mod signer;
+pub mod validator;
 
 use byname_wire::signature::KeyLocator;
 use byname_wire::{Component, Name, NameRef};
@@ -33,6 +34,7 @@ pub use new_key::NewKey;
 pub use revocations::{Revocations, RevocationsError};
 pub use rule::Rule;
 pub use signer::{Signer, SignerError};
+pub use validator::Validator;
 
 /// The component of key names that stands before the key's id.
 pub const KEY_COMPONENT: Component<'static> = Component { typ: 8, value: b"KEY" };

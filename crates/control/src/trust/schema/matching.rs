@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use byname_wire::name::{COMPONENTS_MAX, component_type};
+use byname_wire::name::component_type;
 use byname_wire::{Component, NameRef};
 
 use super::{Choice, Function, Operand, PatternEdge, Schema};
+
+/// Most components that a KeyLocator may lack of its certificate's name.
+const LOCATOR_LACKS_MAX: usize = 2;
 
 /// Values of patterns with names.
 type Values<'n> = BTreeMap<u64, &'n [u8]>;
@@ -93,10 +96,11 @@ impl Schema {
         })
     }
 
+    /// Whether a certificate at `node` may have a locator at `above`: that locator lacks nothing, the version, or the
+    /// issuer and the version.
     fn is_at_or_below(&self, node: usize, above: usize) -> bool {
-        // Nodes that no edge leads to may name any parents, also in a circle. No real path is longer than this.
-        let path = std::iter::successors(Some(node), |&at| self.nodes.get(at)?.parent).take(COMPONENTS_MAX + 1);
-        path.into_iter().any(|at| at == above)
+        let path = std::iter::successors(Some(node), |&at| self.nodes.get(at)?.parent);
+        path.take(LOCATOR_LACKS_MAX + 1).any(|at| at == above)
     }
 }
 

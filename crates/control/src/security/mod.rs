@@ -458,6 +458,10 @@ impl Authorizer {
                         failure = failure.or(Some(Refusal::CertificateExpired));
                         continue;
                     }
+                    if self.validator.revokes(certificate.name.as_ref()) {
+                        failure = failure.or(Some(Refusal::Revoked));
+                        continue;
+                    }
                     &certificate.key
                 }
                 TrustedSigner::Hmac { .. } | TrustedSigner::Certificate(_) => continue,

@@ -32,6 +32,9 @@ pub enum Refusal {
     /// No chain of certificates leads from the signer to a trust anchor.
     #[error("no chain of certificates leads from the signer to a trust anchor of this router")]
     UntrustedChain,
+    /// The signer's certificate is on the list of revocations.
+    #[error("the signer's certificate is revoked")]
+    Revoked,
     /// The keys of too many signers are remembered.
     #[error("too many keys have signed commands lately; try again later")]
     TooManyKeys,
@@ -66,7 +69,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// All reasons.
-    pub const ALL: [Refusal; 18] = [
+    pub const ALL: [Refusal; 19] = [
         Refusal::ParametersDigest,
         Refusal::Unsigned,
         Refusal::Malformed,
@@ -75,6 +78,7 @@ impl Refusal {
         Refusal::CertificateExpired,
         Refusal::UntrustedSigner,
         Refusal::UntrustedChain,
+        Refusal::Revoked,
         Refusal::TooManyKeys,
         Refusal::NoTime,
         Refusal::TooOld,
@@ -98,6 +102,7 @@ impl Refusal {
             Refusal::CertificateExpired => "certificate-expired",
             Refusal::UntrustedSigner => "untrusted-signer",
             Refusal::UntrustedChain => "untrusted-chain",
+            Refusal::Revoked => "revoked",
             Refusal::TooManyKeys => "too-many-keys",
             Refusal::NoTime => "no-time",
             Refusal::TooOld => "too-old",

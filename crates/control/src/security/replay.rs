@@ -126,6 +126,8 @@ impl ReplayGuard {
     fn make_room(&mut self, too_old_ms: u64) -> Result<(), Refusal> {
         if self.chained.len() >= CHAINED_KEYS_MAX {
             self.chained.retain(|_, history| history.newest_ms >= too_old_ms);
+            let (chained, by_key) = (&self.chained, &self.by_key);
+            self.marks.forget_before(too_old_ms, |key| chained.contains_key(key) || by_key.contains_key(key));
         }
         if self.chained.len() < CHAINED_KEYS_MAX { Ok(()) } else { Err(Refusal::TooManyKeys) }
     }

@@ -266,6 +266,11 @@ impl Validator {
         self.counters
     }
 
+    /// Whether a certificate is on the list of revocations.
+    pub fn revokes(&self, certificate: NameRef<'_>) -> bool {
+        self.revocations.covers(certificate)
+    }
+
     /// Whether the name of a packet should be the forwarding hint for its certificates.
     pub fn hints_packet_name(&self) -> bool {
         self.limits.packet_name_as_hint

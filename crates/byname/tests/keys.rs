@@ -13,7 +13,7 @@ use byname_control::trust::{Certificate, Signer, read_private_key};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::types;
 use byname_wire::{Component, Data, Interest, LpPacket, Name};
-use common::Router;
+use common::{Router, assert_documented};
 
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -61,6 +61,7 @@ fn keys_are_made_listed_moved_renewed_and_revoked() {
     assert!(!listed.contains("PRIVATE"));
     let json: serde_json::Value = serde_json::from_str(&ok(&keys, "list --json")).expect("JSON");
     assert_eq!(json.as_array().map(Vec::len), Some(3));
+    assert_documented("key", &json[0]);
     assert!(json.as_array().expect("an array").iter().all(|key| key["valid"] == true && key["private_key"] == true));
 
     // A request of another host, signed here, and installed there.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use byname_control::trust::Certificate;
+use byname_control::trust::wrapped_base64;
 use byname_wire::Name;
 use byname_wire::signature::KeyLocator;
 use clap::Args;
@@ -41,8 +41,8 @@ struct Listed {
     /// The key that signed the certificate; `null` if a digest names it.
     signer: Option<String>,
     self_signed: bool,
-    not_before: String,
-    not_after: String,
+    not_before_ms: u64,
+    not_after_ms: u64,
     /// Whether the certificate is valid now.
     valid: bool,
     /// Whether the private key is in the folder.
@@ -63,18 +63,18 @@ impl Listed {
             typ: format!("{:?}", certificate.key),
             signer,
             self_signed: certificate.is_self_signed(),
-            not_before: time(certificate.not_before_ms),
-            not_after: time(certificate.not_after_ms),
+            not_before_ms: certificate.not_before_ms,
+            not_after_ms: certificate.not_after_ms,
             valid: certificate.is_valid_at(now_ms),
             private_key: entry.has_key(),
         }
     }
 
-    fn condition(&self, certificate: &Certificate, now_ms: u64) -> String {
+    fn condition(&self, now_ms: u64) -> String {
         match self.valid {
-            true => format!("valid until {}", self.not_after),
-            false if certificate.not_before_ms > now_ms => format!("valid from {} on", self.not_before),
-            false => format!("ended {}", self.not_after),
+            true => format!("valid until {}", time(self.not_after_ms)),
+            false if self.not_before_ms > now_ms => format!("valid from {} on", time(self.not_before_ms)),
+            false => format!("ended {}", time(self.not_after_ms)),
         }
     }
 }
@@ -106,7 +106,7 @@ pub fn list(folder: &Folder, args: &ListArgs) -> anyhow::Result<u8> {
         let listed = Listed::of(entry, now_ms);
         let role = if listed.self_signed { "signs itself" } else { "signed" };
         let without = if listed.private_key { "" } else { ", without its private key" };
-        let condition = listed.condition(&entry.certificate, now_ms);
+        let condition = listed.condition(now_ms);
         writeln!(out, "{}  {}, {role}, {condition}{without}", listed.key, listed.typ)?;
     }
     Ok(exit::OK)
@@ -117,7 +117,7 @@ pub fn show(folder: &Folder, args: &ShowArgs) -> anyhow::Result<u8> {
     let entry = folder.find(&args.name)?;
     let mut out = std::io::stdout().lock();
     if args.certificate {
-        write!(out, "{}", byname_control::trust::wrapped_base64(&entry.certificate.packet))?;
+        write!(out, "{}", wrapped_base64(&entry.certificate.packet))?;
         return Ok(exit::OK);
     }
     let now_ms = now_ms()?;
@@ -127,7 +127,7 @@ pub fn show(folder: &Folder, args: &ShowArgs) -> anyhow::Result<u8> {
     writeln!(out, "certificate  {}", listed.certificate)?;
     writeln!(out, "type         {}", listed.typ)?;
     writeln!(out, "signed by    {}", listed.signer.as_deref().unwrap_or("a key that only a digest names"))?;
-    writeln!(out, "validity     {}", listed.condition(&entry.certificate, now_ms))?;
+    writeln!(out, "validity     {}", listed.condition(now_ms))?;
     let private = if listed.private_key { entry.key_path.display().to_string() } else { "not here".to_owned() };
     writeln!(out, "private key  {private}")?;
     Ok(exit::OK)

@@ -241,6 +241,7 @@ impl Management {
             routes: self.rib.len() as u64,
             announcements: self.announcements() as u64,
             learning: self.learning_counters().all(),
+            trust: self.trust_counters(),
             fib_entries: self.fib.len() as u64,
             descriptors: self.tags.len() as u64,
             descriptors_refused: self.tags.refused(),

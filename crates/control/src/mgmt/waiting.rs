@@ -15,7 +15,7 @@ use byname_wire::{Data, Interest};
 use super::announcement::Announcement;
 use super::{Command, Management, Moment, VERB_END};
 use crate::security::{Authorized, Refusal};
-use crate::trust::validator::{Outcome, RequestId};
+use crate::trust::validator::{Counters, Outcome, RequestId, Wanted};
 
 /// What goes on when a chain is known.
 enum Parked {
@@ -77,7 +77,7 @@ impl Management {
     /// The Interests for certificates that are due, each with the face to send it to, if it must not go by routes.
     pub fn certificate_interests(&mut self, now: Moment) -> Vec<(Option<FaceId>, Vec<u8>)> {
         let wanted = self.authorizer.validator_mut().poll(now);
-        let interest = |wanted: crate::trust::validator::Wanted| {
+        let interest = |wanted: Wanted| {
             let nonce = rand_nonce();
             let interest = InterestBuilder::new(wanted.name, nonce)
                 .can_be_prefix(true)
@@ -146,6 +146,12 @@ impl Management {
         let response = self.announce_with_chain(&interest, &announcement, signer, incoming, Some(chain), now);
         self.audit(entry, &response);
         self.respond_to_command(interest.name, &response)
+    }
+
+    /// The validator's counters, the packets that wait, and the certificates that it keeps.
+    pub(super) fn trust_counters(&self) -> (Counters, u64, u64) {
+        let validator = self.authorizer.validator();
+        (validator.counters(), validator.waiting() as u64, validator.cached() as u64)
     }
 
     /// Makes Interests for the certificates that this router serves come to management.

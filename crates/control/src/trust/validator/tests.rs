@@ -75,7 +75,7 @@ fn begin(validator: &mut Validator, packet: &[u8], face: u64, now: Moment) -> Be
 /// Serves certificates until the packet's outcome is known. Returns it with the names of the Interests.
 fn run(validator: &mut Validator, world: &World, packet: &[u8]) -> (Result<Name, Rejection>, Vec<String>) {
     let key_name = |outcome: Outcome| outcome.map(|accepted| accepted.certificate.key_name.clone());
-    let (mut now, mut asked) = (NOW, Vec::new());
+    let (mut now, mut asked, others) = (NOW, Vec::new(), validator.waiting());
     let id = match begin(validator, packet, 300, now) {
         Begun::Done(outcome) => return (key_name(outcome), asked),
         Begun::Waiting(id) => id,
@@ -89,8 +89,8 @@ fn run(validator: &mut Validator, world: &World, packet: &[u8]) -> (Result<Name,
             }
         }
         if let Some((done, outcome)) = validator.take_done().pop() {
-            assert_eq!((done, validator.waiting()), (id, 0));
-            assert_eq!(validator.next_deadline_ms(), None);
+            assert_eq!((done, validator.waiting()), (id, others));
+            assert_eq!(validator.next_deadline_ms().is_some(), others > 0);
             return (key_name(outcome), asked);
         }
         now = Moment { ms: now.ms + 500, unix_ms: now.unix_ms + 500 };
@@ -318,7 +318,7 @@ fn interests_go_to_the_sender_first_and_then_by_routes_with_the_hint() {
     assert_eq!(tries, [(0, Some(300), vec![]), (1_000, None, hint), (2_000, Some(300), vec![])]);
     // A Nack makes the next try due at once.
     let other = world.data("/net/alice/other", "/net/alice");
-    validator.poll(at(20_000));
+    validator.poll(at(3_000));
     let Begun::Waiting(_) = begin(&mut validator, &other, 300, at(20_000)) else { panic!("not in the cache") };
     assert_eq!(validator.poll(at(20_000)).len(), 1);
     let key = world.keys["/net/alice"].name().clone();

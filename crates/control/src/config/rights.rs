@@ -201,15 +201,14 @@ impl Config {
     pub fn authorizer(&self) -> Result<Authorizer, Vec<Finding>> {
         let window = TimeWindow { past: self.security.time_window, ahead: self.security.time_ahead };
         let (mut rules, mut findings) = (Vec::new(), Vec::new());
-        let mut note = |key: String, error: RightsError| findings.push(Finding::fatal(key, error.to_string()));
-        let mut anchors = Vec::new();
+        let (mut anchors, mut of_trust) = (Vec::new(), Vec::new());
         for (n, anchor) in self.rib.localhop_anchors.iter().enumerate() {
             match self.certificate(anchor) {
                 Ok(certificate) => anchors.push(certificate),
-                Err(error) => note(format!("rib.localhop_anchors.{n}"), error),
+                Err(error) => of_trust.push(Finding::fatal(format!("rib.localhop_anchors.{n}"), error.to_string())),
             }
         }
-        let trusting = self.trusting(anchors.clone()).map_err(|found| findings.extend(found)).ok();
+        let trusting = self.trusting(anchors.clone()).map_err(|found| of_trust.extend(found)).ok();
         for (n, right) in self.authorizations.iter().enumerate() {
             let general = trusting.as_ref().and_then(|trusting| trusting.general);
             let signer = match (&right.signer, general) {
@@ -234,6 +233,7 @@ impl Config {
                 }
             }
         }
+        findings.extend(of_trust);
         let registers = |signer| Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None };
         rules.extend(anchors.into_iter().map(|anchor| registers(TrustedSigner::Certificate(Box::new(anchor)))));
         let (Some(trusting), true) = (trusting, findings.is_empty()) else { return Err(findings) };

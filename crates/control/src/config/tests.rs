@@ -232,7 +232,7 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "[[authorization]]\nmodules = [\"rib\"]\n",
-        "byname.toml:1:1: an [[authorization]] needs exactly one of signer = \"any\", certificate = \"FILE\", \
+        "byname.toml:1:1: an [[authorization]] needs exactly one of signer = \"any\", signer = \"trusted\", certificate = \"FILE\", \
          or hmac_key = \"/name\" with hmac_secret_file = \"FILE\"",
     ),
     (

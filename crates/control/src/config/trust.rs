@@ -171,3 +171,60 @@ impl Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::security::Module;
+    use crate::trust::NewKey;
+
+    /// The keys and texts of the findings of this configuration.
+    fn found(folder: &Path, text: &str) -> Vec<(String, String)> {
+        let config = Config::parse(text, &folder.join("byname.toml")).expect("a configuration");
+        let findings = config.authorizer().err().unwrap_or_default();
+        findings.into_iter().map(|finding| (finding.key, finding.text)).collect()
+    }
+
+    #[test]
+    fn files_and_settings_of_trust_are_checked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let key = NewKey::generate(&"/net".parse().expect("a name"), KeyType::Ecdsa).expect("a key");
+        let times = (Duration::from_secs(1), Duration::from_secs(4_000_000_000));
+        let certificate = key.certificate(times.0, times).expect("signed");
+        std::fs::write(folder.join("net.ndncert"), certificate).expect("written");
+        std::fs::write(folder.join("bad.trust"), "#a: ").expect("written");
+        std::fs::write(folder.join("good.trust"), "#a: \"x\"").expect("written");
+        std::fs::write(folder.join("bad.list"), "/a/KEY/1\n/").expect("written");
+        for (text, key, problem) in [
+            ("anchors = [\"none\"]", "trust.anchors.0", "No such file"),
+            ("certificates = [\"net.ndncert\", \"bad.list\"]", "trust.certificates.1", "neither a Data packet"),
+            ("rule = \"schema\"", "trust.schema", "needs schema"),
+            ("schema = \"good.trust\"", "trust.schema", "not used"),
+            ("rule = \"schema\"\nschema = \"bad.trust\"", "trust.schema", "line 1: expected a component"),
+            ("revoked = \"bad.list\"", "trust.revoked", "line 2: / would revoke every key"),
+            ("key_types = []", "trust.key_types", "no key would be accepted"),
+            ("chain_max = 33", "trust.chain_max", "at most 32"),
+        ] {
+            let found = found(folder, &format!("[trust]\n{text}\n"));
+            assert!(found.len() == 1 && found[0].0 == key && found[0].1.contains(problem), "{text}: {found:?}");
+        }
+        let right = "[[authorization]]\nfrom = \"network\"\nsigner = \"trusted\"\nmodules = [\"rib\"]\n";
+        let found_right = found(folder, right);
+        assert!(found_right[0].0 == "authorization.0.signer" && found_right[0].1.contains("[trust] anchors"));
+        let good = format!(
+            "[trust]\nanchors = [\"net.ndncert\"]\nrule = \"schema\"\nschema = \"good.trust\"\n\
+             certificates = [\"net.ndncert\"]\n{right}[rib]\nlocalhop_anchors = [\"net.ndncert\"]\n"
+        );
+        assert_eq!(found(folder, &good), []);
+        let authorizer = Config::parse(&good, &folder.join("byname.toml")).expect("good").authorizer();
+        let authorizer = authorizer.unwrap_or_else(|found| panic!("{found:?}"));
+        assert!(authorizer.serves_remote(Module::Rib) && authorizer.knows_keys());
+        assert_eq!((authorizer.validator().domains().len(), authorizer.served().len()), (2, 1));
+        let misplaced = "[[authorization]]\nsigner = \"any\"\nidentities = [\"/a\"]\nmodules = [\"rib\"]\n";
+        let error = Config::parse(misplaced, &folder.join("byname.toml")).expect_err("misplaced");
+        assert!(error.to_string().contains("`identities` belongs to"), "{error}");
+    }
+}

@@ -42,13 +42,12 @@ pub const KEY_COMPONENT: Component<'static> = Component { typ: 8, value: b"KEY" 
 /// The identity to which a key belongs. `name` is that of the key, `/<identity>/KEY/<key id>`, or of its certificate,
 /// `/<identity>/KEY/<key id>/<issuer>/<version>`. A name of another form is the identity itself.
 pub fn identity_of_key(name: NameRef<'_>) -> Name {
-    name.prefix(identity_len(name)).to_name()
+    name.prefix(name.len() - [2, 4].into_iter().find(|back| has_key_at(name, *back)).unwrap_or(0)).to_name()
 }
 
-/// Number of components of the identity in the name of a key or certificate, or of a certificate without its version.
-fn identity_len(name: NameRef<'_>) -> usize {
-    let has_key = |back: &usize| name.component(-(*back as isize)) == Some(KEY_COMPONENT);
-    name.len() - [2, 3, 4].into_iter().find(has_key).unwrap_or(0)
+/// Whether the component so many places from the end is that before a key's id.
+fn has_key_at(name: NameRef<'_>, back: usize) -> bool {
+    name.component(-(back as isize)) == Some(KEY_COMPONENT)
 }
 
 /// Whether a locator names this key or one of its certificates.

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use byname_wire::NameRef;
 
-use super::identity_len;
+use super::has_key_at;
 use super::schema::Schema;
+
+/// Components of a certificate's name after the identity: KEY, the key's id, the issuer and the version.
+const CERTIFICATE_SUFFIX: usize = 4;
 
 /// The rule that each link of a chain must keep.
 #[derive(Debug, Clone)]
@@ -20,7 +23,7 @@ impl Rule {
     /// Whether the key of this certificate may sign a packet with this name.
     pub fn permits(&self, packet: NameRef<'_>, certificate: NameRef<'_>) -> bool {
         match self {
-            Rule::Hierarchical => certificate.prefix(identity_len(certificate)).is_prefix_of(&packet),
+            Rule::Hierarchical => is_below(packet, certificate, CERTIFICATE_SUFFIX),
             Rule::Schema(schema) => schema.permits(packet, certificate),
         }
     }
@@ -29,14 +32,16 @@ impl Rule {
     /// certificate's name. If this is false, the certificate need not be fetched.
     pub fn may_permit(&self, packet: NameRef<'_>, locator: NameRef<'_>) -> bool {
         match self {
-            Rule::Hierarchical => {
-                let identity = identity_len(locator);
-                // Without a key's id, it is not the name of a key.
-                identity < locator.len() && locator.prefix(identity).is_prefix_of(&packet)
-            }
+            // The locator may be the name of a key, or that of a certificate with or without its version.
+            Rule::Hierarchical => (2..=CERTIFICATE_SUFFIX).any(|suffix| is_below(packet, locator, suffix)),
             Rule::Schema(schema) => schema.may_permit(packet, locator),
         }
     }
+}
+
+/// Whether a packet is at or below the identity of a key. `suffix` is the number of components after the identity.
+fn is_below(packet: NameRef<'_>, key: NameRef<'_>, suffix: usize) -> bool {
+    has_key_at(key, suffix) && key.prefix(key.len() - suffix).is_prefix_of(&packet)
 }
 
 #[cfg(test)]
@@ -60,6 +65,8 @@ mod tests {
             ("/net/KEY/1/x/v=1", "/net/alice/KEY/1/self/v=1", false),
             ("/net/alice/KEY/b/c", "/net/alice/KEY/b/KEY/1/self/v=1", true),
             ("/net/alice/file", "/net/alice/KEY/b/KEY/1/self/v=1", false),
+            ("/net/alice/file", "/net/alice/KEY/KEY/KEY/KEY", true),
+            ("/net/file", "/net/alice/KEY/KEY/KEY/KEY", false),
         ] {
             let [packet, certificate] = names([packet, certificate]);
             assert_eq!(Rule::Hierarchical.permits(packet.as_ref(), certificate.as_ref()), permits, "{packet}");

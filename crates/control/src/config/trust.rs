@@ -15,6 +15,10 @@ use crate::trust::{Certificate, KeyType, Revocations, Rule, Validator};
 /// Most certificates that a chain may be allowed to have.
 const CHAIN_MAX: usize = 32;
 
+const DAY_MS: u64 = 24 * 3_600_000;
+/// Certificates that end within this time are warned of.
+const RENEWAL_MS: u64 = 14 * DAY_MS;
+
 /// `[trust]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -134,6 +138,29 @@ impl Config {
         Ok(Trusting { validator: Validator::new(domains, revocations, limits), general, localhop, served })
     }
 
+    /// Warnings of certificates of `[trust]` that are not valid at this time, or end within two weeks. Files that cannot
+    /// be used are left out.
+    pub fn expiring_certificates(&self, unix_ms: u64) -> Vec<Finding> {
+        let lists = [("anchors", &self.trust.anchors), ("certificates", &self.trust.certificates)];
+        let files = lists.iter().flat_map(|(setting, paths)| {
+            paths.iter().enumerate().map(move |(n, path)| (format!("trust.{setting}.{n}"), path))
+        });
+        let expiring = files.filter_map(|(key, path)| {
+            let certificate = Certificate::load(&self.folder.join(path)).ok()?;
+            let name = &certificate.name;
+            let text = match certificate.is_valid_at(unix_ms) {
+                false => format!("the certificate {name} is not valid now: renew it, and compare the clocks"),
+                true if !certificate.is_valid_at(unix_ms.saturating_add(RENEWAL_MS)) => {
+                    let days = (certificate.not_after_ms - unix_ms) / DAY_MS;
+                    format!("the certificate {name} ends in {days} days: renew it, for example by `byname key renew`")
+                }
+                true => return None,
+            };
+            Some(Finding::warning(key, text))
+        });
+        expiring.collect()
+    }
+
     fn trust_rule(&self) -> Result<Rule, Finding> {
         let has_schema = !self.trust.schema.as_os_str().is_empty();
         let fail = |text: String| Finding::fatal("trust.schema".to_owned(), text);
@@ -223,6 +250,9 @@ mod tests {
         let authorizer = authorizer.unwrap_or_else(|found| panic!("{found:?}"));
         assert!(authorizer.serves_remote(Module::Rib) && authorizer.knows_keys());
         assert_eq!((authorizer.validator().domains().len(), authorizer.served().len()), (2, 1));
+        let config = Config::parse(&good, &folder.join("byname.toml")).expect("good");
+        let warned = |seconds: u64| config.expiring_certificates(seconds * 1_000).len();
+        assert_eq!([0, 3_900_000_000, 3_999_000_000, 4_000_000_001].map(warned), [2, 0, 2, 2]);
         let misplaced = "[[authorization]]\nsigner = \"any\"\nidentities = [\"/a\"]\nmodules = [\"rib\"]\n";
         let error = Config::parse(misplaced, &folder.join("byname.toml")).expect_err("misplaced");
         assert!(error.to_string().contains("`identities` belongs to"), "{error}");

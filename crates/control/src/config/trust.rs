@@ -135,7 +135,8 @@ impl Config {
             packet_name_as_hint: trust.packet_name_as_hint,
             ..Limits::default()
         };
-        Ok(Trusting { validator: Validator::new(domains, revocations, limits), general, localhop, served })
+        let validator = Validator::new(domains, revocations, limits).with_certificates(served.iter().cloned());
+        Ok(Trusting { validator, general, localhop, served })
     }
 
     /// Warnings of certificates of `[trust]` that are not valid at this time, or end within two weeks. Files that cannot

@@ -220,6 +220,8 @@ pub struct Validator {
     domains: Vec<Domain>,
     revocations: Revocations,
     limits: Limits,
+    /// Certificates that need not be fetched. They are checked like those that are.
+    known: Vec<Arc<Certificate>>,
     cache: Cache,
     fetches: Fetches,
     requests: BTreeMap<RequestId, Request>,
@@ -240,6 +242,7 @@ impl Validator {
         Validator {
             domains,
             revocations,
+            known: Vec::new(),
             cache: Cache::new(limits.certificates_max),
             limits,
             fetches: Fetches::default(),
@@ -249,6 +252,11 @@ impl Validator {
             counters: Counters::default(),
             poisoned: Vec::new(),
         }
+    }
+
+    /// With certificates that need not be fetched. They are checked like those that are.
+    pub fn with_certificates(self, certificates: impl IntoIterator<Item = Certificate>) -> Self {
+        Validator { known: certificates.into_iter().map(Arc::new).collect(), ..self }
     }
 
     /// A validator that trusts nobody.
@@ -292,10 +300,11 @@ impl Validator {
         let domains = std::mem::replace(&mut self.domains, other.domains);
         let revocations = std::mem::replace(&mut self.revocations, other.revocations);
         let limits = std::mem::replace(&mut self.limits, other.limits);
+        let known = std::mem::replace(&mut self.known, other.known);
         self.cache = Cache::new(self.limits.certificates_max);
         let ids: Vec<RequestId> = self.requests.keys().copied().collect();
         ids.into_iter().for_each(|id| self.finish(id, Err(Rejection::Busy)));
-        Validator::new(domains, revocations, limits)
+        Validator { known, ..Validator::new(domains, revocations, limits) }
     }
 
     /// Checks whether a packet is trusted in any of these domains.

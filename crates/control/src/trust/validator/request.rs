@@ -37,19 +37,28 @@ impl Request {
 }
 
 impl Validator {
-    /// Looks for the next certificate among the anchors and in the cache.
-    pub(super) fn step(&mut self, request: Request, now: Moment) -> Step {
-        match self.find(&request, now) {
-            Ok(Some(accepted)) => {
-                self.keep(&request, &accepted, now);
-                let certificate = request.chain.first().cloned().unwrap_or(accepted.certificate);
-                Step::Done(Ok(Accepted { certificate, domains: accepted.domains }), request)
+    /// Looks for the next certificates among the anchors, in the cache, and among those that this router has.
+    pub(super) fn step(&mut self, mut request: Request, now: Moment) -> Step {
+        // Ends at the longest chain at the latest.
+        loop {
+            match self.find(&request, now) {
+                Ok(Some(accepted)) => {
+                    self.keep(&request, &accepted, now);
+                    let certificate = request.chain.first().cloned().unwrap_or(accepted.certificate);
+                    return Step::Done(Ok(Accepted { certificate, domains: accepted.domains }), request);
+                }
+                Ok(None) => {
+                    let locator = request.top.locator.clone();
+                    let is_meant = |known: &&Arc<Certificate>| locator.as_ref().is_prefix_of(&known.name.as_ref());
+                    let Some(known) = self.known.iter().find(is_meant).cloned() else {
+                        return Step::Want(request, locator);
+                    };
+                    if let Err(rejection) = self.link(&mut request, &known, now) {
+                        return Step::Done(Err(rejection), request);
+                    }
+                }
+                Err(rejection) => return Step::Done(Err(rejection), request),
             }
-            Ok(None) => {
-                let locator = request.top.locator.clone();
-                Step::Want(request, locator)
-            }
-            Err(rejection) => Step::Done(Err(rejection), request),
         }
     }
 

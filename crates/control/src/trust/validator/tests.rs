@@ -353,6 +353,22 @@ fn a_wrong_answer_does_not_end_the_wait_for_the_right_one() {
 }
 
 #[test]
+fn known_certificates_are_not_fetched_but_checked() {
+    let mut world = World::default();
+    let anchor = world.issue("/net", "/net");
+    let site = world.issue("/net/site", "/net");
+    let alice = world.issue("/net/site/alice", "/net/site");
+    let packet = world.data("/net/site/alice/file", "/net/site/alice");
+    let mut knowing = validator(anchor.clone(), Limits::default()).with_certificates([site.clone(), alice]);
+    let (outcome, asked) = run(&mut knowing, &world, &packet);
+    assert!(outcome.is_ok() && asked.is_empty(), "{outcome:?} {asked:?}");
+    let old = world.issue_for("/net/site/alice", "/net/site", (-DAY_MS, -1));
+    let mut knowing = validator(anchor, Limits::default()).with_certificates([site, old]);
+    let (outcome, _) = run(&mut knowing, &world, &packet);
+    assert!(matches!(outcome, Err(Rejection::NotValidNow(_))), "{outcome:?}");
+}
+
+#[test]
 fn domains_have_rules_of_their_own() {
     let mut world = World::default();
     let anchor = world.issue("/net", "/net");

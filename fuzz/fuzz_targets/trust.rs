@@ -20,14 +20,30 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 enum Action {
     /// Any bytes as a packet whose chain is followed.
-    Packet { bytes: Vec<u8>, face: u8 },
+    Packet {
+        bytes: Vec<u8>,
+        face: u8,
+    },
     /// A packet that a key of the fuzzer has signed.
-    Signed { name: Vec<u8>, locator: Vec<u8>, face: u8 },
+    Signed {
+        name: Vec<u8>,
+        locator: Vec<u8>,
+        face: u8,
+    },
     /// A certificate by the fuzzer's key, under any name.
-    Certificate { name: Vec<u8>, version: u8 },
-    Data { bytes: Vec<u8> },
-    Nack { name: Vec<u8> },
-    Wait { ms: u16 },
+    Certificate {
+        name: Vec<u8>,
+        version: u8,
+    },
+    Data {
+        bytes: Vec<u8>,
+    },
+    Nack {
+        name: Vec<u8>,
+    },
+    Wait {
+        ms: u16,
+    },
 }
 
 #[derive(Arbitrary, Debug)]

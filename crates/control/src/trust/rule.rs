@@ -70,10 +70,16 @@ mod tests {
         ] {
             let [packet, certificate] = names([packet, certificate]);
             assert_eq!(Rule::Hierarchical.permits(packet.as_ref(), certificate.as_ref()), permits, "{packet}");
-            for depth in [1, 2] {
+            // A locator may mean several certificates: it is refused only if none of them is permitted.
+            for depth in [0, 1, 2] {
                 let locator = certificate.as_ref().prefix(certificate.as_ref().len() - depth);
-                assert_eq!(Rule::Hierarchical.may_permit(packet.as_ref(), locator), permits, "{packet} {depth}");
+                let may = Rule::Hierarchical.may_permit(packet.as_ref(), locator);
+                assert!(may || !permits, "{packet} {depth}");
             }
+        }
+        for (packet, locator) in [("/net/alicia", "/net/alice/KEY/1"), ("/net", "/net/alice/KEY/1/x")] {
+            let [packet, locator] = names([packet, locator]);
+            assert!(!Rule::Hierarchical.may_permit(packet.as_ref(), locator.as_ref()), "{packet}");
         }
         let [packet, locator] = names(["/net/alice/file", "/net/alice"]);
         assert!(!Rule::Hierarchical.may_permit(packet.as_ref(), locator.as_ref()), "it names no key");

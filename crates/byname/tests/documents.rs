@@ -107,7 +107,7 @@ impl Stage {
             // `ping` would run until it is interrupted.
             let line = if verb == "ping" { line + " -c 3 -i 50" } else { line };
             let mut program = self.router.command(&line);
-            program.current_dir(&folder);
+            program.current_dir(&folder).env("BYNAME_KEYS", folder.join("keys"));
             let done = finish(program);
             assert_eq!(done.code, 0, "byname {command}: {}{}", done.stdout, done.stderr);
             if let Some(target) = target {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use byname_control::config::{
     Config, ConfigError, ConfiguredPlace, EthernetPort, Finding, MemifRole, RightsError, Source,
@@ -45,6 +46,8 @@ pub fn examine(
     look_at_sockets(config, surroundings, &mut findings);
     look_at_files(config, &mut findings);
     findings.extend(config.exposed_secrets(file));
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    findings.extend(config.expiring_certificates(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)));
     let authorizer = config.authorizer().map_err(|problems| findings.extend(problems)).ok();
     let signer = config.propagate_signer();
     let mut note = |error: RightsError| {

@@ -510,8 +510,11 @@ fn describe_rights(config: &Config) -> String {
         return "this host only".to_owned();
     }
     let any = config.authorizations.iter().any(|right| right.signer == RightSigner::Any);
-    let keys = config.authorizations.iter().filter(|right| right.signer != RightSigner::Any).count();
-    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network).count()
+    let is_trusted = |right: &&Authorization| matches!(right.signer, RightSigner::Trusted { .. });
+    let trusted = config.authorizations.iter().filter(is_trusted).count();
+    let named = |right: &&Authorization| right.signer != RightSigner::Any && !is_trusted(right);
+    let keys = config.authorizations.iter().filter(named).count();
+    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network && named(right)).count()
         + config.rib.localhop_anchors.len();
     let mut parts = Vec::new();
     if any {
@@ -519,6 +522,9 @@ fn describe_rights(config: &Config) -> String {
     }
     if keys > 0 {
         parts.push(count(keys, "key"));
+    }
+    if trusted > 0 {
+        parts.push(format!("keys below {}", count(config.trust.anchors.len(), "trust anchor")));
     }
     if remote > 0 {
         parts.push(format!("{} from the network", count(remote, "key")));

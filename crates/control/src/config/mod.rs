@@ -22,6 +22,7 @@ mod secrets;
 mod state;
 mod tags;
 mod threads;
+mod trust;
 mod value;
 
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
+pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 
 /// All settings.
@@ -78,6 +80,8 @@ pub struct Config {
     pub network: Network,
     /// Time window for signed commands.
     pub security: Security,
+    /// Trust anchors and rules.
+    pub trust: Trust,
     /// Rights: which signer may send which commands.
     #[serde(rename = "authorization")]
     pub authorizations: Vec<Authorization>,
@@ -117,6 +121,7 @@ impl Default for Config {
             tables: Tables::default(),
             network: Network::default(),
             security: Security::default(),
+            trust: Trust::default(),
             authorizations: vec![Authorization::default()],
             rib: Rib::default(),
             tags: Tags::default(),
@@ -262,7 +267,7 @@ pub struct Rib {
     /// Most prefix announcements to keep. The same limit holds for routes learned from Data.
     #[serde(deserialize_with = "value::at_least_1")]
     pub announcements_max: usize,
-    /// Certificates whose holders may register prefixes from other hosts.
+    /// Certificates whose holders, and those whose keys they sign, may register prefixes from other hosts.
     pub localhop_anchors: Vec<PathBuf>,
     /// Readvertisement to a routing daemon.
     pub readvertise: Readvertise,

@@ -31,6 +31,7 @@ mod size;
 mod switch;
 mod table;
 mod tags;
+mod threads;
 mod timing;
 mod wire;
 mod workload;
@@ -50,6 +51,8 @@ struct Cli {
 enum Experiment {
     /// Exchanges of Interest and Data through a forwarder, from another core.
     Wire(wire::Options),
+    /// What packet threads cost a router: processor time and latency of routers with one and several, in turn.
+    Threads(threads::Options),
     /// Registers routes in bulk through management.
     Routes(routes::Options),
     /// CPU time and memory of a router without traffic.
@@ -85,6 +88,7 @@ enum Experiment {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
+        Experiment::Threads(options) => harness::run(&options),
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Idle(options) => idle::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
@@ -103,6 +107,7 @@ fn main() -> anyhow::Result<()> {
             experiments::list();
             println!("\nfor a whole forwarder there are separate subcommands:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
+            println!("threads processor time and latency by number of packet threads        (no paper)");
             println!("routes  registration of many routes through management           (no paper)");
             println!("idle    CPU time and memory of a router without traffic          (no paper)");
             Ok(())

@@ -454,7 +454,7 @@ impl Service {
         for (face, interest) in self.management.certificate_interests(now) {
             let fields = LinkFields { next_hop_face_id: face, ..LinkFields::default() };
             // What is lost is sent again.
-            self.send(&fields, &Packet::copy_from(&interest));
+            send(&self.internal.sender, &fields, &Packet::copy_from(&interest));
         }
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };

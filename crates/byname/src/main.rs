@@ -25,6 +25,7 @@ mod reference;
 mod restart;
 mod run;
 mod switch;
+mod table;
 mod tools;
 mod trees;
 
@@ -47,6 +48,7 @@ Forwarder:
   default-config  Print the default configuration, with comments
   restart         Let a new process take over from the running forwarder; closes no connection
   keygen          Make a key and its certificate, for a host or an operator
+  table           Make, check and ask files of rules that the forwarder maps at its start
   trees           Show the spanning trees of a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
@@ -120,6 +122,8 @@ enum Command {
     Restart(restart::RestartArgs),
     /// Make a key and its certificate, for a host or an operator
     Keygen(keygen::KeygenArgs),
+    /// Make, check and ask files of rules that the forwarder maps at its start
+    Table(table::TableArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
     #[command(flatten)]
@@ -196,6 +200,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::DefaultConfig => run::print_default_config(),
         Command::Restart(args) => restart::run(args, connection),
         Command::Keygen(args) => keygen::run(args),
+        Command::Table(args) => table::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Ping(args) => ping::run(args, connection),

@@ -18,7 +18,7 @@ use mio::event::{Event, Source};
 use mio::{Interest, Registry, Token};
 
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::handover::{HandedFace, SharedSocket};
+use crate::handover::{FormerFace, HandedFace, SharedSocket};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -261,14 +261,6 @@ pub struct PortContext<'a> {
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
     /// Faces of another process that did not pass from there, and are made anew here.
     pub(crate) former: &'a mut Vec<FormerFace>,
-}
-
-/// A face of another process: its ends and its number.
-#[derive(Debug, Clone)]
-pub(crate) struct FormerFace {
-    pub remote: FaceUri,
-    pub local: FaceUri,
-    pub id: FaceId,
 }
 
 impl PortContext<'_> {

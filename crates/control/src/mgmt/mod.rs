@@ -72,6 +72,13 @@ pub struct Moment {
     pub unix_ms: u64,
 }
 
+impl Moment {
+    /// Milliseconds since the Unix epoch at a time of the monotonic clock.
+    pub fn unix_ms_at(&self, ms: u64) -> u64 {
+        self.unix_ms.saturating_add(ms).saturating_sub(self.ms)
+    }
+}
+
 /// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ManagementCounters {
@@ -114,6 +121,8 @@ pub struct Management {
     content_store: ContentStoreRecord,
     /// Restarts that failed, and why the last one did.
     failed_restarts: (u64, Option<String>),
+    /// What this process has taken over from another one, in words.
+    taken_over: Option<String>,
     durable: Durable,
     /// The condition of the store, in words; see [`Management::say_state`].
     state: String,
@@ -159,6 +168,7 @@ impl Management {
             balancer: None,
             content_store: ContentStoreRecord::default(),
             failed_restarts: (0, None),
+            taken_over: None,
             durable: Durable::default(),
             state: "not kept".to_owned(),
             reloads: None,

@@ -10,6 +10,7 @@
 //! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
+mod cached;
 mod crew;
 mod handle;
 mod handover;
@@ -39,9 +40,10 @@ use crate::face::{
     CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
     decided_on,
 };
+use crate::handover::FormerFace;
 use crate::memory::{self, InternalFace};
 use crate::nodes::Placement;
-use crate::port::{FormerFace, Port, PortContext, Readiness, split_token};
+use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::pulse::{Doing, Pulse, Watched};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
@@ -52,6 +54,7 @@ use registrations::Registrations;
 use status::{Lately, WorkTime};
 
 pub use byname_forward::seat::{RingStatus, Workers};
+pub use cached::CachedCount;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};

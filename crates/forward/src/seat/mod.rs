@@ -18,9 +18,11 @@ mod tests;
 use std::collections::VecDeque;
 
 use byname_lookup::memory::Refused;
+use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
+use crate::crossing::{Departure, Handed, Parcel};
+use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::{FaceId, Outgoing, Received, Ticks, Whereabouts, Worker};
@@ -103,8 +105,8 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let (parcels, late, senders) = Default::default();
-            let crossing = Crossing { dispatcher, links, parcels, late, senders };
+            let (parcels, late, departing, senders) = Default::default();
+            let crossing = Crossing { dispatcher, links, parcels, late, departing, senders };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -154,6 +156,8 @@ struct Crossing {
     parcels: Vec<Parcel>,
     /// Scratch: packets of this thread that turn out to be for its worker only after they were dispatched.
     late: Vec<Parcel>,
+    /// Scratch: packets from other threads to send.
+    departing: Vec<Departure>,
     /// The sources of this thread's faces.
     senders: Senders,
 }
@@ -165,9 +169,9 @@ struct Link {
     /// Packets from there, whose home is here.
     arrivals: Consumer<Parcel>,
     /// Packets to send on faces of the other thread.
-    output: Producer<Outgoing>,
+    output: Producer<Departure>,
     /// Packets from there, to send on faces of this thread.
-    departures: Consumer<Outgoing>,
+    departures: Consumer<Departure>,
     tell: Sender<News>,
     news: Receiver<News>,
     /// News that must wait for packets before them, each with the count of these.
@@ -228,6 +232,11 @@ impl Seat {
         self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
     }
 
+    /// The number of the thread that is the home of a name.
+    pub fn home(&self, name: NameRef<'_>) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.dispatcher.home(name))
+    }
+
     /// Hands received packets to the worker, or to their homes on other threads. Appends to `outgoing` what the worker
     /// sends, and what other workers send on this thread's faces. Returns whether there was anything to do.
     pub fn poll(
@@ -254,11 +263,11 @@ impl Seat {
             crossing.forward(now, worker, received, outgoing);
             crossing.send_home(now, worker, outgoing);
         }
-        let crossed = crossing
-            .links
+        let Crossing { links, departing, .. } = &mut **crossing;
+        let crossed = links
             .iter_mut()
             .flatten()
-            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(outgoing));
+            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(departing, outgoing));
         stopwatch.skip();
         busy || crossed
     }
@@ -267,7 +276,7 @@ impl Seat {
     pub fn send_to(&mut self, thread: usize, outgoing: &mut Outgoing) {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
         if let Some(link) = link {
-            match link.output.append(const { Outgoing::empty() }) {
+            match link.output.append(const { Departure::empty() }) {
                 Ok(place) => {
                     place.fill_from(outgoing);
                     link.given = true;
@@ -419,7 +428,7 @@ impl Crossing {
     /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, late, senders } = self;
+        let Crossing { dispatcher, links, parcels, late, senders, .. } = self;
         let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
             Some(link) => link.push(handed, senders),
             None => late.push(handed.into()),
@@ -431,8 +440,8 @@ impl Crossing {
     fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
         let Crossing { dispatcher, links, late, senders, .. } = self;
         for stray in worker.strays() {
-            dispatcher.dispatch_home(stray, |home, mut parcel| match links[home].as_mut() {
-                Some(link) => parcel.handed().into_iter().for_each(|handed| link.push(handed, senders)),
+            dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
+                Some(link) => link.push_home(parcel, senders),
                 None => late.push(parcel),
             });
         }
@@ -455,12 +464,7 @@ impl Link {
 
     #[inline]
     fn push(&mut self, handed: Handed<'_>, senders: &Senders) {
-        // A ring that is half full counts as such until the next round.
-        self.fills = self.fills || self.parcels.is_half_full();
-        let has_room = !self.fills || {
-            let face = handed.received.face;
-            !handed.parsed.is_further_copy() && self.shares.take(senders.source_of(face), face)
-        };
+        let has_room = self.has_room(handed.received.face, handed.parsed.is_further_copy(), senders);
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {
@@ -471,14 +475,31 @@ impl Link {
         }
     }
 
-    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
-    fn take_departures(&mut self, outgoing: &mut Vec<Outgoing>) -> bool {
-        let before = outgoing.len();
-        self.departures.pop_into(outgoing, BURST);
-        for outgoing in &outgoing[before..] {
-            outgoing.packet.prefetch_from_afar(HEAD_BYTES);
+    /// As [`Link::push`], for an Interest that another worker could not answer.
+    fn push_home(&mut self, parcel: Parcel, senders: &Senders) {
+        match self.has_room(parcel.face(), false, senders) && self.parcels.push(parcel).is_ok() {
+            true => self.given = true,
+            false => self.input_drops += 1,
         }
-        outgoing.len() > before
+    }
+
+    /// Whether a packet from this face may go in, if the ring is not full. If so, the packet counts.
+    #[inline]
+    fn has_room(&mut self, face: FaceId, is_further_copy: bool, senders: &Senders) -> bool {
+        // A ring that is half full counts as such until the next round.
+        self.fills = self.fills || self.parcels.is_half_full();
+        !self.fills || (!is_further_copy && self.shares.take(senders.source_of(face), face))
+    }
+
+    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
+    fn take_departures(&mut self, departing: &mut Vec<Departure>, outgoing: &mut Vec<Outgoing>) -> bool {
+        let taken = self.departures.pop_into(departing, BURST);
+        for departure in &mut *departing {
+            departure.prefetch(HEAD_BYTES);
+            departure.append_to(outgoing);
+        }
+        departing.clear();
+        taken > 0
     }
 
     /// Takes all news. Does those that need not wait for packets.

@@ -274,7 +274,7 @@ impl Snapshot {
         to.gauges("thread_ring_depth", "Packets on their way from a thread to other threads", depths)?;
         let drops = self.of_rings("direction", &RING_DROPS);
         to.family("thread_ring_drops", "Packets that found no room in a ring", drops)?;
-        let help = "Packets that the busiest thread handled, over the mean of all threads";
+        let help = "Packets that the busiest thread handled in the last 5 to 10 seconds, over the mean of all threads";
         imbalance(&self.threads).map_or(Ok(()), |ratio| to.ratio("thread_imbalance", help, ratio))
     }
 

@@ -8,3 +8,10 @@ pub struct Moment {
     /// Milliseconds since the Unix epoch.
     pub unix_ms: u64,
 }
+
+impl Moment {
+    /// Milliseconds since the Unix epoch at a time of the monotonic clock.
+    pub fn unix_ms_at(&self, ms: u64) -> u64 {
+        self.unix_ms.saturating_add(ms).saturating_sub(self.ms)
+    }
+}

@@ -29,9 +29,10 @@ use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
-use crate::mgmt::{Management, Moment, Restored};
+use crate::mgmt::{Management, Restored};
+use crate::moment::Moment;
 use crate::readvertise::{Destination, Readvertiser};
-use crate::rib::RibError;
+use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::state::records::Snapshot;
 use crate::state::{Keeper, Opened, Store};
@@ -188,12 +189,13 @@ impl ControlHandle {
         })
     }
 
-    /// Keeps all routes of lasting faces in the store, after the faces and routes of another process were taken over.
+    /// Keeps all routes of lasting faces in the store, after the faces and routes of another process were taken over. Those
+    /// of the configuration are not kept.
     ///
     /// # Errors
     /// If the thread has ended.
-    pub fn keep_all_routes(&self) -> Result<(), ControlError> {
-        self.call_service(|service| service.management.keep_all_routes(service.clock.now()))
+    pub fn keep_all_routes(&self, configured: Vec<(Name, Route)>) -> Result<(), ControlError> {
+        self.call_at(move |management, now| management.keep_all_routes(&configured, now))
     }
 
     /// Sets the words that `status/general` has about the state, if none is kept.

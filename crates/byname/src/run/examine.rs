@@ -150,6 +150,7 @@ fn look_at_files(config: &Config, findings: &mut Vec<Finding>) {
         let path = config.folder.join(store);
         findings.extend(machine::obstacle(&path, true).map(|it| tell(it, "state.file", &path)));
     }
+    findings.extend(config.bulk_findings());
     if let Err(error) = EnvFilter::try_new(config.log.filter()) {
         findings.push(Finding::fatal("log.modules", format!("not a valid log filter: {error}")));
     }

@@ -180,7 +180,7 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
         pit_entries => Some(TABLES), dead_nonces => Some(TABLES),
         cs_packets => None, cs_bytes => Some(TABLES), cs_policy => Some(TABLES),
-        fib => None,
+        fib => None, bulk => Some("the hash key of all tables is that of its file"),
         name_hash => Some("every table of every thread, pending Interests included, is filled by this hash"),
         cs_admit => None, cs_serve => None, accept_unasked_data => Some(TABLES),
     } and strategies);

@@ -4,6 +4,7 @@
 //! Every error names its place in the file and says what to do.
 
 mod audit;
+mod bulk;
 mod changes;
 mod contradictions;
 mod error;
@@ -192,6 +193,8 @@ pub struct Tables {
     pub cs_policy: CsPolicy,
     /// Engine for longest prefix match.
     pub fib: FibEngineKind,
+    /// A file of rules below the routes. Empty: none.
+    pub bulk: PathBuf,
     /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -216,6 +219,7 @@ impl Default for Tables {
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
             fib: FibEngineKind::default(),
+            bulk: PathBuf::new(),
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,

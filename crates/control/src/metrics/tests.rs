@@ -45,7 +45,7 @@ fn snapshot(faces: u64) -> Snapshot {
     counters.drops = vec![("pit_full", 2)];
     let rings =
         RingStatus { home: 30, foreign: 25, taken: 26, input_depth: 9, output_drops: 8, ..RingStatus::default() };
-    let activity = Activity { load: 0.5, busy_ns: 27, sleeps: 28, rests: 29 };
+    let activity = Activity { load: 0.5, packets_per_s: 34.0, busy_ns: 27, sleeps: 28, rests: 29 };
     let thread = ThreadStatus {
         activity,
         counters: counters.clone(),
@@ -55,7 +55,7 @@ fn snapshot(faces: u64) -> Snapshot {
         faces_left: 33,
         node: Some(3),
     };
-    let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
+    let idle = ThreadStatus { activity: Activity { packets_per_s: 0.0, ..activity }, ..thread.clone() };
     Snapshot {
         counters,
         faces: (256..256 + faces).map(face).collect(),

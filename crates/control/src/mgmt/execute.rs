@@ -395,6 +395,7 @@ impl Management {
             closed: close_counts(&links.closed),
             n_failed_restarts: Some(self.failed_restarts.0),
             restart_failure: self.failed_restarts.1.clone(),
+            taken_over: self.taken_over.clone(),
             state: Some(self.state.clone()),
         }
     }

@@ -110,6 +110,8 @@ pub struct Management {
     content_store: ContentStoreRecord,
     /// Restarts that failed, and why the last one did.
     failed_restarts: (u64, Option<String>),
+    /// What this process has taken over from another one, in words.
+    taken_over: Option<String>,
     durable: Durable,
     /// The condition of the store, in words; see [`Management::say_state`].
     state: String,
@@ -157,6 +159,7 @@ impl Management {
             balancer: None,
             content_store: ContentStoreRecord::default(),
             failed_restarts: (0, None),
+            taken_over: None,
             durable: Durable::default(),
             state: "not kept".to_owned(),
             reloads: None,

@@ -173,6 +173,9 @@ fn a_reload_that_nobody_confirms_is_undone() {
     assert!(good, "{said}");
     let (good, said) = running.reload(&new, "");
     assert!(!good && said.contains("waits for its confirmation"), "{said}");
+    let restart = running.client("restart --timeout 20");
+    let said = String::from_utf8_lossy(&restart.stderr).into_owned();
+    assert!(!restart.status.success() && said.contains("no restart: the last reload waits"), "{said}");
     assert!(running.client("reload --confirm").status.success());
     assert!(running.list("route list").contains("/new"));
 }

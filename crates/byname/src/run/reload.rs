@@ -58,6 +58,13 @@ struct Unconfirmed {
     before: Target,
 }
 
+impl Unconfirmed {
+    /// Why nothing else may change meanwhile.
+    fn refused(&self) -> Refused {
+        Refused::Unconfirmed(self.until.saturating_duration_since(Instant::now()))
+    }
+}
+
 /// A configuration to change to.
 struct Target {
     config: Config,
@@ -112,10 +119,7 @@ impl Router {
             match process.next(self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until))? {
                 Wanted::End => return Ok(()),
                 Wanted::Nothing => self.undo(process),
-                Wanted::Restart => {
-                    let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
-                    takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
-                }
+                Wanted::Restart => self.restart(program),
                 Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
                     Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
                     Err(refused) => tracing::error!("SIGHUP changes nothing: {}", refused.text()),
@@ -123,6 +127,16 @@ impl Router {
                 Wanted::Request(request) => self.carry_out(request, process),
             }
         }
+    }
+
+    /// Hands over to a new process, which ends this one. Returns only if that failed, or is refused.
+    fn restart(&self, program: &Program) {
+        if let Some(unconfirmed) = &self.unconfirmed {
+            // The new process would not know what to go back to.
+            return takeover::report_no_restart(&self.control, unconfirmed.refused().text());
+        }
+        let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
+        takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
     }
 
     /// Ends all threads.
@@ -167,7 +181,7 @@ impl Router {
     /// Reads the file and takes it over.
     fn reload(&mut self, options: ReloadOptions, process: &mut Process) -> Result<Reloaded, Refused> {
         if let Some(unconfirmed) = self.unconfirmed.as_ref().filter(|_| !options.dry_run) {
-            return Err(Refused::Unconfirmed(unconfirmed.until.saturating_duration_since(Instant::now())));
+            return Err(unconfirmed.refused());
         }
         let (changes, good, source) = self.read().map_err(Refused::File)?;
         let Good { authorizer: rules, warnings, .. } = good;

@@ -126,7 +126,11 @@ pub fn restart(
         |control| control.management().authorizer_mut().release_marks(),
         move |control| reopen(control.management()),
     );
-    let why = exit::message_of(&error);
+    report_no_restart(control, exit::message_of(&error));
+}
+
+/// Says why no new process takes over.
+pub fn report_no_restart(control: &ControlHandle, why: String) {
     tracing::error!("no restart: {why}. This process goes on as before");
     // If the control thread has ended, the process ends, too.
     let _ = control.with_management(move |management| management.note_failed_restart(why));

@@ -37,6 +37,7 @@ impl Shard {
     /// Begins a round: handles the timers that are due.
     pub(crate) fn begin(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         self.stopwatch.start();
+        self.move_entries(now);
         self.tables.begin_burst();
         let mut due = 0;
         // Expire entries before processing input: then late Data is unsolicited, however long the thread slept.
@@ -214,6 +215,7 @@ impl Shard {
         output: &mut Vec<Outgoing>,
     ) {
         self.table.drop_unused(now);
+        self.fetch_entries(now, burst);
         match self.prefetch {
             #[cfg(feature = "lab")]
             Prefetch::None => {}

@@ -5,6 +5,7 @@
 //! reach the FIB together, before the answers are sent.
 
 mod changes;
+mod fib;
 
 use std::convert::Infallible;
 use std::path::Path;

@@ -13,7 +13,6 @@ use crate::config::faces::Stream;
 /// Longest value in a text, in characters.
 const VALUE_CHARS_MAX: usize = 80;
 
-const TABLES: &str = "its tables are made at the start";
 const THREADS: &str = "threads and the queues between them are made at the start";
 const SOCKETS: &str = "its sockets are opened at the start, and have connections";
 const DAEMON: &str = "the registrations at the daemon or hub are bound to it";
@@ -176,11 +175,9 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
 
 fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
-        pit_entries => Some(TABLES), dead_nonces => Some(TABLES),
-        cs_packets => None, cs_bytes => Some(TABLES), cs_policy => Some(TABLES),
-        fib => None,
-        name_hash => Some("every table of every thread, pending Interests included, is filled by this hash"),
-        cs_admit => None, cs_serve => None, accept_unasked_data => Some(TABLES),
+        pit_entries => None, dead_nonces => None, cs_packets => None, cs_bytes => None, cs_policy => None,
+        fib => None, fib_start_depth => None, fib_children => None, name_hash => None,
+        cs_admit => None, cs_serve => None, accept_unasked_data => None,
     } and strategies);
     let prefixes = old.tables.strategies.keys().chain(new.tables.strategies.keys());
     for prefix in prefixes.collect::<std::collections::BTreeSet<_>>() {
@@ -190,7 +187,7 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
         }
     }
     compare!(notes, "network.", (old.network, new.network, applicable.network), Network {
-        producer_regions => Some(TABLES),
+        producer_regions => None,
     } and);
 }
 
@@ -348,8 +345,8 @@ mod tests {
         for (old, new, setting, text, restart) in [
             ("", "[tables]\nfib = \"two-stage\"", "tables.fib", "\"compact\" -> \"two-stage\"", false),
             ("[tables]\ncs_packets = 7", "", "tables.cs_packets", "7 -> 65536", false),
-            ("", "[tables]\npit_entries = 9", "tables.pit_entries", "65536 -> 9", true),
-            ("", "[tables]\nname_hash = \"aes\"", "tables.name_hash", "\"siphash13\" -> \"aes\"", true),
+            ("", "[tables]\npit_entries = 9", "tables.pit_entries", "65536 -> 9", false),
+            ("", "[tables]\nname_hash = \"aes\"", "tables.name_hash", "\"siphash13\" -> \"aes\"", false),
             ("", "[general]\nspin = \"1 ms\"", "general.spin", "\"50 us\" -> \"1 ms\"", false),
             ("", "[threads]\ncount = 2", "threads.count", "1 -> 2", true),
             ("", "[faces.udp]\nport = 7", "faces.udp.port", "6363 -> 7", true),
@@ -361,7 +358,7 @@ mod tests {
             ("", "[log.modules]\nx = \"debug\"", "log.modules", "changed", false),
             ("", "[metrics]\nenabled = false", "metrics.enabled", "true -> false", false),
             ("", "[faults]\nseed = 2", "faults.seed", "1 -> 2", true),
-            ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", true),
+            ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", false),
             ("", "[[face]]\nremote = \"udp4://192.0.2.1:1\"", "[[face]] udp4://192.0.2.1:1", "added", false),
             (
                 "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"",
@@ -394,7 +391,7 @@ mod tests {
     #[test]
     fn what_needs_a_restart_keeps_its_old_value() {
         let new = "[tables]\nfib = \"trie\"\n".replace("trie", "learned")
-            + "pit_entries = 9\n[[faces.memif]]\nsocket = \"/tmp/m\"\n[threads]\ncount = 2\nbalance = \"3 s\"\n";
+            + "[general]\nface_events = 9\n[[faces.memif]]\nsocket = \"/tmp/m\"\n[threads]\ncount = 2\nbalance = \"3 s\"\n";
         let (list, applicable) = found("", &new);
         assert_eq!(list.iter().filter(|(.., restart)| *restart).count(), 3, "{list:?}");
         let source =

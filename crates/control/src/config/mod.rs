@@ -32,10 +32,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byname_forward::worker::{CsPolicy, WorkerConfig};
+use byname_lookup::prefix::two_stage::StartDepth;
 use byname_wire::{HashFunction, Name};
 use serde::Deserialize;
 
-use crate::fib_writer::FibEngineKind;
+use crate::fib_writer::{FibEngineKind, FibParameters};
 
 pub use audit::AuditLog;
 pub use changes::{Change, Changes, changes};
@@ -187,6 +188,12 @@ pub struct Tables {
     pub cs_policy: CsPolicy,
     /// Engine for longest prefix match.
     pub fib: FibEngineKind,
+    /// M of the engine "two-stage".
+    #[serde(deserialize_with = "value::start_depth")]
+    pub fib_start_depth: StartDepth,
+    /// T of the engine "level-pulling".
+    #[serde(deserialize_with = "value::children")]
+    pub fib_children: u32,
     /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -211,12 +218,21 @@ impl Default for Tables {
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
             fib: FibEngineKind::default(),
+            fib_start_depth: FibParameters::default().start_depth,
+            fib_children: FibParameters::default().children,
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,
             accept_unasked_data: worker.accept_unasked_data,
             strategies: value::default_strategies(),
         }
+    }
+}
+
+impl Tables {
+    /// Parameters of single engines of the FIB.
+    pub fn fib_parameters(&self) -> FibParameters {
+        FibParameters { start_depth: self.fib_start_depth, children: self.fib_children }
     }
 }
 

@@ -6,14 +6,12 @@
 use std::time::Duration;
 
 use byname_forward::Packet;
-use byname_lookup::BuildError;
 use byname_wire::{Interest, Name};
 
 use super::tlv::{ConfigChange, ControlParameters, ControlResponse, Element, ReloadReport, reload_flags};
 use super::{Command, Management, Moment};
 use crate::audit::Entry;
 use crate::config::Changes;
-use crate::fib_writer::FibEngine;
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::security::marks::Marks;
@@ -180,16 +178,6 @@ impl Management {
         self.tags.limit(limits.tag_limits);
         self.balance_threads(limits.balance_period, now);
         Ok(())
-    }
-
-    /// Replaces the engine of the FIB of names while workers read it; see [`FibWriter::rebuild`].
-    ///
-    /// [`FibWriter::rebuild`]: crate::fib_writer::FibWriter::rebuild
-    pub(crate) fn rebuild_fib(
-        &mut self,
-        build: impl FnMut(Option<u32>) -> Result<FibEngine, BuildError>,
-    ) -> Result<(), BuildError> {
-        self.fib.rebuild(build, self.rib.rules())
     }
 }
 

@@ -17,6 +17,7 @@ mod moving;
 mod pin;
 mod registrations;
 mod status;
+mod tables;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -26,7 +26,7 @@ use std::time::SystemTime;
 use anyhow::Context;
 use byname_control::audit::Audit;
 use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
-use byname_control::fib_writer::{Engines, Replica};
+use byname_control::fib_writer::{Engines, FibEngine, Replica};
 use byname_control::readvertise::Destination;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
@@ -37,8 +37,9 @@ use byname_face::{ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::Worker;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
+use byname_lookup::BuildError;
 use byname_web::WebServer;
-use byname_wire::{Name, NameHashKey};
+use byname_wire::{HashFunction, Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use sd_notify::NotifyState;
@@ -276,8 +277,21 @@ pub struct RunningForwarder {
 /// Random numbers with which the tables hash, so that strangers cannot find names that collide.
 #[derive(Clone, Copy)]
 pub struct Secrets {
-    names: NameHashKey,
+    names: [u64; 2],
     tags: u64,
+}
+
+impl Secrets {
+    /// The key that names are hashed with.
+    fn names(&self, function: HashFunction) -> NameHashKey {
+        NameHashKey::with_function(function, self.names)
+    }
+}
+
+/// Makes an empty FIB.
+fn build_fib(config: &Config, key: NameHashKey) -> Result<FibEngine, BuildError> {
+    let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
+    config.tables.fib.build_with(key, rules_max, &config.tables.fib_parameters())
 }
 
 /// Starts the packet threads and the control thread.
@@ -409,31 +423,33 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
-    let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
+    let secrets = Secrets { names: [word(0), word(1)], tags: word(3) };
+    let key = secrets.names(config.tables.name_hash);
     let placement = config.placement();
-    let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
     let build = |node| {
-        let engine = on_node(node, || config.tables.fib.build(key, rules_max)).context("the FIB")?;
+        let engine = on_node(node, || build_fib(config, key)).context("the FIB")?;
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
-    let tag_engine = config.tags.build_engine(word(3)).context("the descriptors' FIB")?;
+    let tag_engine = config.tags.build_engine(secrets.tags).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::replicated(replicas.iter().map(|replica| replica.engine.query()).collect()));
     tables.replace_tag_fib(tag_engine.query());
     let workers = config.workers(key, word(4) as u32, &placement, |number| {
         let seed = word(2).wrapping_add(number as u64);
         Worker::try_new(config.worker(number), key, Arc::clone(&tables), seed)
     });
-    let workers = workers.map_err(|NoMemory { table, bytes }| {
-        no_memory(
-            bytes,
-            match table {
-                Table::PitCs => "pending Interests and Data: make `[tables] pit_entries` or `cs_packets` smaller",
-                Table::DeadNonces => "nonces: make `[tables] dead_nonces` smaller",
-            },
-        )
-    })?;
-    Ok(((replicas, tag_engine), tables, workers, Secrets { names: key, tags: word(3) }))
+    let workers = workers.map_err(no_room_for_table)?;
+    Ok(((replicas, tag_engine), tables, workers, secrets))
+}
+
+fn no_room_for_table(NoMemory { table, bytes }: NoMemory) -> anyhow::Error {
+    no_memory(
+        bytes,
+        match table {
+            Table::PitCs => "pending Interests and Data: make `[tables] pit_entries` or `cs_packets` smaller",
+            Table::DeadNonces => "nonces: make `[tables] dead_nonces` smaller",
+        },
+    )
 }
 
 /// An error about memory that the system refused. `advice` names its purpose and the settings that lower it.

@@ -6,6 +6,7 @@
 //! last, and so does what cannot be undone: faces that the file no longer has are closed.
 
 mod apply;
+mod tables;
 
 pub use apply::WEB_THREAD;
 
@@ -28,6 +29,7 @@ use super::initial::Initial;
 use super::socket_path::Surroundings;
 use super::{LogLevels, Secrets, count, takeover};
 use crate::process::{Process, Wanted};
+use tables::Leaving;
 
 /// What the start of a router leaves behind.
 pub struct Setup {
@@ -78,6 +80,8 @@ pub struct Router {
     control: ControlHandle,
     setup: Setup,
     unconfirmed: Option<Unconfirmed>,
+    /// Tables that the packet threads are leaving.
+    leaving: Leaving,
 }
 
 /// Why a reload changed nothing.
@@ -101,7 +105,7 @@ struct Reloaded {
 impl Router {
     /// A router that has been set up.
     pub fn new(handle: ForwarderHandle, control: ControlHandle, setup: Setup) -> Self {
-        Router { handle, control, setup, unconfirmed: None }
+        Router { handle, control, setup, unconfirmed: None, leaving: Leaving::default() }
     }
 
     /// Lets management pass commands of the module `config` to `process`.
@@ -116,9 +120,15 @@ impl Router {
     /// A thread has ended by itself.
     pub fn serve(&mut self, process: &mut Process, program: &Program) -> anyhow::Result<()> {
         loop {
-            match process.next(self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until))? {
+            let until = self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until);
+            match process.next(until.into_iter().chain(self.leaving.next_look()).min())? {
                 Wanted::End => return Ok(()),
-                Wanted::Nothing => self.undo(process),
+                Wanted::Nothing => {
+                    self.leaving.look(&self.handle);
+                    if until.is_some_and(|until| until <= Instant::now()) {
+                        self.undo(process);
+                    }
+                }
                 Wanted::Restart => self.restart(program),
                 Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
                     Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),

@@ -12,7 +12,7 @@ use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
-use super::super::{FIB_RULES_MAX, state};
+use super::super::state;
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -66,12 +66,6 @@ impl Router {
         }
     }
 
-    fn build_fib(&self, config: &Config) -> anyhow::Result<()> {
-        let (kind, key) = (config.tables.fib, self.setup.secrets.names);
-        let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
-        self.control.rebuild_fib(move |_| kind.build(key, rules_max)).context("the FIB")
-    }
-
     fn build_tag_fib(&self, config: &Config) -> anyhow::Result<()> {
         let (tags, secret) = (config.tags.clone(), self.setup.secrets.tags);
         self.control.rebuild_tag_fib(move || tags.build_engine(secret)).context("the descriptors' FIB")
@@ -113,11 +107,7 @@ impl Steps<'_> {
             false => None,
             true => state::marks(&self.target.rules, &new, SystemTime::now(), &mut Vec::new())?,
         };
-        if (old.tables.fib, old.rib.routes_max) != (new.tables.fib, new.rib.routes_max) {
-            self.router.build_fib(&new)?;
-            let old = old.clone();
-            self.undo.push(Box::new(move |router| log_failure("the FIB", router.build_fib(&old))));
-        }
+        self.tables(&old, &new)?;
         let of_tags = |config: &Config| (config.tags.engine, config.tags.steps_max, config.tags.descriptors_max);
         if of_tags(&old) != of_tags(&new) {
             self.router.build_tag_fib(&new)?;
@@ -204,6 +194,18 @@ impl Steps<'_> {
         handle.update_face(id, change)?;
         own.wanted = wanted.clone();
         self.undo.push(Box::new(move |router| log_failure("a face", router.handle.update_face(id, undoing(&status)))));
+        Ok(())
+    }
+
+    /// Changes the FIB and the tables of packet threads.
+    fn tables(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let before = self.router.worker_configs(old, old);
+        let after = self.router.worker_configs(old, new);
+        self.router.change_tables((old, &before), (new, &after))?;
+        let (old, new) = (old.clone(), new.clone());
+        self.undo.push(Box::new(move |router| {
+            log_failure("the tables", router.change_tables((&new, &after), (&old, &before)));
+        }));
         Ok(())
     }
 
@@ -299,11 +301,14 @@ impl Steps<'_> {
         let Steps { router, target: Target { config, source, rules }, initial, closing, .. } = self;
         let (tables, old) = (&config.tables, &router.setup.config.tables);
         let changed = |is: bool, was: bool| (is != was).then_some(is);
-        let packets_max = (tables.cs_packets != old.cs_packets).then_some(tables.cs_packets);
         let admit = changed(tables.cs_admit, old.cs_admit);
         let serve = changed(tables.cs_serve, old.cs_serve);
-        if packets_max.is_some() || admit.is_some() || serve.is_some() {
-            router.handle.cs_config(packets_max, admit, serve);
+        if admit.is_some() || serve.is_some() {
+            router.handle.cs_config(None, admit, serve);
+        }
+        let (regions, unasked) = (&config.network.producer_regions, tables.accept_unasked_data);
+        if (regions, unasked) != (&router.old().network.producer_regions, old.accept_unasked_data) {
+            router.handle.set_rules(regions.clone(), unasked);
         }
         router.handle.set_pace(config.general.spin, config.general.burst_packets);
         if config.log != router.old().log {

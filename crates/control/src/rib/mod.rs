@@ -184,7 +184,9 @@ impl Rib {
     /// From now on, keeps [`RouteEvent`]s for [`Rib::take_events`]. Observed are all routes of this origin (`None`: of
     /// any origin), and all routes for exactly this name.
     pub fn observe(&mut self, origin: Option<u64>, name: Name) {
-        self.observed.push((origin, name));
+        if !self.observed.contains(&(origin, name.clone())) {
+            self.observed.push((origin, name));
+        }
     }
 
     /// Events of observed routes since the last call.

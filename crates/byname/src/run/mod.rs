@@ -56,6 +56,7 @@ use reload::{Router, Setup, WEB_THREAD};
 use socket_path::Surroundings;
 use start_up::StartUp;
 use state::Earlier;
+use trees::Joining;
 use watch::Watch;
 
 /// Stack size of a thread.
@@ -187,7 +188,7 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
     let state = earlier.path();
     earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
-    trees::join(&places, &handle, &control, &mut bound.notes)?;
+    let tree_faces = Joining::prepare(&places, &handle, &mut bound.notes).join(&control)?;
     takeover::advertise_tags(taken.as_mut(), &control)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
@@ -199,10 +200,25 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
         process.watch(WEB_THREAD, thread)?;
     }
 
-    bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
+    bound
+        .notes
+        .extend(capture.as_ref().map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
     let health_of_web = Arc::clone(&health);
-    let setup = Setup { config, source, file, initial, web, health: health_of_web, levels, has_marks, secrets };
+    let setup = Setup {
+        config,
+        source,
+        file,
+        initial,
+        web,
+        health: health_of_web,
+        levels,
+        has_marks,
+        secrets,
+        capture,
+        places,
+        tree_faces,
+    };
     let mut router = Router::new(handle, control, setup);
     router.take_requests(&process)?;
     // A closed standard output must not stop forwarding.

@@ -6,6 +6,7 @@
 //! last, and so does what cannot be undone: faces that the file no longer has are closed.
 
 mod apply;
+mod interfaces;
 mod tables;
 
 pub use apply::WEB_THREAD;
@@ -14,12 +15,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byname_control::config::{Changes, Config, Source, changes};
+use byname_control::config::{Changes, Config, ConfiguredPlace, Source, changes};
 use byname_control::mgmt::reload::{ReloadOptions, ReloadRequest, ReloadWish, report};
 use byname_control::mgmt::tlv::ControlResponse;
 use byname_control::security::Authorizer;
 use byname_control::service::ControlHandle;
 use byname_face::ForwarderHandle;
+use byname_face::pcap::Capture;
+use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::examine::{Good, examine};
@@ -51,6 +54,12 @@ pub struct Setup {
     pub has_marks: bool,
     /// Secrets of the tables.
     pub secrets: Secrets,
+    /// The file that gets all packets, if there is one.
+    pub capture: Option<Capture>,
+    /// Places on trees.
+    pub places: Vec<ConfiguredPlace>,
+    /// Faces that were made for these.
+    pub tree_faces: Vec<FaceId>,
 }
 
 /// A reload that is undone unless it is confirmed in time.
@@ -72,6 +81,7 @@ struct Target {
     config: Config,
     source: Source,
     rules: Authorizer,
+    places: Vec<ConfiguredPlace>,
 }
 
 /// A running router.
@@ -194,7 +204,7 @@ impl Router {
             return Err(unconfirmed.refused());
         }
         let (changes, good, source) = self.read().map_err(Refused::File)?;
-        let Good { authorizer: rules, warnings, .. } = good;
+        let Good { authorizer: rules, places, warnings, .. } = good;
         let restarts = changes.needing_restart().count();
         if options.dry_run {
             return Ok(Reloaded { changes, warnings });
@@ -202,7 +212,7 @@ impl Router {
         if restarts > 0 && !options.partial {
             return Err(Refused::NeedsRestart(Box::new(changes)));
         }
-        let target = Target { config: changes.applicable.clone(), source, rules };
+        let target = Target { config: changes.applicable.clone(), source, rules, places };
         let before = self.change_to(target, process, false).map_err(Refused::Failed)?;
         for change in changes.list.iter().filter(|change| change.restart.is_none()) {
             tracing::info!("reloaded {}: {}", change.setting, change.text);

@@ -118,14 +118,17 @@ pub type StrategyChange = (Name, Option<Name>);
 
 /// What the configuration changes while the router runs. Each change is made whole or not at all.
 impl Management {
-    /// Adds and removes routes. Returns the changes that undo this.
+    /// Adds routes, and removes those that are as they are given here. Returns the changes that undo this.
     pub(crate) fn change_routes(&mut self, changes: &[RouteChange]) -> Result<Vec<RouteChange>, RibError> {
         let mut undo = Vec::new();
         for RouteChange { name, route, adds } in changes {
             let before = self.rib.route(name.as_ref(), route.face, route.origin);
             let change = |route, adds| RouteChange { name: name.clone(), route, adds };
             let undone = before.map_or(change(*route, false), |before| change(before, true));
-            if !adds {
+            if !adds && before != Some(*route) {
+                // It is gone, or a command has replaced it, and it is no longer the configuration's.
+                continue;
+            } else if !adds {
                 self.rib.unregister(&mut self.fib, name.as_ref(), route.face, route.origin);
             } else if let Err(error) = self.insert_configured_route(name, route) {
                 undo.reverse();

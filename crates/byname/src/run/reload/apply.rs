@@ -4,15 +4,19 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use byname_control::config::{Config, InitialFace};
+use byname_control::config::{Config, InitialFace, InitialRoute};
+use byname_control::mgmt::Management;
 use byname_control::mgmt::reload::{RouteChange, StrategyChange};
+use byname_control::readvertise::Destination;
 use byname_control::service::Limits;
+use byname_face::FaceUri;
 use byname_face::face::{FaceChange, FaceStatus};
 use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
 use super::super::state;
+use super::super::trees::Joining;
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -24,17 +28,23 @@ const CLOSING_TIME: Duration = Duration::from_secs(2);
 type Undo = Box<dyn FnOnce(&mut Router)>;
 
 /// A reload in progress.
-struct Steps<'a> {
-    router: &'a mut Router,
+pub(super) struct Steps<'a> {
+    pub(super) router: &'a mut Router,
     target: Target,
     /// What undoes the steps so far, the first step first.
-    undo: Vec<Undo>,
+    pub(super) undo: Vec<Undo>,
     /// Whether to leave out faces and metrics that fail, and go on.
     lenient: bool,
     /// Faces and routes of the new configuration.
     initial: Initial,
     /// Faces to close at the end.
     closing: Vec<FaceId>,
+    /// Whether interfaces were closed and opened anew. Their faces are gone.
+    pub(super) has_reopened: bool,
+    /// Interfaces to close at the end.
+    pub(super) unwanted: Vec<String>,
+    /// Trees to join at the end.
+    joining: Option<Joining>,
 }
 
 impl Router {
@@ -44,7 +54,17 @@ impl Router {
     /// A step has failed. The earlier ones are undone.
     pub(super) fn change_to(&mut self, target: Target, process: &mut Process, lenient: bool) -> anyhow::Result<Target> {
         let initial = self.setup.initial.clone();
-        let mut steps = Steps { router: self, target, undo: Vec::new(), lenient, initial, closing: Vec::new() };
+        let mut steps = Steps {
+            router: self,
+            target,
+            undo: Vec::new(),
+            lenient,
+            initial,
+            closing: Vec::new(),
+            has_reopened: false,
+            unwanted: Vec::new(),
+            joining: None,
+        };
         if let Err(error) = steps.take_all(process) {
             let Steps { router, undo, .. } = steps;
             undo.into_iter().rev().for_each(|undo| undo(router));
@@ -84,6 +104,39 @@ impl Router {
         Ok(Some(web))
     }
 
+    /// Changes who is told of routes.
+    fn set_destinations(&self, config: &Config) -> anyhow::Result<()> {
+        let (old, new) = (&self.old().rib, &config.rib);
+        if old.readvertise != new.readvertise {
+            let daemon = new.readvertise.enabled.then(|| Destination::daemon(new.readvertise.clone()));
+            self.control.set_destination(Destination::DAEMON, daemon)?;
+        }
+        if old.propagate != new.propagate {
+            match config.propagate_signer() {
+                Ok(signer) => {
+                    let hub = signer.map(|signer| Destination::hub(&new.propagate, signer));
+                    self.control.set_destination(Destination::HUB, hub)?;
+                }
+                // It was good when the file was read.
+                Err(error) => tracing::error!("[rib.propagate]: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of these faces that no route leads to. Commands may have made routes to the others, which stay with them.
+    fn without_routes(&self, faces: Vec<FaceId>) -> anyhow::Result<Vec<FaceId>> {
+        let has_none = move |management: &mut Management| {
+            let (kept, closing): (Vec<FaceId>, Vec<FaceId>) =
+                faces.into_iter().partition(|face| management.rib().has_routes(*face));
+            for face in kept {
+                tracing::info!(%face, "a face stays although the configuration has it no more: it has other routes");
+            }
+            closing
+        };
+        Ok(self.control.with_management(has_none)?)
+    }
+
     fn stop_web(&mut self, process: &mut Process) {
         if self.setup.web.take().is_some() {
             process.release(WEB_THREAD);
@@ -92,7 +145,7 @@ impl Router {
 }
 
 /// Reports a failure while a reload is undone.
-fn log_failure<T, E: std::fmt::Display>(what: &str, outcome: Result<T, E>) {
+pub(super) fn log_failure<T, E: std::fmt::Display>(what: &str, outcome: Result<T, E>) {
     if let Err(error) = outcome {
         tracing::error!("the reload is not undone entirely: {what}: {error:#}");
     }
@@ -102,6 +155,7 @@ impl Steps<'_> {
     /// All steps that may fail.
     fn take_all(&mut self, process: &mut Process) -> anyhow::Result<()> {
         let (old, new) = (self.router.setup.config.clone(), self.target.config.clone());
+        self.interfaces(&old, &new)?;
         self.faces(&old, &new)?;
         let marks = match self.target.rules.knows_keys() && !self.router.setup.has_marks {
             false => None,
@@ -119,6 +173,7 @@ impl Steps<'_> {
         self.undo.push(Box::new(move |router| log_failure("limits", router.control.set_limits(limits))));
         self.strategies(&old, &new)?;
         self.routes(&old, &new)?;
+        self.trees(&new)?;
         self.web(&old, &new, process)?;
         if marks.is_some() {
             // The rules follow. Marks without keys change nothing.
@@ -141,7 +196,7 @@ impl Steps<'_> {
         }
         for wanted in after {
             let outcome = match before.iter().find(|face| same(face, &wanted)) {
-                Some(unchanged) if *unchanged == wanted => Ok(()),
+                Some(unchanged) if *unchanged == wanted => self.keep_face(&wanted),
                 Some(earlier) => self.change_face(earlier, &wanted),
                 None => self.create_face(&wanted),
             };
@@ -151,7 +206,7 @@ impl Steps<'_> {
     }
 
     /// Logs a failure if failures do not end the reload.
-    fn allow(&self, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
+    pub(super) fn allow(&self, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
         match outcome {
             Err(error) if self.lenient => {
                 tracing::error!("{error:#}");
@@ -170,6 +225,15 @@ impl Steps<'_> {
         }
         self.initial.faces.push(OwnFace { wanted: wanted.clone(), id, is_made });
         Ok(())
+    }
+
+    /// Makes a face anew if it has gone with its interface.
+    fn keep_face(&mut self, wanted: &InitialFace) -> anyhow::Result<()> {
+        let own = self.initial.faces.iter().find(|face| face.wanted == *wanted);
+        let is_gone = |face: &OwnFace| self.has_reopened && self.router.handle.face(face.id).is_none();
+        let Some(gone) = own.filter(|face| is_gone(face)).map(|face| face.id) else { return Ok(()) };
+        self.initial.faces.retain(|face| face.id != gone);
+        self.create_face(wanted)
     }
 
     fn change_face(&mut self, earlier: &InitialFace, wanted: &InitialFace) -> anyhow::Result<()> {
@@ -235,9 +299,15 @@ impl Steps<'_> {
         let (before, after) = (routes(old), routes(new));
         let mut changes = Vec::new();
         let closing = &self.closing;
+        let face_before = |uri: &FaceUri| self.router.setup.initial.face_to(uri);
+        let anew: Vec<bool> =
+            after.iter().map(|route| self.initial.face_to(&route.face) != face_before(&route.face)).collect();
+        let faces: Vec<(FaceUri, FaceId)> =
+            self.initial.faces.iter().map(|face| (face.wanted.remote.clone(), face.id)).collect();
+        let face_now = |uri: &FaceUri| faces.iter().find(|(remote, _)| remote == uri).map(|(_, id)| *id);
         self.initial.routes.retain(|(name, route)| {
-            let is_wanted = |wanted: &&byname_control::config::InitialRoute| {
-                let leads_there = self.router.setup.initial.face_to(&wanted.face) == Some(route.face);
+            let is_wanted = |wanted: &&InitialRoute| {
+                let leads_there = face_now(&wanted.face) == Some(route.face);
                 wanted.prefix == *name && leads_there && !closing.contains(&route.face)
             };
             let stays = after.iter().find(is_wanted).is_some_and(|wanted| with_face(wanted, route.face) == *route);
@@ -246,7 +316,8 @@ impl Steps<'_> {
             }
             stays
         });
-        for wanted in after.iter().filter(|wanted| !before.contains(wanted)) {
+        let is_new = |(wanted, anew): &(&InitialRoute, &bool)| **anew || !before.contains(*wanted);
+        for (wanted, _) in after.iter().zip(&anew).filter(is_new) {
             let Some(face) = self.initial.face_to(&wanted.face) else {
                 let missing = Err(anyhow::anyhow!("[[route]] {}: there is no face to {}", wanted.prefix, wanted.face));
                 self.allow(missing)?;
@@ -260,6 +331,25 @@ impl Steps<'_> {
             let undo = self.router.control.set_routes(changes).context("[[route]]")?;
             self.undo.push(Box::new(|router| log_failure("routes", router.control.set_routes(undo))));
         }
+        Ok(())
+    }
+
+    /// Creates the faces to neighbours on trees. The files of graph and keys may have changed, too.
+    fn trees(&mut self, new: &Config) -> anyhow::Result<()> {
+        if self.router.old().tags.trees.is_empty() && new.tags.trees.is_empty() {
+            return Ok(());
+        }
+        let mut notes = Vec::new();
+        let joining = Joining::prepare(&self.target.places, &self.router.handle, &mut notes);
+        let made = joining.made.clone();
+        self.undo.push(Box::new(move |router| {
+            for face in made {
+                router.handle.destroy_face(face);
+            }
+        }));
+        self.joining = Some(joining);
+        // As at the start, a neighbour that cannot be reached does not keep the router from its trees.
+        notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
 
@@ -298,7 +388,8 @@ impl Steps<'_> {
 
     /// What cannot fail. Returns the configuration before.
     fn finish(self) -> anyhow::Result<Target> {
-        let Steps { router, target: Target { config, source, rules }, initial, closing, .. } = self;
+        let Steps { router, target, initial, mut closing, unwanted, joining, .. } = self;
+        let Target { config, source, rules, places } = target;
         let (tables, old) = (&config.tables, &router.setup.config.tables);
         let changed = |is: bool, was: bool| (is != was).then_some(is);
         let admit = changed(tables.cs_admit, old.cs_admit);
@@ -311,16 +402,35 @@ impl Steps<'_> {
             router.handle.set_rules(regions.clone(), unasked);
         }
         router.handle.set_pace(config.general.spin, config.general.burst_packets);
+        if let Some(joining) = joining {
+            let neighbors: Vec<FaceId> = joining.faces().collect();
+            let is_own = |face: &FaceId| initial.faces.iter().any(|own| own.id == *face);
+            let mut made = joining.join(&router.control)?;
+            for face in std::mem::take(&mut router.setup.tree_faces) {
+                match neighbors.contains(&face) {
+                    true => made.push(face),
+                    false if is_own(&face) => {}
+                    false => closing.push(face),
+                }
+            }
+            closing.retain(|face| !neighbors.contains(face));
+            router.setup.tree_faces = made;
+        }
+        let places = std::mem::replace(&mut router.setup.places, places);
+        router.set_destinations(&config)?;
         if config.log != router.old().log {
             router.setup.levels.set(&config.log);
         }
-        for face in closing {
+        for face in router.without_routes(closing)? {
             router.handle.destroy_face(face);
+        }
+        for interface in unwanted {
+            router.close(&interface);
         }
         router.setup.initial = initial;
         let config = std::mem::replace(&mut router.setup.config, config);
         let source = std::mem::replace(&mut router.setup.source, source);
-        Ok(Target { config, source, rules })
+        Ok(Target { config, source, rules, places })
     }
 }
 

@@ -194,7 +194,12 @@ fn mistakes_and_refusals_leave_the_router_as_it_is() {
         (format!("{more}[network]\nproducer_regions = [7]\n{NO_METRICS}"), "7"),
         (format!("{more}[[faces.ethernet]]\ninterface = \"nowhere0\"\n{NO_METRICS}"), "there is no interface nowhere0"),
         (format!("{more}[[faces.memif]]\nsocket = \"/proc/none/m.sock\"\n{NO_METRICS}"), "/proc/none"),
-        (format!("{more}[tags]\ngraph = \"gone.txt\"\nnode = \"a\"\n{NO_METRICS}"), "gone.txt"),
+        (
+            format!(
+                "{more}[tags]\ngraph = \"gone.txt\"\nnode = \"a\"\n[[tags.tree]]\nid = 1\nroot = \"a\"\n{NO_METRICS}"
+            ),
+            "gone.txt",
+        ),
         // Tables have been exchanged, and an interface is open, when the last step fails.
         (
             format!(
@@ -333,11 +338,13 @@ fn interfaces_come_and_go_with_their_faces_and_routes() {
     reaches();
     let (good, said) = west.reload(NO_METRICS, "");
     assert!(good && said.contains("removed"), "{said}");
+    assert!(west.client("cs erase /").status.success());
     assert_eq!(west.state(), before, "the face and its route are gone");
     let (good, said) = west.reload(&changed, "--confirm-within 1s");
     assert!(good, "{said}");
     reaches();
     west.await_log("the reload is undone");
+    assert!(west.client("cs erase /").status.success());
     assert_eq!(west.state(), before);
     let _ = server.kill();
     let _ = server.wait();
@@ -370,16 +377,7 @@ fn another_daemon_is_told_of_the_routes_that_there_are() {
     daemon.set_read_timeout(Some(PATIENCE)).expect("set");
     let to_daemon = route("/other/nlsr", daemon.local_addr().expect("bound").port());
     let running = Running::start(&[NO_METRICS, &to_daemon].concat());
-    let socket = format!("unix://{}", running.folder.path().join("nfd.sock").display());
-    let mut server = Command::new(PROGRAM)
-        .args(["ping-server", "/demo", "--transport", &socket])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("byname");
-    let deadline = Instant::now() + PATIENCE;
-    while !running.list("route list").contains("/demo") {
-        assert!(Instant::now() < deadline, "it registers");
-    }
+    assert!(running.client("route add /demo udp4://127.0.0.1:9 origin client").status.success());
     let other = "[rib.readvertise]\nprefix = \"/other/nlsr\"\n";
     let (good, said) = running.reload(&[NO_METRICS, &to_daemon, other].concat(), "");
     assert!(good && said.contains("[rib.readvertise]: changed"), "{said}");
@@ -393,8 +391,6 @@ fn another_daemon_is_told_of_the_routes_that_there_are() {
     }
     let (good, said) = running.reload(&[NO_METRICS, &to_daemon, "[rib.readvertise]\nenabled = false\n"].concat(), "");
     assert!(good, "{said}");
-    let _ = server.kill();
-    let _ = server.wait();
 }
 
 #[test]

@@ -245,9 +245,13 @@ impl Readvertiser {
         }
     }
 
-    /// From now on, makes the destination forget all prefixes, until this time at most.
+    /// From now on, makes the destination forget all prefixes, until this time at most. A destination that does not answer
+    /// now is not waited for.
     pub fn retire(&mut self, until: Instant) {
         self.retires_until = Some(until);
+        if matches!(self.state, State::Silent { .. }) {
+            self.prefixes.clear();
+        }
         for prefix in self.prefixes.keys().cloned().collect::<Vec<_>>() {
             if let Some(advertised) = self.prefixes.get_mut(&prefix) {
                 advertised.routes = 0;

@@ -8,6 +8,7 @@
 pub mod asleep;
 mod by_hash;
 mod counters;
+pub mod crossing;
 mod dead_nonces;
 pub mod dispatch;
 pub mod face_table;

@@ -18,7 +18,8 @@ use std::collections::VecDeque;
 use byname_lookup::memory::Refused;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
+use crate::crossing::{Departure, Handed, Parcel};
+use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::worker::{NewTables, OldTables, Progress};
@@ -101,7 +102,7 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), late: Vec::new() };
+            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), late: Vec::new(), departing: Vec::new() };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -151,6 +152,8 @@ struct Crossing {
     parcels: Vec<Parcel>,
     /// Scratch: packets of this thread that turn out to be for its worker only after they were dispatched.
     late: Vec<Parcel>,
+    /// Scratch: packets from other threads to send.
+    departing: Vec<Departure>,
 }
 
 /// A thread's ends of its queues to and from one other thread.
@@ -160,9 +163,9 @@ struct Link {
     /// Packets from there, whose home is here.
     arrivals: Consumer<Parcel>,
     /// Packets to send on faces of the other thread.
-    output: Producer<Outgoing>,
+    output: Producer<Departure>,
     /// Packets from there, to send on faces of this thread.
-    departures: Consumer<Outgoing>,
+    departures: Consumer<Departure>,
     tell: Sender<News>,
     news: Receiver<News>,
     /// News that must wait for packets before them, each with the count of these.
@@ -249,11 +252,11 @@ impl Seat {
             crossing.forward(now, worker, received, outgoing);
             crossing.send_home(now, worker, outgoing);
         }
-        let crossed = crossing
-            .links
+        let Crossing { links, departing, .. } = &mut **crossing;
+        let crossed = links
             .iter_mut()
             .flatten()
-            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(outgoing));
+            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(departing, outgoing));
         stopwatch.skip();
         busy || crossed
     }
@@ -262,7 +265,7 @@ impl Seat {
     pub fn send_to(&mut self, thread: usize, outgoing: &mut Outgoing) {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
         if let Some(link) = link {
-            match link.output.append(const { Outgoing::empty() }) {
+            match link.output.append(const { Departure::empty() }) {
                 Ok(place) => {
                     place.fill_from(outgoing);
                     link.given = true;
@@ -412,7 +415,7 @@ impl Crossing {
     /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, late } = self;
+        let Crossing { dispatcher, links, parcels, late, .. } = self;
         let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
             Some(link) => link.push(handed),
             None => late.push(handed.into()),
@@ -424,8 +427,8 @@ impl Crossing {
     fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
         let Crossing { dispatcher, links, late, .. } = self;
         for stray in worker.strays() {
-            dispatcher.dispatch_home(stray, |home, mut parcel| match links[home].as_mut() {
-                Some(link) => parcel.handed().into_iter().for_each(|handed| link.push(handed)),
+            dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
+                Some(link) => link.push_home(parcel),
                 None => late.push(parcel),
             });
         }
@@ -448,9 +451,7 @@ impl Link {
 
     #[inline]
     fn push(&mut self, handed: Handed<'_>) {
-        // A ring that is half full counts as such until the next round.
-        self.fills = self.fills || self.parcels.is_half_full();
-        let has_room = !self.fills || (!handed.parsed.is_further_copy() && self.shares.take(handed.received.face));
+        let has_room = self.has_room(handed.received.face, handed.parsed.is_further_copy());
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {
@@ -461,14 +462,31 @@ impl Link {
         }
     }
 
-    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
-    fn take_departures(&mut self, outgoing: &mut Vec<Outgoing>) -> bool {
-        let before = outgoing.len();
-        self.departures.pop_into(outgoing, BURST);
-        for outgoing in &outgoing[before..] {
-            outgoing.packet.prefetch_from_afar(HEAD_BYTES);
+    /// As [`Link::push`], for an Interest that another worker could not answer.
+    fn push_home(&mut self, parcel: Parcel) {
+        match self.has_room(parcel.face(), false) && self.parcels.push(parcel).is_ok() {
+            true => self.given = true,
+            false => self.input_drops += 1,
         }
-        outgoing.len() > before
+    }
+
+    /// Whether a packet from this face may go in, if the ring is not full. If so, the packet counts.
+    #[inline]
+    fn has_room(&mut self, face: FaceId, is_further_copy: bool) -> bool {
+        // A ring that is half full counts as such until the next round.
+        self.fills = self.fills || self.parcels.is_half_full();
+        !self.fills || (!is_further_copy && self.shares.take(face))
+    }
+
+    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
+    fn take_departures(&mut self, departing: &mut Vec<Departure>, outgoing: &mut Vec<Outgoing>) -> bool {
+        let taken = self.departures.pop_into(departing, BURST);
+        for departure in &mut *departing {
+            departure.prefetch(HEAD_BYTES);
+            departure.append_to(outgoing);
+        }
+        departing.clear();
+        taken > 0
     }
 
     /// Takes all news. Does those that need not wait for packets.

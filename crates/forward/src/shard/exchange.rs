@@ -25,7 +25,7 @@ use crate::packet::{Parsed, name_in};
 use crate::pit_cs::{Age, Met, Moved, MovedEntry, PitCs, PitEntry, SlotId};
 use crate::port::Received;
 use crate::settings::WorkerConfig;
-use crate::shard::{NoMemory, Shard, Staged, Table};
+use crate::shard::{Burst, NoMemory, Shard, Staged, Table};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
 
@@ -221,7 +221,7 @@ impl Shard {
 
     /// Moves the entries that the packets of a burst are about.
     #[inline]
-    pub fn fetch_entries(&mut self, now: Ticks, burst: &[impl AsRef<Received>]) {
+    pub fn fetch_entries(&mut self, now: Ticks, burst: &Burst<'_>) {
         if self.exchange.is_some() {
             self.fetch_burst(now, burst);
         }
@@ -294,11 +294,11 @@ impl Shard {
     }
 
     #[cold]
-    fn fetch_burst(&mut self, now: Ticks, burst: &[impl AsRef<Received>]) {
+    fn fetch_burst(&mut self, now: Ticks, burst: &Burst<'_>) {
         let Some(mut exchange) = self.exchange.take() else { return };
         let parsed = std::mem::take(&mut self.parsed);
         for Staged { at, place, parsed } in &parsed {
-            let received = burst[*at].as_ref();
+            let received = burst.packet(*at);
             let name = name_in(&received.packet, parsed.name());
             if let Some(earlier) = &mut exchange.earlier {
                 for slot in self.wanted_of(now, earlier, (name, *place), parsed, received) {

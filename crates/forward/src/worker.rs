@@ -5,6 +5,7 @@ use std::sync::Arc;
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, Name, NameHashKey, NameRef};
 
+use crate::cached::{CachedData, CachedOrder};
 use crate::crossing::{Handed, Parcel};
 use crate::dispatch::{Dispatcher, Membership};
 use crate::face_table::{FaceCounters, LinkType, Scope};
@@ -248,6 +249,21 @@ impl Worker {
     /// Erases up to `count_max` Data packets under `prefix`. Returns how many it erased and whether more are left.
     pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
         self.shard.erase(prefix, count_max)
+    }
+
+    /// Up to `max` Data packets of the content store, most valuable first.
+    pub fn cached_order(&self, max: usize) -> CachedOrder {
+        self.shard.table.cached_order(max)
+    }
+
+    /// Copies of these Data, as far as they are still in the content store.
+    pub fn copy_cached(&self, order: &CachedOrder, now: Ticks) -> Vec<CachedData> {
+        self.shard.table.copy_cached(order, now)
+    }
+
+    /// Puts Data of another process into the content store. The last are the most valuable ones. Their home is here.
+    pub fn restore_cached(&mut self, cached: Vec<CachedData>, now: Ticks) {
+        self.shard.table.restore_cached(cached, now);
     }
 
     /// Counts of one face since it came up.

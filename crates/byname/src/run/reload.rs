@@ -25,11 +25,13 @@ use byname_face::pcap::Capture;
 use byname_forward::FaceId;
 use byname_web::WebServer;
 
+use super::descriptor_store::DescriptorStore;
 use super::examine::{Good, examine};
 use super::handover::Program;
 use super::health::Health;
 use super::initial::Initial;
 use super::socket_path::Surroundings;
+use super::takeover::Departing;
 use super::{LogLevels, Secrets, count, takeover};
 use crate::process::{Process, Wanted};
 use tables::Leaving;
@@ -60,6 +62,8 @@ pub struct Setup {
     pub places: Vec<ConfiguredPlace>,
     /// Faces that were made for these.
     pub tree_faces: Vec<FaceId>,
+    /// The service manager's descriptor store, if it offers one.
+    pub store: Option<DescriptorStore>,
 }
 
 /// A reload that is undone unless it is confirmed in time.
@@ -123,6 +127,21 @@ impl Router {
         Ok(self.control.on_reload(process.requests())?)
     }
 
+    /// Lets the service manager keep the listening sockets, for a process that starts after a crash.
+    pub fn keep_sockets(&self) {
+        takeover::keep_sockets(self.setup.store, &self.departing());
+    }
+
+    /// Ends the process, and leaves sockets and faces to the service manager if it keeps them. Returns if it does not.
+    pub fn leave_to_manager(&self) {
+        takeover::leave_to_manager(self.setup.store, self.departing());
+    }
+
+    fn departing(&self) -> Departing<'_> {
+        let Setup { config, initial, web, .. } = &self.setup;
+        Departing { config, initial, web: web.as_ref(), handle: &self.handle, control: &self.control }
+    }
+
     /// Carries out reloads and restarts until a signal ends the process. A restart starts `program`; it returns only if
     /// no new process has taken over.
     ///
@@ -146,17 +165,18 @@ impl Router {
                 },
                 Wanted::Request(request) => self.carry_out(request, process),
             }
+            // A reload may have moved the server of metrics, and an attempt to restart has emptied the store.
+            self.keep_sockets();
         }
     }
 
     /// Hands over to a new process, which ends this one. Returns only if that failed, or is refused.
     fn restart(&self, program: &Program) {
-        if let Some(unconfirmed) = &self.unconfirmed {
+        match &self.unconfirmed {
             // The new process would not know what to go back to.
-            return takeover::report_no_restart(&self.control, unconfirmed.refused().text());
+            Some(unconfirmed) => takeover::report_no_restart(&self.control, unconfirmed.refused().text()),
+            None => takeover::restart(program, self.setup.store, self.departing()),
         }
-        let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
-        takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
     }
 
     /// Ends all threads.

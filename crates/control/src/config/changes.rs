@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use super::{
     AuditLog, Capture, Config, Ethernet, EthernetPort, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif,
-    Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket,
+    Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Trust, Udp, Unix, WebSocket,
     default_toml,
 };
 use crate::config::faces::Stream;
@@ -82,6 +82,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         tables: _,
         network: _,
         security: _,
+        trust: _,
         authorizations: _,
         rib: _,
         tags: _,
@@ -180,7 +181,8 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
 fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
         pit_entries => None, dead_nonces => None, cs_packets => None, cs_bytes => None, cs_policy => None,
-        fib => None, fib_start_depth => None, fib_children => None, name_hash => None,
+        fib => None, bulk => Some("the hash key of all tables is that of its file"),
+        fib_start_depth => None, fib_children => None, name_hash => None,
         cs_admit => None, cs_serve => None, accept_unasked_data => None,
     } and strategies);
     let prefixes = old.tables.strategies.keys().chain(new.tables.strategies.keys());
@@ -198,6 +200,11 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
 fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "security.", (old.security, new.security, applicable.security), Security {
         time_window => None, time_ahead => None,
+    } and);
+    compare!(notes, "trust.", (old.trust, new.trust, applicable.trust), Trust {
+        anchors => None, rule => None, schema => None, revoked => None, certificates => None, key_types => None,
+        chain_max => None, fetch_timeout => None, waiting_max => None, certificates_max => None,
+        packet_name_as_hint => None,
     } and);
     if old.authorizations != new.authorizations {
         let text = words(Some(old.authorizations.len()), Some(new.authorizations.len()));

@@ -21,6 +21,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tlv;
+mod waiting;
 
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
+pub use crate::moment::Moment;
+
 use self::announced::Announced;
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
@@ -46,6 +49,7 @@ use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use self::waiting::Waiting;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
@@ -55,6 +59,7 @@ use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
+use crate::trust::validator::Outcome;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;
@@ -62,15 +67,6 @@ const RESPONSE_FRESHNESS_MS: u64 = 1000;
 const VERB_END: usize = 4;
 /// Most names whose expired routes one step removes.
 const EXPIRE_STEP: usize = 4096;
-
-/// A moment on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds on a monotonic clock.
-    pub ms: u64,
-    /// Milliseconds since the Unix epoch.
-    pub unix_ms: u64,
-}
 
 /// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,6 +110,8 @@ pub struct Management {
     content_store: ContentStoreRecord,
     /// Restarts that failed, and why the last one did.
     failed_restarts: (u64, Option<String>),
+    /// What this process has taken over from another one, in words.
+    taken_over: Option<String>,
     durable: Durable,
     /// The condition of the store, in words; see [`Management::say_state`].
     state: String,
@@ -123,6 +121,8 @@ pub struct Management {
     reload_entries: Vec<(Name, Box<Entry>)>,
     audit: Audit,
     news: News,
+    /// Commands and announcements that wait for certificates.
+    waiting: Waiting,
 }
 
 impl Management {
@@ -159,17 +159,20 @@ impl Management {
             balancer: None,
             content_store: ContentStoreRecord::default(),
             failed_restarts: (0, None),
+            taken_over: None,
             durable: Durable::default(),
             state: "not kept".to_owned(),
             reloads: None,
             reload_entries: Vec::new(),
             audit: Audit::off(),
             news: News::default(),
+            waiting: Waiting::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
             kept.expect("an empty RIB has room");
         }
+        management.serve_certificates();
         management
     }
 
@@ -246,6 +249,7 @@ impl Management {
             routes: self.rib.len() as u64,
             announcements: self.announcements() as u64,
             learning: self.learning_counters().all(),
+            trust: self.trust_counters(),
             fib_entries: self.fib.len() as u64,
             descriptors: self.tags.len() as u64,
             descriptors_refused: self.tags.refused(),
@@ -309,7 +313,8 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
-        [rib, datasets, announced, balancer, self.news.next_deadline_ms()].into_iter().flatten().min()
+        let certificates = self.authorizer.validator().next_deadline_ms();
+        [rib, datasets, announced, balancer, certificates, self.news.next_deadline_ms()].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -379,9 +384,10 @@ impl Management {
 
     /// The answer to an Interest from the internal face. `None` if it gets none, or gets it later.
     pub fn answer(&mut self, wire: &[u8], incoming: FaceId, now: Moment) -> Option<Packet> {
-        let deferred = self.counters.commands_deferred;
+        let deferred = |management: &Self| (management.counters.commands_deferred, management.waiting.parked());
+        let before = deferred(self);
         let answer = self.try_answer(wire, incoming, now);
-        self.counters.ignored += u64::from(answer.is_none() && self.counters.commands_deferred == deferred);
+        self.counters.ignored += u64::from(answer.is_none() && deferred(self) == before);
         answer
     }
 
@@ -389,7 +395,7 @@ impl Management {
         let interest = Interest::decode(wire).ok()?;
         let [localhost, localhop] = [0, 1].map(|i| self.prefixes[i].as_ref().is_prefix_of(&interest.name));
         if !localhost && !localhop {
-            return None;
+            return self.answer_with_certificate(&interest);
         }
         let mut components = interest.name.components().skip(VERB_END - 2);
         let (module, verb) = (components.next()?.value, components.next()?.value);
@@ -425,11 +431,30 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
-        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms);
+        match self.authorizer.chain_of_command(interest, (module, scope), incoming, now).outcome() {
+            Ok(chain) => self.answer_with_chain(interest, (command, module), incoming, chain, now),
+            Err(id) => {
+                self.waiting.park_command(id, interest, incoming);
+                None
+            }
+        }
+    }
+
+    /// Goes on with a command when its signer's chain is known, if one is needed.
+    fn answer_with_chain(
+        &mut self,
+        interest: &Interest<'_>,
+        (command, module): (Command, Module),
+        incoming: FaceId,
+        chain: Option<Outcome>,
+        now: Moment,
+    ) -> Option<Packet> {
+        let scope = self.scope_of(incoming);
+        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms, chain.as_ref());
         let mut entry = self.entry(interest, command, incoming, authorized.as_ref().ok(), now);
         let mut response = match authorized {
-            Err(refusal) => ControlResponse::new(403, refusal.to_string()),
-            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, &signer, incoming, now),
+            Err(refusal) => ControlResponse::new(403, waiting::words(refusal, chain.as_ref())),
+            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, signer, incoming, now)?,
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(signer) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),

@@ -32,6 +32,7 @@ mod learning;
 mod limits;
 mod moving;
 mod reload;
+mod trust;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);

@@ -16,6 +16,7 @@ mod index;
 mod limits;
 mod list;
 mod moving;
+mod passing;
 mod prefix_index;
 mod shared;
 mod shares;

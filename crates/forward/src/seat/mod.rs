@@ -5,17 +5,20 @@
 //! sends crosses another ring to the thread that owns the face. Packets cross in batches, once a round.
 //!
 //! No thread waits for another: a full ring drops and counts packets. When a ring is half full, further copies of Data
-//! are dropped, and packets beyond a face's equal share (`shares`). News of faces reach other workers as jobs
+//! are dropped, and packets beyond an equal share of their source (`shares`). News of faces reach other workers as jobs
 //! (`News`), in order with the packets of these faces.
 //!
 //! The threads themselves, their ports and their sleep are the caller's.
 
 mod owners;
 mod shares;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
 use byname_lookup::memory::Refused;
+use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::crossing::{Departure, Handed, Parcel};
@@ -23,9 +26,10 @@ use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
 use crate::worker::{NewTables, OldTables, Progress};
-use crate::{FaceId, Outgoing, Received, Ticks, Worker};
+use crate::{FaceId, Outgoing, Received, Ticks, Whereabouts, Worker};
 
 pub use owners::{HELD_MAX, Owners};
+use shares::Senders;
 #[cfg(not(feature = "lab"))]
 use shares::Shares;
 #[cfg(feature = "lab")]
@@ -102,7 +106,8 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), late: Vec::new(), departing: Vec::new() };
+            let (parcels, late, departing, senders) = Default::default();
+            let crossing = Crossing { dispatcher, links, parcels, late, departing, senders };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -154,6 +159,8 @@ struct Crossing {
     late: Vec<Parcel>,
     /// Scratch: packets from other threads to send.
     departing: Vec<Departure>,
+    /// The sources of this thread's faces.
+    senders: Senders,
 }
 
 /// A thread's ends of its queues to and from one other thread.
@@ -224,6 +231,11 @@ impl Seat {
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
+    }
+
+    /// The number of the thread that is the home of a name.
+    pub fn home(&self, name: NameRef<'_>) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.dispatcher.home(name))
     }
 
     /// Hands received packets to the worker, or to their homes on other threads. Appends to `outgoing` what the worker
@@ -335,6 +347,27 @@ impl Seat {
         (progress, old)
     }
 
+    /// Notes a face of this thread, whose peer is at `place`: faces of one source have one share of a ring that fills.
+    pub fn enter_face(&mut self, face: FaceId, place: &Whereabouts) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.senders.enter(face, place);
+        }
+    }
+
+    /// Forgets a face that is no longer of this thread.
+    pub fn leave_face(&mut self, face: FaceId) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.senders.leave(face);
+        }
+    }
+
+    /// Packets that this thread's worker has handled, at home or from other threads; `None` if it is alone.
+    pub fn handled(&self) -> Option<u64> {
+        let crossing = self.crossing.as_ref()?;
+        let taken = crossing.links.iter().flatten().map(|link| link.arrivals.popped());
+        Some(crossing.dispatcher.stayed() + taken.sum::<u64>())
+    }
+
     /// Runs `job` on all workers, before any packet that this thread gives them from now on.
     pub fn tell_all(&mut self, job: impl FnOnce(&mut Worker) + Clone + Send + 'static) {
         self.tell_others(&job, |_, job| News::AtOnce(job));
@@ -415,9 +448,9 @@ impl Crossing {
     /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, late, .. } = self;
+        let Crossing { dispatcher, links, parcels, late, senders, .. } = self;
         let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
-            Some(link) => link.push(handed),
+            Some(link) => link.push(handed, senders),
             None => late.push(handed.into()),
         };
         worker.poll_and_dispatch(now, dispatcher, parcels, received, send, outgoing);
@@ -425,10 +458,10 @@ impl Crossing {
 
     /// Sends Interests home that this worker could not answer, and handles what came back to it.
     fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, late, .. } = self;
+        let Crossing { dispatcher, links, late, senders, .. } = self;
         for stray in worker.strays() {
             dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
-                Some(link) => link.push_home(parcel),
+                Some(link) => link.push_home(parcel, senders),
                 None => late.push(parcel),
             });
         }
@@ -450,8 +483,8 @@ impl Link {
     }
 
     #[inline]
-    fn push(&mut self, handed: Handed<'_>) {
-        let has_room = self.has_room(handed.received.face, handed.parsed.is_further_copy());
+    fn push(&mut self, handed: Handed<'_>, senders: &Senders) {
+        let has_room = self.has_room(handed.received.face, handed.parsed.is_further_copy(), senders);
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {
@@ -463,8 +496,8 @@ impl Link {
     }
 
     /// As [`Link::push`], for an Interest that another worker could not answer.
-    fn push_home(&mut self, parcel: Parcel) {
-        match self.has_room(parcel.face(), false) && self.parcels.push(parcel).is_ok() {
+    fn push_home(&mut self, parcel: Parcel, senders: &Senders) {
+        match self.has_room(parcel.face(), false, senders) && self.parcels.push(parcel).is_ok() {
             true => self.given = true,
             false => self.input_drops += 1,
         }
@@ -472,10 +505,10 @@ impl Link {
 
     /// Whether a packet from this face may go in, if the ring is not full. If so, the packet counts.
     #[inline]
-    fn has_room(&mut self, face: FaceId, is_further_copy: bool) -> bool {
+    fn has_room(&mut self, face: FaceId, is_further_copy: bool, senders: &Senders) -> bool {
         // A ring that is half full counts as such until the next round.
         self.fills = self.fills || self.parcels.is_half_full();
-        !self.fills || (!is_further_copy && self.shares.take(face))
+        !self.fills || (!is_further_copy && self.shares.take(senders.source_of(face), face))
     }
 
     /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.

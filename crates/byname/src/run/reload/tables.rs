@@ -82,7 +82,8 @@ impl Router {
     ) -> anyhow::Result<()> {
         let of_fib = |config: &Config| (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max);
         let sizes = |configs: &[WorkerConfig]| configs.iter().map(size).collect::<Vec<_>>();
-        let rekeys = old.tables.name_hash != new.tables.name_hash;
+        let key = |config: &Config| self.setup.secrets.names(config.tables.name_hash);
+        let rekeys = key(old) != key(new);
         if !rekeys {
             if of_fib(old) != of_fib(new) {
                 self.build_fib(new, Place::Instead)?;
@@ -101,7 +102,7 @@ impl Router {
 
     fn build_fib(&self, config: &Config, place: Place) -> anyhow::Result<()> {
         let key = self.setup.secrets.names(config.tables.name_hash);
-        self.control.rebuild_fib(|_| build_fib(config, key), place).context("the FIB")
+        self.control.rebuild_fib(|node| build_fib(config, key, node), place).context("the FIB")
     }
 
     /// Gives all packet threads new tables, and waits until they use them. `replicas`: where the replicas of the FIB begin

@@ -21,9 +21,9 @@ impl Management {
         &mut self.tags
     }
 
-    /// Adds the trees of this router.
+    /// Puts this router on these trees, and on no others.
     pub fn join_trees(&mut self, own: Vec<OwnTree>) {
-        own.into_iter().for_each(|tree| self.tags.add_tree(tree));
+        self.tags.replace_trees(own);
         self.advertise_again();
     }
 

@@ -384,7 +384,7 @@ impl<F: Family> FibWriter<F> {
         if self.replaced {
             self.reclaim();
         }
-        for Replica { engine, node } in &mut self.replicas {
+        for (_, Replica { engine, node }) in &mut self.replicas {
             if let Err(error) = on_node(*node, || engine.expect(rules)) {
                 tracing::debug!(%error, rules, "no room is made for rules that come");
             }

@@ -10,6 +10,7 @@ mod by_hash;
 mod counters;
 mod dead_nonces;
 pub mod dispatch;
+pub mod explain;
 pub mod face_table;
 pub mod hot;
 pub mod learning;

@@ -24,7 +24,7 @@ pub use crate::shard::{NoMemory, Table, TableMemory};
 
 /// One shard and its pipelines.
 pub struct Worker {
-    shard: Shard,
+    pub(crate) shard: Shard,
 }
 
 impl Worker {

@@ -11,6 +11,7 @@
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
 mod crew;
+mod explain;
 mod handle;
 mod handover;
 mod moving;
@@ -52,6 +53,7 @@ use registrations::Registrations;
 use status::WorkTime;
 
 pub use byname_forward::seat::{RingStatus, Workers};
+pub use explain::Explained;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};

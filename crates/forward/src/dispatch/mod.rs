@@ -413,7 +413,7 @@ impl Dispatcher {
     }
 
     /// The home of a name.
-    fn home(&self, name: NameRef<'_>) -> usize {
+    pub(crate) fn home(&self, name: NameRef<'_>) -> usize {
         self.worker_of(digest_name(&self.key, name.prefix(self.deciding_depth(name))).check)
     }
 

@@ -16,6 +16,7 @@ mod shares;
 use std::collections::VecDeque;
 
 use byname_lookup::memory::Refused;
+use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
@@ -310,6 +311,11 @@ impl Seat {
             crossing.links.iter_mut().flatten().for_each(|link| link.listen(&mut self.worker));
         }
         job(&mut self.worker);
+    }
+
+    /// Number of the thread that is the home of a name.
+    pub fn home(&self, name: NameRef<'_>) -> usize {
+        self.crossing.as_ref().map_or(self.number, |crossing| crossing.dispatcher.home(name))
     }
 
     /// Runs `job` on all workers, before any packet that this thread gives them from now on.

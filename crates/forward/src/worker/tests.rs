@@ -2,6 +2,7 @@
 
 mod addressed;
 mod depths;
+mod explain;
 mod hostile;
 mod others;
 mod stages;

@@ -32,6 +32,7 @@ mod sync;
 pub mod tables;
 mod ticks;
 mod timers;
+pub mod trace;
 mod whereabouts;
 pub mod worker;
 

@@ -122,6 +122,11 @@ impl Stopwatch {
         Stopwatch { clock: Some(Box::new(clock)), one_in, left: one_in - 1, ..Stopwatch::default() }
     }
 
+    /// The time now, if there is a clock.
+    pub fn read(&self) -> Option<Ticks> {
+        self.clock.as_ref().map(|clock| clock())
+    }
+
     /// A burst begins.
     #[inline]
     pub fn start(&mut self) {

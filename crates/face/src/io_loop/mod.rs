@@ -18,6 +18,7 @@ mod moving;
 mod pin;
 mod registrations;
 mod status;
+mod trace;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,6 +58,7 @@ pub use explain::Explained;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};
+pub use trace::Seen;
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.

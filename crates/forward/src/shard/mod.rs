@@ -33,6 +33,7 @@ use crate::strategy::{Decision, Measurements, StrategyChoice, StrategyTable};
 use crate::tables::{Nexthop, Tables, TablesReader};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
+use crate::trace::Traces;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
 pub(crate) use burst::{Miss, Route, Staged, Wanted};
@@ -87,6 +88,8 @@ pub(crate) struct Shard {
     pub remote_faces: BTreeSet<FaceId>,
     /// Receives notices about routes that Data teaches.
     pub listener: Option<Listener>,
+    /// What is watched.
+    pub traces: Traces,
 }
 
 /// A table of a worker.
@@ -148,6 +151,7 @@ impl Shard {
             addressed: Addressed::default(),
             remote_faces: BTreeSet::new(),
             listener: None,
+            traces: Traces::default(),
         })
     }
 

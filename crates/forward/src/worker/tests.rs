@@ -7,6 +7,7 @@ mod hostile;
 mod others;
 mod stages;
 mod strategies;
+mod traces;
 
 use std::time::Duration;
 

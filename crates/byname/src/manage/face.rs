@@ -1,5 +1,7 @@
 //! `byname face` and `byname channel`.
 
+use std::collections::{BTreeSet, HashMap};
+
 use byname_control::mgmt::tlv::{ControlParameters, Element, FaceQueryFilter};
 use serde::Serialize;
 
@@ -10,6 +12,8 @@ use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 
+/// Most faces to ask for one by one, and not by a list of all.
+const SEPARATE_MAX: usize = 16;
 /// Bits of the Flags of faces.
 const RELIABILITY: u64 = 2;
 const CONGESTION_MARKING: u64 = 4;
@@ -204,6 +208,21 @@ pub fn run_channel(args: ChannelArgs, client: &mut Client) -> anyhow::Result<()>
 /// Fetches all faces.
 pub fn list(client: &mut Client) -> anyhow::Result<Vec<Face>> {
     decode::faces(&dataset(client, "faces", "list", None)?)
+}
+
+/// Remote URIs of these faces, as far as they exist.
+pub fn uris(client: &mut Client, ids: &BTreeSet<u64>) -> anyhow::Result<HashMap<u64, String>> {
+    let faces = if ids.len() > SEPARATE_MAX {
+        list(client)?
+    } else {
+        let mut faces = Vec::new();
+        for id in ids {
+            faces.extend(query(client, &FaceQueryFilter { face_id: Some(*id), ..FaceQueryFilter::default() })?);
+        }
+        faces
+    };
+    let known = faces.into_iter().filter(|face| ids.contains(&face.face_id));
+    Ok(known.map(|face| (face.face_id, face.remote_uri)).collect())
 }
 
 /// Fetches all channels.

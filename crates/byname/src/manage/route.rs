@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::face_uri::{FaceSelector, parse_selector};
 use super::view::{FibEntry, Route, origin_word, parse_origin};
-use super::{decode, face, print, text};
+use super::{decode, explain, face, print, text};
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -38,6 +38,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain where an Interest for a name would go now, and why
+    #[command(
+        after_help = "It names the rule, the routes behind it, the strategy and the nexthops in its order, with \
+                            measured round-trip times; and it tells whether the content store has the name, whether it \
+                            is pending, and which thread is its home.\n\n\
+                            Example:\n  byname route get /ndn/edu/arizona/song"
+    )]
+    Get(explain::GetArgs),
     /// Add a route, or change an existing one
     #[command(after_help = "Examples:\n  byname route add /ndn 300 --cost 100\n  \
                             byname route add / udp://router.example.net\n  \
@@ -232,6 +240,7 @@ pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
             }
             print(json, &routes, || columns(&routes))?;
         }
+        Command::Get(args) => explain::run(client, &args)?,
         Command::Add(args) => add_command(client, &args)?,
         Command::Remove(args) => remove_command(client, &args)?,
     }

@@ -12,6 +12,7 @@ mod dataset;
 mod durable;
 mod events;
 mod execute;
+mod explain;
 mod faces;
 mod handover;
 mod news;
@@ -21,6 +22,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tlv;
+mod trace;
 
 use std::time::Duration;
 
@@ -46,6 +48,7 @@ use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use self::trace::Traces;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
@@ -123,6 +126,7 @@ pub struct Management {
     reload_entries: Vec<(Name, Box<Entry>)>,
     audit: Audit,
     news: News,
+    traces: Traces,
 }
 
 impl Management {
@@ -165,6 +169,7 @@ impl Management {
             reload_entries: Vec::new(),
             audit: Audit::off(),
             news: News::default(),
+            traces: Traces::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
@@ -286,6 +291,7 @@ impl Management {
                 self.tags.remove_face(status.id);
                 self.announced.forget_face(status.id);
                 self.more_to_search = true;
+                self.traces.stop(&self.forwarder, status.id);
                 self.audit.face_down(status.id);
                 self.tell_face(Change::FaceClosed, "a face was closed", status);
             }
@@ -304,7 +310,8 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
-        [rib, datasets, announced, balancer, self.news.next_deadline_ms()].into_iter().flatten().min()
+        let (news, traces) = (self.news.next_deadline_ms(), self.traces.next_deadline_ms());
+        [rib, datasets, announced, balancer, news, traces].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -316,6 +323,7 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
+        self.traces.expire(&self.forwarder, now.ms);
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }
@@ -474,8 +482,8 @@ impl Management {
     }
 
     fn answer_dataset(&mut self, interest: &Interest<'_>, module: &[u8], verb: &[u8], now: Moment) -> Option<Packet> {
-        let is_query = verb == b"query";
-        let dataset_len = VERB_END + usize::from(is_query);
+        let is_about_one = verb == b"query" || module == b"explain";
+        let dataset_len = VERB_END + usize::from(is_about_one);
         let sources = Sources { rib: &self.rib, fib: &self.fib, now_ms: now.ms };
         let len = interest.name.len();
         if len > dataset_len && interest.name.component(-1).is_some_and(dataset::names_part) {
@@ -488,7 +496,10 @@ impl Management {
             return None;
         }
         if interest.name.value().len() > dataset::NAME_BYTES_MAX {
-            return None;
+            return match module {
+                b"explain" => respond_with_nack(interest, &ControlResponse::new(414, "The name is too long")),
+                _ => None,
+            };
         }
         let content = match (module, verb) {
             (b"rib", _) => Source::Rib(None),
@@ -530,6 +541,10 @@ impl Management {
                     }
                 }
             }
+            (b"explain", _) => {
+                let component = interest.name.component(VERB_END as isize).map_or(&[][..], |name| name.value);
+                self.explain_route(component, now)?.encode_value(&mut out);
+            }
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
@@ -554,7 +569,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 8] = [
+    const DATASETS: [(&[u8], &[u8]); 9] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -563,6 +578,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"cs", b"info"),
         (b"strategy-choice", b"list"),
         (b"status", b"general"),
+        (b"explain", b"route"),
     ];
     DATASETS.contains(&(module, verb))
 }

@@ -28,10 +28,12 @@ use crate::security::{Authorizer, Signer};
 use crate::tags::{TagLimits, TagRouting};
 
 mod capture;
+mod explain;
 mod learning;
 mod limits;
 mod moving;
 mod reload;
+mod trace;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);

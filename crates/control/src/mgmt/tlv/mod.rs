@@ -5,11 +5,13 @@
 //! command line use the same decoders.
 
 mod control;
+pub mod explain;
 mod face;
 mod field;
 mod reload;
 mod routing;
 mod status;
+pub mod trace;
 pub mod types;
 
 pub use control::{ControlParameters, ControlResponse};

@@ -26,6 +26,7 @@ mod restart;
 mod run;
 mod switch;
 mod tools;
+mod trace;
 mod trees;
 
 use std::io::Write;
@@ -58,6 +59,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
   reload          Take over the changed configuration file
+  trace           Show what happens to packets, and why, as it happens
 
 Tools:
   ping            Ping the producer of a prefix
@@ -124,6 +126,8 @@ enum Command {
     Trees(trees::TreesArgs),
     #[command(flatten)]
     Manage(manage::Command),
+    /// Show what happens to packets, and why, as it happens
+    Trace(trace::TraceArgs),
     /// Ping the producer of a prefix
     Ping(ping::PingArgs),
     /// Answer pings under a prefix
@@ -198,6 +202,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Keygen(args) => keygen::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
+        Command::Trace(args) => trace::run(args, connection),
         Command::Ping(args) => ping::run(args, connection),
         Command::PingServer(args) => ping_server::run(args, connection),
         Command::Peek(args) => peek::run(args, connection),

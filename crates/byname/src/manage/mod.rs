@@ -5,10 +5,10 @@
 
 pub mod cs;
 mod decode;
-mod explain;
+pub mod explain;
 pub mod face;
 pub mod face_uri;
-mod paint;
+pub mod paint;
 pub mod reload;
 pub mod route;
 pub mod status;

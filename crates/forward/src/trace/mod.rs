@@ -28,10 +28,16 @@ pub const EVENTS_MAX: usize = 1024;
 /// Most watches of a worker.
 pub const WATCHES_MAX: usize = 4;
 
+/// `/localhost/nfd`, encoded.
+const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
+/// `/localhost/nfd/trace`, encoded.
+const READING: &[u8] = b"\x08\x09localhost\x08\x03nfd\x08\x05trace";
+
 /// What a watch wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// Names at or below this prefix. Packets without a valid name are wanted only by `/`.
+    /// Names at or below this prefix. Those of management are wanted only by prefixes below `/localhost/nfd`, and those
+    /// of traces never. Packets without a valid name are wanted only by `/`.
     pub prefix: Name,
     /// Only what was dropped, refused or not answered.
     pub only_dropped: bool,
@@ -214,8 +220,11 @@ struct Watch {
 
 impl Watch {
     fn wants(&self, name: &[u8]) -> bool {
+        let prefix = self.filter.prefix.value();
         // Prefixes are whole components, so equal bytes are equal components.
-        name.starts_with(self.filter.prefix.value())
+        name.starts_with(prefix)
+            // To read a trace is management, too: it would never end.
+            && (!name.starts_with(MANAGEMENT) || prefix.starts_with(MANAGEMENT) && !name.starts_with(READING))
     }
 
     fn note(&mut self, event: &Event) {

@@ -146,6 +146,14 @@ fn only_names_below_the_prefix_are_watched() {
     b.worker.unwatch(1);
     b.receive(APP, &interest("/a/b/d", 9).encode());
     assert!(b.events().is_empty());
+    let management = ["/localhost/nfd/rib/list", "/localhost/nfd/trace/read", "/localhost/x"];
+    for (prefix, expected) in [("/", &["/localhost/x"][..]), ("/localhost/nfd", &["/localhost/nfd/rib/list"])] {
+        b.watch(prefix);
+        management.iter().for_each(|uri| drop(b.receive(APP, &interest(uri, 10).encode())));
+        let names: Vec<String> = b.events().iter().map(|event| event.name.to_string()).collect();
+        assert_eq!(names, expected, "{prefix}");
+        b.worker.unwatch(1);
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod port;
 mod publish;
 pub mod resting;
 pub mod ring;
+pub mod rounds;
 pub mod seat;
 mod settings;
 mod shard;

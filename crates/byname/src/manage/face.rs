@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::face_uri::{FaceSelector, canonical, parse_selector, parse_uri};
 use super::view::{Channel, Face, Persistency};
-use super::{Switch, decode, print, text};
+use super::{Switch, decode, human, print, show, text};
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -35,8 +35,9 @@ enum Command {
     List(ListArgs),
     /// Show one face
     Show {
-        /// Id of the face
-        id: u64,
+        /// Id or remote URI of the face
+        #[arg(value_name = "FACE", value_parser = parse_selector)]
+        id: FaceSelector,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -182,12 +183,19 @@ impl Outcome {
     }
 }
 
+impl FaceArgs {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        matches!(self.command, None | Some(Command::List(_) | Command::Show { .. }))
+    }
+}
+
 /// Runs `byname face`.
 pub fn run(args: FaceArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
         Command::List(args) => list_command(client, args)?,
         Command::Show { id, json } => {
-            let face = find_one(client, &FaceSelector::Id(id))?;
+            let face = find_one(client, &id)?;
             print(json, &face, || text::lines(&face.items()))?;
         }
         Command::Create(args) => create_command(client, &args)?,
@@ -288,7 +296,8 @@ fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
         ..FaceQueryFilter::default()
     };
     let faces = if filter == FaceQueryFilter::default() { list(client)? } else { query(client, &filter)? };
-    print(args.json, &faces, || text::columns(&faces.iter().map(Face::items).collect::<Vec<_>>()))
+    let text = || text::columns(&faces.iter().map(Face::items).collect::<Vec<_>>());
+    show(args.json, &faces, text, |width| human::faces(&faces, width))
 }
 
 fn create_command(client: &mut Client, args: &CreateArgs) -> anyhow::Result<()> {

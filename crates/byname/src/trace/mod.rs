@@ -90,6 +90,8 @@ pub fn run(args: TraceArgs, connection: &Connection) -> anyhow::Result<u8> {
         Err(ManagementError::Refused { code: 501, .. }) => bail!("this forwarder traces no packets; byname does"),
         Err(error) => return Err(error.into()),
     }
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr(), "tracing packets below {}; Ctrl-C ends it", args.prefix);
     let mut trace = Trace { args, capture, uris: HashMap::new(), stream: Vec::new(), offset: 0, seen: 0, lost: 0 };
     let outcome = trace.follow(&mut client);
     if !client.interrupted() {

@@ -384,7 +384,7 @@ impl Management {
 }
 
 fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
-    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node } = status;
+    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node, rounds: _ } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,

@@ -60,6 +60,7 @@ fn a_stream_of_events_is_read_in_parts_and_any_part_again() {
             while decode_list::<TraceEvent>(&stream).is_err() {
                 let chunk = router.read(stream.len() as u64, APP).expect("there is a trace");
                 stream.extend(chunk.bytes.expect("the rest"));
+                parts += 1;
             }
         }
         let events = events(&stream);
@@ -112,7 +113,6 @@ fn a_trace_ends_with_its_face_its_reader_or_a_command() {
     assert_eq!(router.command("trace/start", &start("/", 0)).code, 200);
     assert_eq!(router.command("trace/stop", &ControlParameters::default()).code, 200);
     assert_eq!(router.read(0, APP).err(), Some(404));
-    assert_eq!(router.management.next_deadline_ms(), None);
 }
 
 #[test]

@@ -30,7 +30,17 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
-trap 'kill $setup_job 2>/dev/null || true; rm -f "$setup_log" "$log" "$skipped"' EXIT
+release_job= release_log=$(mktemp) models_job= models_log=$(mktemp)
+trap 'kill $setup_job $release_job $models_job 2>/dev/null || true
+  rm -f "$setup_log" "$release_log" "$models_log" "$log" "$skipped"' EXIT
+
+# Runs a command of long computations in the time that the parts before it leave to the processors: tests often wait.
+beside() { nice -n 19 "$@"; }
+
+# Waits for a job in the background, and shows its output if it fails.
+finish() {
+  wait "$1" || { cat "$2" >&2; exit 1; }
+}
 
 skip() {
   echo "skipped: $*"
@@ -115,6 +125,22 @@ setup() {
   install_node_packages
 }
 
+# A separate folder: otherwise each change of flags would rebuild everything.
+loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" beside cargo test --locked "$@"; }
+run_models() {
+  export LOOM_MAX_PREEMPTIONS=2
+  loom -p byname-lookup --lib --test "loom*" && loom -p byname-forward --lib models
+}
+
+# Lints and documentation are checked with everything that this machine allows.
+dpdk=()
+if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=(--features byname/dpdk,byname-lab/dpdk); fi
+
+if { wanted clients || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
+  beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
+  release_job=$!
+  export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
+fi
 # Packages download while the compiler uses the cores.
 if wanted setup || wanted clients; then
   setup >"$setup_log" 2>&1 &
@@ -127,13 +153,13 @@ if wanted fmt; then
 fi
 if wanted clippy; then
   say "cargo clippy"
-  cargo clippy --locked --workspace --all-targets -- -D warnings
-  # As it ships: without the feature `lab`, which the rest of the workspace turns on.
+  cargo clippy --locked --workspace --all-targets ${dpdk[@]+"${dpdk[@]}"} -- -D warnings
+  # As it ships: without DPDK, and without the feature `lab`, which the rest of the workspace turns on.
   cargo clippy --locked -p byname -- -D warnings
 fi
 if wanted doc; then
   say "cargo doc"
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps ${dpdk[@]+"${dpdk[@]}"}
   RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-lookup -p byname-forward --no-deps
 fi
 if wanted deny; then
@@ -150,32 +176,26 @@ if wanted unit; then
 fi
 if wanted dpdk; then
   say "the feature dpdk"
-  if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then
-    cargo clippy --locked -p byname-face -p byname -p byname-lab --features byname/dpdk,byname-lab/dpdk --all-targets -- \
-      -D warnings
-    RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-face --features dpdk --no-deps
+  if ((${#dpdk[@]})); then
     cargo_test -p byname-face --features dpdk --lib ethernet
     cargo_test -p byname --features dpdk --test ethernet
   else
     skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
   fi
 fi
+if [[ -n $release_job ]]; then
+  say "cargo build --release"
+  finish $release_job "$release_log"
+fi
 if wanted models; then
   say "loom: shared data, under every schedule with up to two preemptions"
-  # A separate folder: otherwise each change of flags would rebuild everything.
-  loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" cargo test --locked "$@"; }
-  export LOOM_MAX_PREEMPTIONS=2
-  loom -p byname-lookup --lib --test "loom*"
-  loom -p byname-forward --lib models
-fi
-if { wanted clients || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
-  say "cargo build --release"
-  cargo build --locked --release -p byname
-  export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
+  run_models >"$models_log" 2>&1 &
+  models_job=$!
+  wanted clients || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"
-  wait "$setup_job" || { cat "$setup_log" >&2; exit 1; }
+  finish $setup_job "$setup_log"
   echo "in .venv and tests/clients/node_modules"
 fi
 if wanted clients; then
@@ -198,6 +218,11 @@ if wanted package; then
     packaging/test-deb.sh "$BYNAME_BIN" || code=$?
     if ((code == 77)); then skip "the Debian package is not tested: this system allows no overlays"; else ((code == 0)); fi
   fi
+fi
+if [[ -n $models_job ]]; then
+  say "loom, which ran beside the parts before"
+  finish $models_job "$models_log"
+  grep '^test result:' "$models_log"
 fi
 say "skipped"
 if [[ -s $skipped ]]; then sort "$skipped" | uniq -c; else echo "nothing"; fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests the Debian package on this machine: builds it, checks it with lintian, installs a version of before, starts the
-# service's command as its user, upgrades while a file is being fetched over and over, removes, and purges.
+# Tests the Debian package on this machine: builds it, checks it with lintian and compares its size with README.md. Then
+# installs a version of before, starts the service's command as its user, upgrades while a file is being fetched over and
+# over, restarts, removes, and purges. The version of before is the same program, but it calls itself otherwise.
 #
 #   packaging/test-deb.sh [BINARY]    BINARY: a finished build, instead of target/release/byname
 #
@@ -9,7 +10,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 binary=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/release/byname}")
-old_version=0.1.0-1
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+# An earlier version, as long as this one: the program has it in its bytes.
+old_version=$(tr 1-9 0 <<<"$version")
 unit=/usr/lib/systemd/system/byname.service
 work=$(mktemp -d)
 router= server= fetching=
@@ -42,11 +45,24 @@ clean_up() {
 }
 trap clean_up EXIT
 
+# Builds the package of a version from a program.
 build() {
   rm -rf target/debian
-  BYNAME_DEB_FAST=1 BYNAME_DEB_VERSION=$1 packaging/deb.sh "$binary" >"$work/log" 2>&1 || fail "cannot build the package"
-  mv target/debian/byname_"$1"_*.deb "$work/$2.deb"
+  BYNAME_DEB_VERSION=$1-1 packaging/deb.sh "$2" >"$work/log" 2>&1 || fail "cannot build the package"
+  mv target/debian/byname_"$1"-1_*.deb "$work/$3.deb"
 }
+
+# Compares the size of a file with the one in README.md, in MB. A tenth more or less is as good.
+check_size() {
+  local told=$1 bytes
+  bytes=$(stat -c %s "$2")
+  [[ -n $told ]] || fail "README.md does not tell the size of $2"
+  awk -v told="$told" -v is="$bytes" 'BEGIN { exit !(is > told * 9e5 && is < told * 11e5) }' ||
+    fail "README.md says $told MB for $2, which has $bytes bytes"
+}
+
+# The version of the router that answers.
+running_version() { byname status show | sed -n 's/^ *version=byname \([^ ]*\).*/\1/p'; }
 
 # Starts the service's command as systemd would, and waits until the router is ready.
 start() {
@@ -90,10 +106,26 @@ fetch() {
   done >"$work/fetched"
 }
 
+# What a purge should have removed.
+left_behind() {
+  local path
+  for path in /etc/byname /var/lib/byname /var/log/byname; do
+    [[ ! -e $path ]] || echo "$path"
+  done
+  ! id byname >/dev/null 2>&1 || echo "the user"
+}
+
 say "packages"
-build $old_version old
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)-1
-build "$version" new
+LC_ALL=C sed "s/${version//./\\.}/$old_version/g" "$binary" >"$work/before"
+chmod 755 "$work/before"
+"$work/before" --version | grep -q "^byname $old_version" || fail "no program calls itself $old_version"
+BYNAME_DEB_FAST=1 build "$old_version" "$work/before" old
+build "$version" "$binary" new
+sizes=$(tr '\n' ' ' <README.md | sed -n 's/.*The program has \([0-9.]*\) MB (its symbols, \([0-9.]*\) MB.*the Debian package \([0-9.]*\) MB.*/\1 \2 \3/p')
+read -r program_mb symbols_mb package_mb <<<"$sizes" || true
+check_size "${program_mb:-}" target/packaging/byname
+check_size "${symbols_mb:-}" target/packaging/byname.debug
+check_size "${package_mb:-}" "$work/new.deb"
 
 say "lintian"
 # The first upload to Debian would close a bug.
@@ -122,6 +154,7 @@ say "start"
 head -c 3000000 /dev/urandom >"$work/file"
 start
 [[ $(stat -c %U /proc/$router) == byname ]] || fail "the router is not the user's"
+[[ $(running_version) == "$old_version" ]] || fail "the router is not version $old_version"
 serve
 fetch_once || fail "the file does not come"
 fetch &
@@ -129,6 +162,9 @@ fetching=$!
 
 say "upgrade"
 dpkg --install "$work/new.deb" >>"$work/log" 2>&1 || fail "cannot upgrade the package"
+[[ $(running_version) == "$old_version" ]] || fail "the upgrade has stopped the router"
+byname restart >>"$work/log" 2>&1 || fail "no new process takes over"
+[[ $(running_version) == "$version" ]] || fail "the router is not version $version after its restart"
 sleep 1
 kill $fetching
 wait $fetching 2>/dev/null || true
@@ -139,7 +175,10 @@ grep -q "# mine" /etc/byname/byname.toml || fail "the upgrade has changed the co
 kill $server
 wait $server || true
 server=
-stop
+# The process that has taken over is no child of this one.
+router=$(pgrep -u byname -x byname)
+kill "$router"
+while [[ -e /proc/$router ]]; do sleep 0.05; done
 start
 serve
 fetch_once || fail "the file does not come after the upgrade"
@@ -156,8 +195,11 @@ dpkg --remove byname >>"$work/log" 2>&1 || fail "cannot remove the package"
 
 say "purge"
 dpkg --purge byname >>"$work/log" 2>&1 || fail "cannot purge the package"
-for path in /etc/byname /var/lib/byname /var/log/byname; do
-  [[ ! -e $path ]] || fail "$path is still there"
-done
-! id byname >/dev/null 2>&1 || fail "the user is still there"
+[[ -z $(left_behind) ]] || fail "still there: $(left_behind)"
+
+say "purge without the package's script, which must be noticed"
+dpkg --install "$work/new.deb" >>"$work/log" 2>&1 || fail "cannot install the package again"
+rm /var/lib/dpkg/info/byname.postrm
+dpkg --purge byname >>"$work/log" 2>&1 || fail "cannot purge the package again"
+[[ $(left_behind | wc -l) == 3 ]] || fail "the checks of the purge notice only: $(left_behind)"
 say "good: byname $version"

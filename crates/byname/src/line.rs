@@ -8,8 +8,20 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::{Cli, Connection};
 
 /// Commands that ask no router.
-const ASK_NOBODY: [&str; 10] =
-    ["run", "check", "default-config", "keygen", "trees", "demo", "switch", "switch-controller", "completions", "man"];
+const ASK_NOBODY: [&str; 12] = [
+    "run",
+    "check",
+    "default-config",
+    "key",
+    "keygen",
+    "table",
+    "trees",
+    "demo",
+    "switch",
+    "switch-controller",
+    "completions",
+    "man",
+];
 
 /// The whole command line. Each command that asks a router has `--transport`.
 pub fn command() -> clap::Command {

@@ -17,6 +17,7 @@ mod client;
 mod demo;
 mod exit;
 mod fetch;
+mod key;
 mod keygen;
 mod line;
 mod manage;
@@ -26,6 +27,7 @@ mod reference;
 mod restart;
 mod run;
 mod switch;
+mod table;
 mod tools;
 mod trace;
 mod trees;
@@ -50,7 +52,9 @@ Forwarder:
   check           Check a configuration file
   default-config  Print the default configuration, with comments
   restart         Let a new process take over from the running forwarder; closes no connection
+  key             Make a network's trust anchor, keys and certificates; renew and revoke them
   keygen          Make a key and its certificate, for a host or an operator
+  table           Make, check and ask files of rules that the forwarder maps at its start
   trees           Show the spanning trees of a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
@@ -129,8 +133,12 @@ enum Command {
     DefaultConfig,
     /// Let a new process take over from the running forwarder; closes no connection
     Restart(restart::RestartArgs),
+    /// Make a network's trust anchor, keys and certificates; renew and revoke them
+    Key(key::KeyArgs),
     /// Make a key and its certificate, for a host or an operator
     Keygen(keygen::KeygenArgs),
+    /// Make, check and ask files of rules that the forwarder maps at its start
+    Table(table::TableArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
     #[command(flatten)]
@@ -214,7 +222,9 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Check(args) => run::check(args),
         Command::DefaultConfig => run::print_default_config(),
         Command::Restart(args) => restart::run(args, connection),
+        Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
+        Command::Table(args) => table::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Trace(args) => trace::run(args, connection),

@@ -48,7 +48,12 @@ pub fn run(args: RestartArgs, connection: &Connection) -> anyhow::Result<u8> {
         let Ok((process, now)) = now else { continue };
         if process != old {
             let (old, new, version) = (old.as_raw_nonzero(), process.as_raw_nonzero(), now.nfd_version);
-            writeln!(std::io::stdout(), "process {old} handed over to process {new}, {version}")?;
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "process {old} handed over to process {new}, {version}")?;
+            // A version before 0.3 does not tell.
+            for line in now.taken_over.iter().flat_map(|text| text.lines()) {
+                writeln!(out, "  {line}")?;
+            }
             return Ok(exit::OK);
         }
         if now.n_failed_restarts > before.n_failed_restarts {

@@ -9,6 +9,7 @@
 //! its memory on that node [So §2.4; Hasegawa]. Each change goes to all engines before the commit returns, so all
 //! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
+pub mod bulk;
 mod rebuild;
 
 use std::collections::HashMap;

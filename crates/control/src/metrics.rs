@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub announcements: u64,
     /// Outcomes of the announcements that came with Data.
     pub learning: [(&'static str, u64); 4],
+    /// The validator of chains of certificates: its counters, the packets that wait, and the certificates it keeps.
+    pub trust: (crate::trust::validator::Counters, u64, u64),
     /// Prefixes in the FIB.
     pub fib_entries: u64,
     /// Descriptors in the tag FIB.
@@ -149,6 +151,13 @@ impl Collector for Snapshot {
             "Prefix announcements that came with Data, and routes of them that were withdrawn",
             self.learning.iter().map(by_outcome),
         )?;
+        let (chains, waiting, certificates) = &self.trust;
+        let outcomes = [("accepted", chains.accepted), ("rejected", chains.rejected), ("waited", chains.waited)];
+        to.family("trust_chains", "Signers whose certificates were followed", outcomes.iter().map(by_outcome))?;
+        to.counter("trust_interests", "Interests for certificates", chains.interests)?;
+        to.counter("trust_unwanted", "Data that was no right certificate", chains.unwanted)?;
+        to.gauge("trust_waiting", "Commands and announcements that wait for certificates", *waiting)?;
+        to.gauge("trust_certificates", "Certificates whose chains are known", *certificates)?;
         to.family("command_refusals", "Management commands refused", self.refusals.iter().map(by_reason))?;
         to.family(
             "packets",
@@ -287,7 +296,7 @@ impl Snapshot {
         to.gauges("thread_ring_depth", "Packets on their way from a thread to other threads", depths)?;
         let drops = self.of_rings("direction", &RING_DROPS);
         to.family("thread_ring_drops", "Packets that found no room in a ring", drops)?;
-        let help = "Packets that the busiest thread handled, over the mean of all threads";
+        let help = "Packets that the busiest thread handled in the last 5 to 10 seconds, over the mean of all threads";
         imbalance(&self.threads).map_or(Ok(()), |ratio| to.ratio("thread_imbalance", help, ratio))
     }
 

@@ -29,9 +29,10 @@ use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element, origin};
-use crate::mgmt::{Management, Moment, Restored};
+use crate::mgmt::{Management, Restored};
+use crate::moment::Moment;
 use crate::readvertise::{Destination, Readvertiser};
-use crate::rib::RibError;
+use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::state::records::Snapshot;
 use crate::state::{Keeper, Opened, Store};
@@ -188,12 +189,13 @@ impl ControlHandle {
         })
     }
 
-    /// Keeps all routes of lasting faces in the store, after the faces and routes of another process were taken over.
+    /// Keeps all routes of lasting faces in the store, after the faces and routes of another process were taken over. Those
+    /// of the configuration are not kept.
     ///
     /// # Errors
     /// If the thread has ended.
-    pub fn keep_all_routes(&self) -> Result<(), ControlError> {
-        self.call_service(|service| service.management.keep_all_routes(service.clock.now()))
+    pub fn keep_all_routes(&self, configured: Vec<(Name, Route)>) -> Result<(), ControlError> {
+        self.call_at(move |management, now| management.keep_all_routes(&configured, now))
     }
 
     /// Sets the words that `status/general` has about the state, if none is kept.
@@ -430,6 +432,9 @@ impl Service {
         }
         // Changes by events are no command's own: its answer need not wait for them.
         self.collect_changes(now);
+        for answer in self.management.go_on(now) {
+            self.answer(answer, now);
+        }
         for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
         }
@@ -445,6 +450,11 @@ impl Service {
         self.pulse.note(Doing::Other);
         self.keep(now);
         self.send_answers();
+        for (face, interest) in self.management.certificate_interests(now) {
+            let fields = LinkFields { next_hop_face_id: face, ..LinkFields::default() };
+            // What is lost is sent again.
+            self.send(&fields, &Packet::copy_from(&interest));
+        }
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
             // A lost advertisement is sent again, so a full queue needs no other handling.
@@ -460,7 +470,7 @@ impl Service {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
             let answer = self.management.answer(packet, incoming, now);
             self.answer(answer, now);
-        } else if !self.is_tag_answer(packet, now.unix_ms) {
+        } else if !self.management.certificate_news(packet, now) && !self.is_tag_answer(packet, now.unix_ms) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));

@@ -21,6 +21,7 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link;
 use crate::port::{Port, PortContext, Readiness, call_inner_port};
+use crate::uri::FaceUri;
 
 const ETHERTYPE_NDN: [u8; 2] = [0x86, 0x24];
 const FORWARDER: [u8; 6] = [0x02, 0x01, 0, 0, 0, 0];
@@ -203,6 +204,18 @@ impl Port for CapturePort {
 
     fn has_room(&self) -> bool {
         self.inner.has_room()
+    }
+
+    fn expect_face(&mut self, remote: Option<&FaceUri>) -> Result<(), String> {
+        self.inner.expect_face(remote)
+    }
+
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        self.inner.lead_to(face, thread)
+    }
+
+    fn has_received_all(&self) -> bool {
+        self.inner.has_received_all()
     }
 
     fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {

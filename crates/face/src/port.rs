@@ -18,7 +18,7 @@ use mio::event::{Event, Source};
 use mio::{Interest, Registry, Token};
 
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::handover::{HandedFace, SharedSocket};
+use crate::handover::{FormerFace, HandedFace, SharedSocket};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -160,6 +160,31 @@ pub trait Port: Send {
         true
     }
 
+    /// A face to this peer is about to come from another thread. A port that may get the peer's packets earlier keeps
+    /// them until [`Port::attach_face`]. `None`: the face does not come.
+    ///
+    /// # Errors
+    /// The reason why the face cannot come here.
+    fn expect_face(&mut self, remote: Option<&FaceUri>) -> Result<(), String> {
+        let _ = remote;
+        Ok(())
+    }
+
+    /// Has what the peer of a face sends from now on go to the port of the same name on another thread. For ports whose
+    /// faces share a descriptor.
+    ///
+    /// # Errors
+    /// The reason why that is impossible. Nothing has changed then.
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        let _ = (face, thread);
+        Ok(())
+    }
+
+    /// Whether everything has been received that was here before the last [`Port::lead_to`].
+    fn has_received_all(&self) -> bool {
+        true
+    }
+
     /// Takes out one of its faces, with all of its state and its descriptor, for [`Port::attach_face`] of a port of the
     /// same name. Reports nothing, since the face goes on to exist. `None` if the face does not exist.
     fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
@@ -236,14 +261,6 @@ pub struct PortContext<'a> {
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
     /// Faces of another process that did not pass from there, and are made anew here.
     pub(crate) former: &'a mut Vec<FormerFace>,
-}
-
-/// A face of another process: its ends and its number.
-#[derive(Debug, Clone)]
-pub(crate) struct FormerFace {
-    pub remote: FaceUri,
-    pub local: FaceUri,
-    pub id: FaceId,
 }
 
 impl PortContext<'_> {

@@ -6,7 +6,8 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{sock_filter, sock_fprog, sockaddr_ll};
 use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
@@ -22,6 +23,30 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 pub fn enter_new_network() -> io::Result<()> {
     // SAFETY: only the network namespace changes. All threads share one table of descriptors as before.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// Descriptors that this process was started with, from number 3 on: `count` of them, `None` in the place of each that is
+/// not open. Only the first call returns any.
+pub fn passed_descriptors(count: usize) -> Vec<Option<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Vec::new();
+    }
+    let take = |number: c_int| {
+        // SAFETY: this only asks for flags.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is open. The standard library, and all code of this process, opens descriptors that end
+        // with an exec. This one did not, so it was open when the process began, and nothing here owns it. No second
+        // call takes it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+        // On failure a child may get it, too.
+        let _ = rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC);
+        Some(descriptor)
+    };
+    (3..c_int::MAX).take(count).map(take).collect()
 }
 
 /// The processors that this process may use, in order. Empty if the system does not say.

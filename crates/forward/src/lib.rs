@@ -7,7 +7,9 @@
 
 pub mod asleep;
 mod by_hash;
+pub mod cached;
 mod counters;
+pub mod crossing;
 mod dead_nonces;
 pub mod dispatch;
 pub mod explain;
@@ -19,7 +21,6 @@ mod packet_pool;
 mod pipeline;
 mod pit_cs;
 mod port;
-mod publish;
 pub mod resting;
 pub mod ring;
 pub mod rounds;

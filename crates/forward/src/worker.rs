@@ -5,11 +5,13 @@ use std::sync::Arc;
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, NameHashKey, NameRef};
 
-use crate::dispatch::{Dispatcher, Handed, Membership, Parcel};
+use crate::cached::{CachedData, CachedOrder};
+use crate::crossing::{Handed, Parcel};
+use crate::dispatch::{Dispatcher, Membership};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
 use crate::port::{Outgoing, Received};
-use crate::shard::Shard;
+use crate::shard::{Burst, Shard};
 use crate::stages::{Stage, Stopwatch};
 use crate::strategy::StrategyChoice;
 use crate::tables::Tables;
@@ -124,7 +126,7 @@ impl Worker {
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.parse_burst(burst);
             self.shard.stopwatch.lap(Stage::Parse, burst.len());
-            self.shard.handle_burst(now, burst, output);
+            self.shard.handle_burst(now, &mut Burst::new(burst, &mut []), output);
         }
         input.clear();
         self.shard.end();
@@ -139,13 +141,13 @@ impl Worker {
     /// As [`Worker::poll_parcels`], for parcels that join the round of the last poll.
     pub(crate) fn poll_late_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.shard.begin(now, output);
-        self.handle_parcels(now, input, output);
+        self.handle_given(now, &mut input.drain(..), output);
         self.shard.end();
     }
 
-    /// As [`Worker::poll`], for one of several workers: handles `parcels` from other threads, and the packets of `input`
-    /// whose home is here. Hands the other packets of `input` to `send` with the number of their worker, and further
-    /// copies of Data with any number.
+    /// As [`Worker::poll`], for one of several workers: handles the packets of `input` whose home is here, and `parcels`
+    /// from other threads, in common bursts. Hands the other packets of `input` to `send` with the number of their
+    /// worker, and further copies of Data with any number.
     pub(crate) fn poll_and_dispatch(
         &mut self,
         now: Ticks,
@@ -157,32 +159,44 @@ impl Worker {
     ) {
         self.shard.begin_sharing(now, parcels, output);
         self.shard.begin(now, output);
-        // They arrive while the others are handled.
+        // They arrive while this thread's packets are sorted.
         parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        let mut parcels = parcels.drain(..);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
-            self.shard.settle_burst(burst, output);
-            self.shard.handle_burst(now, burst, output);
-            self.shard.share_pending(now);
+            self.handle_together(now, burst, &mut parcels, output);
         }
         input.clear();
-        self.handle_parcels(now, parcels, output);
+        self.handle_given(now, &mut parcels, output);
         self.shard.end();
     }
 
-    fn handle_parcels(&mut self, now: Ticks, parcels: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
-        let mut left = parcels.as_mut_slice();
-        while !left.is_empty() {
-            let (burst, later) = left.split_at_mut(left.len().min(BURST_MAX));
-            later.iter().take(BURST_MAX).for_each(Parcel::prefetch);
-            self.shard.stage_burst(now, burst, output);
-            self.shard.stopwatch.lap(Stage::Parse, burst.len());
-            self.shard.settle_burst(burst, output);
-            self.shard.handle_burst(now, burst, output);
-            self.shard.share_pending(now);
-            left = later;
+    fn handle_given(&mut self, now: Ticks, parcels: &mut std::vec::Drain<'_, Parcel>, output: &mut Vec<Outgoing>) {
+        while parcels.len() > 0 {
+            self.shard.begin_burst();
+            self.handle_together(now, &mut [], parcels, output);
         }
-        parcels.clear();
+    }
+
+    /// Handles the packets of `own` that are parsed and at home here, and as many of the parcels as fit into the burst.
+    fn handle_together(
+        &mut self,
+        now: Ticks,
+        own: &mut [Received],
+        parcels: &mut std::vec::Drain<'_, Parcel>,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let before = parcels.len();
+        self.shard.stage_given(now, own, parcels, output);
+        self.shard.stopwatch.lap(Stage::Parse, before - parcels.len());
+        parcels.as_slice().iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        let mut given = std::mem::take(&mut self.shard.given);
+        let mut burst = Burst::new(own, &mut given);
+        self.shard.settle_burst(&mut burst, output);
+        self.shard.handle_burst(now, &mut burst, output);
+        self.shard.share_pending(now);
+        given.clear();
+        self.shard.given = given;
     }
 
     /// Interests for hot names that this worker could not answer for their home. The caller gives them to
@@ -211,6 +225,21 @@ impl Worker {
     /// Erases up to `count_max` Data packets under `prefix`. Returns how many it erased and whether more are left.
     pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
         self.shard.table.erase(prefix, count_max)
+    }
+
+    /// Up to `max` Data packets of the content store, most valuable first.
+    pub fn cached_order(&self, max: usize) -> CachedOrder {
+        self.shard.table.cached_order(max)
+    }
+
+    /// Copies of these Data, as far as they are still in the content store.
+    pub fn copy_cached(&self, order: &CachedOrder, now: Ticks) -> Vec<CachedData> {
+        self.shard.table.copy_cached(order, now)
+    }
+
+    /// Puts Data of another process into the content store. The last are the most valuable ones. Their home is here.
+    pub fn restore_cached(&mut self, cached: Vec<CachedData>, now: Ticks) {
+        self.shard.table.restore_cached(cached, now);
     }
 
     /// Counts of one face since it came up.

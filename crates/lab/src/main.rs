@@ -30,6 +30,7 @@ mod size;
 mod switch;
 mod table;
 mod tags;
+mod threads;
 mod timing;
 mod wire;
 mod workload;
@@ -49,6 +50,8 @@ struct Cli {
 enum Experiment {
     /// Exchanges of Interest and Data through a forwarder, from another core.
     Wire(wire::Options),
+    /// What packet threads cost a router: processor time and latency of routers with one and several, in turn.
+    Threads(threads::Options),
     /// Registers routes in bulk through management.
     Routes(routes::Options),
     /// Longest name prefix match on one engine, or on several in turn.
@@ -82,6 +85,7 @@ enum Experiment {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
+        Experiment::Threads(options) => harness::run(&options),
         Experiment::Routes(options) => routes::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
@@ -99,6 +103,7 @@ fn main() -> anyhow::Result<()> {
             experiments::list();
             println!("\nfor a whole forwarder there are separate subcommands:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
+            println!("threads processor time and latency by number of packet threads        (no paper)");
             println!("routes  registration of many routes through management           (no paper)");
             Ok(())
         }

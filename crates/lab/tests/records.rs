@@ -31,7 +31,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Commands that write no line, and those that need a router to measure. The latter write by the same recorder.
-const OTHERS: [&str; 5] = ["wire", "routes", "tables", "list", "help"];
+const OTHERS: [&str; 6] = ["wire", "threads", "routes", "tables", "list", "help"];
 
 /// Fields that nobody may leave out or set to `null`.
 const FIELDS: [&str; 10] = [

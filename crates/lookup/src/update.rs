@@ -72,6 +72,12 @@ pub enum BuildError {
         /// Ids must be below this.
         entries_max: u32,
     },
+    /// The file that keeps the table cannot be used.
+    #[error("{reason}")]
+    File {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The table cannot grow.
     #[error("no memory for the table: {reason}")]
     Memory {

@@ -4,13 +4,16 @@
 
 use byname_control::config::{Config, InitialFace, InitialRoute};
 use byname_control::mgmt::reload::RouteChange;
-use byname_control::mgmt::tlv::{origin, route_flags};
+use byname_control::mgmt::tlv::{Element, origin, route_flags};
 use byname_control::rib::Route;
-use byname_control::service::ControlHandle;
-use byname_face::face::CreateFaceError;
-use byname_face::{FaceUri, ForwarderHandle};
+use byname_control::service::{ControlError, ControlHandle};
+use byname_control::state::records::{RouteRecord, Snapshot, VERSION, layer};
+use byname_face::face::{CreateFaceError, FaceChange};
+use byname_face::{FaceRequest, FaceUri, ForwarderHandle};
 use byname_forward::FaceId;
 use byname_wire::Name;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// Origin of routes from the configuration, as for static routes in NFD.
 const ORIGIN_STATIC: u64 = origin::STATIC;
@@ -35,7 +38,81 @@ pub struct Initial {
     pub routes: Vec<(Name, Route)>,
 }
 
+/// What the configuration of the process before this one had made.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Former {
+    /// Ids of faces.
+    faces: Vec<u64>,
+    /// Routes: a `Snapshot`.
+    routes: ByteBuf,
+}
+
 impl Initial {
+    /// What another process must know.
+    pub fn former(&self) -> Former {
+        let faces = self.faces.iter().filter(|face| face.is_made).map(|face| face.id.0).collect();
+        let record = |(name, route): &(Name, Route)| RouteRecord {
+            name: name.clone(),
+            face: route.face.0,
+            layer: layer::RIB,
+            origin: route.origin,
+            cost: route.cost,
+            flags: route.flags,
+            ..RouteRecord::default()
+        };
+        let routes = self.routes.iter().map(record).collect();
+        Former { faces, routes: Snapshot { version: VERSION, routes, ..Snapshot::default() }.encode().into() }
+    }
+
+    /// Closes faces and removes routes that the former configuration had made, and that this one does not have. Faces
+    /// that both have get the settings of this one.
+    ///
+    /// # Errors
+    /// If the control thread has ended.
+    pub fn follow(
+        &mut self,
+        former: &Former,
+        handle: &ForwarderHandle,
+        control: &ControlHandle,
+    ) -> Result<(), ControlError> {
+        // An older version does not tell them. Then they stay.
+        let routes = Snapshot::read(&former.routes).map(|snapshot| snapshot.routes).unwrap_or_default();
+        let gone = routes.into_iter().filter(|record| {
+            let is_it = |(name, route): &(Name, Route)| {
+                (name, route.face.0, route.origin) == (&record.name, record.face, record.origin)
+            };
+            !self.routes.iter().any(is_it)
+        });
+        let change = |record: RouteRecord| {
+            let RouteRecord { name, face, origin, cost, flags, .. } = record;
+            let route = Route { face: FaceId(face), origin, cost, flags, expires_at_ms: None };
+            tracing::info!(%name, face, "a route is removed: it is not in the configuration any more");
+            RouteChange { name, route, adds: false }
+        };
+        let changes: Vec<RouteChange> = gone.map(change).collect();
+        if !changes.is_empty() {
+            control.set_routes(changes)?;
+        }
+        for &id in &former.faces {
+            match self.faces.iter_mut().find(|face| face.id.0 == id) {
+                Some(face) => {
+                    face.is_made = true;
+                    let FaceRequest { persistency, mtu, flags, .. } = face.wanted.request();
+                    let change =
+                        FaceChange { persistency: Some(persistency), mtu, flags: Some(flags), ..FaceChange::default() };
+                    if let Err(error) = handle.update_face(face.id, change) {
+                        tracing::warn!(face = id, remote = %face.wanted.remote, "keeps its settings: {error}");
+                    }
+                }
+                None => {
+                    tracing::info!(face = id, "a face is closed: it is not in the configuration any more");
+                    handle.destroy_face(FaceId(id));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Creates the faces and routes of the configuration; failures go to `notes`.
     pub fn set_up(
         config: &Config,

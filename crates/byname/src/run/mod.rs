@@ -1,5 +1,6 @@
 //! `byname run`: the forwarder, from its configuration to its end.
 
+mod descriptor_store;
 mod examine;
 mod handover;
 mod health;
@@ -46,6 +47,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit;
 use crate::process::{self, Process};
+use descriptor_store::DescriptorStore;
 use examine::{Good, examine};
 use handover::{Arrival, Program};
 use health::{Health, Phase};
@@ -113,19 +115,27 @@ pub fn check(args: CheckArgs) -> anyhow::Result<u8> {
 /// `byname run`: returns after a signal has ended it.
 pub fn run(args: RunArgs) -> anyhow::Result<u8> {
     process::end_on_panic();
-    let program = Program::of_process();
+    let base = Base { program: Program::of_process(), store: DescriptorStore::of_process() };
     if !args.takeover {
-        return serve(args, &program, None, Inherited::default());
+        let (parcel, inherited) = takeover::open_parcel();
+        return serve(args, &base, parcel.as_ref(), inherited);
     }
     let (arrival, inherited) = Arrival::begin()?;
-    serve(args, &program, Some(&arrival), inherited).inspect_err(|error| arrival.fail(error))
+    serve(args, &base, Some(&arrival), inherited).inspect_err(|error| arrival.fail(error))
+}
+
+/// What a process was started with.
+struct Base {
+    program: Program,
+    /// The service manager's descriptor store, if it offers one.
+    store: Option<DescriptorStore>,
 }
 
 /// Runs the forwarder. With an `arrival` it takes over from another process, which has given the `inherited` sockets.
-fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
+fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
     let (config, source) = load(args.config.as_deref())?;
     let levels = start_log(&config.log)?;
-    arrival.map_or(Ok(()), |arrival| arrival.check(config.threads.count))?;
+    let arrival = takeover::usable(arrival, config.threads.count)?;
     let surroundings = Surroundings::of_process();
     let file = args.config.clone();
     let good = examine(&config, &source, file.as_deref().unwrap_or(Path::new("")), &surroundings).map_err(usage)?;
@@ -141,6 +151,9 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
     let mut http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
+    if arrival.is_none_or(Arrival::is_late) {
+        takeover::empty(base.store);
+    }
     let mut earlier = Earlier::default();
     let has_marks = authorizer.knows_keys();
     if arrival.is_none() {
@@ -183,9 +196,13 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
             None
         }
     };
-    let initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
+    let mut initial = Initial::set_up(&config, &handle, &control, &mut bound.notes);
+    if let Some(taken) = &taken {
+        initial.follow(&taken.configured, &handle, &control)?;
+    }
     let state = earlier.path();
-    earlier.take_over(&config, &control, taken.is_some(), &mut bound.notes)?;
+    let passed = taken.as_ref().map(|_| initial.routes.clone());
+    earlier.take_over(&config, &control, passed, &mut bound.notes)?;
     trees::join(&places, &handle, &control, &mut bound.notes)?;
     takeover::advertise_tags(taken.as_mut(), &control)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
@@ -201,7 +218,18 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
     let health_of_web = Arc::clone(&health);
-    let setup = Setup { config, source, file, initial, web, health: health_of_web, levels, has_marks, secrets };
+    let setup = Setup {
+        config,
+        source,
+        file,
+        initial,
+        web,
+        health: health_of_web,
+        levels,
+        has_marks,
+        secrets,
+        store: base.store,
+    };
     let mut router = Router::new(handle, control, setup);
     router.take_requests(&process)?;
     // A closed standard output must not stop forwarding.
@@ -209,11 +237,13 @@ fn serve(args: RunArgs, program: &Program, arrival: Option<&Arrival>, mut inheri
     health.set(Phase::Ready);
     watch::tell_manager(&[NotifyState::Ready, NotifyState::Status("forwarding")]);
 
-    router.serve(&mut process, program)?;
+    router.keep_sockets();
+    router.serve(&mut process, &base.program)?;
     tracing::info!("ending");
     health.set(Phase::Ending);
     watch::tell_manager(&[NotifyState::Stopping, NotifyState::Status("ending")]);
     drop(watch);
+    router.leave_to_manager();
     router.end()?;
     process.join();
     Ok(exit::OK)
@@ -409,11 +439,11 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
-    let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
+    let key = config.name_key([word(0), word(1)])?;
     let placement = config.placement();
     let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
     let build = |node| {
-        let engine = on_node(node, || config.tables.fib.build(key, rules_max)).context("the FIB")?;
+        let engine = on_node(node, || config.build_fib(key, rules_max, node)).context("the FIB")?;
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
@@ -480,8 +510,11 @@ fn describe_rights(config: &Config) -> String {
         return "this host only".to_owned();
     }
     let any = config.authorizations.iter().any(|right| right.signer == RightSigner::Any);
-    let keys = config.authorizations.iter().filter(|right| right.signer != RightSigner::Any).count();
-    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network).count()
+    let is_trusted = |right: &&Authorization| matches!(right.signer, RightSigner::Trusted { .. });
+    let trusted = config.authorizations.iter().filter(is_trusted).count();
+    let named = |right: &&Authorization| right.signer != RightSigner::Any && !is_trusted(right);
+    let keys = config.authorizations.iter().filter(named).count();
+    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network && named(right)).count()
         + config.rib.localhop_anchors.len();
     let mut parts = Vec::new();
     if any {
@@ -489,6 +522,9 @@ fn describe_rights(config: &Config) -> String {
     }
     if keys > 0 {
         parts.push(count(keys, "key"));
+    }
+    if trusted > 0 {
+        parts.push(format!("keys below {}", count(config.trust.anchors.len(), "trust anchor")));
     }
     if remote > 0 {
         parts.push(format!("{} from the network", count(remote, "key")));

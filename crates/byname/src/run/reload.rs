@@ -21,11 +21,13 @@ use byname_control::service::ControlHandle;
 use byname_face::ForwarderHandle;
 use byname_web::WebServer;
 
+use super::descriptor_store::DescriptorStore;
 use super::examine::{Good, examine};
 use super::handover::Program;
 use super::health::Health;
 use super::initial::Initial;
 use super::socket_path::Surroundings;
+use super::takeover::Departing;
 use super::{LogLevels, Secrets, count, takeover};
 use crate::process::{Process, Wanted};
 
@@ -49,6 +51,8 @@ pub struct Setup {
     pub has_marks: bool,
     /// Secrets of the tables.
     pub secrets: Secrets,
+    /// The service manager's descriptor store, if it offers one.
+    pub store: Option<DescriptorStore>,
 }
 
 /// A reload that is undone unless it is confirmed in time.
@@ -102,6 +106,21 @@ impl Router {
         Ok(self.control.on_reload(process.requests())?)
     }
 
+    /// Lets the service manager keep the listening sockets, for a process that starts after a crash.
+    pub fn keep_sockets(&self) {
+        takeover::keep_sockets(self.setup.store, &self.departing());
+    }
+
+    /// Ends the process, and leaves sockets and faces to the service manager if it keeps them. Returns if it does not.
+    pub fn leave_to_manager(&self) {
+        takeover::leave_to_manager(self.setup.store, self.departing());
+    }
+
+    fn departing(&self) -> Departing<'_> {
+        let Setup { config, initial, web, .. } = &self.setup;
+        Departing { config, initial, web: web.as_ref(), handle: &self.handle, control: &self.control }
+    }
+
     /// Carries out reloads and restarts until a signal ends the process. A restart starts `program`; it returns only if
     /// no new process has taken over.
     ///
@@ -112,16 +131,15 @@ impl Router {
             match process.next(self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until))? {
                 Wanted::End => return Ok(()),
                 Wanted::Nothing => self.undo(process),
-                Wanted::Restart => {
-                    let http = self.setup.web.as_ref().and_then(takeover::share_http).into_iter().collect();
-                    takeover::restart((program, &self.setup.config), &self.handle, &self.control, http);
-                }
+                Wanted::Restart => takeover::restart(program, self.setup.store, self.departing()),
                 Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
                     Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
                     Err(refused) => tracing::error!("SIGHUP changes nothing: {}", refused.text()),
                 },
                 Wanted::Request(request) => self.carry_out(request, process),
             }
+            // A reload may have moved the server of metrics, and an attempt to restart has emptied the store.
+            self.keep_sockets();
         }
     }
 

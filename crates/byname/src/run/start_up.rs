@@ -86,18 +86,8 @@ impl StartUp {
         if self.initial != (0, 0) {
             row("Start", format!("{} faces and {} routes from the configuration", self.initial.0, self.initial.1));
         }
-        if let Some(Taken { process, faces, anew, tags: _, routes, faces_left, routes_left, gap }) = &self.taken {
-            let gap = format!("after {:.1} ms", 1000.0 * gap.as_secs_f64());
-            row("Taken over", format!("{faces} faces and {routes} routes from process {process}, {gap}"));
-            if !anew.is_empty() {
-                row("Made anew", format!("{} faces on interfaces and in shared memory", anew.len()));
-            }
-            if (*faces_left, *routes_left) != (0, 0) {
-                row(
-                    "Left",
-                    format!("the routes of {faces_left} faces, and {routes_left} routes that are refused here"),
-                );
-            }
+        for (label, value) in self.taken.iter().flat_map(Taken::rows) {
+            row(label, value);
         }
         for note in &self.notes {
             row("Note", note.clone());
@@ -125,7 +115,7 @@ fn list(addresses: &[SocketAddr]) -> String {
 }
 
 /// `65536` as `65,536`.
-fn grouped(n: usize) -> String {
+pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

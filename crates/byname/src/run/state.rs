@@ -6,12 +6,14 @@ use std::time::SystemTime;
 use byname_control::config::{Config, Source};
 use byname_control::mgmt::Management;
 use byname_control::mgmt::tlv::StrategyName;
+use byname_control::rib::Route;
 use byname_control::security::Authorizer;
 use byname_control::security::marks::{Marks, MarksError};
 use byname_control::service::ControlHandle;
 use byname_control::state::records::{Snapshot, StrategyRecord};
 use byname_control::state::{Keeper, Opened, Store, StoreError};
 use byname_face::ForwarderHandle;
+use byname_wire::Name;
 
 use crate::exit;
 
@@ -154,7 +156,7 @@ impl Earlier {
     }
 
     /// Strategy choices: those that the file sets rule over those of commands, which rule over defaults.
-    pub fn strategies(&self, config: &Config, source: &Source) -> Vec<(byname_wire::Name, byname_wire::Name)> {
+    pub fn strategies(&self, config: &Config, source: &Source) -> Vec<(Name, Name)> {
         let choice =
             |StrategyRecord { prefix, strategy: StrategyName(name) }: &StrategyRecord| (prefix.clone(), name.clone());
         let kept = self.records.strategies.iter().map(choice);
@@ -177,13 +179,13 @@ impl Earlier {
         handle.cs_config(packets, flag("tables.cs_admit", kept.admit), flag("tables.cs_serve", kept.serve));
     }
 
-    /// Brings faces and routes back, and keeps the changes from now on. If this process `took_over` from another one, it
-    /// has them already, and the store gets all of them once more.
+    /// Brings faces and routes back, and keeps the changes from now on. If this process took over from another one, it has
+    /// them already, and the store gets all of them once more, without the routes of the configuration (`passed`).
     pub fn take_over(
         self,
         config: &Config,
         control: &ControlHandle,
-        took_over: bool,
+        passed: Option<Vec<(Name, Route)>>,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<()> {
         let keeper = self.store.map(Keeper::start).transpose()?;
@@ -191,8 +193,8 @@ impl Earlier {
             control.say_state(self.why_not)?;
         }
         let restored = control.take_over_state(keeper, self.records, config.state.stale_for)?;
-        if took_over {
-            control.keep_all_routes()?;
+        if let Some(configured) = passed {
+            control.keep_all_routes(configured)?;
         } else if restored != Default::default() {
             let mut note = format!("{} faces and {} routes from the last run", restored.faces, restored.routes);
             if restored.faces_waiting > 0 {

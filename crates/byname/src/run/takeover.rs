@@ -3,15 +3,17 @@
 use std::time::{Duration, Instant};
 
 use byname_control::config::Config;
-use byname_control::service::ControlHandle;
+use byname_control::service::{self, ControlHandle};
 use byname_face::ForwarderHandle;
-use byname_face::handover::{FaceRecord, SharedSocket, SocketRecord};
+use byname_face::handover::{FaceRecord, Inherited, SharedSocket, SocketRecord};
 use byname_face::pcap::Capture;
 use byname_forward::FaceId;
 use byname_forward::face_table::Persistency;
 use byname_web::WebServer;
 
-use super::handover::{Arrival, Departure, Program, Taken};
+use super::descriptor_store::{self, DescriptorStore};
+use super::handover::{Arrival, Departure, Program, Taken, parcel_of_sockets};
+use super::initial::Initial;
 use super::{add_ports, ports, state};
 use crate::exit;
 
@@ -35,14 +37,20 @@ pub fn take_over(
     let mut ports = std::mem::take(&mut bound.ports);
     ports.append(&mut bound.applications);
     let open = state::opener(config.clone());
-    let taken = arrival.complete(handle, control, ports, open)?;
+    let taken = arrival.complete(handle, control, ports, exclusive(config), open)?;
     tracing::info!(
         process = taken.process,
         faces = taken.faces,
         routes = taken.routes,
+        cached = taken.cached,
+        cached_left = taken.cached_left,
         gap_us = u64::try_from(taken.gap.as_micros()).unwrap_or(u64::MAX),
         "took over from another process"
     );
+    if !taken.reopened.is_empty() {
+        let (ports, faces) = (taken.reopened.join(", "), taken.anew.len());
+        tracing::info!(ports, faces, "cannot be taken over, and are opened anew: packets of these ports are lost");
+    }
     Ok(taken)
 }
 
@@ -102,6 +110,13 @@ pub fn advertise_tags(taken: Option<&mut Taken>, control: &ControlHandle) -> any
     Ok(())
 }
 
+/// The ports that only one process may have open.
+fn exclusive(config: &Config) -> Vec<String> {
+    let interfaces = config.faces.ethernet.iter().map(|ethernet| ethernet.interface.clone());
+    let memif = config.faces.memif.iter().map(|memif| format!("memif {} {}", memif.socket.display(), memif.id));
+    interfaces.chain(memif).collect()
+}
+
 fn has_face(handle: &ForwarderHandle, id: u64) -> bool {
     handle.face(FaceId(id)).is_some()
 }
@@ -112,22 +127,105 @@ pub fn share_http(web: &WebServer) -> Option<SharedSocket> {
     Some(SharedSocket { record, descriptor: web.listener().ok()? })
 }
 
+/// A process that hands over.
+pub struct Departing<'a> {
+    /// Its configuration.
+    pub config: &'a Config,
+    /// What that has made.
+    pub initial: &'a Initial,
+    /// The server of metrics.
+    pub web: Option<&'a WebServer>,
+    /// Its packet threads.
+    pub handle: &'a ForwarderHandle,
+    /// Its control thread.
+    pub control: &'a ControlHandle,
+}
+
+impl<'a> Departing<'a> {
+    fn departure(&self) -> Departure<'a> {
+        Departure {
+            handle: self.handle,
+            control: self.control,
+            more: self.web.and_then(share_http).into_iter().collect(),
+            configured: self.initial.former(),
+        }
+    }
+}
+
 /// Hands over to a new process, which ends this one. Returns only if that failed.
-pub fn restart(
-    (program, config): (&Program, &Config),
-    handle: &ForwarderHandle,
-    control: &ControlHandle,
-    more: Vec<SharedSocket>,
-) {
+pub fn restart(program: &Program, store: Option<DescriptorStore>, departing: Departing<'_>) {
     tracing::info!(program = %program.path().display(), "starts a new process, which takes over");
-    let departure = Departure { program, handle, control, more, within: config.general.takeover_time };
-    let reopen = state::opener(config.clone());
-    let error = departure.attempt(
-        |control| control.management().authorizer_mut().release_marks(),
-        move |control| reopen(control.management()),
-    );
+    let reopen = state::opener(departing.config.clone());
+    let close = move |control: &mut service::Departure<'_>| {
+        control.management().authorizer_mut().release_marks();
+        // The new process puts its own sockets there.
+        empty(store);
+    };
+    let within = departing.config.general.takeover_time;
+    let error = departing.departure().attempt((program, within), close, move |control| reopen(control.management()));
     let why = exit::message_of(&error);
     tracing::error!("no restart: {why}. This process goes on as before");
     // If the control thread has ended, the process ends, too.
-    let _ = control.with_management(move |management| management.note_failed_restart(why));
+    let _ = departing.control.with_management(move |management| management.note_failed_restart(why));
+}
+
+/// Leaves sockets and faces to the service manager, and ends this process. Returns if the service manager keeps none.
+pub fn leave_to_manager(store: Option<DescriptorStore>, departing: Departing<'_>) {
+    let Some(store) = store else { return };
+    let reopen = state::opener(departing.config.clone());
+    let error = departing.departure().leave_to_manager(
+        store,
+        |control| control.management().authorizer_mut().release_marks(),
+        move |control| reopen(control.management()),
+    );
+    empty(Some(store));
+    tracing::warn!("the service manager does not keep the connections: {}", exit::message_of(&error));
+}
+
+/// Lets the service manager keep the sockets that belong to no single face.
+pub fn keep_sockets(store: Option<DescriptorStore>, departing: &Departing<'_>) {
+    let Some(store) = store else { return };
+    let mut sockets = departing.handle.shared_sockets();
+    sockets.extend(departing.web.and_then(share_http));
+    let parcel = parcel_of_sockets(departing.handle.threads(), &sockets, store.descriptors_max);
+    if let Err(error) = parcel.and_then(|parcel| Ok(store.keep(&parcel)?)) {
+        tracing::warn!("the service manager does not keep the sockets: {}", exit::message_of(&error));
+    }
+}
+
+/// Takes everything out of the service manager's store.
+pub fn empty(store: Option<DescriptorStore>) {
+    if let Some(Err(error)) = store.map(DescriptorStore::forget) {
+        tracing::warn!(%error, "the service manager's descriptor store is not emptied");
+    }
+}
+
+/// Opens what an earlier process has left with the service manager.
+pub fn open_parcel() -> (Option<Arrival>, Inherited) {
+    match Arrival::of_parcel(descriptor_store::returned()) {
+        Ok(Some((arrival, inherited))) => (Some(arrival), inherited),
+        Ok(None) => (None, Inherited::default()),
+        Err(error) => {
+            // There is no log yet.
+            eprintln!("byname: starts without what the service manager has kept: {}", exit::message_of(&error));
+            (None, Inherited::default())
+        }
+    }
+}
+
+/// Whether this process can take over with this number of packet threads. From a process that has ended, it takes over as
+/// much as it can: `None` if that is sockets alone.
+///
+/// # Errors
+/// If it cannot. The other process then goes on.
+pub fn usable(arrival: Option<&Arrival>, threads: usize) -> anyhow::Result<Option<&Arrival>> {
+    let Some(arrival) = arrival.filter(|arrival| arrival.has_faces()) else { return Ok(None) };
+    match arrival.check(threads) {
+        Ok(()) => Ok(Some(arrival)),
+        Err(error) if arrival.is_late() => {
+            tracing::warn!("connections of the former process are closed: {}", exit::message_of(&error));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running forwarder. Dropping this ends it.
@@ -101,8 +101,20 @@ impl Router {
         self.wait_until_it_listens()
     }
 
+    /// Starts a router that has ended again, by a program that starts the one in its arguments.
+    pub fn start_again_by(mut self, program: Command) -> Router {
+        self.process = spawn(program, self.directory.path());
+        self.wait_until_it_listens()
+    }
+
     /// Sends a signal to the process, waits for its end, and starts the same router again.
     pub fn restart(mut self, signal: &str) -> Router {
+        self.end(signal);
+        self.start_again_by(Command::new(PROGRAM))
+    }
+
+    /// Sends a signal to the process, and waits for its end.
+    pub fn end(&mut self, signal: &str) {
         self.signal(signal);
         wait(&mut self.process);
         if let Some(pid) = self.successor.take() {
@@ -113,8 +125,6 @@ impl Router {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        self.process = spawn(Command::new(PROGRAM), self.directory.path());
-        self.wait_until_it_listens()
     }
 
     fn wait_until_it_listens(mut self) -> Router {

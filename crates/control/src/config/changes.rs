@@ -6,7 +6,8 @@ use std::fmt::Display;
 
 use super::{
     AuditLog, Capture, Config, Ethernet, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif, Metrics,
-    Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket, default_toml,
+    Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Trust, Udp, Unix, WebSocket,
+    default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -83,6 +84,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         tables: _,
         network: _,
         security: _,
+        trust: _,
         authorizations: _,
         rib: _,
         tags: _,
@@ -178,7 +180,7 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
         pit_entries => Some(TABLES), dead_nonces => Some(TABLES),
         cs_packets => None, cs_bytes => Some(TABLES), cs_policy => Some(TABLES),
-        fib => None,
+        fib => None, bulk => Some("the hash key of all tables is that of its file"),
         name_hash => Some("every table of every thread, pending Interests included, is filled by this hash"),
         cs_admit => None, cs_serve => None, accept_unasked_data => Some(TABLES),
     } and strategies);
@@ -197,6 +199,11 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
 fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "security.", (old.security, new.security, applicable.security), Security {
         time_window => None, time_ahead => None,
+    } and);
+    compare!(notes, "trust.", (old.trust, new.trust, applicable.trust), Trust {
+        anchors => None, rule => None, schema => None, revoked => None, certificates => None, key_types => None,
+        chain_max => None, fetch_timeout => None, waiting_max => None, certificates_max => None,
+        packet_name_as_hint => None,
     } and);
     if old.authorizations != new.authorizations {
         let text = words(Some(old.authorizations.len()), Some(new.authorizations.len()));

@@ -4,6 +4,7 @@
 //! Every error names its place in the file and says what to do.
 
 mod audit;
+mod bulk;
 mod changes;
 mod contradictions;
 mod error;
@@ -21,6 +22,7 @@ mod secrets;
 mod state;
 mod tags;
 mod threads;
+mod trust;
 mod value;
 
 #[cfg(test)]
@@ -54,6 +56,7 @@ pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
+pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 
 /// All settings.
@@ -77,6 +80,8 @@ pub struct Config {
     pub network: Network,
     /// Time window for signed commands.
     pub security: Security,
+    /// Trust anchors and rules.
+    pub trust: Trust,
     /// Rights: which signer may send which commands.
     #[serde(rename = "authorization")]
     pub authorizations: Vec<Authorization>,
@@ -116,6 +121,7 @@ impl Default for Config {
             tables: Tables::default(),
             network: Network::default(),
             security: Security::default(),
+            trust: Trust::default(),
             authorizations: vec![Authorization::default()],
             rib: Rib::default(),
             tags: Tags::default(),
@@ -187,6 +193,8 @@ pub struct Tables {
     pub cs_policy: CsPolicy,
     /// Engine for longest prefix match.
     pub fib: FibEngineKind,
+    /// A file of rules below the routes. Empty: none.
+    pub bulk: PathBuf,
     /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -211,6 +219,7 @@ impl Default for Tables {
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
             fib: FibEngineKind::default(),
+            bulk: PathBuf::new(),
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,
@@ -258,7 +267,7 @@ pub struct Rib {
     /// Most prefix announcements to keep. The same limit holds for routes learned from Data.
     #[serde(deserialize_with = "value::at_least_1")]
     pub announcements_max: usize,
-    /// Certificates whose holders may register prefixes from other hosts.
+    /// Certificates whose holders, and those whose keys they sign, may register prefixes from other hosts.
     pub localhop_anchors: Vec<PathBuf>,
     /// Readvertisement to a routing daemon.
     pub readvertise: Readvertise,

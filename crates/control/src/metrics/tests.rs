@@ -11,6 +11,7 @@ use byname_forward::worker::FibLines;
 use byname_forward::{FaceId, Ticks};
 
 use super::*;
+use crate::trust::validator::Counters;
 
 fn face(id: u64) -> FaceStatus {
     let remote = FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363)));
@@ -48,7 +49,7 @@ fn snapshot(faces: u64) -> Snapshot {
     let mut rounds = Rounds::default();
     rounds.add(40, Ticks(0), Ticks(20_000));
     rounds.add(1000, Ticks(0), Ticks(15_000));
-    let activity = Activity { load: 0.5, busy_ns: 2_700_000_000, sleeps: 28, rests: 29 };
+    let activity = Activity { load: 0.5, packets_per_s: 34.0, busy_ns: 2_700_000_000, sleeps: 28, rests: 29 };
     let thread = ThreadStatus {
         activity,
         counters: counters.clone(),
@@ -59,7 +60,7 @@ fn snapshot(faces: u64) -> Snapshot {
         node: Some(3),
         rounds,
     };
-    let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
+    let idle = ThreadStatus { activity: Activity { packets_per_s: 0.0, ..activity }, ..thread.clone() };
     Snapshot {
         counters,
         faces: (256..256 + faces).map(face).collect(),
@@ -70,6 +71,7 @@ fn snapshot(faces: u64) -> Snapshot {
         routes: 11,
         announcements: 7,
         learning: [("learned", 8), ("refused", 0), ("limited", 0), ("withdrawn", 0)],
+        trust: (Counters { accepted: 51, rejected: 52, waited: 53, interests: 54, unwanted: 55 }, 56, 57),
         fib_entries: 12,
         descriptors: 13,
         descriptors_refused: 0,
@@ -95,6 +97,11 @@ fn the_text_is_openmetrics() {
         "byname_satisfied_interests_total 7",
         "byname_pit_entries 5",
         "byname_routes 11",
+        "byname_trust_chains_total{outcome=\"rejected\"} 52",
+        "byname_trust_interests_total 54",
+        "byname_trust_unwanted_total 55",
+        "byname_trust_waiting 56",
+        "byname_trust_certificates 57",
         "byname_fib_entries 12",
         "byname_descriptors 13",
         "byname_hot_names 6",

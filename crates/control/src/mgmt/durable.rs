@@ -12,7 +12,7 @@
 //! (origin `static`) are as before. All others are stale: used at once, and removed unless they are registered again in
 //! time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use byname_face::face::Creation;
 use byname_face::{FaceRequest, FaceStatus, FaceUri, LinkFlags};
@@ -210,7 +210,8 @@ impl Durable {
             origin,
             cost,
             flags,
-            expires_unix_ms: expires_at_ms.map(|at| (now.unix_ms + at).saturating_sub(now.ms)),
+            expires_unix_ms: expires_at_ms.map(|at| now.unix_ms_at(at)),
+            stale_until_unix_ms: None,
         };
         self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
     }
@@ -402,14 +403,20 @@ impl Management {
         self.rib.keep_journal(true);
     }
 
-    /// Keeps all routes of lasting faces: they came from another process, and not by commands.
-    pub fn keep_all_routes(&mut self, now: Moment) {
+    /// Keeps all routes of lasting faces: they came from another process, and not by commands. Those of the configuration
+    /// are not kept.
+    pub fn keep_all_routes(&mut self, configured: &[(Name, Route)], now: Moment) {
         if !self.durable.keeps {
             return;
         }
+        let configured: HashSet<(&[u8], FaceId, u64)> =
+            configured.iter().map(|(name, route)| (name.value(), route.face, route.origin)).collect();
         for face in self.rib.faces() {
             let routes = self.rib.routes_of(face);
-            routes.iter().for_each(|entry| self.durable.route(entry, now));
+            let of_file = |entry: &JournalEntry| {
+                !entry.is_nexthop && configured.contains(&(&*entry.name, entry.route.face, entry.route.origin))
+            };
+            routes.iter().filter(|entry| !of_file(entry)).for_each(|entry| self.durable.route(entry, now));
         }
     }
 

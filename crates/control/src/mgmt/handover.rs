@@ -51,7 +51,12 @@ impl Management {
         }
         let mut refused = 0;
         for record in snapshot.routes {
-            let added = if record.layer == layer::FIB {
+            let is_nexthop = record.layer == layer::FIB;
+            let added = if let Some(until) = record.stale_until_unix_ms {
+                self.rib.remove_stale_at(now.ms.saturating_add(until.saturating_sub(now.unix_ms)));
+                let route = route_of_record(&record, now);
+                self.rib.restore(&mut self.fib, record.name.as_ref(), &route, (is_nexthop, true)).map(drop)
+            } else if is_nexthop {
                 self.rib.add_nexthop(&mut self.fib, record.name.as_ref(), FaceId(record.face), record.cost)
             } else {
                 self.insert_route(&record.name, &route_of_record(&record, now))
@@ -96,6 +101,11 @@ impl Management {
     /// Notes that no new process could take over, for those who asked for it.
     pub fn note_failed_restart(&mut self, why: String) {
         self.failed_restarts = (self.failed_restarts.0 + 1, Some(why));
+    }
+
+    /// Notes what this process has taken over from another one, in words.
+    pub fn note_takeover(&mut self, words: String) {
+        self.taken_over = Some(words);
     }
 
     /// Applies settings of the content store, and notes them as changed by a command.

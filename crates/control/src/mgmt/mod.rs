@@ -23,6 +23,7 @@ mod tags;
 mod tests;
 pub mod tlv;
 mod trace;
+mod waiting;
 
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
+pub use crate::moment::Moment;
+
 use self::announced::Announced;
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
@@ -49,6 +52,7 @@ use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use self::trace::Traces;
+use self::waiting::Waiting;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
@@ -58,6 +62,7 @@ use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
+use crate::trust::validator::Outcome;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;
@@ -65,15 +70,6 @@ const RESPONSE_FRESHNESS_MS: u64 = 1000;
 const VERB_END: usize = 4;
 /// Most names whose expired routes one step removes.
 const EXPIRE_STEP: usize = 4096;
-
-/// A moment on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds on a monotonic clock.
-    pub ms: u64,
-    /// Milliseconds since the Unix epoch.
-    pub unix_ms: u64,
-}
 
 /// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,6 +113,8 @@ pub struct Management {
     content_store: ContentStoreRecord,
     /// Restarts that failed, and why the last one did.
     failed_restarts: (u64, Option<String>),
+    /// What this process has taken over from another one, in words.
+    taken_over: Option<String>,
     durable: Durable,
     /// The condition of the store, in words; see [`Management::say_state`].
     state: String,
@@ -127,6 +125,8 @@ pub struct Management {
     audit: Audit,
     news: News,
     traces: Traces,
+    /// Commands and announcements that wait for certificates.
+    waiting: Waiting,
 }
 
 impl Management {
@@ -163,6 +163,7 @@ impl Management {
             balancer: None,
             content_store: ContentStoreRecord::default(),
             failed_restarts: (0, None),
+            taken_over: None,
             durable: Durable::default(),
             state: "not kept".to_owned(),
             reloads: None,
@@ -170,11 +171,13 @@ impl Management {
             audit: Audit::off(),
             news: News::default(),
             traces: Traces::default(),
+            waiting: Waiting::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
             kept.expect("an empty RIB has room");
         }
+        management.serve_certificates();
         management
     }
 
@@ -246,6 +249,7 @@ impl Management {
             routes: self.rib.len() as u64,
             announcements: self.announcements() as u64,
             learning: self.learning_counters().all(),
+            trust: self.trust_counters(),
             fib_entries: self.fib.len() as u64,
             descriptors: self.tags.len() as u64,
             descriptors_refused: self.tags.refused(),
@@ -311,7 +315,8 @@ impl Management {
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
         let (news, traces) = (self.news.next_deadline_ms(), self.traces.next_deadline_ms());
-        [rib, datasets, announced, balancer, news, traces].into_iter().flatten().min()
+        let certificates = self.authorizer.validator().next_deadline_ms();
+        [rib, datasets, announced, balancer, certificates, news, traces].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -382,9 +387,10 @@ impl Management {
 
     /// The answer to an Interest from the internal face. `None` if it gets none, or gets it later.
     pub fn answer(&mut self, wire: &[u8], incoming: FaceId, now: Moment) -> Option<Packet> {
-        let deferred = self.counters.commands_deferred;
+        let deferred = |management: &Self| (management.counters.commands_deferred, management.waiting.parked());
+        let before = deferred(self);
         let answer = self.try_answer(wire, incoming, now);
-        self.counters.ignored += u64::from(answer.is_none() && self.counters.commands_deferred == deferred);
+        self.counters.ignored += u64::from(answer.is_none() && deferred(self) == before);
         answer
     }
 
@@ -392,7 +398,7 @@ impl Management {
         let interest = Interest::decode(wire).ok()?;
         let [localhost, localhop] = [0, 1].map(|i| self.prefixes[i].as_ref().is_prefix_of(&interest.name));
         if !localhost && !localhop {
-            return None;
+            return self.answer_with_certificate(&interest);
         }
         let mut components = interest.name.components().skip(VERB_END - 2);
         let (module, verb) = (components.next()?.value, components.next()?.value);
@@ -428,11 +434,30 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
-        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms);
+        match self.authorizer.chain_of_command(interest, (module, scope), incoming, now).outcome() {
+            Ok(chain) => self.answer_with_chain(interest, (command, module), incoming, chain, now),
+            Err(id) => {
+                self.waiting.park_command(id, interest, incoming);
+                None
+            }
+        }
+    }
+
+    /// Goes on with a command when its signer's chain is known, if one is needed.
+    fn answer_with_chain(
+        &mut self,
+        interest: &Interest<'_>,
+        (command, module): (Command, Module),
+        incoming: FaceId,
+        chain: Option<Outcome>,
+        now: Moment,
+    ) -> Option<Packet> {
+        let scope = self.scope_of(incoming);
+        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms, chain.as_ref());
         let mut entry = self.entry(interest, command, incoming, authorized.as_ref().ok(), now);
         let mut response = match authorized {
-            Err(refusal) => ControlResponse::new(403, refusal.to_string()),
-            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, &signer, incoming, now),
+            Err(refusal) => ControlResponse::new(403, waiting::words(refusal, chain.as_ref())),
+            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, signer, incoming, now)?,
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(signer) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),

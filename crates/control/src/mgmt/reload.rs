@@ -170,7 +170,9 @@ impl Management {
         if let Some(marks) = marks {
             self.authorizer.keep_marks(marks);
         }
-        self.authorizer.replace_rules(rules)
+        let earlier = self.authorizer.replace_rules(rules);
+        self.serve_certificates();
+        earlier
     }
 
     /// Sets limits.

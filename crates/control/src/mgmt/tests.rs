@@ -34,6 +34,7 @@ mod limits;
 mod moving;
 mod reload;
 mod trace;
+mod trust;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);

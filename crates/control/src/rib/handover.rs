@@ -5,7 +5,7 @@ use byname_wire::NameRef;
 
 use super::routes::{Layer, NEVER};
 use super::{Rib, Route};
-use crate::mgmt::Moment;
+use crate::moment::Moment;
 use crate::state::records::{RouteRecord, layer};
 
 impl Rib {
@@ -23,7 +23,8 @@ impl Rib {
                     origin: kind.origin,
                     cost: kind.cost,
                     flags: kind.flags,
-                    expires_unix_ms: expires_at_ms.map(|at| now.unix_ms.saturating_add(at.saturating_sub(now.ms))),
+                    expires_unix_ms: expires_at_ms.map(|at| now.unix_ms_at(at)),
+                    stale_until_unix_ms: self.stale_until_ms.filter(|_| kind.is_stale).map(|at| now.unix_ms_at(at)),
                 })
             })
         })

@@ -46,9 +46,9 @@ impl Rib {
         self.insert(fib, name, kind, expires_at_ms.unwrap_or(NEVER)).map(|()| true)
     }
 
-    /// Sets the time at which stale routes are removed.
+    /// Sets the time at which stale routes are removed, unless an earlier time is set.
     pub fn remove_stale_at(&mut self, ms: u64) {
-        self.stale_until_ms = Some(ms);
+        self.stale_until_ms = Some(self.stale_until_ms.map_or(ms, |earlier| earlier.min(ms)));
     }
 
     /// From now on, keeps every change of a route or nexthop for [`Rib::take_journal`], or no more.

@@ -231,6 +231,14 @@ impl Marks {
         saved
     }
 
+    /// Forgets the marks that cover no time from this one on, except those of keys that `keeps` names.
+    pub(super) fn forget_before(&mut self, time_ms: u64, keeps: impl Fn(&Name) -> bool) {
+        let ends_ms = |mark: &Mark| mark.spans.last().map_or(mark.until_ms, |span| span.1.max(mark.until_ms));
+        self.now.retain(|key, mark| keeps(key) || ends_ms(mark) >= time_ms);
+        let now = &self.now;
+        self.newest_ms.retain(|key, _| now.contains_key(key));
+    }
+
     /// Replaces the file atomically: readers and crashes find either the old or the new one.
     fn save(&self) -> io::Result<()> {
         let Some((lock, folder)) = &self.folder else { return Ok(()) };

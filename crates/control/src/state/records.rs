@@ -42,6 +42,7 @@ mod types {
     pub const CAPACITY_PACKETS: u64 = 176;
     pub const ADMIT: u64 = 177;
     pub const SERVE: u64 = 178;
+    pub const STALE_UNTIL_UNIX_MS: u64 = 179;
 }
 
 /// Values of [`FaceRecord::maker`].
@@ -101,6 +102,9 @@ element! {
         flags: u64 = types::FLAGS,
         /// When it expires. `None`: never.
         expires_unix_ms: Option<u64> = types::EXPIRES_UNIX_MS,
+        /// When it is removed if it is stale and nobody registers it again. The store does not have this: all its routes
+        /// that are not static come back stale.
+        stale_until_unix_ms: Option<u64> = types::STALE_UNTIL_UNIX_MS,
     }
 }
 

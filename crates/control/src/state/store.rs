@@ -299,6 +299,7 @@ impl Store {
                 cost: number(3)?,
                 flags: number(4)?,
                 expires_unix_ms: row.get::<_, Option<i64>>(5)?.map(i64::cast_unsigned),
+                ..RouteRecord::default()
             };
             if checksum_of(&route) != row.get::<_, i64>(6)? {
                 return Err(Unreadable::Row);
@@ -358,7 +359,7 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
 
 /// Writes a route, unless it is there already: daemons repeat their registrations.
 fn put_route(transaction: &Transaction<'_>, route: &RouteRecord) -> rusqlite::Result<()> {
-    let RouteRecord { name, face, layer, origin, cost, flags, expires_unix_ms } = route;
+    let RouteRecord { name, face, layer, origin, cost, flags, expires_unix_ms, .. } = route;
     let crc = checksum_of(route);
     let mut there = transaction
         .prepare_cached("SELECT crc FROM routes WHERE face = ?1 AND layer = ?2 AND origin = ?3 AND name = ?4")?;
@@ -374,7 +375,7 @@ fn put_route(transaction: &Transaction<'_>, route: &RouteRecord) -> rusqlite::Re
 }
 
 fn checksum_of(route: &RouteRecord) -> i64 {
-    let RouteRecord { name, face, layer, origin, cost, flags, expires_unix_ms } = route;
+    let RouteRecord { name, face, layer, origin, cost, flags, expires_unix_ms, .. } = route;
     let numbers = [*face, *layer, *origin, *cost, *flags, expires_unix_ms.unwrap_or(u64::MAX)];
     let mut bytes = [0; 48];
     for (bytes, number) in bytes.chunks_exact_mut(8).zip(numbers) {

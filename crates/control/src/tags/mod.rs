@@ -32,7 +32,7 @@ use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
-use crate::mgmt::Moment;
+use crate::moment::Moment;
 
 /// Limits on descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

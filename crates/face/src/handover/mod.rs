@@ -18,10 +18,10 @@ mod record;
 use std::os::fd::OwnedFd;
 
 pub use channel::{Channel, ChannelError, DESCRIPTORS_MAX};
-pub(crate) use record::persistency_number;
 pub use record::{
     FaceRecord, LinkRecord, PeerRecord, PhaseRecord, ReliabilityRecord, SocketRecord, StreamRecord, WebSocketRecord,
 };
+pub(crate) use record::{FormerFace, persistency_number};
 
 /// A socket that belongs to a port, and not to one face.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use byname_forward::face_table::{Persistency, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::face::{FaceRequest, FaceStatus, LinkFlags};
-use crate::port::FormerFace;
 use crate::uri::FaceUri;
 
 /// A socket that belongs to a port.
@@ -114,6 +113,14 @@ impl FaceRecord {
             _ => Persistency::OnDemand,
         }
     }
+}
+
+/// A face of another process: its ends and its number.
+#[derive(Debug, Clone)]
+pub(crate) struct FormerFace {
+    pub remote: FaceUri,
+    pub local: FaceUri,
+    pub id: FaceId,
 }
 
 /// The number of a persistency in management and in records.

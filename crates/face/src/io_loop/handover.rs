@@ -10,8 +10,8 @@ use byname_forward::face_table::FaceCounters;
 use byname_forward::{FaceId, LinkFields, Packet, Received, Worker};
 
 use super::{ForwarderHandle, IoLoop, StartError};
-use crate::handover::{FaceRecord, HandedFace, SharedSocket};
-use crate::port::{FormerFace, Port};
+use crate::handover::{FaceRecord, FormerFace, HandedFace, SharedSocket};
+use crate::port::Port;
 use crate::pulse::Doing;
 
 /// Time that packets between threads may take to arrive.

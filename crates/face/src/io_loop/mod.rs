@@ -10,6 +10,7 @@
 //! [`Workers`] there is a thread for each of them. Each thread owns ports, the faces on these ports, and one shard of
 //! PIT and content store. Packets that belong to another thread cross a ring ([`byname_forward::seat`]).
 
+mod cached;
 mod crew;
 mod explain;
 mod handle;
@@ -41,9 +42,10 @@ use crate::face::{
     CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, LinkCounters, UpdateFaceError,
     decided_on,
 };
+use crate::handover::FormerFace;
 use crate::memory::{self, InternalFace};
 use crate::nodes::Placement;
-use crate::port::{FormerFace, Port, PortContext, Readiness, split_token};
+use crate::port::{Port, PortContext, Readiness, split_token};
 use crate::pulse::{Doing, Pulse, Watched};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
@@ -51,9 +53,10 @@ use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
 use moving::GoneFaces;
 use registrations::Registrations;
-use status::WorkTime;
+use status::{Lately, WorkTime};
 
 pub use byname_forward::seat::{RingStatus, Workers};
+pub use cached::CachedCount;
 pub use explain::Explained;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
@@ -307,6 +310,8 @@ struct IoLoop {
     rounds: u32,
     last_busy: Instant,
     work_time: WorkTime,
+    /// Packets that the worker has handled lately.
+    handled: Lately,
     pulse: Pulse,
     /// Number of the memory node of this thread's processor.
     node: Option<u32>,
@@ -366,6 +371,7 @@ impl IoLoop {
             rounds: 0,
             last_busy: Instant::now(),
             work_time: WorkTime::default(),
+            handled: Lately::default(),
             node: None,
             nested_ready: Vec::new(),
             pause: Pause::default(),
@@ -395,6 +401,7 @@ impl IoLoop {
     /// Runs one round, and a few commands. Returns whether there was anything to do.
     fn step(&mut self) -> bool {
         self.now = self.clock.now();
+        self.handled.note(self.now, || self.seat.handled().unwrap_or_default());
         let busy = self.running != handover::Running::Frozen && self.round();
         busy | self.run_commands()
     }
@@ -650,6 +657,7 @@ impl IoLoop {
                     self.faces.insert(status.id, port);
                     let (face, scope, link_type) = (status.id, status.scope, status.link_type);
                     let (local_fields, whereabouts) = (status.flags.local_fields, status.whereabouts());
+                    self.seat.enter_face(face, &whereabouts);
                     self.seat.tell_all(move |worker| {
                         worker.face_up_at(face, scope, link_type, whereabouts);
                         worker.set_local_fields(face, local_fields);
@@ -689,6 +697,7 @@ impl IoLoop {
         for status in std::mem::take(&mut self.gone) {
             let face = status.id;
             self.faces.remove(&face);
+            self.seat.leave_face(face);
             self.gone_links.add(&status.link);
             self.leaving.insert(face, (status, self.seat.threads()));
             let (last_counts, waker) = (self.last_counts.clone(), self.waker.clone());

@@ -6,8 +6,9 @@ use std::time::Duration;
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use mio::{Events, Poll, Token};
 
-use super::{FormerFace, Port, PortContext, Readiness, split_token};
+use super::{Port, PortContext, Readiness, split_token};
 use crate::face::{Creation, FaceEvent};
+use crate::handover::FormerFace;
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 

@@ -43,6 +43,7 @@ use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
+use crate::crossing::{Handed, Parcel};
 use crate::hot::{SharedPit, SharedStore};
 use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
@@ -56,96 +57,9 @@ pub(crate) use token::TokenMaker;
 /// Maximum of workers of one dispatcher.
 pub const WORKERS_MAX: usize = 64;
 
-/// Bytes of a packet from another thread to prefetch: most names end before.
-const NAME_BYTES: usize = 128;
-
 /// The part of worker `number` in something that `workers` workers share.
 pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
     all / workers + usize::from(number < all % workers)
-}
-
-/// A packet on its way to a worker. It is parsed, unless it is addressed by tags or locator.
-#[derive(Debug)]
-pub struct Parcel {
-    pub(crate) received: Received,
-    pub(crate) parsed: Option<Parsed>,
-    /// For an Interest that any worker may answer: the digest of its name.
-    pub(crate) spread: Option<Digest>,
-}
-
-impl Parcel {
-    /// No packet yet.
-    pub(crate) const fn empty() -> Parcel {
-        Parcel { received: Received::empty(), parsed: None, spread: None }
-    }
-
-    /// The face that received it.
-    #[cfg(feature = "lab")]
-    pub fn face(&self) -> crate::FaceId {
-        self.received.face
-    }
-
-    /// The packet, to be handed on, if it is parsed.
-    pub(crate) fn handed(&mut self) -> Option<Handed<'_>> {
-        let parsed = self.parsed.as_ref()?;
-        Some(Handed { received: &mut self.received, parsed, spread: self.spread })
-    }
-
-    /// Prefetches the part of the packet that its worker reads first. It is in the caches of another processor.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        self.received.packet.prefetch_from_afar(NAME_BYTES);
-    }
-
-    /// Whether the same packet also went to its home. If so, this copy may be lost.
-    #[cfg(feature = "lab")]
-    pub fn is_further_copy(&self) -> bool {
-        self.parsed.as_ref().is_some_and(Parsed::is_further_copy)
-    }
-
-    /// Whether it is an Interest that any worker may answer.
-    #[cfg(feature = "lab")]
-    pub fn is_spread(&self) -> bool {
-        self.spread.is_some()
-    }
-}
-
-/// A packet for another worker, where it was received. Built into a [`Parcel`] at its destination: a packet that is
-/// written elsewhere first and then moved as a whole stalls the processor, see [`Received::append`].
-pub(crate) struct Handed<'a> {
-    pub received: &'a mut Received,
-    pub parsed: &'a Parsed,
-    pub spread: Option<Digest>,
-}
-
-impl Handed<'_> {
-    /// Moves the packet to a parcel that is [`Parcel::empty`].
-    #[inline]
-    pub fn fill(self, parcel: &mut Parcel) {
-        parcel.received.fill_from(self.received);
-        parcel.parsed = Some(*self.parsed);
-        parcel.spread = self.spread;
-    }
-}
-
-impl From<Handed<'_>> for Parcel {
-    fn from(handed: Handed<'_>) -> Parcel {
-        let mut parcel = Parcel::empty();
-        handed.fill(&mut parcel);
-        parcel
-    }
-}
-
-impl AsRef<Received> for Parcel {
-    fn as_ref(&self) -> &Received {
-        &self.received
-    }
-}
-
-impl AsMut<Received> for Parcel {
-    fn as_mut(&mut self) -> &mut Received {
-        &mut self.received
-    }
 }
 
 /// The way of a parsed packet that a thread has received.
@@ -292,7 +206,7 @@ impl Dispatcher {
     ) {
         let Some(mut parsed) = parsed else {
             self.stays();
-            return send(self.here, Parcel { received: received.take(), parsed: None, spread: None });
+            return send(self.here, Parcel::addressed(received));
         };
         let mut decided = Decided { worker: self.here, spread: None };
         match self.sort(received, &mut parsed, &mut |worker, handed: Handed<'_>| send(worker, handed.into())) {
@@ -307,7 +221,7 @@ impl Dispatcher {
             Sorted::Gone => return,
         }
         let Decided { worker, spread } = decided;
-        send(worker, Handed { received, parsed: &parsed, spread }.into());
+        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some() }.into());
     }
 
     /// Hands a parsed packet to `send` if something else than its name says that its home is another worker. `send` also
@@ -328,7 +242,7 @@ impl Dispatcher {
         if worker == self.here {
             return Sorted::Here;
         }
-        send(worker, Handed { received, parsed, spread: None });
+        send(worker, Handed { received, parsed, is_spread: false });
         Sorted::Gone
     }
 
@@ -373,7 +287,7 @@ impl Dispatcher {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
                 let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
-                send(worker, Handed { received: &mut received, parsed: &parsed, spread: None });
+                send(worker, Handed { received: &mut received, parsed: &parsed, is_spread: false });
             }
         }
         Some(home)
@@ -386,10 +300,8 @@ impl Dispatcher {
 
     /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
     pub fn dispatch_home(&mut self, mut stray: Parcel, send: impl FnOnce(usize, Parcel)) {
-        stray.spread = None;
-        let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
-        info.is_hot = true;
-        let home = self.home(name_in(&stray.received.packet, info.name));
+        let Some((packet, name)) = stray.stray() else { return };
+        let home = self.home(name_in(packet, name));
         self.gave(home);
         send(home, stray);
     }

@@ -139,7 +139,7 @@ pub(crate) fn interest_info(interest: &Interest<'_>) -> InterestInfo {
 }
 
 /// Packets are shorter than 2^16 bytes, so offsets in them fit 16 bits.
-fn name_range(start: usize, name: NameRef<'_>) -> NameRange {
+pub(crate) fn name_range(start: usize, name: NameRef<'_>) -> NameRange {
     NameRange { start: start as u16, len: name.value().len() as u16 }
 }
 

@@ -30,7 +30,7 @@ impl PitCs {
 
     /// Puts Data into the content store, in place of `stored`, Data of the same name. `pending`, a satisfied PIT entry
     /// of the same name, becomes the CS entry; without one, a slot is added. `hashes` are those of the Data's name,
-    /// which lies at `range`.
+    /// which lies at `range`. Returns the slot, which may already be free again if the store is very small.
     pub fn admit(
         &mut self,
         hashes: &PrefixHashes,
@@ -39,7 +39,7 @@ impl PitCs {
         fresh_until: Ticks,
         pending: Option<SlotId>,
         stored: Option<SlotId>,
-    ) {
+    ) -> SlotId {
         debug_assert!(self.admits());
         let mut was_shared = false;
         let name = NameView::from_filled(name_in(&packet, range), hashes);
@@ -75,6 +75,7 @@ impl PitCs {
         }
         self.replacement.insert(&mut self.links, slot, hash);
         self.evict();
+        slot
     }
 
     /// Whether the content store admits Data at all.

@@ -123,6 +123,18 @@ impl Replacement {
         }
     }
 
+    /// All Data, those last that leave first, as far as the uses of each are left aside.
+    pub fn slots<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + 'a {
+        self.main.slots(links).chain(self.small.slots(links))
+    }
+
+    /// The number of uses that count for the Data in `slot`, from its first on. Data in the main queue was used before it
+    /// came there. Always 0 where the order itself has all.
+    pub fn uses(&self, slot: u32) -> u8 {
+        let mark = self.marks.get(slot as usize).copied().unwrap_or(0);
+        (mark & !MAIN).saturating_add(u8::from(mark & MAIN != 0)).min(USES_MAX)
+    }
+
     /// Notes that the victim in `slot`, with this name hash, is about to be removed to make room.
     pub fn evicted(&mut self, slot: u32, hash: u64) {
         if self.kind == CsPolicy::S3Fifo && self.marks[slot as usize] & MAIN == 0 {

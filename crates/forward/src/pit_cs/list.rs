@@ -59,6 +59,12 @@ impl List {
         (self.back != NONE).then_some(self.back)
     }
 
+    /// All slots, from the front to the back.
+    pub fn slots<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + 'a {
+        let behind = |slot: u32| Some(links.links[slot as usize].1).filter(|&back| back != NONE);
+        std::iter::successors(Some(self.front).filter(|&front| front != NONE), move |&slot| behind(slot))
+    }
+
     /// Adds a slot at the front. It must not be in any list.
     pub fn push_front(&mut self, links: &mut Links, slot: u32) {
         let i = slot as usize;

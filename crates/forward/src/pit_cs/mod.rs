@@ -15,6 +15,7 @@ mod entry;
 mod index;
 mod limits;
 mod list;
+mod passing;
 mod prefix_index;
 mod shared;
 mod shares;

@@ -21,12 +21,14 @@ use rand::rngs::SmallRng;
 use thiserror::Error;
 
 use crate::counters::{Counts, CsInfo, Drops, WorkerCounters};
+use crate::crossing::Parcel;
 use crate::dead_nonces::DeadNonces;
-use crate::dispatch::{Joined, Membership, Parcel, TokenMaker};
+use crate::dispatch::{Joined, Membership, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope};
 use crate::learning::Listener;
 use crate::packet::Addressed;
 use crate::pit_cs::{Met, PitCs, SlotId};
+use crate::port::Received;
 use crate::settings::{Prefetch, WorkerConfig};
 use crate::stages::Stopwatch;
 use crate::strategy::{Decision, Measurements, StrategyChoice, StrategyTable};
@@ -36,9 +38,12 @@ use crate::timers::TimerWheel;
 use crate::trace::Traces;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
-pub(crate) use burst::{Miss, Route, Staged, Wanted};
+pub(crate) use burst::{Burst, Miss, Route, Staged, Wanted};
 pub use memory::TableMemory;
 pub(crate) use sharing::{Noted, Open, Sharing};
+
+/// Places for names of packets that this thread received, and for those of packets that other threads gave it.
+pub(crate) const PLACES: usize = 2 * BURST_MAX;
 
 /// The tables that one thread owns, and its notes about the burst in hand.
 pub(crate) struct Shard {
@@ -79,6 +84,8 @@ pub(crate) struct Shard {
     pub wanted: Vec<Wanted>,
     /// The FIB's answer for each hashed name; empty unless Interests may be routed one by one.
     pub routes_ahead: Vec<Option<(EntryId, u64)>>,
+    /// Packets of the burst that other threads have parsed.
+    pub given: Vec<Received>,
     /// Interests for hot names that their home must answer.
     pub strays: Vec<Parcel>,
     /// PIT entries that all workers share, if they do.
@@ -135,7 +142,7 @@ impl Shard {
             counts: Counts::default(),
             stopwatch: Stopwatch::default(),
             random: SmallRng::seed_from_u64(seed),
-            hashes: vec![PrefixHashes::default(); BURST_MAX],
+            hashes: vec![PrefixHashes::default(); PLACES],
             hashed_depth: 0,
             hashed: DepthSet::EMPTY,
             misses: Vec::with_capacity(BURST_MAX),
@@ -145,7 +152,8 @@ impl Shard {
             prefetch: Prefetch::default(),
             parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),
-            routes_ahead: Vec::with_capacity(BURST_MAX),
+            routes_ahead: Vec::with_capacity(PLACES),
+            given: Vec::with_capacity(BURST_MAX),
             strays: Vec::new(),
             sharing: None,
             addressed: Addressed::default(),

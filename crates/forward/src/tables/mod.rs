@@ -15,11 +15,11 @@ use arc_swap::ArcSwap;
 use byname_lookup::locator::Trees;
 use byname_lookup::oracle::TagsetOracle;
 use byname_lookup::prefix::compact;
+use byname_lookup::publish::{Epochs, Grace, Reader};
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::{FaceId, NameRef, TreeId};
 
-use crate::publish::{Epochs, Grace, Reader};
 use crate::sync::Mutex;
 pub use announcements::Announcements;
 use groups::Groups;

@@ -11,7 +11,7 @@ use crate::packet::{Copies, InterestInfo, Parsed, name_in};
 use crate::packet_pool::Packet;
 use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
-use crate::shard::{Route, Shard, Staged};
+use crate::shard::{Burst, Route, Shard, Staged};
 use crate::ticks::Ticks;
 
 /// The state before a packet.
@@ -25,19 +25,14 @@ struct Before {
 impl Shard {
     /// Handles the packets of a burst, if any of them is watched. Otherwise leaves them all.
     #[cold]
-    pub(crate) fn follow_burst(
-        &mut self,
-        now: Ticks,
-        burst: &mut [impl AsRef<Received> + AsMut<Received>],
-        output: &mut Vec<Outgoing>,
-    ) {
-        let name_of = |staged: &Staged| name_in(&burst[staged.at].as_ref().packet, staged.parsed.name());
+    pub(crate) fn follow_burst(&mut self, now: Ticks, burst: &mut Burst<'_>, output: &mut Vec<Outgoing>) {
+        let name_of = |staged: &Staged| name_in(&burst.packet(staged.at).packet, staged.parsed.name());
         if !self.parsed.iter().any(|staged| self.traces.want(name_of(staged))) {
             return;
         }
         let mut all = std::mem::take(&mut self.parsed);
         for Staged { at, place, parsed } in all.drain(..) {
-            let received = burst[at].as_mut();
+            let received = burst.packet_mut(at);
             if self.traces.want(name_in(&received.packet, parsed.name())) {
                 self.follow(now, place, received, parsed, output);
             } else {

@@ -6,7 +6,8 @@
 //! 1. The old process offers its shared sockets. The new one reads its configuration, builds its tables, and opens its
 //!    ports on these sockets. It says [`ToOld::Ready`].
 //! 2. The old process answers no more commands, and tells its routes and settings ([`ToNew::Records`]). Packets are
-//!    still forwarded. The new one builds its tables from them, and says [`ToOld::Installed`].
+//!    still forwarded. The new one builds its tables from them. Then it asks for the content stores
+//!    ([`ToOld::WantsCached`]), and says [`ToOld::Installed`].
 //! 3. The old process freezes its packet threads, and tells its faces with their descriptors ([`ToNew::Faces`]). The new
 //!    one takes them, and says [`ToOld::Attached`].
 //! 4. The old process closes its files, says [`ToNew::Go`], and ends. The new one opens the files, and begins.
@@ -17,16 +18,24 @@
 //! `departure` is the part of the old process, `arrival` that of the new one.
 
 mod arrival;
+mod content;
 mod departure;
+mod parcel;
 mod program;
+mod taken;
+mod talk;
 
 use byname_face::handover::{FaceRecord, SocketRecord};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-pub use arrival::{Arrival, Taken};
-pub use departure::Departure;
+use super::initial::Former;
+use content::CachedRecord;
+
+pub use arrival::Arrival;
+pub use departure::{Departure, parcel_of_sockets};
 pub use program::Program;
+pub use taken::Taken;
 
 /// Version of these messages. A process refuses to take over from one that speaks another version.
 const PROTOCOL: u32 = 1;
@@ -53,6 +62,16 @@ enum ToNew {
     RecordsEnd {
         /// Number of the next notification of a face's event.
         next_event: u64,
+        /// What the configuration has made.
+        #[serde(default)]
+        configured: Former,
+    },
+    /// Data of the content stores, as an answer to [`ToOld::WantsCached`].
+    Cached(Vec<CachedRecord>),
+    /// There is no more of it.
+    CachedEnd {
+        /// Data that the content stores had.
+        all: usize,
     },
     /// Faces.
     Faces {
@@ -82,6 +101,9 @@ struct Offer {
     version: String,
     process: u32,
     threads: usize,
+    /// Whether it answers [`ToOld::WantsCached`].
+    #[serde(default)]
+    has_cached: bool,
 }
 
 /// A message to the old process.
@@ -89,6 +111,11 @@ struct Offer {
 enum ToOld {
     /// Configuration, tables and ports are good.
     Ready,
+    /// It wants this many Data of the content stores.
+    WantsCached {
+        /// How many at most.
+        max: usize,
+    },
     /// Routes and settings are in place.
     Installed,
     /// The faces are in place.

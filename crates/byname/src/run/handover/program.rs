@@ -30,8 +30,9 @@ impl Program {
         Command::new(&self.path)
             .args(&self.arguments)
             .arg(TAKEOVER)
-            // The service manager's watchdog is for the process that is the service now.
+            // The service manager's watchdog is for the process that is the service now, and so are its descriptors.
             .env_remove("WATCHDOG_PID")
+            .env_remove("LISTEN_PID")
             .stdin(Stdio::from(socket))
             .spawn()
     }

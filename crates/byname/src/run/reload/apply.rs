@@ -67,9 +67,9 @@ impl Router {
     }
 
     fn build_fib(&self, config: &Config) -> anyhow::Result<()> {
-        let (kind, key) = (config.tables.fib, self.setup.secrets.names);
+        let (config, key) = (config.clone(), self.setup.secrets.names);
         let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
-        self.control.rebuild_fib(move |_| kind.build(key, rules_max)).context("the FIB")
+        self.control.rebuild_fib(move |node| config.build_fib(key, rules_max, node)).context("the FIB")
     }
 
     fn build_tag_fib(&self, config: &Config) -> anyhow::Result<()> {

@@ -77,6 +77,8 @@ element! {
         n_failed_restarts: Option<u64> = types::N_FAILED_RESTARTS,
         /// Why the last of them failed.
         restart_failure: Option<String> = types::RESTART_FAILURE,
+        /// What this process has taken over from another one, and what it could not. Absent if there was none.
+        taken_over: Option<String> = types::TAKEN_OVER,
         /// Where state is kept that survives a restart, or why it is not.
         state: Option<String> = types::STATE,
     }

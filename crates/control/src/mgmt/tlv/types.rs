@@ -102,6 +102,7 @@ pub const N_SPREAD_BUSY: u64 = 304;
 pub const N_SHARED_PIT_ENTRIES: u64 = 306;
 pub const N_FAILED_RESTARTS: u64 = 320;
 pub const RESTART_FAILURE: u64 = 322;
+pub const TAKEN_OVER: u64 = 340;
 pub const IS_STALE: u64 = 308;
 pub const STATE: u64 = 310;
 

@@ -3,7 +3,12 @@
 //! For a longer run by hand, set `BYNAME_TEST_RATE` (Interests per second over UDP), `BYNAME_TEST_RESTARTS`,
 //! `BYNAME_TEST_PAUSE_MS` (between two restarts) and `BYNAME_TEST_STREAMS` (0: only UDP).
 
+mod cached;
+#[path = "../common/mod.rs"]
 mod common;
+mod configured;
+mod routes;
+mod service;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read, Write};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import textwrap
 from pathlib import Path
@@ -78,6 +79,7 @@ def test_we_sign_requests_of_python_ndn(network: Path, tmp_path: Path) -> None:
     assert is_signed_by(certificate, bytes(parse_certificate(shown(network, "/example")).content))
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing")
 def test_safe_bags_open_elsewhere_and_those_of_openssl_open_here(network: Path, tmp_path: Path) -> None:
     passphrase = tmp_path / "passphrase"
     passphrase.write_text("correct horse\n")
@@ -91,11 +93,17 @@ def test_safe_bags_open_elsewhere_and_those_of_openssl_open_here(network: Path, 
     rest = bag[begin + size + len(certificate) :]
     assert rest[0] == 0x81
     _, size = parse_tl_num(rest, 1)
-    encrypted = rest[1 + size :]
-    private = ECC.import_key(encrypted, passphrase="correct horse")
+    encrypted = tmp_path / "encrypted.der"
+    encrypted.write_bytes(rest[1 + size :])
+
+    def opened(secret: str) -> subprocess.CompletedProcess[bytes]:
+        # pycryptodome can open it, too, but takes half a minute for the iterations.
+        line = ["openssl", "pkcs8", "-inform", "DER", "-in", str(encrypted), "-outform", "DER"]
+        return subprocess.run([*line, "-passin", f"pass:{secret}"], capture_output=True)
+
+    private = ECC.import_key(opened("correct horse").stdout)
     assert private.public_key().export_key(format="DER") == bytes(parse_certificate(certificate).content)
-    with pytest.raises(ValueError):
-        ECC.import_key(encrypted, passphrase="wrong")
+    assert opened("wrong").returncode != 0
 
     vector = Path(__file__).resolve().parents[2] / "crates/control/src/trust/vectors/openssl.safebag"
     other = tmp_path / "other"

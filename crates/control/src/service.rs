@@ -5,6 +5,8 @@
 //! reach the FIB together, before the answers are sent.
 
 mod changes;
+mod destinations;
+mod fib;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -28,7 +30,7 @@ pub use self::changes::Limits;
 use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
-use crate::mgmt::tlv::{ControlResponse, Element, origin};
+use crate::mgmt::tlv::{ControlResponse, Element};
 use crate::mgmt::{Management, Restored};
 use crate::moment::Moment;
 use crate::readvertise::{Destination, Readvertiser};
@@ -117,11 +119,12 @@ pub struct Snapshots {
 }
 
 impl ControlHandle {
-    /// Sets the trees for forwarding and for tag routing. Call this once only.
+    /// Sets the trees for forwarding and for tag routing, in place of earlier ones.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
             management.fib().tables().replace_trees(trees);
-            own.into_iter().for_each(|tree| management.tags_mut().add_tree(tree));
+            management.tags_mut().replace_trees(own);
+            management.commit();
         })
     }
 
@@ -298,12 +301,6 @@ pub fn start(
     management.limit_announcements(config.announcements_max);
     management.balance_threads(config.balance_period, now);
     management.audit_to(config.audit);
-    let observe = |destination: Destination| {
-        let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
-        management.rib_mut().observe(origin, destination.prefix().clone());
-        Readvertiser::new(destination, clock.start)
-    };
-    let readvertisers = config.destinations.into_iter().map(observe).collect();
     // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
     let pulse = Pulse::new("byname-control");
@@ -316,7 +313,8 @@ pub fn start(
         notices: forwarder.notices,
         requests: receiver,
         owner: owned,
-        readvertisers,
+        readvertisers: Vec::new(),
+        coming: config.destinations,
         clock,
         keeper: None,
         inbox: Vec::new(),
@@ -376,6 +374,8 @@ struct Service {
     /// Disconnects when the thread must end.
     owner: Receiver<Infallible>,
     readvertisers: Vec<Readvertiser>,
+    /// Destinations that wait until others have gone.
+    coming: Vec<Destination>,
     clock: Clock,
     /// `None`: nothing survives this process.
     keeper: Option<Keeper>,
@@ -566,6 +566,10 @@ impl Service {
                 readvertiser.route_changed(&event, is_local, instant);
             }
         }
+        self.readvertisers = readvertisers;
+        // After the events: a new destination is told of all routes that there are now.
+        self.exchange_destinations(instant);
+        let mut readvertisers = std::mem::take(&mut self.readvertisers);
         for readvertiser in &mut readvertisers {
             for interest in readvertiser.poll(instant, now.unix_ms) {
                 let sent = self.send(&LinkFields::default(), &Packet::copy_from(&interest));

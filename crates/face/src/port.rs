@@ -73,6 +73,12 @@ pub trait Port: Send {
     /// A word for logs, such as `udp4` or `unix`.
     fn name(&self) -> &str;
 
+    /// The interface that only this port may have open, or it and its like on other threads: see
+    /// [`ForwarderHandle::remove_ports`](crate::ForwarderHandle::remove_ports).
+    fn interface(&self) -> Option<String> {
+        None
+    }
+
     /// Registers descriptors, and reports faces that exist from the start. Called once, before the packet thread runs.
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()>;
 
@@ -344,6 +350,9 @@ macro_rules! call_inner_port {
     () => {
         fn name(&self) -> &str {
             self.inner.name()
+        }
+        fn interface(&self) -> Option<String> {
+            self.inner.interface()
         }
         fn start(&mut self, cx: &mut PortContext<'_>) -> ::std::io::Result<()> {
             self.inside(cx, |port, cx| port.start(cx))

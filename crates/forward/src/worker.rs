@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::{FaceId, NameHashKey, NameRef};
+use byname_wire::{FaceId, Name, NameHashKey, NameRef};
 
 use crate::cached::{CachedData, CachedOrder};
 use crate::crossing::{Handed, Parcel};
@@ -22,7 +22,7 @@ pub use crate::counters::{CsInfo, FibLines, WorkerCounters};
 #[cfg(feature = "lab")]
 pub use crate::settings::Prefetch;
 pub use crate::settings::{CsPolicy, WorkerConfig};
-pub use crate::shard::{NoMemory, Table, TableMemory};
+pub use crate::shard::{NONCES_KEPT_FOR, NewTables, NoMemory, OldTables, Progress, SLICE, Table, TableMemory};
 
 /// One shard and its pipelines.
 pub struct Worker {
@@ -213,7 +213,7 @@ impl Worker {
 
     /// When timers need the next `poll`, if no packet arrives earlier.
     pub fn next_deadline(&self) -> Option<Ticks> {
-        self.shard.wheel.next_deadline()
+        if self.shard.is_exchanging() { Some(Ticks(0)) } else { self.shard.wheel.next_deadline() }
     }
 
     /// Changes settings of the CS; `None` leaves a setting as it is.
@@ -222,9 +222,33 @@ impl Worker {
         self.shard.settle_soon();
     }
 
+    /// Uses other tables from the next round on, or as soon as the entries of an earlier exchange have moved. The entries
+    /// follow: see [`Progress`]. Returns tables that were to be used after an earlier exchange, and now are not.
+    pub fn exchange_tables(&mut self, new: Box<NewTables>) -> Option<Box<NewTables>> {
+        self.shard.exchange_tables(new)
+    }
+
+    /// The key that names are hashed with now.
+    pub(crate) fn key(&self) -> &NameHashKey {
+        &self.shard.key
+    }
+
+    /// How far the exchange of tables is, and the memory that it has left so far. Freeing it takes time, so that another
+    /// thread does that. `forget_nonces`: [`NONCES_KEPT_FOR`] has passed since the progress was [`Progress::Remembering`].
+    pub fn take_old_tables(&mut self, forget_nonces: bool) -> (Progress, Vec<OldTables>) {
+        let left = self.shard.take_old_tables(forget_nonces);
+        (self.shard.exchange_progress(), left)
+    }
+
+    /// Changes what ends a forwarding hint, and whether Data satisfies an Interest that was not sent to its face.
+    pub fn set_rules(&mut self, producer_regions: Vec<Name>, accept_unasked_data: bool) {
+        (self.shard.producer_regions, self.shard.accept_unasked_data) = (producer_regions, accept_unasked_data);
+        self.shard.settle_soon();
+    }
+
     /// Erases up to `count_max` Data packets under `prefix`. Returns how many it erased and whether more are left.
     pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
-        self.shard.table.erase(prefix, count_max)
+        self.shard.erase(prefix, count_max)
     }
 
     /// Up to `max` Data packets of the content store, most valuable first.

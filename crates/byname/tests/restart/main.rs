@@ -1,12 +1,14 @@
 //! Restarts under traffic: a new process takes over, and no connection is closed.
 //!
 //! For a longer run by hand, set `BYNAME_TEST_RATE` (Interests per second over UDP), `BYNAME_TEST_RESTARTS`,
-//! `BYNAME_TEST_PAUSE_MS` (between two restarts) and `BYNAME_TEST_STREAMS` (0: only UDP).
+//! `BYNAME_TEST_PAUSE_MS` (between two restarts) and `BYNAME_TEST_STREAMS` (0: only UDP). `BYNAME_TEST_RECORD` names a file
+//! that gets a line with the measurements.
 
 mod cached;
 #[path = "../common/mod.rs"]
 mod common;
 mod configured;
+mod record;
 mod routes;
 mod service;
 
@@ -24,7 +26,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Data, Interest, LpPacket, Name, tlv};
 use common::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Interests of a consumer that have no answer yet.
 const WINDOW: usize = 32;
@@ -262,6 +264,22 @@ fn transfers_go_on(threads: usize, restarts: u32) {
     let lost = sent - datagrams.answers;
     println!("{threads} threads, {restarts} restarts: streams {seen:?}, UDP {sent} sent, {lost} lost, {datagrams:?}");
     println!("{}", router.log().lines().filter(|line| line.contains("Taken over")).collect::<Vec<_>>().join("\n"));
+    let ms = |time: Duration| 1000.0 * time.as_secs_f64();
+    record::record(
+        json!({ "threads": threads, "restarts": restarts, "rate": rate, "pause_ms": ms(pause), "streams": has_streams }),
+        json!({
+            "threads": threads,
+            "restarts": restarts,
+            "interests": sent,
+            "interests_lost": lost,
+            "longest_gap_ms": ms(datagrams.longest_gap),
+            "stream_answers": seen.iter().map(|seen| seen.answers).sum::<u64>(),
+            "stream_sent_again": seen.iter().map(|seen| seen.sent_again).sum::<u64>(),
+            "stream_longest_gap_ms": seen.iter().map(|seen| ms(seen.longest_gap)).fold(0.0, f64::max),
+            // Each consumer and each producer would have failed above.
+            "connections_closed": 0,
+        }),
+    );
     assert!(seen.iter().all(|seen| seen.answers > u64::from(restarts)), "{seen:?}");
     assert!(lost * 2 < sent, "{lost} of {sent} lost");
     let store = router.json("cs info");

@@ -37,7 +37,7 @@ impl Config {
     /// If there is no memory, the file cannot be used, or its key is another one.
     pub fn build_fib(&self, key: NameHashKey, routes_max: usize, node: Option<u32>) -> Result<FibEngine, BuildError> {
         let Some(path) = self.bulk_table() else {
-            return self.tables.fib.build(key, routes_max);
+            return self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters());
         };
         // The pages of a file lie on the node of the process that read it first.
         let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };

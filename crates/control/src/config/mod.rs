@@ -34,10 +34,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byname_forward::worker::{CsPolicy, WorkerConfig};
+use byname_lookup::prefix::two_stage::StartDepth;
 use byname_wire::{HashFunction, Name};
 use serde::Deserialize;
 
-use crate::fib_writer::FibEngineKind;
+use crate::fib_writer::{FibEngineKind, FibParameters};
 
 pub use audit::AuditLog;
 pub use changes::{Change, Changes, changes};
@@ -193,6 +194,12 @@ pub struct Tables {
     pub cs_policy: CsPolicy,
     /// Engine for longest prefix match.
     pub fib: FibEngineKind,
+    /// M of the engine "two-stage".
+    #[serde(deserialize_with = "value::start_depth")]
+    pub fib_start_depth: StartDepth,
+    /// T of the engine "level-pulling".
+    #[serde(deserialize_with = "value::children")]
+    pub fib_children: u32,
     /// A file of rules below the routes. Empty: none.
     pub bulk: PathBuf,
     /// Hash function for names, the same in every table.
@@ -219,6 +226,8 @@ impl Default for Tables {
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
             fib: FibEngineKind::default(),
+            fib_start_depth: FibParameters::default().start_depth,
+            fib_children: FibParameters::default().children,
             bulk: PathBuf::new(),
             name_hash: HashFunction::default(),
             cs_admit: true,
@@ -226,6 +235,13 @@ impl Default for Tables {
             accept_unasked_data: worker.accept_unasked_data,
             strategies: value::default_strategies(),
         }
+    }
+}
+
+impl Tables {
+    /// Parameters of single engines of the FIB.
+    pub fn fib_parameters(&self) -> FibParameters {
+        FibParameters { start_depth: self.fib_start_depth, children: self.fib_children }
     }
 }
 

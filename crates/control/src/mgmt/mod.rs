@@ -206,6 +206,11 @@ impl Management {
         &self.fib
     }
 
+    /// The FIB, for exchanging its engine.
+    pub(crate) fn fib_mut(&mut self) -> &mut FibWriter {
+        &mut self.fib
+    }
+
     /// Rights of signers.
     pub fn authorizer_mut(&mut self) -> &mut Authorizer {
         &mut self.authorizer

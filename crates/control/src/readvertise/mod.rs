@@ -79,6 +79,11 @@ enum Policy {
 }
 
 impl Destination {
+    /// Label of a routing daemon.
+    pub const DAEMON: &str = "daemon";
+    /// Label of the hub.
+    pub const HUB: &str = "hub";
+
     /// A routing daemon on this host.
     pub fn daemon(config: Readvertise) -> Self {
         Destination {
@@ -127,8 +132,8 @@ impl Destination {
     /// Label of the destination in metrics.
     pub fn label(&self) -> &'static str {
         match self.policy {
-            Policy::Clients => "daemon",
-            Policy::Below { .. } => "hub",
+            Policy::Clients => Destination::DAEMON,
+            Policy::Below { .. } => Destination::HUB,
         }
     }
 
@@ -218,6 +223,8 @@ pub struct Readvertiser {
     left_out: u64,
     /// Wall-clock time of the last signature, in ms.
     signed_ms: u64,
+    /// If the destination must forget everything: when that must be done.
+    retires_until: Option<Instant>,
 }
 
 impl Readvertiser {
@@ -234,7 +241,28 @@ impl Readvertiser {
             failures: 0,
             left_out: 0,
             signed_ms: 0,
+            retires_until: None,
         }
+    }
+
+    /// From now on, makes the destination forget all prefixes, until this time at most. A destination that does not answer
+    /// now is not waited for.
+    pub fn retire(&mut self, until: Instant) {
+        self.retires_until = Some(until);
+        if matches!(self.state, State::Silent { .. }) {
+            self.prefixes.clear();
+        }
+        for prefix in self.prefixes.keys().cloned().collect::<Vec<_>>() {
+            if let Some(advertised) = self.prefixes.get_mut(&prefix) {
+                advertised.routes = 0;
+            }
+            self.changed(prefix);
+        }
+    }
+
+    /// Whether the destination has forgotten all prefixes after [`Readvertiser::retire`], or the time for that is over.
+    pub fn has_retired(&self, now: Instant) -> bool {
+        self.retires_until.is_some_and(|until| self.prefixes.is_empty() || until <= now)
     }
 
     /// Number of prefixes that are advertised or will be.
@@ -271,6 +299,9 @@ impl Readvertiser {
     /// `/localhost` and `/localhop` are not advertised. A route for the destination's own prefix says that the
     /// destination has appeared.
     pub fn route_changed(&mut self, event: &RouteEvent, is_local: bool, now: Instant) {
+        if self.retires_until.is_some() {
+            return;
+        }
         if event.name == self.destination.prefix {
             if event.added {
                 self.destination_appeared(now);
@@ -320,7 +351,7 @@ impl Readvertiser {
             State::Silent { probe_at, .. } if !self.waiting.is_empty() && self.in_flight.is_empty() => Some(probe_at),
             _ => None,
         };
-        [answers, refresh, probe].into_iter().flatten().min()
+        [answers, refresh, probe, self.retires_until].into_iter().flatten().min()
     }
 
     /// Handles Data for the control side. Returns false if it answers no command of this destination.

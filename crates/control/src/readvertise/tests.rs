@@ -69,6 +69,33 @@ fn a_prefix_is_advertised_once_and_withdrawn_with_its_last_route() {
 }
 
 #[test]
+fn a_daemon_that_goes_forgets_everything_or_is_waited_for_no_longer_than_it_may_take() {
+    let now = Instant::now();
+    let until = now + Duration::from_secs(10);
+    let mut leaving = daemon(now);
+    leaving.client("/app", true);
+    assert_eq!(heard(&mut leaving, now), [said("register", "/app")]);
+    // This one was not told yet.
+    leaving.client("/app/2", true);
+    leaving.retire(until);
+    leaving.client("/late", true);
+    assert!(!leaving.has_retired(now) && leaving.next_deadline().is_some_and(|at| at <= until));
+    assert_eq!(heard(&mut leaving, now), [said("unregister", "/app")]);
+    assert!(leaving.has_retired(now));
+    let mut slow = daemon(now);
+    slow.client("/app", true);
+    heard(&mut slow, now);
+    slow.retire(until);
+    slow.poll(now, UNIX_MS);
+    assert!(!slow.has_retired(now) && slow.has_retired(until));
+    let mut silent = daemon(now);
+    silent.client("/app", true);
+    silent.poll(now, UNIX_MS);
+    silent.retire(until);
+    assert!(silent.has_retired(now), "nobody is there");
+}
+
+#[test]
 fn local_prefixes_stay_here() {
     let mut readvertiser = daemon(Instant::now());
     readvertiser.client("/localhost/app", true);

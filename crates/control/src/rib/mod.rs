@@ -186,7 +186,9 @@ impl Rib {
     /// From now on, keeps [`RouteEvent`]s for [`Rib::take_events`]. Observed are all routes of this origin (`None`: of
     /// any origin), and all routes for exactly this name.
     pub fn observe(&mut self, origin: Option<u64>, name: Name) {
-        self.observed.push((origin, name));
+        if !self.observed.contains(&(origin, name.clone())) {
+            self.observed.push((origin, name));
+        }
     }
 
     /// Events of observed routes since the last call.
@@ -210,13 +212,6 @@ impl Rib {
         self.routes_max = routes_max;
         Ok(())
     }
-
-    /// All rules that the FIB has, with their groups.
-    pub fn rules(&self) -> impl Iterator<Item = (Name, EntryId)> {
-        let rules = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.group()?)));
-        rules.map(|(key, group)| (NameRef::new(key).expect("the RIB's keys are names").to_name(), group))
-    }
-
     /// The route for exactly this name with this face and origin.
     pub fn route(&self, name: NameRef<'_>, face: FaceId, origin: u64) -> Option<Route> {
         let (key, entry) = self.entries.get_key_value(name.value())?;

@@ -13,6 +13,7 @@
 mod link;
 pub mod message;
 pub mod plan;
+mod reload;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -154,15 +155,6 @@ impl TagRouting {
             command: "/localhop/nfd/tags/update".parse().expect("a literal name"),
             refused: 0,
         }
-    }
-
-    /// Adds a tree.
-    pub fn add_tree(&mut self, tree: OwnTree) {
-        for OwnNeighbor { face, keys } in &tree.neighbors {
-            let session = self.next_session();
-            self.links.insert((tree.id, *face), Link::new(tree.id, session, keys.clone()));
-        }
-        self.trees.push(tree);
     }
 
     /// Changes the limits. Descriptors beyond them stay.

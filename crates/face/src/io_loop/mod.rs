@@ -15,10 +15,12 @@ mod crew;
 mod explain;
 mod handle;
 mod handover;
+mod interfaces;
 mod moving;
 mod pin;
 mod registrations;
 mod status;
+mod tables;
 mod trace;
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -297,6 +299,8 @@ struct IoLoop {
     gone_links: LinkCounters,
     /// Ended faces that had moved.
     gone_faces: GoneFaces,
+    /// What ports have counted that were removed.
+    removed: interfaces::Removed,
     /// Faces that came from other threads, and faces that left for them.
     faces_come: u64,
     faces_left_for: u64,
@@ -362,6 +366,7 @@ impl IoLoop {
             leaving: FaceMap::default(),
             gone_links: LinkCounters::default(),
             gone_faces,
+            removed: interfaces::Removed::default(),
             faces_come: 0,
             faces_left_for: 0,
             last_counts,
@@ -778,12 +783,14 @@ impl IoLoop {
     /// Packets dropped outside of workers, by reason.
     fn drops(&self) -> Vec<(&'static str, u64)> {
         let no_face = [("no-face", self.no_face), ("moving-queue-full", self.owners.drops())];
-        self.ports.iter().flat_map(|p| p.drops()).chain(self.seat.drops()).chain(no_face).collect()
+        let of_ports = self.ports.iter().flat_map(|p| p.drops()).chain(self.removed.drops());
+        of_ports.chain(self.seat.drops()).chain(no_face).collect()
     }
 
     /// Link counters of the faces that have ended here, and why ports closed faces.
     fn gone_links(&self) -> LinkTotals {
-        LinkTotals { counters: self.gone_links, closed: self.ports.iter().flat_map(|p| p.closed()).collect() }
+        let closed = self.ports.iter().flat_map(|p| p.closed()).chain(self.removed.closed());
+        LinkTotals { counters: self.gone_links, closed: closed.collect() }
     }
 
     fn with_port<R>(

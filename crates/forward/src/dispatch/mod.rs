@@ -24,6 +24,9 @@
 //!
 //! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
+//! The dispatchers keep the key that the router started with, so that homes never move. A worker may get another key
+//! ([`crate::worker::NewTables`]). Then a name that decides on a home is hashed once more, under the dispatchers' key.
+//!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
 //!
 //! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
@@ -107,6 +110,8 @@ pub struct Dispatcher {
     stayed: u64,
     /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
+    /// Whether names may come hashed under another key than this dispatcher's.
+    is_apart: bool,
 }
 
 impl Dispatcher {
@@ -128,6 +133,7 @@ impl Dispatcher {
             drops: Drops::default(),
             stayed: 0,
             spread: None,
+            is_apart: false,
         }
     }
 
@@ -148,6 +154,7 @@ impl Dispatcher {
             drops: Drops::default(),
             stayed: 0,
             spread: self.spread.as_ref().map(Spread::of_another_thread),
+            is_apart: false,
         }
     }
 
@@ -166,6 +173,11 @@ impl Dispatcher {
         }
     }
 
+    /// From now on, names come hashed under one of these keys.
+    pub(crate) fn set_apart(&mut self, keys: &[&NameHashKey]) {
+        self.is_apart = keys.iter().any(|key| **key != self.key);
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers
@@ -180,7 +192,7 @@ impl Dispatcher {
     pub fn membership(&self, worker: usize) -> Membership {
         let several = self.workers > 1;
         Membership(several.then(|| Joined {
-            short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
+            short_names: ShortNames::new(Arc::clone(&self.pending), self.components, self.key),
             tokens: TokenMaker::new(self.mark, worker, self.components),
             shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
             shared_pit: self.spread.as_ref().and_then(|spread| spread.pit().cloned()),
@@ -253,7 +265,12 @@ impl Dispatcher {
 
     /// The worker of a packet whose name decides. The name is hashed whole and at its [`Dispatcher::deciding_depth`].
     pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, parsed: &mut Parsed) -> Decided {
-        let home = self.worker_of(name.check(self.deciding_depth(name.name())));
+        let depth = self.deciding_depth(name.name());
+        let check = match self.is_apart {
+            false => name.check(depth),
+            true => digest_name(&self.key, name.prefix(depth)).check,
+        };
+        let home = self.worker_of(check);
         let mut decided = Decided { worker: home, spread: None };
         if let (Parsed::Interest(info), Some(spread)) = (parsed, &mut self.spread) {
             let digest = name.digest(name.len());

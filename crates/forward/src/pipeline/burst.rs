@@ -38,6 +38,7 @@ impl Shard {
     /// Begins a round: handles the timers that are due.
     pub(crate) fn begin(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         self.stopwatch.start();
+        self.move_entries(now);
         self.tables.begin_burst();
         let mut due = 0;
         // Expire entries before processing input: then late Data is unsolicited, however long the thread slept.
@@ -229,6 +230,7 @@ impl Shard {
     /// Takes the parsed packets through their pipelines, then looks up the misses in the FIB.
     pub(crate) fn handle_burst(&mut self, now: Ticks, burst: &mut Burst<'_>, output: &mut Vec<Outgoing>) {
         self.table.drop_unused(now);
+        self.fetch_entries(now, burst);
         match self.prefetch {
             #[cfg(feature = "lab")]
             Prefetch::None => {}

@@ -4,6 +4,7 @@
 //! (`pipeline`) are methods on a shard. A [`Worker`](crate::Worker) is its public front.
 
 mod burst;
+mod exchange;
 mod memory;
 mod sharing;
 
@@ -39,6 +40,7 @@ use crate::trace::Traces;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
 pub(crate) use burst::{Burst, Miss, Route, Staged, Wanted};
+pub use exchange::{NONCES_KEPT_FOR, NewTables, OldTables, Progress, SLICE};
 pub use memory::TableMemory;
 pub(crate) use sharing::{Noted, Open, Sharing};
 
@@ -97,6 +99,8 @@ pub(crate) struct Shard {
     pub listener: Option<Listener>,
     /// What is watched.
     pub traces: Traces,
+    /// An exchange of these tables, if one is in progress.
+    pub exchange: Option<Box<exchange::Exchange>>,
 }
 
 /// A table of a worker.
@@ -160,6 +164,7 @@ impl Shard {
             remote_faces: BTreeSet::new(),
             listener: None,
             traces: Traces::default(),
+            exchange: None,
         })
     }
 
@@ -215,6 +220,7 @@ impl Shard {
     /// Replaces all strategy choices.
     pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
         self.strategies.set(&self.key, choices);
+        self.rechoose_when_moved();
         let pending: Vec<SlotId> = self.table.pending().collect();
         for slot in pending {
             let name = NameView::new(&self.key, self.table.slot(slot).name(), &mut self.hashes[0]);
@@ -227,7 +233,14 @@ impl Shard {
 
     /// State of the content store.
     pub fn cs_info(&self) -> CsInfo {
-        CsInfo { hits: self.counts.cs_hits, misses: self.counts.cs_misses, ..self.table.cs_info() }
+        let (info, (_, not_moved)) = (self.table.cs_info(), self.not_moved());
+        CsInfo {
+            packets: info.packets + not_moved.packets,
+            bytes: info.bytes + not_moved.bytes,
+            hits: self.counts.cs_hits,
+            misses: self.counts.cs_misses,
+            ..info
+        }
     }
 
     /// All counts.
@@ -240,7 +253,7 @@ impl Shard {
             faces,
             satisfied_interests: self.counts.satisfied,
             unsatisfied_interests: self.counts.unsatisfied,
-            pit_entries: self.table.pit_len() as u64,
+            pit_entries: (self.table.pit_len() + self.not_moved().0) as u64,
             cs: self.cs_info(),
             strategy_choices: self.strategies.count() as u64,
             measurements: self.measurements.count() as u64,

@@ -404,13 +404,10 @@ impl FlatReader {
 
     /// The values of the keys that an iterator yields, in their order. The iterator is asked for a
     /// burst of keys ahead.
-    pub fn get_each<'a, K: AsBytes, I: IntoIterator<Item = K, IntoIter: 'a>>(
+    pub fn get_each<'a, K: AsBytes + 'a, I: IntoIterator<Item = K, IntoIter: 'a>>(
         &'a mut self,
         keys: I,
-    ) -> impl Iterator<Item = Option<u32>> + 'a
-    where
-        K: 'a,
-    {
+    ) -> impl Iterator<Item = Option<u32>> + 'a {
         let (mut keys, mut some) = (keys.into_iter(), Vec::new());
         let mut answers = std::collections::VecDeque::new();
         std::iter::from_fn(move || {

@@ -81,6 +81,16 @@ impl Scalar for String {
     }
 }
 
+/// Any bytes.
+impl Scalar for Vec<u8> {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_tlv(out, typ, self);
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(value.to_vec())
+    }
+}
+
 impl Scalar for Name {
     fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
         tlv::push_tlv(out, typ, self.value());

@@ -32,7 +32,7 @@ pub mod waker;
 pub use byname_wire::mac_address;
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
 pub use io_loop::{
-    Activity, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
+    Activity, Explained, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
     ThreadStatus, Workers, imbalance, start,
 };
 pub use memory::{InternalFace, InternalSender};

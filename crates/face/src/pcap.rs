@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Ticks};
+use byname_wire::NackReason;
+use byname_wire::lp::LpPacket;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
@@ -89,9 +91,7 @@ impl CaptureFile {
     fn write(&mut self, now: Ticks, from: [u8; 6], to: [u8; 6], fields: &LinkFields, packet: &Packet) {
         let Some(writer) = &mut self.writer else { return };
         self.frame.clear();
-        self.frame.extend_from_slice(&to);
-        self.frame.extend_from_slice(&from);
-        self.frame.extend_from_slice(&ETHERTYPE_NDN);
+        push_addresses(from, to, &mut self.frame);
         if !link::has_no_fields(fields) || fields.next_hop_face_id.is_some() {
             link::header(fields).encode_header(packet.len(), &mut self.frame);
         }
@@ -125,6 +125,18 @@ fn io_error(error: PcapError) -> io::Error {
         PcapError::IoError(error) => error,
         other => io::Error::other(other),
     }
+}
+
+fn push_addresses(from: [u8; 6], to: [u8; 6], frame: &mut Vec<u8>) {
+    frame.extend_from_slice(&to);
+    frame.extend_from_slice(&from);
+    frame.extend_from_slice(&ETHERTYPE_NDN);
+}
+
+/// Appends the frame of a packet from a face, or of a Nack for it, as captures hold it.
+pub fn frame_from(face: FaceId, nack: Option<NackReason>, packet: &[u8], frame: &mut Vec<u8>) {
+    push_addresses(address(face), FORWARDER, frame);
+    LpPacket { fragment: Some(packet), nack, ..LpPacket::default() }.encode(frame);
 }
 
 /// Address of a face in captures.

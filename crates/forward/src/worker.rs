@@ -26,7 +26,7 @@ pub use crate::shard::{NONCES_KEPT_FOR, NewTables, NoMemory, OldTables, Progress
 
 /// One shard and its pipelines.
 pub struct Worker {
-    shard: Shard,
+    pub(crate) shard: Shard,
 }
 
 impl Worker {

@@ -45,7 +45,9 @@ impl Management {
                 let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());
                 if names_hub { Ok(()) } else { self.check_route(name.as_ref(), face, signer, incoming) }
             }
-            Command::StrategySet | Command::StrategyUnset | Command::CsErase if !signer.covers(name.as_ref()) => {
+            Command::StrategySet | Command::StrategyUnset | Command::CsErase | Command::TraceStart
+                if !signer.covers(name.as_ref()) =>
+            {
                 Err(Refusal::OutsidePrefixes)
             }
             _ => Ok(()),
@@ -126,6 +128,9 @@ impl Management {
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
                 unreachable!("what these are about is no ControlParameters")
             }
+            Command::TraceStart => self.trace_start(&parameters, incoming, now),
+            Command::TraceRead => self.trace_read(&parameters, incoming, now),
+            Command::TraceStop => self.trace_stop(&parameters, incoming),
             Command::CsConfig => self.cs_config(&parameters),
             Command::CsErase => self.cs_erase(parameters),
             Command::StrategySet => self.strategy_set(parameters),
@@ -402,7 +407,7 @@ impl Management {
 }
 
 fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
-    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node } = status;
+    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node, rounds: _ } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,

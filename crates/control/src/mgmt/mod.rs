@@ -12,6 +12,7 @@ mod dataset;
 mod durable;
 mod events;
 mod execute;
+mod explain;
 mod faces;
 mod handover;
 mod news;
@@ -21,6 +22,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tlv;
+mod trace;
 mod waiting;
 
 use std::time::Duration;
@@ -49,6 +51,7 @@ use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use self::trace::Traces;
 use self::waiting::Waiting;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
@@ -121,6 +124,7 @@ pub struct Management {
     reload_entries: Vec<(Name, Box<Entry>)>,
     audit: Audit,
     news: News,
+    traces: Traces,
     /// Commands and announcements that wait for certificates.
     waiting: Waiting,
 }
@@ -166,6 +170,7 @@ impl Management {
             reload_entries: Vec::new(),
             audit: Audit::off(),
             news: News::default(),
+            traces: Traces::default(),
             waiting: Waiting::default(),
         };
         for prefix in &management.prefixes {
@@ -295,6 +300,7 @@ impl Management {
                 self.tags.remove_face(status.id);
                 self.announced.forget_face(status.id);
                 self.more_to_search = true;
+                self.traces.stop(&self.forwarder, status.id);
                 self.audit.face_down(status.id);
                 self.tell_face(Change::FaceClosed, "a face was closed", status);
             }
@@ -313,9 +319,15 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
+<<<<<<< HEAD
         let (durable, news) = (self.durable.next_deadline_ms(), self.news.next_deadline_ms());
         let certificates = self.authorizer.validator().next_deadline_ms();
         [rib, datasets, announced, balancer, certificates, durable, news].into_iter().flatten().min()
+=======
+        let (news, traces) = (self.news.next_deadline_ms(), self.traces.next_deadline_ms());
+        let certificates = self.authorizer.validator().next_deadline_ms();
+        [rib, datasets, announced, balancer, certificates, news, traces].into_iter().flatten().min()
+>>>>>>> explain
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -327,7 +339,11 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
+<<<<<<< HEAD
         self.withdraw_stale(now.ms);
+=======
+        self.traces.expire(&self.forwarder, now.ms);
+>>>>>>> explain
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }
@@ -506,8 +522,8 @@ impl Management {
     }
 
     fn answer_dataset(&mut self, interest: &Interest<'_>, module: &[u8], verb: &[u8], now: Moment) -> Option<Packet> {
-        let is_query = verb == b"query";
-        let dataset_len = VERB_END + usize::from(is_query);
+        let is_about_one = verb == b"query" || module == b"explain";
+        let dataset_len = VERB_END + usize::from(is_about_one);
         let sources = Sources { rib: &self.rib, fib: &self.fib, now_ms: now.ms };
         let len = interest.name.len();
         if len > dataset_len && interest.name.component(-1).is_some_and(dataset::names_part) {
@@ -520,7 +536,10 @@ impl Management {
             return None;
         }
         if interest.name.value().len() > dataset::NAME_BYTES_MAX {
-            return None;
+            return match module {
+                b"explain" => respond_with_nack(interest, &ControlResponse::new(414, "The name is too long")),
+                _ => None,
+            };
         }
         let content = match (module, verb) {
             (b"rib", _) => Source::Rib(None),
@@ -562,6 +581,10 @@ impl Management {
                     }
                 }
             }
+            (b"explain", _) => {
+                let component = interest.name.component(VERB_END as isize).map_or(&[][..], |name| name.value);
+                self.explain_route(component, now)?.encode_value(&mut out);
+            }
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
@@ -586,7 +609,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 8] = [
+    const DATASETS: [(&[u8], &[u8]); 9] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -595,6 +618,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"cs", b"info"),
         (b"strategy-choice", b"list"),
         (b"status", b"general"),
+        (b"explain", b"route"),
     ];
     DATASETS.contains(&(module, verb))
 }

@@ -29,10 +29,12 @@ use crate::tags::{TagLimits, TagRouting};
 
 mod advertised;
 mod capture;
+mod explain;
 mod learning;
 mod limits;
 mod moving;
 mod reload;
+mod trace;
 mod trust;
 
 /// Face of an application.

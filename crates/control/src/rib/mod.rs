@@ -6,6 +6,7 @@
 //! Cost of a change at a leaf: O(depth · log n), where only depths with entries count. Memory: 110 to 130 bytes per
 //! name, in addition to the name. Routes with a deadline take 24 to 48 bytes more.
 
+mod behind;
 mod handover;
 mod inherit;
 mod journal;
@@ -25,6 +26,7 @@ use byname_lookup::EntryId;
 use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
+pub use self::behind::RouteBehind;
 pub(crate) use self::handover::route_of_record;
 pub use self::journal::JournalEntry;
 pub use self::load::Returning;

@@ -68,12 +68,22 @@ pub enum Module {
     Tags,
     /// The configuration file: reload, confirm.
     Config,
+    /// Traces of packets: start, read, stop.
+    Trace,
 }
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; 7] =
-        [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags, Module::Config];
+    pub const ALL: [Module; 8] = [
+        Module::Faces,
+        Module::Fib,
+        Module::Rib,
+        Module::Cs,
+        Module::StrategyChoice,
+        Module::Tags,
+        Module::Config,
+        Module::Trace,
+    ];
 
     /// Name component of the module.
     pub fn name(self) -> &'static str {
@@ -85,6 +95,7 @@ impl Module {
             Module::StrategyChoice => "strategy-choice",
             Module::Tags => "tags",
             Module::Config => "config",
+            Module::Trace => "trace",
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod cached;
 mod crew;
+mod explain;
 mod handle;
 mod handover;
 mod interfaces;
@@ -20,6 +21,7 @@ mod pin;
 mod registrations;
 mod status;
 mod tables;
+mod trace;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,9 +59,11 @@ use status::{Lately, WorkTime};
 
 pub use byname_forward::seat::{RingStatus, Workers};
 pub use cached::CachedCount;
+pub use explain::Explained;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};
+pub use trace::Seen;
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.

@@ -1,6 +1,7 @@
 //! The state of packet threads: how busy they are, and their counters.
 
 use byname_forward::Ticks;
+use byname_forward::rounds::Rounds;
 use byname_forward::seat::RingStatus;
 use byname_forward::worker::WorkerCounters;
 
@@ -17,6 +18,8 @@ pub struct ThreadStatus {
     /// Counters of its worker. The drops include those of its ports and rings, and the stages those outside of the
     /// worker.
     pub counters: WorkerCounters,
+    /// The rounds that were timed.
+    pub rounds: Rounds,
     /// State of its rings; `None` if it is alone.
     pub rings: Option<RingStatus>,
     /// Number of faces that it owns now.
@@ -121,6 +124,7 @@ impl IoLoop {
         ThreadStatus {
             activity: Activity { packets_per_s, ..self.work_time.activity(self.now) },
             counters,
+            rounds: *self.stopwatch.rounds(),
             rings: self.seat.rings(),
             faces: self.faces.len() as u64,
             faces_come: self.faces_come,

@@ -64,7 +64,7 @@ impl Shard {
             match parse_unaddressed(received, hashes, |parsed| self.parsed.push(Staged { at, place, parsed })) {
                 Ok(true) => {}
                 Ok(false) => self.stage_addressed(received.take()),
-                Err(reason) => self.drops.count(reason),
+                Err(reason) => self.drop_unparsed(received, reason),
             }
         }
         self.hash_burst(&Burst::new(burst, &mut []), None);
@@ -90,7 +90,7 @@ impl Shard {
                     dispatcher.stays();
                     self.stage_addressed(received.take());
                 }
-                Err(reason) => self.drops.count(reason),
+                Err(reason) => self.drop_unparsed(received, reason),
             }
             let Some(Staged { parsed, .. }) = self.parsed.get_mut(place) else { continue };
             match dispatcher.sort(received, parsed, send) {
@@ -243,6 +243,9 @@ impl Shard {
             }
         }
         self.match_ahead(burst);
+        if self.traces.is_on() {
+            self.follow_burst(now, burst, output);
+        }
         let mut all = std::mem::take(&mut self.parsed);
         #[cfg(feature = "lab")]
         let mut turns = STEPS.len()..;

@@ -285,6 +285,11 @@ impl PitCs {
         self.can_be_prefix != 0 || self.prefix_index.is_kept() || self.is_filling
     }
 
+    /// Whether Data below a prefix can be found.
+    pub fn has_prefix_index(&self) -> bool {
+        self.prefix_index.is_kept()
+    }
+
     /// Finds the pending Interests that Data of this name answers, and the stored Data that it replaces, in one lookup.
     /// Without [`PitCs::wants_prefixes_of_data`], the prefixes of the name need not be hashed.
     pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], met: &mut Met) {

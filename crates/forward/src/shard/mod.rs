@@ -36,6 +36,7 @@ use crate::strategy::{Decision, Measurements, StrategyChoice, StrategyTable};
 use crate::tables::{Nexthop, Tables, TablesReader};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
+use crate::trace::Traces;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
 pub(crate) use burst::{Burst, Miss, Route, Staged, Wanted};
@@ -96,6 +97,8 @@ pub(crate) struct Shard {
     pub remote_faces: BTreeSet<FaceId>,
     /// Receives notices about routes that Data teaches.
     pub listener: Option<Listener>,
+    /// What is watched.
+    pub traces: Traces,
     /// An exchange of these tables, if one is in progress.
     pub exchange: Option<Box<exchange::Exchange>>,
 }
@@ -160,6 +163,7 @@ impl Shard {
             addressed: Addressed::default(),
             remote_faces: BTreeSet::new(),
             listener: None,
+            traces: Traces::default(),
             exchange: None,
         })
     }

@@ -164,6 +164,11 @@ impl StrategyTable {
         &mut *self.strategies[number].1
     }
 
+    /// The full name of a strategy.
+    pub fn name(&self, number: usize) -> &Name {
+        &self.strategies[number].0
+    }
+
     /// The number of a strategy: it is there already, is taken from `old`, or is made.
     fn place(&mut self, old: &mut StrategyTable, name: &Name, key: &NameHashKey) -> Option<usize> {
         if let Some(place) = self.strategies.iter().position(|(n, _)| n == name) {

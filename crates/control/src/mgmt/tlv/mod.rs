@@ -5,10 +5,12 @@
 //! command line use the same decoders.
 
 mod control;
+pub mod explain;
 mod face;
 mod reload;
 mod routing;
 mod status;
+pub mod trace;
 pub mod types;
 
 pub use crate::element::{Element, StrategyName, decode_list};

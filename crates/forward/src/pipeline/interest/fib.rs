@@ -56,7 +56,7 @@ impl Shard {
     }
 
     /// Finds the longest FIB match of each miss that has no route yet, in one burst.
-    pub(super) fn match_misses(&mut self, misses: &mut [Miss]) {
+    pub(crate) fn match_misses(&mut self, misses: &mut [Miss]) {
         if !self.routes_ahead.is_empty() {
             for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
                 miss.set_route(self.routes_ahead[miss.place]);

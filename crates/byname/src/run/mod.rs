@@ -137,7 +137,7 @@ struct Base {
 fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
     let (config, source) = load(args.config.as_deref())?;
     let levels = start_log(&config.log)?;
-    let arrival = takeover::usable(arrival, config.threads.count)?;
+    let arrival = takeover::usable(arrival, config.threads.count, &mut inherited)?;
     let surroundings = Surroundings::of_process();
     let file = args.config.clone();
     let good = examine(&config, &source, file.as_deref().unwrap_or(Path::new("")), &surroundings).map_err(usage)?;
@@ -150,10 +150,13 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
 
     ports::raise_descriptor_limit();
     let started = SystemTime::now();
+    if arrival.is_none() {
+        takeover::release(base.store);
+    }
     let mut bound = ports::bind(&config, &surroundings, &mut inherited)?;
     let mut http = inherited.take(takeover::HTTP, |socket| socket.local == config.metrics.listen.to_string()).pop();
     drop(inherited);
-    if arrival.is_none_or(Arrival::is_late) {
+    if arrival.is_some_and(Arrival::is_late) {
         takeover::empty(base.store);
     }
     let mut earlier = Earlier::default();

@@ -204,6 +204,15 @@ pub fn empty(store: Option<DescriptorStore>) {
     }
 }
 
+/// Takes everything out of the service manager's store, and waits until it has closed it: ports whose sockets do not fit
+/// here are bound again.
+pub fn release(store: Option<DescriptorStore>) {
+    empty(store);
+    if let Some(Err(error)) = store.map(DescriptorStore::await_reader) {
+        tracing::warn!(%error, "the service manager does not read");
+    }
+}
+
 /// Opens what an earlier process has left with the service manager.
 pub fn open_parcel() -> (Option<Arrival>, Inherited) {
     match Arrival::of_parcel(descriptor_store::returned()) {
@@ -222,12 +231,18 @@ pub fn open_parcel() -> (Option<Arrival>, Inherited) {
 ///
 /// # Errors
 /// If it cannot. The other process then goes on.
-pub fn usable(arrival: Option<&Arrival>, threads: usize) -> anyhow::Result<Option<&Arrival>> {
-    let Some(arrival) = arrival.filter(|arrival| arrival.has_faces()) else { return Ok(None) };
+pub fn usable<'a>(
+    arrival: Option<&'a Arrival>,
+    threads: usize,
+    inherited: &mut Inherited,
+) -> anyhow::Result<Option<&'a Arrival>> {
+    let Some(arrival) = arrival else { return Ok(None) };
     match arrival.check(threads) {
-        Ok(()) => Ok(Some(arrival)),
+        Ok(()) => Ok(Some(arrival).filter(|arrival| arrival.has_faces())),
         Err(error) if arrival.is_late() => {
             tracing::warn!("connections of the former process are closed: {}", exit::message_of(&error));
+            // Each thread has one, so others must be bound, and these would be in their way.
+            ["udp4", "udp6"].iter().for_each(|port| drop(inherited.take(port, |_| true)));
             Ok(None)
         }
         Err(error) => Err(error),

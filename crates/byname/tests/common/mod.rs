@@ -101,16 +101,18 @@ impl Router {
         self.wait_until_it_listens()
     }
 
-    /// Starts a router that has ended again, by a program that starts the one in its arguments.
-    pub fn start_again_by(mut self, program: Command) -> Router {
+    /// Starts a router that has ended again, by a program that starts the one in its arguments. Drops what was `passed` to
+    /// it when it has begun.
+    pub fn start_again_by<T>(mut self, program: Command, passed: T) -> Router {
         self.process = spawn(program, self.directory.path());
+        drop(passed);
         self.wait_until_it_listens()
     }
 
     /// Sends a signal to the process, waits for its end, and starts the same router again.
     pub fn restart(mut self, signal: &str) -> Router {
         self.end(signal);
-        self.start_again_by(Command::new(PROGRAM))
+        self.start_again_by(Command::new(PROGRAM), ())
     }
 
     /// Sends a signal to the process, and waits for its end.

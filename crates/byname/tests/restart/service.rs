@@ -85,7 +85,8 @@ impl Manager {
             copies.len()
         );
         let names: Vec<&str> = copies.iter().map(|(name, _)| name.as_str()).collect();
-        router.start_again_by(self.command(&script, &names))
+        let bash = self.command(&script, &names);
+        router.start_again_by(bash, copies)
     }
 
     fn command(&self, script: &str, names: &[&str]) -> Command {
@@ -233,9 +234,9 @@ fn listeners_outlive_a_crash() {
     router.end("-KILL");
     assert!(is_closed(&mut producer.stream));
     let mut client = unix(&router.socket());
-    ask(&mut client.stream, "/localhost/nfd/status/general");
+    ask(&mut client.stream, "/nobody/has/this");
     let router = manager.start_again(router);
-    assert!(client.next().is_some(), "the client that came in between is served");
+    assert!(client.next().is_some(), "the client that came in between gets a Nack");
     assert!(!router.log().contains("Taken over"));
     manager.await_kept((1, 4));
 }

@@ -319,15 +319,9 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
-<<<<<<< HEAD
         let (durable, news) = (self.durable.next_deadline_ms(), self.news.next_deadline_ms());
-        let certificates = self.authorizer.validator().next_deadline_ms();
-        [rib, datasets, announced, balancer, certificates, durable, news].into_iter().flatten().min()
-=======
-        let (news, traces) = (self.news.next_deadline_ms(), self.traces.next_deadline_ms());
-        let certificates = self.authorizer.validator().next_deadline_ms();
-        [rib, datasets, announced, balancer, certificates, news, traces].into_iter().flatten().min()
->>>>>>> explain
+        let (certificates, traces) = (self.authorizer.validator().next_deadline_ms(), self.traces.next_deadline_ms());
+        [rib, datasets, announced, balancer, certificates, durable, news, traces].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -339,11 +333,8 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
-<<<<<<< HEAD
         self.withdraw_stale(now.ms);
-=======
         self.traces.expire(&self.forwarder, now.ms);
->>>>>>> explain
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }

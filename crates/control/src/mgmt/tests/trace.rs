@@ -20,7 +20,7 @@ impl Router {
         for uri in uris {
             let wire = InterestBuilder::new(name(uri), 7).encode();
             let packet = byname_forward::Packet::copy_from(&wire);
-            assert!(running.internal.send(byname_forward::LinkFields::default(), packet));
+            assert!(running.internal.sender.send(byname_forward::LinkFields::default(), packet));
         }
     }
 }

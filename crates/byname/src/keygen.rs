@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use byname_control::security::{NewKey, pem};
+use byname_control::trust::{KeyType, NewKey, pem};
 use byname_wire::Name;
 use clap::Args;
 
@@ -33,7 +33,7 @@ pub struct KeygenArgs {
 /// Makes a key and a certificate.
 pub fn run(args: KeygenArgs) -> anyhow::Result<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the system clock is set before 1970")?;
-    let key = NewKey::generate(&args.identity)?;
+    let key = NewKey::generate(&args.identity, KeyType::Ecdsa)?;
     // One hour of margin: the verifier's clock may be a little behind ours.
     let from = now.saturating_sub(Duration::from_secs(3600));
     let until = now + Duration::from_secs(24 * 3600) * args.days;

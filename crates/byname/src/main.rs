@@ -17,23 +17,31 @@ mod client;
 mod demo;
 mod exit;
 mod fetch;
+mod key;
 mod keygen;
+mod line;
 mod manage;
 mod nfdc_words;
+#[cfg(test)]
+mod odd_port;
 mod process;
 mod reference;
 mod restart;
 mod run;
 mod switch;
+mod table;
 mod tools;
+mod trace;
 mod trees;
+mod watch;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::client::Client;
 use crate::client::transport::Environment;
@@ -46,7 +54,9 @@ Forwarder:
   check           Check a configuration file
   default-config  Print the default configuration, with comments
   restart         Let a new process take over from the running forwarder; closes no connection
+  key             Make a network's trust anchor, keys and certificates; renew and revoke them
   keygen          Make a key and its certificate, for a host or an operator
+  table           Make, check and ask files of rules that the forwarder maps at its start
   trees           Show the spanning trees of a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
@@ -58,6 +68,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
   reload          Take over the changed configuration file
+  trace           Show what happens to packets, and why, as it happens
 
 Tools:
   ping            Ping the producer of a prefix
@@ -77,6 +88,8 @@ Installation:
   man             Write the manual pages into a folder";
 
 const EXAMPLES: &str = "\
+The help of a command: `byname help route` or `byname route --help`. `--json`, before or after a command, prints JSON.
+
 Examples:
   byname run                                        start the forwarder
   byname route add /ndn udp://router.example.net    forward /ndn to another router
@@ -95,8 +108,12 @@ Examples:
 struct Cli {
     /// Address of the forwarder: unix:///PATH, tcp://HOST[:PORT], udp://HOST[:PORT] or ws://HOST[:PORT] [default: from
     /// NDN_CLIENT_TRANSPORT or client.conf, else /run/nfd/nfd.sock or nfd/nfd.sock in the user's runtime directory]
-    #[arg(long, global = true, value_name = "URI")]
+    #[arg(long, value_name = "URI")]
     transport: Option<String>,
+    /// Repeat a management command that shows something, every SECONDS (2 if not given), until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    watch: Option<u64>,
     /// Carry out the management commands in FILE (-: standard input), one on each line, as `nfdc -f` does; the first
     /// that fails ends the batch
     #[arg(long, short = 'f', value_name = "FILE")]
@@ -118,12 +135,18 @@ enum Command {
     DefaultConfig,
     /// Let a new process take over from the running forwarder; closes no connection
     Restart(restart::RestartArgs),
+    /// Make a network's trust anchor, keys and certificates; renew and revoke them
+    Key(key::KeyArgs),
     /// Make a key and its certificate, for a host or an operator
     Keygen(keygen::KeygenArgs),
+    /// Make, check and ask files of rules that the forwarder maps at its start
+    Table(table::TableArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
     #[command(flatten)]
     Manage(manage::Command),
+    /// Show what happens to packets, and why, as it happens
+    Trace(trace::TraceArgs),
     /// Ping the producer of a prefix
     Ping(ping::PingArgs),
     /// Answer pings under a prefix
@@ -165,15 +188,21 @@ impl Connection {
 }
 
 fn main() -> ExitCode {
-    let line = nfdc_words::rewrite(std::env::args_os().collect());
-    let cli = Cli::try_parse_from(line).unwrap_or_else(|error| error.exit());
-    let connection = Connection { transport: cli.transport };
+    let line = nfdc_words::rewrite(line::in_usual_order(std::env::args_os().collect()));
+    let (cli, connection) = line::parse(&line).unwrap_or_else(|error| error.exit());
+    if let Some(seconds) = cli.watch {
+        return finish(watch::run(&line, Duration::from_secs(seconds), &connection));
+    }
     let result = match (cli.command, cli.batch) {
         (Some(command), None) => carry_out(command, &connection),
         (None, Some(file)) => batch::run(&file, cli.keep_going, &connection),
         (Some(_), Some(_)) => usage_error(ErrorKind::ArgumentConflict, "--batch reads its commands from a file"),
         (None, None) => usage_error(ErrorKind::MissingSubcommand, "a command is missing"),
     };
+    finish(result)
+}
+
+fn finish(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) if is_broken_pipe(&error) => exit::OK.into(),
@@ -186,7 +215,7 @@ fn main() -> ExitCode {
 }
 
 fn usage_error(kind: ErrorKind, message: &str) -> ! {
-    Cli::command().error(kind, message).exit()
+    line::command().error(kind, message).exit()
 }
 
 fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
@@ -195,9 +224,12 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Check(args) => run::check(args),
         Command::DefaultConfig => run::print_default_config(),
         Command::Restart(args) => restart::run(args, connection),
+        Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
+        Command::Table(args) => table::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
+        Command::Trace(args) => trace::run(args, connection),
         Command::Ping(args) => ping::run(args, connection),
         Command::PingServer(args) => ping_server::run(args, connection),
         Command::Peek(args) => peek::run(args, connection),
@@ -225,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed_and_the_overview_complete() {
-        let command = Cli::command();
+        let command = line::command();
         command.clone().debug_assert();
         for subcommand in command.get_subcommands() {
             let line = format!("\n  {} ", subcommand.get_name());

@@ -220,48 +220,14 @@ mod tests {
     use std::time::Duration;
 
     use byname_control::config::Config;
-    use byname_face::face::{FaceChange, UpdateFaceError};
-    use byname_face::{FaceStatus, Port, PortContext};
-    use byname_forward::{FaceId, Outgoing, Ticks};
     use byname_web::{Probes, WebServer};
 
     use super::*;
+    use crate::odd_port::OddPort;
     use crate::run;
 
     /// Environment variable that tells the child which thread must panic.
     const VARIABLE: &str = "BYNAME_TEST_PANIC_IN";
-
-    /// A port that panics when the packet thread starts it.
-    struct Broken;
-
-    impl Port for Broken {
-        fn name(&self) -> &str {
-            "broken"
-        }
-        fn start(&mut self, _: &mut PortContext<'_>) -> io::Result<()> {
-            panic!("deliberate")
-        }
-        fn has_input(&self) -> bool {
-            false
-        }
-        fn receive(&mut self, _: &mut PortContext<'_>, _: usize) {}
-        fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
-        fn flush(&mut self, _: &mut PortContext<'_>) {}
-        fn update_face(
-            &mut self,
-            _: &mut PortContext<'_>,
-            _: FaceId,
-            _: &FaceChange,
-        ) -> Result<FaceStatus, UpdateFaceError> {
-            Err(UpdateFaceError::NotFound)
-        }
-        fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
-            false
-        }
-        fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
-            None
-        }
-    }
 
     /// Runs in a process of its own, as a child of the next test.
     #[test]
@@ -282,7 +248,10 @@ mod tests {
                 let _ = stream.read_to_end(&mut Vec::new());
             }
             "control" => drop(forwarder.control.snapshots().ask(|_| panic!("deliberate"))),
-            "packets" => drop(forwarder.handle.add_ports(0, vec![Box::new(Broken)])),
+            "packets" => {
+                let broken = OddPort { name: "broken", on_start: || panic!("deliberate"), on_receive: None };
+                drop(forwarder.handle.add_ports(0, vec![Box::new(broken)]));
+            }
             _ => drop(thread::spawn(|| panic!("deliberate")).join()),
         }
         // Without the hook, the process would exit normally.

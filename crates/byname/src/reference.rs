@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{Cli, exit};
+use crate::{exit, line};
 
 /// Options of `byname completions`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +25,7 @@ pub struct ManArgs {
 /// Runs `byname completions`.
 pub fn completions(args: CompletionsArgs) -> anyhow::Result<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "byname", &mut script);
+    clap_complete::generate(args.shell, &mut line::command(), "byname", &mut script);
     std::io::Write::write_all(&mut std::io::stdout(), &script)?;
     Ok(exit::OK)
 }
@@ -35,7 +34,7 @@ pub fn completions(args: CompletionsArgs) -> anyhow::Result<u8> {
 pub fn man(args: ManArgs) -> anyhow::Result<u8> {
     let folder = args.folder;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    clap_mangen::generate_to(Cli::command(), &folder)
+    clap_mangen::generate_to(line::command(), &folder)
         .with_context(|| format!("cannot write pages into {}", folder.display()))?;
     Ok(exit::OK)
 }

@@ -73,6 +73,8 @@ impl Stage {
         write_sample(&router.path("song.ogg"), 100_000);
         std::fs::write(router.path("commands.txt"), "face create udp4://192.0.2.1:6363\n").expect("write commands.txt");
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
+        let rules = "/com/example /upstream/1\n/net/example/video /upstream/2\n";
+        std::fs::write(router.path("rules.txt"), rules).expect("write rules.txt");
         let configuration = std::fs::read_to_string(router.path("byname.toml")).expect("a configuration");
         Stage { router, neighbour, servers: Vec::new(), configuration }
     }
@@ -105,7 +107,7 @@ impl Stage {
             // `ping` would run until it is interrupted.
             let line = if verb == "ping" { line + " -c 3 -i 50" } else { line };
             let mut program = self.router.command(&line);
-            program.current_dir(&folder);
+            program.current_dir(&folder).env("BYNAME_KEYS", folder.join("keys"));
             let done = finish(program);
             assert_eq!(done.code, 0, "byname {command}: {}{}", done.stdout, done.stderr);
             if let Some(target) = target {

@@ -1,14 +1,16 @@
 //! A router that is killed at random moments of a storm of registrations, again and again. After each restart, every
 //! acknowledged route is there, and none that was removed is.
 //!
-//! `BYNAME_TEST_KILLS` sets the number of kills, and `BYNAME_TEST_SEED` another schedule.
+//! `BYNAME_TEST_KILLS` sets the number of kills, and `BYNAME_TEST_SEED` another schedule. At the end, the test prints a
+//! line for docs/records.
 
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, SystemTime};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::mgmt::tlv::{ControlParameters, ControlResponse, Element, origin};
 use byname_control::security::Signer;
@@ -136,6 +138,8 @@ fn look(router: &Router) -> (u64, BTreeMap<Key, u64>) {
 fn acknowledged_routes_survive_kills_and_removed_ones_stay_away() {
     let number = |variable, default| std::env::var(variable).map_or(default, |text| text.parse().expect("a number"));
     let (kills, seed) = (number("BYNAME_TEST_KILLS", 50), number("BYNAME_TEST_SEED", 23));
+    println!("{kills} kills, seed {seed}");
+    let begun = Instant::now();
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut router = Router::start();
     router.ok("face create udp4://127.0.0.1:9 permanent");
@@ -158,6 +162,30 @@ fn acknowledged_routes_survive_kills_and_removed_ones_stay_away() {
     let (_, there) = look(&router);
     let routes = there.len();
     model.check(there, &format!("seed {seed}, at the end"));
-    println!("{kills} kills: {answers} commands answered, {in_flight} in flight at a kill, {routes} routes at the end");
+    let record = serde_json::json!({
+        "experiment": "kills",
+        "date": output_of("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        "kernel": output_of("uname", &["-r"]),
+        "commit": output_of("git", &["rev-parse", "--short=12", "HEAD"]),
+        "clean": output_of("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty(),
+        "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
+        "seed": seed,
+        "kills": kills,
+        "storm_ms_max": STORM_MAX.as_millis(),
+        "window": WINDOW,
+        "commands_answered": answers,
+        "commands_in_flight": in_flight,
+        "routes_at_the_end": routes,
+        "routes_lost": 0,
+        "routes_come_back": 0,
+        "seconds": begun.elapsed().as_secs_f64().round(),
+    });
+    println!("{record}");
     assert!(answers > 20 * kills as usize && routes > 50, "the storms were no storms");
+}
+
+/// What a command prints. Nothing if it fails.
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

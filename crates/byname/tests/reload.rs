@@ -4,6 +4,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
@@ -15,6 +16,45 @@ const BASE: &str = "\
 [faces.websocket]\nlisten = false\n\
 [faces.unix]\npath = \"SOCKET\"\n";
 const NO_METRICS: &str = "[metrics]\nenabled = false\n";
+
+/// What changes in `status --json` although nobody changes the router: clocks, packets of the command itself and of the
+/// router's own commands, and the times that threads have worked.
+const VOLATILE: [&str; 22] = [
+    "current_time_ms",
+    "uptime_ms",
+    "name_tree_entries",
+    "pit_entries",
+    "in_interests",
+    "in_data",
+    "in_nacks",
+    "in_bytes",
+    "out_interests",
+    "out_data",
+    "out_nacks",
+    "out_bytes",
+    "satisfied_interests",
+    "unsatisfied_interests",
+    "in_malformed",
+    "out_drops",
+    "expires_in_ms",
+    "hits",
+    "misses",
+    "drops",
+    "imbalance",
+    "threads",
+];
+
+/// Removes these keys everywhere.
+fn forget(value: &mut Value, keys: &[&str]) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|key, _| !keys.contains(&key.as_str()));
+            object.values_mut().for_each(|value| forget(value, keys));
+        }
+        Value::Array(array) => array.iter_mut().for_each(|value| forget(value, keys)),
+        _ => {}
+    }
+}
 
 struct Running {
     folder: TempDir,
@@ -69,15 +109,14 @@ impl Running {
         (done.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// What the configuration decides. Left out are counters, and faces of clients, which come and go.
+    /// `status --json`, except what time and the asking command change: [`VOLATILE`], and faces of clients.
     fn state(&self) -> String {
-        let faces = self.list("face list");
-        let faces = faces.lines().filter(|line| !line.contains("remote=fd://"));
-        let faces: String = faces.map(|line| line.split("counters=").next().unwrap_or_default()).collect();
-        let cs = self.list("cs info");
-        let cs: String = cs.lines().filter(|line| !line.trim_start().starts_with('n')).collect();
-        [faces, cs, self.list("route list"), self.list("fib"), self.list("channel"), self.list("strategy list")]
-            .concat()
+        let mut report: Value = serde_json::from_str(&self.list("status --json")).expect("JSON");
+        if let Some(faces) = report["faces"].as_array_mut() {
+            faces.retain(|face| !face["remote_uri"].as_str().unwrap_or_default().starts_with("fd://"));
+        }
+        forget(&mut report, &VOLATILE);
+        serde_json::to_string_pretty(&report).expect("JSON")
     }
 
     fn list(&self, line: &str) -> String {
@@ -150,6 +189,26 @@ fn mistakes_and_refusals_leave_the_router_as_it_is() {
         (format!("{more}[rib]\nroutes_max = 2\n{NO_METRICS}"), "full"),
         (format!("{more}[tables]\npit_entries = 99999999999\n{NO_METRICS}"), "would take"),
         (format!("{more}[[face]]\nremote = \"memif:///nowhere?id=1\"\n{NO_METRICS}"), "memif"),
+        (format!("{more}[tables]\nfib_start_depth = 0\n{NO_METRICS}"), "a start depth is a number"),
+        (format!("{more}[tables.strategies]\n\"/\" = \"none\"\n{NO_METRICS}"), "none"),
+        (format!("{more}[network]\nproducer_regions = [7]\n{NO_METRICS}"), "7"),
+        (format!("{more}[[faces.ethernet]]\ninterface = \"nowhere0\"\n{NO_METRICS}"), "there is no interface nowhere0"),
+        (format!("{more}[[faces.memif]]\nsocket = \"/proc/none/m.sock\"\n{NO_METRICS}"), "/proc/none"),
+        (
+            format!(
+                "{more}[tags]\ngraph = \"gone.txt\"\nnode = \"a\"\n[[tags.tree]]\nid = 1\nroot = \"a\"\n{NO_METRICS}"
+            ),
+            "gone.txt",
+        ),
+        // Tables have been exchanged, and an interface is open, when the last step fails.
+        (
+            format!(
+                "{more}[tables]\nname_hash = \"aes\"\npit_entries = 1000\ncs_packets = 9\ncs_policy = \"s3-fifo\"\n\
+                 accept_unasked_data = true\n{}[metrics]\nlisten = \"{address}\"\n",
+                memif(&running.folder.path().join("m.sock"), "server")
+            ),
+            "cannot serve HTTP",
+        ),
     ] {
         let (good, said) = running.reload(&file, "");
         assert!(!good && said.contains(says) && said.contains("nothing has changed"), "{says}: {said}");
@@ -173,6 +232,9 @@ fn a_reload_that_nobody_confirms_is_undone() {
     assert!(good, "{said}");
     let (good, said) = running.reload(&new, "");
     assert!(!good && said.contains("waits for its confirmation"), "{said}");
+    let restart = running.client("restart --timeout 20");
+    let said = String::from_utf8_lossy(&restart.stderr).into_owned();
+    assert!(!restart.status.success() && said.contains("no restart: the last reload waits"), "{said}");
     assert!(running.client("reload --confirm").status.success());
     assert!(running.list("route list").contains("/new"));
 }
@@ -191,9 +253,19 @@ fn a_signal_reloads_too_and_metrics_move() {
     assert!(!running.list("route list").contains("/hup"));
 }
 
+fn memif(socket: &std::path::Path, role: &str) -> String {
+    format!("[[faces.memif]]\nsocket = \"{}\"\nrole = \"{role}\"\n", socket.display())
+}
+
 #[test]
-fn packets_flow_while_engines_are_exchanged() {
-    let running = Running::start(NO_METRICS);
+fn packets_flow_while_engines_and_tables_are_exchanged() {
+    for threads in ["", "[threads]\ncount = 2\nshared_pit = true\n"] {
+        exchange_under_traffic(threads);
+    }
+}
+
+fn exchange_under_traffic(threads: &str) {
+    let running = Running::start(&[NO_METRICS, threads].concat());
     let socket = format!("unix://{}", running.folder.path().join("nfd.sock").display());
     let mut server = Command::new(PROGRAM)
         .args(["ping-server", "/demo", "--transport", &socket])
@@ -209,15 +281,132 @@ fn packets_flow_while_engines_are_exchanged() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("byname");
-    for engine in
+    let settings =
         ["learned", "two-stage", "level-pulling", "binary-search", "compact-exact", "longest-first", "compact"]
-    {
-        let (good, said) = running.reload(&format!("{NO_METRICS}[tables]\nfib = \"{engine}\"\n"), "");
-        assert!(good && said.contains(engine), "{said}");
+            .map(|engine| format!("fib = \"{engine}\""));
+    let more = [
+        "name_hash = \"aes\"",
+        "name_hash = \"siphash24\"\nfib = \"two-stage\"\nfib_start_depth = 3",
+        "fib = \"two-stage\"\nfib_start_depth = \"most-likely\"",
+        "pit_entries = 500\ndead_nonces = 5000",
+        "cs_policy = \"s3-fifo\"\ncs_bytes = \"1 MiB\"\ncs_packets = 100",
+        "accept_unasked_data = true",
+    ];
+    for tables in settings.into_iter().chain(more.map(str::to_owned)) {
+        let (good, said) = running.reload(&format!("{NO_METRICS}{threads}[tables]\n{tables}\n"), "");
+        assert!(good && said.ends_with("reloaded\n"), "{tables}: {said}");
     }
+    assert!(running.state().contains("\"capacity\": 65536"), "{}", running.state());
     let done = ping.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     let _ = server.kill();
     let _ = server.wait();
     assert!(done.status.success() && said.contains("200 received"), "{said}");
+}
+
+#[test]
+fn interfaces_come_and_go_with_their_faces_and_routes() {
+    let east = Running::start(NO_METRICS);
+    let west = Running::start(NO_METRICS);
+    let before = west.state();
+    let socket = east.folder.path().join("memif.sock");
+    let (good, said) = east.reload(&[NO_METRICS, &memif(&socket, "server")].concat(), "");
+    assert!(good && said.contains("[[faces.memif]]") && said.contains("added"), "{said}");
+    let with_route = |role| {
+        let route = format!("[[route]]\nprefix = \"/demo\"\nface = \"memif://{}?id=0\"\n", socket.display());
+        [NO_METRICS, &memif(&socket, role), &route].concat()
+    };
+    let (good, said) = west.reload(&with_route("client"), "");
+    assert!(good, "{said}");
+    let at = |running: &Running| format!("unix://{}", running.folder.path().join("nfd.sock").display());
+    let mut server = Command::new(PROGRAM)
+        .args(["ping-server", "/demo", "--transport", &at(&east)])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("byname");
+    let reaches = || {
+        let deadline = Instant::now() + PATIENCE;
+        while !west.client("ping /demo -c 1 --timeout 500").status.success() {
+            assert!(Instant::now() < deadline, "{}\n{}", west.log(), west.list("face list"));
+        }
+    };
+    reaches();
+    // Another size of the rings: the interface is opened anew, and its face has its route again.
+    let changed = with_route("client").replace("role =", "ring = 512\nrole =");
+    let (good, said) = west.reload(&changed, "");
+    assert!(good && said.contains("changed"), "{said}");
+    reaches();
+    let (good, said) = west.reload(NO_METRICS, "");
+    assert!(good && said.contains("removed"), "{said}");
+    assert!(west.client("cs erase /").status.success());
+    assert_eq!(west.state(), before, "the face and its route are gone");
+    let (good, said) = west.reload(&changed, "--confirm-within 1s");
+    assert!(good, "{said}");
+    reaches();
+    west.await_log("the reload is undone");
+    assert!(west.client("cs erase /").status.success());
+    assert_eq!(west.state(), before);
+    let _ = server.kill();
+    let _ = server.wait();
+}
+
+#[test]
+fn a_command_keeps_its_route_where_a_route_of_the_file_goes() {
+    let face = "udp4://127.0.0.1:9";
+    let running = Running::start(&[NO_METRICS, &route("/shared", 9)].concat());
+    // The route of the file, which this command replaces, and one through another face.
+    assert!(running.client(&format!("route add /shared {face} cost 5")).status.success());
+    assert!(running.client("route add /shared udp4://127.0.0.1:10").status.success());
+    let before = running.list("route list");
+    let (good, said) = running.reload(NO_METRICS, "");
+    assert!(good && said.contains("[[route]] /shared to udp4://127.0.0.1:9: removed"), "{said}");
+    assert_eq!(running.list("route list"), before);
+    assert!(running.list("face list").contains(face), "its face stays with it");
+    // A route that nobody has replaced goes, and so does its face.
+    let (good, said) = running.reload(&[NO_METRICS, &route("/own", 11)].concat(), "");
+    assert!(good && running.list("route list").contains("/own"), "{said}");
+    let (good, said) = running.reload(NO_METRICS, "");
+    assert!(good, "{said}");
+    assert_eq!(running.list("route list"), before);
+    assert!(!running.list("face list").contains("udp4://127.0.0.1:11"));
+}
+
+#[test]
+fn another_daemon_is_told_of_the_routes_that_there_are() {
+    let daemon = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    daemon.set_read_timeout(Some(PATIENCE)).expect("set");
+    let to_daemon = route("/other/nlsr", daemon.local_addr().expect("bound").port());
+    let running = Running::start(&[NO_METRICS, &to_daemon].concat());
+    assert!(running.client("route add /demo udp4://127.0.0.1:9 origin client").status.success());
+    let other = "[rib.readvertise]\nprefix = \"/other/nlsr\"\n";
+    let (good, said) = running.reload(&[NO_METRICS, &to_daemon, other].concat(), "");
+    assert!(good && said.contains("[rib.readvertise]: changed"), "{said}");
+    let mut packet = [0; 2000];
+    let has = |packet: &[u8], word: &[u8]| packet.windows(word.len()).any(|window| window == word);
+    loop {
+        let length = daemon.recv(&mut packet).expect("a registration comes");
+        if has(&packet[..length], b"register") && has(&packet[..length], b"demo") {
+            break;
+        }
+    }
+    let (good, said) = running.reload(&[NO_METRICS, &to_daemon, "[rib.readvertise]\nenabled = false\n"].concat(), "");
+    assert!(good, "{said}");
+}
+
+#[test]
+fn a_router_joins_and_leaves_trees_by_reload() {
+    let running = Running::start(NO_METRICS);
+    let before = running.state();
+    std::fs::write(running.folder.path().join("network.txt"), "a b\n").expect("written");
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
+    let tags = format!(
+        "[tags]\ngraph = \"network.txt\"\nnode = \"a\"\nallow_unsigned_neighbors = true\n[[tags.tree]]\nid = 7\n\
+         root = \"a\"\n[[tags.neighbor]]\nnode = \"b\"\nface = \"udp4://127.0.0.1:{peer}\"\n"
+    );
+    let (good, said) = running.reload(&[NO_METRICS, &tags].concat(), "");
+    assert!(good && said.contains("tags.graph"), "{said}");
+    assert!(running.list("face list").contains(&format!("127.0.0.1:{peer}")), "the neighbour has a face");
+    let (good, said) = running.reload(NO_METRICS, "");
+    assert!(good, "{said}");
+    assert_eq!(running.state(), before, "the face was made for the tree");
 }

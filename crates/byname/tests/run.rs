@@ -372,8 +372,8 @@ fn neighbours_register_by_trust_anchor_only() {
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
     assert_eq!(command_from_afar(&socket, &signed(&signer, "/localhost/nfd/rib/unregister")), None);
     let metrics = running.metrics();
-    assert!(metrics.contains("byname_command_refusals_total{reason=\"untrusted-signer\"} 1"), "{metrics}");
-    assert!(metrics.contains("byname_command_refusals_total{reason=\"bad-signature\"} 1"), "{metrics}");
+    assert!(metrics.contains("byname_command_refusals_total{reason=\"untrusted_signer\"} 1"), "{metrics}");
+    assert!(metrics.contains("byname_command_refusals_total{reason=\"bad_signature\"} 1"), "{metrics}");
     assert!(metrics.contains("byname_command_refusals_total{reason=\"replayed\"} 1"), "{metrics}");
     assert!(metrics.contains("byname_drops_total{reason=\"scope\"} 1"), "{metrics}");
     assert_eq!(running.end("-TERM"), Some(0));

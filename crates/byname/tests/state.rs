@@ -164,10 +164,11 @@ fn router_with_mount(mount: &str) -> Option<Router> {
 }
 
 /// Registers this many routes.
-fn register(router: &Router, count: usize) {
-    for n in 0..count {
-        router.ok(&format!("route add /bulk/{n} udp4://127.0.0.1:8"));
-    }
+fn register(router: &Router, count: usize, cost: u64) {
+    let line = |n| format!("route add /bulk/{n} udp4://127.0.0.1:8 --cost {cost}\n");
+    let batch = router.path("batch");
+    std::fs::write(&batch, (0..count).map(line).collect::<String>()).expect("written");
+    router.ok(&format!("-f {}", batch.display()));
 }
 
 fn until(what: &str, router: &Router, holds: impl Fn() -> bool) {
@@ -185,26 +186,53 @@ fn a_full_disk_is_said_and_its_changes_are_kept_when_there_is_room() {
     else {
         return;
     };
+    // A change of its cost is a change of a route, so the log grows each time.
+    let cost = std::cell::Cell::new(0);
     until("full", &router, || {
-        register(&router, 20);
-        router.ok("route add /last udp4://127.0.0.1:8");
+        cost.set(cost.get() + 1);
+        register(&router, 500, cost.get());
         state(&router).starts_with("not kept for now")
     });
+    router.ok("route add /last udp4://127.0.0.1:8");
     assert!(router.log().contains("the state does not reach the disk"), "{}", router.log());
     let there = routes(&router);
-    assert_eq!(there.len(), 21);
+    assert_eq!(there.len(), 501);
     // The folder as the router sees it.
     let folder = format!("/proc/{}/root{}", router.pid(), router.path("state").display());
     std::fs::remove_file(format!("{folder}/filler")).expect("removed");
     until("kept again", &router, || state(&router).starts_with("kept in "));
     let copy = tempfile::tempdir().expect("a folder");
-    for file in ["state.db", "state.db-wal"] {
+    // The file system ends with the router. What it leaves if it stops now is what a crash leaves.
+    router.signal("-STOP");
+    for file in ["state.db", "state.db-wal", "state.db-log"] {
         std::fs::copy(format!("{folder}/{file}"), copy.path().join(file)).expect("copied");
     }
+    router.signal("-CONT");
     drop(router);
     let file = copy.path().join("state.db");
     let other = Router::start_with(&format!("[state]\nfile = \"{}\"\n", file.display()));
     assert_eq!(routes(&other), there);
+}
+
+#[test]
+fn what_is_in_the_log_and_what_is_in_the_database_comes_back() {
+    let router = Router::start();
+    register(&router, 300, 1);
+    let store = router.path("state");
+    let folded = || std::fs::metadata(store.join("state.db")).expect("a file").len() > 8_192;
+    // An idle router moves the log into the database. SQLite's own log has it first.
+    let wal = || std::fs::metadata(store.join("state.db-wal")).expect("a file").len() > 16_384;
+    until("folded", &router, || folded() || wal());
+    register(&router, 400, 2);
+    let mut router = router;
+    router.kill();
+    assert!(store.join("state.db-log").exists());
+    let router = router.start_again();
+    let there = routes(&router);
+    assert!(there.len() == 400 && there.iter().all(|route| route.2 == 2), "{there:?}");
+    let router = router.restart("-TERM");
+    assert_eq!(routes(&router).len(), 400);
+    assert!(router.log().contains("400 routes from the last run"), "{}", router.log());
 }
 
 #[test]

@@ -46,7 +46,9 @@ fn connect(router: &Served) -> TcpStream {
 fn scrape(router: &Served) -> String {
     let mut stream = connect(router);
     let mut answer = Vec::new();
-    let sent = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: router\r\nConnection: close\r\n\r\n");
+    let sent = stream.write_all(
+        b"GET /metrics HTTP/1.1\r\nHost: router\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n",
+    );
     let _ = sent.and_then(|()| stream.read_to_end(&mut answer));
     String::from_utf8(answer).expect("text")
 }

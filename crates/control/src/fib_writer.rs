@@ -9,6 +9,7 @@
 //! its memory on that node [So §2.4; Hasegawa]. Each change goes to all engines before the commit returns, so all
 //! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
+pub mod bulk;
 mod rebuild;
 
 use std::collections::HashMap;
@@ -23,12 +24,15 @@ use byname_lookup::prefix::binary_search::{self, BinarySearch};
 use byname_lookup::prefix::compact::{self, Compact};
 use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
-use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first, two_stage};
+use byname_lookup::prefix::two_stage::{self, StartDepth};
+use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Descriptor, Name, NameHashKey, NameRef};
 use serde::Deserialize;
 use smallvec::SmallVec;
+
+pub use rebuild::{Place, fill};
 
 /// Control half of any prefix engine.
 pub type FibEngine = Engine<Names>;
@@ -40,7 +44,7 @@ pub type Engine<F> = Box<dyn Control<<F as Family>::Key, Query = <F as Family>::
 /// A kind of FIB: its keys, its nexthops, and its tables for workers.
 pub trait Family {
     /// Key of a rule.
-    type Key: Clone;
+    type Key: Clone + Eq + Hash;
     /// A borrowed key.
     type KeyRef<'k>: Copy;
     /// The half that workers read.
@@ -144,6 +148,21 @@ pub enum FibEngineKind {
     Learned,
 }
 
+/// Parameters of single engines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FibParameters {
+    /// M of [`TwoStage`]: the depth at which its lookups start [So §2.3].
+    pub start_depth: StartDepth,
+    /// T of [`LevelPulling`]: a prefix with more children than this is a starting point.
+    pub children: u32,
+}
+
+impl Default for FibParameters {
+    fn default() -> Self {
+        FibParameters { start_depth: StartDepth::default(), children: level_pulling::Options::default().children }
+    }
+}
+
 impl FibEngineKind {
     /// All of them.
     pub const ALL: [FibEngineKind; 7] = [
@@ -161,6 +180,19 @@ impl FibEngineKind {
     /// # Errors
     /// If there is no memory for it.
     pub fn build(self, key: NameHashKey, rules_max: usize) -> Result<FibEngine, BuildError> {
+        self.build_with(key, rules_max, &FibParameters::default())
+    }
+
+    /// As [`FibEngineKind::build`], with these parameters.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn build_with(
+        self,
+        key: NameHashKey,
+        rules_max: usize,
+        &FibParameters { start_depth, children }: &FibParameters,
+    ) -> Result<FibEngine, BuildError> {
         let compact = |exact| Compact::new(key, &compact::Options { rules_max, exact, ..compact::Options::default() });
         let table = longest_first::Options { rules_max, ..longest_first::Options::default() };
         // The prefetch that suits bursts, which workers look up.
@@ -174,11 +206,11 @@ impl FibEngineKind {
             FibEngineKind::CompactExact => Box::new(compact(true)?),
             FibEngineKind::LongestFirst => Box::new(LongestFirst::with_options(key, table)?),
             FibEngineKind::TwoStage => {
-                Box::new(TwoStage::with_options(key, two_stage::Options { table, ..two_stage::Options::default() })?)
+                Box::new(TwoStage::with_options(key, two_stage::Options { table, start_depth })?)
             }
             FibEngineKind::BinarySearch => Box::new(BinarySearch::new(key, tables)?),
             FibEngineKind::LevelPulling => {
-                let options = level_pulling::Options { tables, ..level_pulling::Options::default() };
+                let options = level_pulling::Options { tables, children, ..level_pulling::Options::default() };
                 Box::new(LevelPulling::new(key, options)?)
             }
             FibEngineKind::Learned => Box::new(Learned::new(key, rules_max)),
@@ -212,8 +244,8 @@ pub type Engines = (Vec<Replica>, TagFibEngine);
 
 /// The only writer of a FIB.
 pub struct FibWriter<F: Family = Names> {
-    /// At least one. All have the same rules.
-    replicas: Vec<Replica<F>>,
+    /// At least one, each with its number in the tables. All have the same rules.
+    replicas: Vec<(usize, Replica<F>)>,
     tables: Arc<Tables>,
     ids: HashMap<Arc<[F::Nexthop]>, EntryId>,
     /// Indexed by id.
@@ -232,6 +264,8 @@ pub struct FibWriter<F: Family = Names> {
     replaced: bool,
     /// Query halves of replaced engines that workers may still have.
     outlived: Vec<Arc<F::Query>>,
+    /// The latest change of each rule since engines began to be filled: its new group, or `None` for a removal.
+    noted: Option<HashMap<F::Key, Option<EntryId>>>,
     rules: usize,
     failures: u64,
 }
@@ -249,7 +283,7 @@ impl<F: Family> FibWriter<F> {
     pub fn replicated(replicas: Vec<Replica<F>>, tables: Arc<Tables>) -> Self {
         assert!(!replicas.is_empty(), "a FIB has an engine");
         FibWriter {
-            replicas,
+            replicas: replicas.into_iter().enumerate().collect(),
             tables,
             ids: HashMap::new(),
             groups: Vec::new(),
@@ -261,6 +295,7 @@ impl<F: Family> FibWriter<F> {
             taken_out: 0,
             replaced: false,
             outlived: Vec::new(),
+            noted: None,
             rules: 0,
             failures: 0,
         }
@@ -342,6 +377,20 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
+    /// Makes room for this many more rules, so that the engines need not grow again and again. All changes so far become
+    /// visible.
+    pub fn expect(&mut self, rules: usize) {
+        self.commit();
+        if self.replaced {
+            self.reclaim();
+        }
+        for (_, Replica { engine, node }) in &mut self.replicas {
+            if let Err(error) = on_node(*node, || engine.expect(rules)) {
+                tracing::debug!(%error, rules, "no room is made for rules that come");
+            }
+        }
+    }
+
     /// Makes all changes so far visible to workers. Removed entries are freed at once if no worker is in a burst, and
     /// otherwise by a later commit.
     pub fn commit(&mut self) {
@@ -354,9 +403,9 @@ impl<F: Family> FibWriter<F> {
             // Freeing removed entries may make the room that is missing.
             self.reclaim();
             for change in &changes {
-                if let Err((replica, error)) = self.apply(std::slice::from_ref(change)) {
+                if let Err((before, error)) = self.apply(std::slice::from_ref(change)) {
                     self.note_failure(change, &error);
-                    if replica > 0 {
+                    if before > 0 {
                         self.forget(change);
                     }
                 }
@@ -378,19 +427,19 @@ impl<F: Family> FibWriter<F> {
         }
     }
 
-    /// Applies changes to all replicas. If one of them refuses, returns its number: those before it have the changes.
+    /// Applies changes to all replicas. If one of them refuses, returns how many before it have the changes.
     fn apply(&mut self, changes: &[Change<F::Key>]) -> Result<(), (usize, BuildError)> {
         if self.replaced {
             // An engine can change only the query half that it returned last.
             self.reclaim();
         }
         let (mut queries, mut refused) = (SmallVec::<[_; 1]>::new(), Ok(()));
-        for (number, Replica { engine, node }) in self.replicas.iter_mut().enumerate() {
+        for (before, (number, Replica { engine, node })) in self.replicas.iter_mut().enumerate() {
             match on_node(*node, || engine.apply(changes)) {
-                Ok(Update::Replace(query)) => queries.push((number, query)),
+                Ok(Update::Replace(query)) => queries.push((*number, query)),
                 Ok(Update::Patched) => {}
                 Err(error) => {
-                    refused = Err((number, error));
+                    refused = Err((before, error));
                     break;
                 }
             }
@@ -425,7 +474,7 @@ impl<F: Family> FibWriter<F> {
 
     /// Must follow a grace period that began after the last change.
     fn free_unreclaimed(&mut self) {
-        self.replicas.iter_mut().for_each(|replica| replica.engine.reclaim());
+        self.replicas.iter_mut().for_each(|(_, replica)| replica.engine.reclaim());
         self.taken_out = 0;
         self.replaced = false;
         for id in self.unreclaimed.drain(..) {
@@ -470,6 +519,13 @@ impl<F: Family> FibWriter<F> {
     }
 
     fn push(&mut self, change: Change<F::Key>) {
+        if let Some(noted) = &mut self.noted {
+            let (key, group) = match &change {
+                Change::Set(key, group) => (key, Some(*group)),
+                Change::Remove(key) => (key, None),
+            };
+            noted.insert(key.clone(), group);
+        }
         self.pending.push(change);
         if self.pending.len() >= BATCH_MAX {
             self.commit();

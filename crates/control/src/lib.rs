@@ -8,9 +8,11 @@
 pub mod audit;
 pub mod balance;
 pub mod config;
+pub mod element;
 pub mod fib_writer;
 pub mod metrics;
 pub mod mgmt;
+pub mod moment;
 pub mod own_names;
 pub mod readvertise;
 pub mod rib;
@@ -18,3 +20,4 @@ pub mod security;
 pub mod service;
 pub mod state;
 pub mod tags;
+pub mod trust;

@@ -4,26 +4,28 @@
 //! packet threads. No counter is kept twice. Faces come and go, so only the [`FACES_MAX`] oldest have
 //! series of their own. The sums cover all faces.
 
+mod format;
+mod process;
+
 use std::fmt;
 
 use byname_face::face::LinkCounters;
 use byname_face::{FaceStatus, LinkTotals, RingStatus, ThreadStatus, imbalance};
 use byname_forward::face_table::FaceCounters;
-use byname_forward::stages::StageTime;
+use byname_forward::rounds::{Distribution, NS_BOUNDS, PACKETS_BOUNDS};
 use byname_forward::worker::WorkerCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+pub use self::format::Format;
+use self::process::ProcessMetrics;
 use crate::state::StoreStatus;
 use crate::state::writer::Condition;
 
 /// Most faces that have their own series.
 pub const FACES_MAX: usize = 256;
-
-/// Media type of the text that [`Snapshot::encode`] returns.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All exported values at one moment.
 #[derive(Debug, Default)]
@@ -42,6 +44,8 @@ pub struct Snapshot {
     pub announcements: u64,
     /// Outcomes of the announcements that came with Data.
     pub learning: [(&'static str, u64); 4],
+    /// The validator of chains of certificates: its counters, the packets that wait, and the certificates it keeps.
+    pub trust: (crate::trust::validator::Counters, u64, u64),
     /// Prefixes in the FIB.
     pub fib_entries: u64,
     /// Descriptors in the tag FIB.
@@ -59,10 +63,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The text that Prometheus reads (OpenMetrics 1.0).
+    /// The text of these values and of the process, in OpenMetrics 1.0; see [`Format`] for others.
     pub fn encode(self) -> String {
-        let mut registry = Registry::with_prefix("byname");
-        registry.register_collector(Box::new(self));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessMetrics));
+        registry.sub_registry_with_prefix("byname").register_collector(Box::new(self));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("a String takes all that is written");
         text
@@ -102,6 +107,8 @@ impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut to = Writer { encoder };
         let counters = &self.counters;
+        let build = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+        to.gauges("build_info", "Version of the program; the value is 1", std::iter::once((build, 1)))?;
         to.counter("satisfied_interests", "Interests that Data answered", counters.satisfied_interests)?;
         to.counter("unsatisfied_interests", "Interests that nothing answered", counters.unsatisfied_interests)?;
         to.gauge("pit_entries", "Interests pending", counters.pit_entries)?;
@@ -136,14 +143,21 @@ impl Collector for Snapshot {
         self.encode_store(&mut to)?;
         to.counter("audit_lost", "Lines that the audit log lost", self.audit_lost)?;
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
-        let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", (*reason).to_owned())], *count);
+        let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", word(reason))], *count);
         to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;
-        let by_outcome = |(outcome, count): &(&'static str, u64)| ([("outcome", (*outcome).to_owned())], *count);
+        let by_outcome = |(outcome, count): &(&'static str, u64)| ([("outcome", word(outcome))], *count);
         to.family(
             "learned_routes",
             "Prefix announcements that came with Data, and routes of them that were withdrawn",
             self.learning.iter().map(by_outcome),
         )?;
+        let (chains, waiting, certificates) = &self.trust;
+        let outcomes = [("accepted", chains.accepted), ("rejected", chains.rejected), ("waited", chains.waited)];
+        to.family("trust_chains", "Signers whose certificates were followed", outcomes.iter().map(by_outcome))?;
+        to.counter("trust_interests", "Interests for certificates", chains.interests)?;
+        to.counter("trust_unwanted", "Data that was no right certificate", chains.unwanted)?;
+        to.gauge("trust_waiting", "Commands and announcements that wait for certificates", *waiting)?;
+        to.gauge("trust_certificates", "Certificates whose chains are known", *certificates)?;
         to.family("command_refusals", "Management commands refused", self.refusals.iter().map(by_reason))?;
         to.family(
             "packets",
@@ -187,10 +201,9 @@ const THREAD_GAUGES: [ThreadCount; 3] = [
     ("thread_cs_packets", "Data packets in a thread's content store", |t| t.counters.cs.packets),
 ];
 
-const THREAD_COUNTS: [ThreadCount; 16] = [
+const THREAD_COUNTS: [ThreadCount; 15] = [
     ("thread_faces_come", "Faces that came to a thread from another one", |t| t.faces_come),
     ("thread_faces_left", "Faces that left a thread for another one", |t| t.faces_left),
-    ("thread_busy_nanoseconds", "Time that a thread has worked", |t| t.activity.busy_ns),
     ("thread_sleeps", "Times that a thread slept", |t| t.activity.sleeps),
     ("thread_rests", "Times that a thread began to rest; the first thread then works for it", |t| t.activity.rests),
     ("thread_in_interests", "Interests that a thread handled", |t| t.counters.faces.in_interests),
@@ -219,12 +232,18 @@ const RING_WAYS: [RingValue; 3] = [("home", |r| r.home), ("foreign", |r| r.forei
 const RING_DEPTHS: [RingValue; 2] = [("in", |r| r.input_depth), ("out", |r| r.output_depth)];
 const RING_DROPS: [RingValue; 2] = [("in", |r| r.input_drops), ("out", |r| r.output_drops)];
 
-type StageCount = (&'static str, &'static str, fn(&StageTime) -> u64);
-
-const STAGE_COUNTS: [StageCount; 2] = [
-    ("stage_packets", "Packets that passed a stage in the bursts that are timed", |time| time.packets),
-    ("stage_nanoseconds", "Time that these took in it", |time| time.ns),
+const STAGE_COUNTS: [(&str, &str); 2] = [
+    ("stage_packets", "Packets that passed a stage in the bursts that are timed"),
+    ("stage_seconds", "Time that these took in it"),
 ];
+
+/// Nanoseconds in seconds.
+const NS: f64 = 1e-9;
+
+/// A value of a label. All are in one style, whatever they are called elsewhere.
+fn word(text: &str) -> String {
+    text.replace('-', "_")
+}
 
 impl Snapshot {
     fn encode_store(&self, to: &mut Writer<'_>) -> fmt::Result {
@@ -249,23 +268,35 @@ impl Snapshot {
         }
         let drops = threads().flat_map(|(label, thread)| {
             let drops = thread.counters.drops.iter();
-            drops.map(move |(reason, count)| ([label.clone(), ("reason", (*reason).to_owned())], *count))
+            drops.map(move |(reason, count)| ([label.clone(), ("reason", word(reason))], *count))
         });
         to.family("thread_drops", "Packets that a thread dropped", drops)?;
-        for (name, help, count) in STAGE_COUNTS {
+        for (name, help) in STAGE_COUNTS {
             let series = threads().flat_map(|(label, thread)| {
                 let stages = thread.counters.stages.all();
-                stages.map(move |(stage, time)| ([label.clone(), ("stage", stage.label().to_owned())], count(&time)))
+                stages.map(move |(stage, time)| ([label.clone(), ("stage", word(stage.label()))], time))
             });
-            to.family(name, help, series)?;
+            match name {
+                "stage_packets" => to.family(name, help, series.map(|(labels, time)| (labels, time.packets)))?,
+                _ => to.seconds(name, help, series.map(|(labels, time)| (labels, time.ns)))?,
+            }
         }
+        let rounds = threads().map(|(label, thread)| ([label], &thread.rounds.packets));
+        let help = "Packets of a round of a thread, in the rounds that are timed";
+        to.histogram("round_packets", help, &PACKETS_BOUNDS, 1.0, rounds)?;
+        let rounds = threads().map(|(label, thread)| ([label], &thread.rounds.ns));
+        let help =
+            "Time of a round of a thread, from looking for packets until all are sent, in the rounds that are timed";
+        to.histogram("round_seconds", help, &NS_BOUNDS, NS, rounds)?;
+        let busy = threads().map(|(label, thread)| ([label], thread.activity.busy_ns));
+        to.seconds("thread_busy_seconds", "Time that a thread has worked", busy)?;
         let ways = self.of_rings("way", &RING_WAYS);
         to.family("thread_packets", "Packets that a thread kept, gave to other threads, or took from them", ways)?;
         let depths = self.of_rings("direction", &RING_DEPTHS);
         to.gauges("thread_ring_depth", "Packets on their way from a thread to other threads", depths)?;
         let drops = self.of_rings("direction", &RING_DROPS);
         to.family("thread_ring_drops", "Packets that found no room in a ring", drops)?;
-        let help = "Packets that the busiest thread handled, over the mean of all threads";
+        let help = "Packets that the busiest thread handled in the last 5 to 10 seconds, over the mean of all threads";
         imbalance(&self.threads).map_or(Ok(()), |ratio| to.ratio("thread_imbalance", help, ratio))
     }
 
@@ -314,6 +345,40 @@ impl Writer<'_> {
         let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in values {
             encoder.encode_family(&labels)?.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a counter of nanoseconds with labels, in seconds.
+    fn seconds<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        times_ns: impl Iterator<Item = ([(&'static str, String); N], u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, ns) in times_ns {
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, u64>(&(ns as f64 * NS), None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a histogram with labels. Bounds and values are multiples of `unit`.
+    fn histogram<'a, const N: usize, const B: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        bounds: &[u64; B],
+        unit: f64,
+        series: impl Iterator<Item = ([(&'static str, String); N], &'a Distribution<B>)>,
+    ) -> fmt::Result {
+        let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, values) in series {
+            let bounds = bounds.iter().map(|bound| *bound as f64 * unit).chain([f64::MAX]);
+            let counts = values.counts.into_iter().chain([values.above]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+            let (sum, count) = (values.sum as f64 * unit, values.count());
+            encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! reach the FIB together, before the answers are sent.
 
 mod changes;
+mod destinations;
+mod fib;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -13,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_face::pulse::{Doing, Pulse, Watched};
-use byname_face::{FaceEvent, ForwarderHandle, InternalFace};
+use byname_face::{FaceEvent, ForwarderHandle, InternalFace, InternalSender};
 use byname_forward::learning::Notice;
 use byname_forward::tables::Tables;
 use byname_forward::{FaceId, LinkFields, Packet};
@@ -28,13 +30,14 @@ pub use self::changes::Limits;
 use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
-use crate::mgmt::tlv::{ControlResponse, Element, origin};
-use crate::mgmt::{Management, Moment, Restored};
+use crate::mgmt::tlv::{ControlResponse, Element};
+use crate::mgmt::{Management, Restored};
+use crate::moment::Moment;
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
-use crate::state::records::Snapshot;
-use crate::state::{Keeper, Opened, Store};
+use crate::state::records::{Snapshot, ToldRecord};
+use crate::state::{Change, Keeper, Opened, Store};
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
@@ -116,11 +119,12 @@ pub struct Snapshots {
 }
 
 impl ControlHandle {
-    /// Sets the trees for forwarding and for tag routing. Call this once only.
+    /// Sets the trees for forwarding and for tag routing, in place of earlier ones.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
             management.fib().tables().replace_trees(trees);
-            own.into_iter().for_each(|tree| management.tags_mut().add_tree(tree));
+            management.join_trees(own);
+            management.commit();
         })
     }
 
@@ -171,19 +175,20 @@ impl ControlHandle {
     /// exist.
     pub fn take_over_state(
         &self,
-        keeper: Option<Keeper>,
+        store: Option<Store>,
         records: Snapshot,
         stale_for: Duration,
     ) -> Result<Restored, ControlError> {
         let stale_for_ms = u64::try_from(stale_for.as_millis()).unwrap_or(u64::MAX);
         self.call_service(move |service| {
+            let mut records = records;
+            service.inherit(std::mem::take(&mut records.told), stale_for);
             let restored = service.management.restore(records, stale_for_ms, service.clock.now());
             service.management.commit();
-            match &keeper {
-                Some(keeper) => service.management.say_state(keeper.status().words()),
+            match store {
+                Some(store) => service.start_keeper(store),
                 None => service.management.keep_no_more(),
             }
-            service.keeper = keeper;
             restored
         })
     }
@@ -297,12 +302,6 @@ pub fn start(
     management.limit_announcements(config.announcements_max);
     management.balance_threads(config.balance_period, now);
     management.audit_to(config.audit);
-    let observe = |destination: Destination| {
-        let origin = Some(origin::CLIENT).filter(|_| !destination.wants_all_routes());
-        management.rib_mut().observe(origin, destination.prefix().clone());
-        Readvertiser::new(destination, clock.start)
-    };
-    let readvertisers = config.destinations.into_iter().map(observe).collect();
     // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
     let pulse = Pulse::new("byname-control");
@@ -315,7 +314,8 @@ pub fn start(
         notices: forwarder.notices,
         requests: receiver,
         owner: owned,
-        readvertisers,
+        readvertisers: Vec::new(),
+        coming: config.destinations,
         clock,
         keeper: None,
         inbox: Vec::new(),
@@ -375,6 +375,8 @@ struct Service {
     /// Disconnects when the thread must end.
     owner: Receiver<Infallible>,
     readvertisers: Vec<Readvertiser>,
+    /// Destinations that wait until others have gone.
+    coming: Vec<Destination>,
     clock: Clock,
     /// `None`: nothing survives this process.
     keeper: Option<Keeper>,
@@ -431,6 +433,9 @@ impl Service {
         }
         // Changes by events are no command's own: its answer need not wait for them.
         self.collect_changes(now);
+        for answer in self.management.go_on(now) {
+            self.answer(answer, now);
+        }
         for (fields, packet) in std::mem::take(&mut self.inbox) {
             self.receive(&fields, &packet, now);
         }
@@ -446,10 +451,15 @@ impl Service {
         self.pulse.note(Doing::Other);
         self.keep(now);
         self.send_answers();
+        for (face, interest) in self.management.certificate_interests(now) {
+            let fields = LinkFields { next_hop_face_id: face, ..LinkFields::default() };
+            // What is lost is sent again.
+            send(&self.internal.sender, &fields, &Packet::copy_from(&interest));
+        }
         for (face, interest) in self.management.tags_mut().poll(now) {
             let fields = LinkFields { next_hop_face_id: Some(face), ..LinkFields::default() };
             // A lost advertisement is sent again, so a full queue needs no other handling.
-            self.send(&fields, &Packet::copy_from(&interest));
+            send(&self.internal.sender, &fields, &Packet::copy_from(&interest));
         }
         self.readvertise(now);
         Ok(())
@@ -461,7 +471,7 @@ impl Service {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
             let answer = self.management.answer(packet, incoming, now);
             self.answer(answer, now);
-        } else if !self.is_tag_answer(packet, now.unix_ms) {
+        } else if !self.management.certificate_news(packet, now) && !self.is_tag_answer(packet, now.unix_ms) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));
@@ -482,21 +492,47 @@ impl Service {
         }
     }
 
-    /// Passes changes to the writing thread, and takes the answers that need to wait no longer.
+    /// Passes changes to the writing thread, with the answers that wait for them.
     fn keep(&mut self, now: Moment) {
         self.collect_changes(now);
         let Some(keeper) = &mut self.keeper else { return };
-        let before = keeper.status().condition;
-        self.outbox.append(&mut keeper.turn());
-        let status = keeper.status();
-        if status.condition != before {
-            self.management.say_state(status.words());
+        keeper.turn();
+        if let Some(words) = keeper.news_of_condition() {
+            self.management.say_state(words);
         }
     }
 
+    /// Keeps all changes from now on in this store.
+    fn start_keeper(&mut self, store: Store) {
+        let sender = self.internal.sender.clone();
+        match Keeper::start(store, Box::new(move |answer| send_answer(&sender, &answer))) {
+            Ok(keeper) => {
+                self.management.say_state(keeper.status().words());
+                self.keeper = Some(keeper);
+            }
+            Err(error) => {
+                self.management.keep_no_more();
+                self.state_is_lost(&error.to_string());
+            }
+        }
+    }
+
+    fn state_is_lost(&mut self, why: &str) {
+        tracing::error!("faces and routes are forgotten at the next restart: {why}");
+        self.management.say_state(format!("not kept any more: {why}"));
+    }
+
     fn collect_changes(&mut self, now: Moment) {
+        let mut changes = self.management.take_changes(now);
+        for readvertiser in &mut self.readvertisers {
+            let destination = readvertiser.destination().label().to_owned();
+            changes.extend(readvertiser.take_told().into_iter().map(|(prefix, is_told)| {
+                let told = ToldRecord { destination: destination.clone(), prefix };
+                if is_told { Change::Told(told) } else { Change::ForgetTold(told) }
+            }));
+        }
         if let Some(keeper) = &mut self.keeper {
-            keeper.add(self.management.take_changes(now));
+            keeper.add(changes);
         }
     }
 
@@ -507,17 +543,12 @@ impl Service {
 
     /// Goes on with a store that was closed for another process, which has not taken over.
     fn reopen_state(&mut self, path: &Path) {
-        let opened = Store::open(path).map_err(|error| error.to_string());
-        match opened.and_then(|Opened { store, .. }| Keeper::start(store).map_err(|error| error.to_string())) {
-            Ok(keeper) => {
+        match Store::open(path) {
+            Ok(Opened { store, .. }) => {
                 self.management.keep_again();
-                self.management.say_state(keeper.status().words());
-                self.keeper = Some(keeper);
+                self.start_keeper(store);
             }
-            Err(why) => {
-                tracing::error!("faces and routes are forgotten at the next restart: {why}");
-                self.management.say_state(format!("not kept any more: {why}"));
-            }
+            Err(error) => self.state_is_lost(&error.to_string()),
         }
     }
 
@@ -525,19 +556,12 @@ impl Service {
         if let Some(mut keeper) = self.keeper.take() {
             keeper.add(self.management.take_changes(self.clock.now()));
             self.management.keep_no_more();
-            self.outbox.append(&mut keeper.close());
-            self.send_answers();
+            keeper.close();
         }
     }
 
     fn send_answers(&mut self) {
-        for packet in std::mem::take(&mut self.outbox) {
-            // A dataset must be fresh each time.
-            let fields = LinkFields { no_cache: true, ..LinkFields::default() };
-            if !self.send(&fields, &packet) {
-                tracing::warn!("the first packet thread's queue is full: an answer is dropped");
-            }
-        }
+        self.outbox.drain(..).for_each(|answer| send_answer(&self.internal.sender, &answer));
     }
 
     /// Whether this is a neighbour's answer about descriptors. If so, it has been processed.
@@ -557,15 +581,29 @@ impl Service {
                 readvertiser.route_changed(&event, is_local, instant);
             }
         }
+        self.readvertisers = readvertisers;
+        // After the events: a new destination is told of all routes that there are now.
+        self.exchange_destinations(instant);
+        let mut readvertisers = std::mem::take(&mut self.readvertisers);
         for readvertiser in &mut readvertisers {
             for interest in readvertiser.poll(instant, now.unix_ms) {
-                let sent = self.send(&LinkFields::default(), &Packet::copy_from(&interest));
+                let sent = send(&self.internal.sender, &LinkFields::default(), &Packet::copy_from(&interest));
                 if !sent && let Ok(interest) = Interest::decode(&interest) {
                     readvertiser.on_nack(interest.name, instant);
                 }
             }
         }
         self.readvertisers = readvertisers;
+    }
+
+    /// Gives the destinations what an earlier process told them.
+    fn inherit(&mut self, told: Vec<ToldRecord>, stale_for: Duration) {
+        let until = Instant::now() + stale_for;
+        for readvertiser in &mut self.readvertisers {
+            let label = readvertiser.destination().label();
+            let of_it = told.iter().filter(|told| told.destination == label);
+            readvertiser.inherit(of_it.map(|told| told.prefix.clone()), until);
+        }
     }
 
     /// The connection of a face is up again. If the hub is behind it, the hub may have restarted and forgotten the
@@ -575,17 +613,6 @@ impl Service {
             let of_hub = |readvertiser: &&mut Readvertiser| readvertiser.destination().wants_all_routes();
             self.readvertisers.iter_mut().filter(of_hub).for_each(|hub| hub.destination_appeared(Instant::now()));
         }
-    }
-
-    /// Sends a packet to the worker. Returns false if its queue stays full.
-    fn send(&self, fields: &LinkFields, packet: &Packet) -> bool {
-        for _ in 0..SEND_TRIES {
-            if self.internal.send(fields.clone(), packet.clone()) {
-                return true;
-            }
-            std::thread::sleep(SEND_WAIT);
-        }
-        false
     }
 
     /// All counters at this moment.
@@ -600,14 +627,14 @@ impl Service {
     fn wait(&self) {
         let mut select = Select::new();
         select.recv(&self.events);
-        if !self.is_full() {
+        if !self.keeper.as_ref().is_some_and(Keeper::is_full_for_now) {
             select.recv(&self.internal.from_worker);
         }
         select.recv(&self.requests);
         select.recv(self.management.creations());
         select.recv(self.management.returned());
         if let Some(keeper) = &self.keeper {
-            select.recv(keeper.reports());
+            select.recv(keeper.news());
         }
         select.recv(&self.notices);
         select.recv(&self.owner);
@@ -624,6 +651,25 @@ impl Service {
                 select.ready();
             }
         }
+    }
+}
+
+/// Sends a packet to the worker. Returns false if its queue stays full.
+fn send(sender: &InternalSender, fields: &LinkFields, packet: &Packet) -> bool {
+    for _ in 0..SEND_TRIES {
+        if sender.send(fields.clone(), packet.clone()) {
+            return true;
+        }
+        std::thread::sleep(SEND_WAIT);
+    }
+    false
+}
+
+fn send_answer(sender: &InternalSender, answer: &Packet) {
+    // A dataset must be fresh each time.
+    let fields = LinkFields { no_cache: true, ..LinkFields::default() };
+    if !send(sender, &fields, answer) {
+        tracing::warn!("the first packet thread's queue is full: an answer is dropped");
     }
 }
 

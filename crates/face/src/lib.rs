@@ -32,10 +32,10 @@ pub mod waker;
 pub use byname_wire::mac_address;
 pub use face::{FaceEvent, FaceRequest, FaceStatus, LinkFlags};
 pub use io_loop::{
-    Activity, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
+    Activity, Explained, ForwarderHandle, IoConfig, LinkTotals, Queue, Registration, RingStatus, Running, StartError,
     ThreadStatus, Workers, imbalance, start,
 };
-pub use memory::InternalFace;
+pub use memory::{InternalFace, InternalSender};
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

@@ -47,7 +47,7 @@ pub(crate) fn internal(queue_max: usize, waker: LoopWaker) -> (MemoryPort, Inter
         flags: LinkFlags { local_fields: true, ..LinkFlags::default() },
         ..MemoryPort::new(output, input, Arc::default(), Arc::default())
     };
-    (port, InternalFace { from_worker, to_worker, waker, dropped })
+    (port, InternalFace { from_worker, sender: InternalSender { to_worker, waker, dropped } })
 }
 
 /// Creates two ports, each the other's peer, for two loops in one process.
@@ -178,17 +178,24 @@ impl Port for MemoryPort {
 /// The control side's end of [`FaceId::INTERNAL`].
 ///
 /// Packets that the worker forwards to that face arrive in `from_worker`, with `incoming_face_id` set in their fields.
-/// Packets sent with [`InternalFace::send`] arrive at the worker as if from that face. Both queues are bounded: when
+/// Packets sent with its [`InternalSender`] arrive at the worker as if from that face. Both queues are bounded: when
 /// one is full, packets are dropped and counted.
 pub struct InternalFace {
     /// Interests for management, and Data for Interests that the control side sent.
     pub from_worker: Receiver<(LinkFields, Packet)>,
+    /// Sends packets to the worker.
+    pub sender: InternalSender,
+}
+
+/// Sends packets to the worker from [`FaceId::INTERNAL`]. Several threads may have one.
+#[derive(Clone)]
+pub struct InternalSender {
     to_worker: Sender<(LinkFields, Packet)>,
     waker: LoopWaker,
     dropped: Arc<AtomicU64>,
 }
 
-impl InternalFace {
+impl InternalSender {
     /// Sends a packet to the worker. Returns false if the queue was full.
     pub fn send(&self, fields: LinkFields, packet: Packet) -> bool {
         let sent = self.to_worker.try_send((fields, packet)).is_ok();

@@ -13,12 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Ticks};
+use byname_wire::NackReason;
+use byname_wire::lp::LpPacket;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::link;
 use crate::port::{Port, PortContext, Readiness, call_inner_port};
+use crate::uri::FaceUri;
 
 const ETHERTYPE_NDN: [u8; 2] = [0x86, 0x24];
 const FORWARDER: [u8; 6] = [0x02, 0x01, 0, 0, 0, 0];
@@ -88,9 +91,7 @@ impl CaptureFile {
     fn write(&mut self, now: Ticks, from: [u8; 6], to: [u8; 6], fields: &LinkFields, packet: &Packet) {
         let Some(writer) = &mut self.writer else { return };
         self.frame.clear();
-        self.frame.extend_from_slice(&to);
-        self.frame.extend_from_slice(&from);
-        self.frame.extend_from_slice(&ETHERTYPE_NDN);
+        push_addresses(from, to, &mut self.frame);
         if !link::has_no_fields(fields) || fields.next_hop_face_id.is_some() {
             link::header(fields).encode_header(packet.len(), &mut self.frame);
         }
@@ -124,6 +125,18 @@ fn io_error(error: PcapError) -> io::Error {
         PcapError::IoError(error) => error,
         other => io::Error::other(other),
     }
+}
+
+fn push_addresses(from: [u8; 6], to: [u8; 6], frame: &mut Vec<u8>) {
+    frame.extend_from_slice(&to);
+    frame.extend_from_slice(&from);
+    frame.extend_from_slice(&ETHERTYPE_NDN);
+}
+
+/// Appends the frame of a packet from a face, or of a Nack for it, as captures hold it.
+pub fn frame_from(face: FaceId, nack: Option<NackReason>, packet: &[u8], frame: &mut Vec<u8>) {
+    push_addresses(address(face), FORWARDER, frame);
+    LpPacket { fragment: Some(packet), nack, ..LpPacket::default() }.encode(frame);
 }
 
 /// Address of a face in captures.
@@ -191,6 +204,18 @@ impl Port for CapturePort {
 
     fn has_room(&self) -> bool {
         self.inner.has_room()
+    }
+
+    fn expect_face(&mut self, remote: Option<&FaceUri>) -> Result<(), String> {
+        self.inner.expect_face(remote)
+    }
+
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        self.inner.lead_to(face, thread)
+    }
+
+    fn has_received_all(&self) -> bool {
+        self.inner.has_received_all()
     }
 
     fn detach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {

@@ -73,6 +73,12 @@ pub trait Port: Send {
     /// A word for logs, such as `udp4` or `unix`.
     fn name(&self) -> &str;
 
+    /// The interface that only this port may have open, or it and its like on other threads: see
+    /// [`ForwarderHandle::remove_ports`](crate::ForwarderHandle::remove_ports).
+    fn interface(&self) -> Option<String> {
+        None
+    }
+
     /// Registers descriptors, and reports faces that exist from the start. Called once, before the packet thread runs.
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()>;
 
@@ -157,6 +163,31 @@ pub trait Port: Send {
 
     /// Whether there is room for a face from another thread.
     fn has_room(&self) -> bool {
+        true
+    }
+
+    /// A face to this peer is about to come from another thread. A port that may get the peer's packets earlier keeps
+    /// them until [`Port::attach_face`]. `None`: the face does not come.
+    ///
+    /// # Errors
+    /// The reason why the face cannot come here.
+    fn expect_face(&mut self, remote: Option<&FaceUri>) -> Result<(), String> {
+        let _ = remote;
+        Ok(())
+    }
+
+    /// Has what the peer of a face sends from now on go to the port of the same name on another thread. For ports whose
+    /// faces share a descriptor.
+    ///
+    /// # Errors
+    /// The reason why that is impossible. Nothing has changed then.
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        let _ = (face, thread);
+        Ok(())
+    }
+
+    /// Whether everything has been received that was here before the last [`Port::lead_to`].
+    fn has_received_all(&self) -> bool {
         true
     }
 
@@ -319,6 +350,9 @@ macro_rules! call_inner_port {
     () => {
         fn name(&self) -> &str {
             self.inner.name()
+        }
+        fn interface(&self) -> Option<String> {
+            self.inner.interface()
         }
         fn start(&mut self, cx: &mut PortContext<'_>) -> ::std::io::Result<()> {
             self.inside(cx, |port, cx| port.start(cx))

@@ -97,6 +97,14 @@ impl Pulse {
         self.shared.ports.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
     }
 
+    /// Names another port in the place of an earlier one.
+    pub fn rename_port(&self, port: usize, name: &str) {
+        let mut ports = self.shared.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ports.get_mut(port) {
+            *known = name.to_owned();
+        }
+    }
+
     /// Notes what the thread begins to do.
     pub fn note(&mut self, doing: Doing) {
         self.write(doing, NO_PORT);

@@ -118,7 +118,7 @@ fn the_internal_face_reaches_the_control_side_and_back() {
         assert_eq!(fields.incoming_face_id, to_client.map(|face| face.id));
         let name = Interest::decode(&packet).unwrap().name.to_name();
         let answer = byname_wire::data::DataBuilder::new(name).content(vec![1, 2, 3]).encode();
-        assert!(router.running.internal.send(LinkFields::default(), Packet::copy_from(&answer)));
+        assert!(router.running.internal.sender.send(LinkFields::default(), Packet::copy_from(&answer)));
         let mut buffer = [0; 9000];
         let len = client.recv(&mut buffer).unwrap();
         assert_eq!(buffer[..len], answer);

@@ -67,6 +67,13 @@ const REASONS: [(DropReason, &str); 18] = [
     (DropReason::NoSuchEndpoint, "no-such-endpoint"),
 ];
 
+impl DropReason {
+    /// A label for metrics and traces.
+    pub fn label(self) -> &'static str {
+        REASONS[self as usize].1
+    }
+}
+
 /// Number of drops for each reason.
 #[derive(Debug, Clone, Default)]
 pub struct Drops([u64; REASONS.len()]);

@@ -113,18 +113,6 @@ impl Received {
     }
 }
 
-impl AsRef<Received> for Received {
-    fn as_ref(&self) -> &Received {
-        self
-    }
-}
-
-impl AsMut<Received> for Received {
-    fn as_mut(&mut self) -> &mut Received {
-        self
-    }
-}
-
 /// A network packet to send.
 #[derive(Debug)]
 pub struct Outgoing {

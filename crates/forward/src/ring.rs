@@ -15,8 +15,15 @@ use byname_lookup::prefetch;
 
 use crate::sync::{AtomicU64, Ordering, UnsafeCell};
 
-/// Number of slots to prefetch ahead, on both sides: each slot was written by the other side last.
-const AHEAD: u64 = 4;
+/// Bytes of slots to prefetch ahead, on both sides: each slot was reached by the other side last. As many cache lines as
+/// a processor can wait for at once.
+const AHEAD_BYTES: usize = 1024;
+
+/// Number of slots to prefetch ahead.
+const fn ahead<T>() -> u64 {
+    let slots = AHEAD_BYTES / if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
+    if slots == 0 { 1 } else { slots as u64 }
+}
 
 /// Alone in its cache line, and in the neighbor line that processors fetch with it.
 #[repr(align(128))]
@@ -101,7 +108,7 @@ impl<T: Send> Producer<T> {
         if self.is_full() {
             return Err(item);
         }
-        prefetch::write_all(self.shared.slot(self.tail + AHEAD));
+        prefetch::write_all(self.shared.slot(self.tail + ahead::<T>()));
         let slot = self.shared.slot(self.tail);
         self.tail += 1;
         // SAFETY: the slot's count is in `tail..head + capacity`, so the slot is ours. The consumer has taken its item
@@ -179,8 +186,14 @@ impl<T: Send> Consumer<T> {
         let known = (self.tail_seen - self.head) as usize;
         let count = if known >= items_max { items_max } else { self.available().min(items_max) };
         out.reserve(count);
+        // Not beyond the last item: the producer has those slots in its cache, and is about to write them.
+        let end = self.head + count as u64;
+        (self.head..end.min(self.head + ahead::<T>())).for_each(|at| prefetch::read_all_soon(self.shared.slot(at)));
         for _ in 0..count {
-            prefetch::read_all_soon(self.shared.slot(self.head + AHEAD));
+            let later = self.head + ahead::<T>();
+            if later < end {
+                prefetch::read_all_soon(self.shared.slot(later));
+            }
             let room = &mut out.spare_capacity_mut()[0];
             // SAFETY: the slot's count is in `head..tail`, so it holds an item (acquire in `available`). The item is
             // moved out before `head` passes the slot and the producer may reach it. `room` is elsewhere.

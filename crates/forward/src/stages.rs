@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::rounds::Rounds;
 use crate::ticks::Ticks;
 
 /// One burst in this many is timed. A prime, so that timing does not fall into step with traffic that repeats in powers
@@ -112,7 +113,10 @@ pub struct Stopwatch {
     left: u32,
     /// When the current stage began; `None` unless the burst is timed.
     began: Option<Ticks>,
+    /// When the burst began, if it is timed, and the most packets that have passed a stage.
+    burst: (Option<Ticks>, usize),
     times: StageTimes,
+    rounds: Rounds,
 }
 
 impl Stopwatch {
@@ -122,11 +126,17 @@ impl Stopwatch {
         Stopwatch { clock: Some(Box::new(clock)), one_in, left: one_in - 1, ..Stopwatch::default() }
     }
 
+    /// The time now, if there is a clock.
+    pub fn read(&self) -> Option<Ticks> {
+        self.clock.as_ref().map(|clock| clock())
+    }
+
     /// A burst begins.
     #[inline]
     pub fn start(&mut self) {
         if self.left == 0 {
             self.began = self.clock.as_ref().map(|clock| clock());
+            self.burst = (self.began, 0);
         }
     }
 
@@ -137,6 +147,7 @@ impl Stopwatch {
             let now = clock();
             let time = &mut self.times.0[stage as usize];
             time.packets += packets as u64;
+            self.burst.1 = self.burst.1.max(packets);
             time.ns += now.0.saturating_sub(began.0);
             self.began = Some(now);
         }
@@ -162,7 +173,11 @@ impl Stopwatch {
     /// The burst ends. An `idle` one does not count as a burst.
     #[inline]
     pub fn stop(&mut self, idle: bool) {
-        self.began = None;
+        if let (Some(ended), (Some(began), packets)) = (self.began.take(), self.burst)
+            && !idle
+        {
+            self.rounds.add(packets as u64, began, ended);
+        }
         if !idle {
             self.left = self.left.checked_sub(1).unwrap_or(self.one_in.saturating_sub(1));
         }
@@ -172,6 +187,11 @@ impl Stopwatch {
     #[inline]
     pub fn is_running(&self) -> bool {
         self.began.is_some()
+    }
+
+    /// The bursts that were timed, as a whole.
+    pub fn rounds(&self) -> &Rounds {
+        &self.rounds
     }
 
     /// All times so far.

@@ -14,7 +14,6 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
-    thread::yield_now,
 };
 
 /// The standard library's cell, with the interface of loom's.

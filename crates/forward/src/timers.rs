@@ -115,10 +115,7 @@ impl TimerWheel {
     /// Sets the timer of `slot`, which must not be set. Waits for none of the memory that it writes.
     pub fn start(&mut self, slot: u32, deadline: Ticks) {
         let i = slot as usize;
-        if self.links.len() <= i {
-            memory::reserve(&mut self.links, i + 1);
-            self.links.resize(i + 1, UNSET);
-        }
+        self.make_room(i + 1);
         debug_assert_eq!(self.links[i].deadline, NEVER);
         // A timer whose bucket has passed goes into the first bucket, so that it is due next.
         let first = Ticks(self.current << BUCKET_SHIFT);
@@ -134,6 +131,19 @@ impl TimerWheel {
         self.occupied.insert(bucket);
         self.resume = None;
         self.set += 1;
+    }
+
+    /// The deadline of `slot`, if its timer is set.
+    pub fn deadline(&self, slot: u32) -> Option<Ticks> {
+        self.links.get(slot as usize).map(|link| link.deadline).filter(|deadline| *deadline != NEVER)
+    }
+
+    /// Makes room for the timers of this many slots.
+    pub fn make_room(&mut self, slots: usize) {
+        if self.links.len() < slots {
+            memory::reserve(&mut self.links, slots);
+            self.links.resize(slots, UNSET);
+        }
     }
 
     /// Clears the timer of `slot`, if it is set.

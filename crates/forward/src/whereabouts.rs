@@ -58,7 +58,7 @@ impl Whereabouts {
         }
     }
 
-    fn source(&self) -> Option<Source> {
+    pub(crate) fn source(&self) -> Option<Source> {
         match self {
             Whereabouts::Host(address) => Some(Source::Prefix(SourcePrefix::of(address))),
             // A station can send with any address of its link.
@@ -70,7 +70,7 @@ impl Whereabouts {
 
 /// A source that a face's packets may come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Source {
+pub(crate) enum Source {
     Prefix(SourcePrefix),
     Interface(Arc<str>),
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::{FaceId, NameHashKey, NameRef};
+use byname_wire::{FaceId, Name, NameHashKey, NameRef};
 
 use crate::cached::{CachedData, CachedOrder};
-use crate::dispatch::{Dispatcher, Handed, Membership, Parcel};
+use crate::crossing::{Handed, Parcel};
+use crate::dispatch::{Dispatcher, Membership};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
 use crate::port::{Outgoing, Received};
-use crate::shard::Shard;
+use crate::shard::{Burst, Shard};
 use crate::stages::{Stage, Stopwatch};
 use crate::strategy::StrategyChoice;
 use crate::tables::Tables;
@@ -21,11 +22,11 @@ pub use crate::counters::{CsInfo, FibLines, WorkerCounters};
 #[cfg(feature = "lab")]
 pub use crate::settings::Prefetch;
 pub use crate::settings::{CsPolicy, WorkerConfig};
-pub use crate::shard::{NoMemory, Table, TableMemory};
+pub use crate::shard::{NONCES_KEPT_FOR, NewTables, NoMemory, OldTables, Progress, SLICE, Table, TableMemory};
 
 /// One shard and its pipelines.
 pub struct Worker {
-    shard: Shard,
+    pub(crate) shard: Shard,
 }
 
 impl Worker {
@@ -125,7 +126,7 @@ impl Worker {
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.parse_burst(burst);
             self.shard.stopwatch.lap(Stage::Parse, burst.len());
-            self.shard.handle_burst(now, burst, output);
+            self.shard.handle_burst(now, &mut Burst::new(burst, &mut []), output);
         }
         input.clear();
         self.shard.end();
@@ -140,13 +141,13 @@ impl Worker {
     /// As [`Worker::poll_parcels`], for parcels that join the round of the last poll.
     pub(crate) fn poll_late_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.shard.begin(now, output);
-        self.handle_parcels(now, input, output);
+        self.handle_given(now, &mut input.drain(..), output);
         self.shard.end();
     }
 
-    /// As [`Worker::poll`], for one of several workers: handles `parcels` from other threads, and the packets of `input`
-    /// whose home is here. Hands the other packets of `input` to `send` with the number of their worker, and further
-    /// copies of Data with any number.
+    /// As [`Worker::poll`], for one of several workers: handles the packets of `input` whose home is here, and `parcels`
+    /// from other threads, in common bursts. Hands the other packets of `input` to `send` with the number of their
+    /// worker, and further copies of Data with any number.
     pub(crate) fn poll_and_dispatch(
         &mut self,
         now: Ticks,
@@ -158,32 +159,44 @@ impl Worker {
     ) {
         self.shard.begin_sharing(now, parcels, output);
         self.shard.begin(now, output);
-        // They arrive while the others are handled.
+        // They arrive while this thread's packets are sorted.
         parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        let mut parcels = parcels.drain(..);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
-            self.shard.settle_burst(burst, output);
-            self.shard.handle_burst(now, burst, output);
-            self.shard.share_pending(now);
+            self.handle_together(now, burst, &mut parcels, output);
         }
         input.clear();
-        self.handle_parcels(now, parcels, output);
+        self.handle_given(now, &mut parcels, output);
         self.shard.end();
     }
 
-    fn handle_parcels(&mut self, now: Ticks, parcels: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
-        let mut left = parcels.as_mut_slice();
-        while !left.is_empty() {
-            let (burst, later) = left.split_at_mut(left.len().min(BURST_MAX));
-            later.iter().take(BURST_MAX).for_each(Parcel::prefetch);
-            self.shard.stage_burst(now, burst, output);
-            self.shard.stopwatch.lap(Stage::Parse, burst.len());
-            self.shard.settle_burst(burst, output);
-            self.shard.handle_burst(now, burst, output);
-            self.shard.share_pending(now);
-            left = later;
+    fn handle_given(&mut self, now: Ticks, parcels: &mut std::vec::Drain<'_, Parcel>, output: &mut Vec<Outgoing>) {
+        while parcels.len() > 0 {
+            self.shard.begin_burst();
+            self.handle_together(now, &mut [], parcels, output);
         }
-        parcels.clear();
+    }
+
+    /// Handles the packets of `own` that are parsed and at home here, and as many of the parcels as fit into the burst.
+    fn handle_together(
+        &mut self,
+        now: Ticks,
+        own: &mut [Received],
+        parcels: &mut std::vec::Drain<'_, Parcel>,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let before = parcels.len();
+        self.shard.stage_given(now, own, parcels, output);
+        self.shard.stopwatch.lap(Stage::Parse, before - parcels.len());
+        parcels.as_slice().iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        let mut given = std::mem::take(&mut self.shard.given);
+        let mut burst = Burst::new(own, &mut given);
+        self.shard.settle_burst(&mut burst, output);
+        self.shard.handle_burst(now, &mut burst, output);
+        self.shard.share_pending(now);
+        given.clear();
+        self.shard.given = given;
     }
 
     /// Interests for hot names that this worker could not answer for their home. The caller gives them to
@@ -200,7 +213,7 @@ impl Worker {
 
     /// When timers need the next `poll`, if no packet arrives earlier.
     pub fn next_deadline(&self) -> Option<Ticks> {
-        self.shard.wheel.next_deadline()
+        if self.shard.is_exchanging() { Some(Ticks(0)) } else { self.shard.wheel.next_deadline() }
     }
 
     /// Changes settings of the CS; `None` leaves a setting as it is.
@@ -209,9 +222,33 @@ impl Worker {
         self.shard.settle_soon();
     }
 
+    /// Uses other tables from the next round on, or as soon as the entries of an earlier exchange have moved. The entries
+    /// follow: see [`Progress`]. Returns tables that were to be used after an earlier exchange, and now are not.
+    pub fn exchange_tables(&mut self, new: Box<NewTables>) -> Option<Box<NewTables>> {
+        self.shard.exchange_tables(new)
+    }
+
+    /// The key that names are hashed with now.
+    pub(crate) fn key(&self) -> &NameHashKey {
+        &self.shard.key
+    }
+
+    /// How far the exchange of tables is, and the memory that it has left so far. Freeing it takes time, so that another
+    /// thread does that. `forget_nonces`: [`NONCES_KEPT_FOR`] has passed since the progress was [`Progress::Remembering`].
+    pub fn take_old_tables(&mut self, forget_nonces: bool) -> (Progress, Vec<OldTables>) {
+        let left = self.shard.take_old_tables(forget_nonces);
+        (self.shard.exchange_progress(), left)
+    }
+
+    /// Changes what ends a forwarding hint, and whether Data satisfies an Interest that was not sent to its face.
+    pub fn set_rules(&mut self, producer_regions: Vec<Name>, accept_unasked_data: bool) {
+        (self.shard.producer_regions, self.shard.accept_unasked_data) = (producer_regions, accept_unasked_data);
+        self.shard.settle_soon();
+    }
+
     /// Erases up to `count_max` Data packets under `prefix`. Returns how many it erased and whether more are left.
     pub fn cs_erase(&mut self, prefix: NameRef<'_>, count_max: usize) -> (usize, bool) {
-        self.shard.table.erase(prefix, count_max)
+        self.shard.erase(prefix, count_max)
     }
 
     /// Up to `max` Data packets of the content store, most valuable first.

@@ -15,6 +15,7 @@ mod flat;
 mod forward;
 mod harness;
 mod hostile;
+mod idle;
 mod locator;
 mod machine;
 mod mixed;
@@ -30,6 +31,7 @@ mod size;
 mod switch;
 mod table;
 mod tags;
+mod threads;
 mod timing;
 mod wire;
 mod workload;
@@ -49,8 +51,12 @@ struct Cli {
 enum Experiment {
     /// Exchanges of Interest and Data through a forwarder, from another core.
     Wire(wire::Options),
+    /// What packet threads cost a router: processor time and latency of routers with one and several, in turn.
+    Threads(threads::Options),
     /// Registers routes in bulk through management.
     Routes(routes::Options),
+    /// CPU time and memory of a router without traffic.
+    Idle(idle::Options),
     /// Longest name prefix match on one engine, or on several in turn.
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
@@ -82,7 +88,9 @@ enum Experiment {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().experiment {
         Experiment::Wire(options) => wire::run(&options),
+        Experiment::Threads(options) => harness::run(&options),
         Experiment::Routes(options) => routes::run(&options),
+        Experiment::Idle(options) => idle::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Forward(options) => harness::run(&options),
@@ -99,7 +107,9 @@ fn main() -> anyhow::Result<()> {
             experiments::list();
             println!("\nfor a whole forwarder there are separate subcommands:");
             println!("wire    exchanges/s, latency and memory of a forwarder process   [So §4.5]");
+            println!("threads processor time and latency by number of packet threads        (no paper)");
             println!("routes  registration of many routes through management           (no paper)");
+            println!("idle    CPU time and memory of a router without traffic          (no paper)");
             Ok(())
         }
     }

@@ -31,7 +31,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Commands that write no line, and those that need a router to measure. The latter write by the same recorder.
-const OTHERS: [&str; 5] = ["wire", "routes", "tables", "list", "help"];
+const OTHERS: [&str; 7] = ["wire", "threads", "routes", "idle", "tables", "list", "help"];
 
 /// Fields that nobody may leave out or set to `null`.
 const FIELDS: [&str; 10] = [

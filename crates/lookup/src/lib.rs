@@ -1,26 +1,31 @@
 // Links that lead to source files in README.md lead to documentation on this page.
+//! [`table`]: table
 //! [`update`]: update
 //! [`prefix`]: prefix
-//! [`oracle`]: oracle
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 mod bucket;
 mod count;
 mod entry;
+pub mod file;
 pub mod flat;
+pub mod handle;
 mod instructions;
 pub mod locator;
 pub mod memory;
 pub mod oracle;
 pub mod prefetch;
 pub mod prefix;
+pub mod publish;
 mod sync;
+pub mod table;
 pub mod tagset;
 pub mod update;
 
 pub use entry::EntryId;
 pub use flat::FlatFib;
+pub use handle::{Reader, Writer};
 #[cfg(feature = "lab")]
 pub use instructions::Instructions;
 pub use memory::Pages;

@@ -97,6 +97,53 @@ impl Lines {
         unreachable!("the heap was taken")
     }
 
+    /// The lines that `file` holds from byte `offset` on, mapped: processes that map the same file
+    /// share its memory. A line that is written becomes this process's own, and the file stays as
+    /// it is.
+    ///
+    /// If the file is changed by another process meanwhile, its lines may change, too: words are
+    /// then arbitrary, as in a damaged file. If it is cut, access to a line behind its new end ends
+    /// the process.
+    ///
+    /// # Errors
+    /// If the file has no such bytes, or the kernel refuses the mapping.
+    ///
+    /// # Panics
+    /// If `offset` is not that of a line.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn mapped(file: &std::fs::File, offset: u64, lines: usize) -> io::Result<Self> {
+        assert!(offset.is_multiple_of(size_of::<Line>() as u64));
+        let bytes = lines.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let end = offset.checked_add(bytes as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if bytes == 0 || end > file.metadata()?.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: all access to the mapping is through `Line`, whose words are atomics that may have
+        // any value. A change by another process is like a store by another thread.
+        let mut map =
+            unsafe { memmap2::MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_copy(file)? };
+        let first: NonNull<Line> = NonNull::from(&mut map[..]).cast();
+        debug_assert!(first.is_aligned());
+        Ok(Lines { first, len: lines, store: Store::Mapped(map) })
+    }
+
+    /// As [`Lines::zeroed`], for lines that are used from the first on, and perhaps never all. The
+    /// first few hundred kilobytes then take as much memory as is used of them, and not a large page.
+    pub(crate) fn growing(lines: usize, pages: Pages) -> io::Result<Self> {
+        if pages != Pages::Large {
+            return Self::zeroed(lines, pages);
+        }
+        let lines = Self::zeroed(lines, Pages::Small)?;
+        #[cfg(target_os = "linux")]
+        if let Store::Mapped(map) = &lines.store
+            && map.len() > 2 * LARGE_BYTES
+        {
+            // As in `map`. The kernel uses large pages where a whole one fits into the rest.
+            let _ = map.advise_range(memmap2::Advice::HugePage, LARGE_BYTES, map.len() - LARGE_BYTES);
+        }
+        Ok(lines)
+    }
+
     #[cfg(target_os = "linux")]
     fn map(bytes: usize, pages: Pages) -> io::Result<memmap2::MmapMut> {
         let page_bits = match pages {
@@ -120,6 +167,15 @@ impl Lines {
         Ok(map)
     }
 
+    /// Finds the pages of a mapped file ahead, without making them this process's own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn touch(&self) {
+        if let Store::Mapped(map) = &self.store {
+            // As in `prefault`: without the advice, pages come when they are read.
+            let _ = map.advise(memmap2::Advice::PopulateRead);
+        }
+    }
+
     /// Touches each page, so that no lookup or change pays for a first touch.
     pub(crate) fn prefault(&self) {
         #[cfg(target_os = "linux")]
@@ -136,8 +192,8 @@ impl Deref for Lines {
 
     #[inline(always)]
     fn deref(&self) -> &[Line] {
-        // SAFETY: `first` and `len` are those of the heap's box, or of a mapping that is aligned to
-        // pages (and so to `Line`) and holds at least `len` lines. `store` keeps either alive and
+        // SAFETY: `first` and `len` are those of the heap's box, or of a mapping that holds at least
+        // `len` lines. A mapping begins at a page, or at a line of a mapped file, so it is aligned. `store` keeps either alive and
         // in place as long as `self`, whose borrow the slice has. `Line` is eight `AtomicU64`, for
         // which every bit pattern is valid. Only this slice gives access to the lines, so all
         // accesses are atomic.

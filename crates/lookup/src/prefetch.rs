@@ -60,13 +60,14 @@ fn each_line<T: ?Sized>(place: &T, ask: impl Fn(*const u8)) {
 /// Like [`read_at`], for a line that will be written.
 #[inline(always)]
 fn write_at(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as for `read_at`. A processor that does not know this hint treats it as another.
+    // By name: compilers turn `_mm_prefetch` with a hint to write into `prefetcht0`, unless they are told that the
+    // processor has `prefetchw`. All processors of this architecture either have it or do nothing.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as for `read_at`.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+        std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 

@@ -72,6 +72,12 @@ pub enum BuildError {
         /// Ids must be below this.
         entries_max: u32,
     },
+    /// The file that keeps the table cannot be used.
+    #[error("{reason}")]
+    File {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The table cannot grow.
     #[error("no memory for the table: {reason}")]
     Memory {
@@ -94,6 +100,15 @@ pub trait Control<K> {
     fn query(&self) -> Arc<Self::Query>;
     /// Applies all changes, in order, or none.
     fn apply(&mut self, changes: &[Change<K>]) -> Result<Update<Self::Query>, BuildError>;
+    /// Makes room for this many more rules, so that the table need not grow while they come. Readers must have the last
+    /// [`Update::Replace`], as before [`Control::apply`].
+    ///
+    /// # Errors
+    /// If there is no memory. The table is as before.
+    fn expect(&mut self, rules: usize) -> Result<(), BuildError> {
+        let _ = rules;
+        Ok(())
+    }
     /// Frees what removed rules held. Call it when every reader has passed a quiescent point since
     /// the last [`Control::apply`].
     fn reclaim(&mut self);

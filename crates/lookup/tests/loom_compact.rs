@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use byname_lookup::prefix::HashRoom;
-use byname_lookup::prefix::compact::{Compact, Options};
+use byname_lookup::prefix::compact::{BulkLoader, Compact, Options};
 use byname_lookup::{Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 
@@ -136,4 +136,46 @@ fn a_rule_deeper_than_all_is_seen_before_what_comes_after_it() {
     let before = &[("/a/b/c/d/e", 1)];
     let changes = || vec![set("/a/b/c/x/e/f/g/h/i", 2), set("/a", 3)];
     model_of(longest_of_name, before, changes, "/a/b/c/x/e/f/g/h/i", &[None, Some(2)]);
+}
+
+/// As [`model`], for rules that were loaded in bulk and changes beside them.
+fn model_beside(
+    loaded: &'static [(&str, u32)],
+    changes: fn() -> Vec<Change<Name>>,
+    asked: &'static str,
+    right: &'static [Option<u32>],
+) {
+    loom::model(move || {
+        let options = Options::default();
+        let mut loader = BulkLoader::new(KEY, 2 * loaded.len(), &options).expect("a little memory");
+        loaded.iter().for_each(|&(uri, entry)| loader.push(name(uri).as_ref(), EntryId(entry)).expect("sorted"));
+        let mut control = loader.finish_table(&options).expect("a little memory");
+        // The first change makes the table of changes.
+        control.apply(&[set("/x", 9)]).expect("room");
+        let fib = control.query();
+        let asked = name(asked);
+        let looking = loom::thread::spawn(move || {
+            let found = longest(&*fib, &asked);
+            assert!(right.contains(&found), "{found:?} was never the answer");
+        });
+        for change in changes() {
+            assert!(matches!(control.apply(&[change]), Ok(Update::Patched)));
+        }
+        looking.join().expect("the reader does not panic");
+    });
+}
+
+#[test]
+fn a_loaded_rule_that_is_removed_or_replaced_is_seen_whole_or_not() {
+    let loaded = &[("/a", 1), ("/a/b", 2)];
+    model_beside(loaded, || vec![remove("/a/b")], "/a/b/c", &[Some(2), Some(1)]);
+    model_beside(loaded, || vec![set("/a/b", 3)], "/a/b/c", &[Some(2), Some(3)]);
+}
+
+#[test]
+fn a_lookup_that_begins_again_above_a_removed_rule_sees_no_later_removal_alone() {
+    let loaded = &[("/a", 1), ("/a/b", 2)];
+    // The rule is back before the one above it goes.
+    let changes = || vec![remove("/a/b"), set("/a/b", 3), remove("/a")];
+    model_beside(loaded, changes, "/a/b/c", &[Some(2), Some(1), Some(3)]);
 }

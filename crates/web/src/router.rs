@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use byname_control::metrics::CONTENT_TYPE;
+use byname_control::metrics::Format;
 use http_body_util::Full;
 use hyper::body::{Body, Bytes};
-use hyper::header::{ALLOW, CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::metrics::{Ask, Metrics};
@@ -46,16 +46,26 @@ impl Router {
             return text(StatusCode::PAYLOAD_TOO_LARGE, "requests here have no body\n");
         }
         match path {
-            "/metrics" => self.metrics().await,
+            "/metrics" => {
+                let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+                self.metrics(Format::accepted_by(accept)).await
+            }
             "/livez" => probed(&self.probes.live),
             "/readyz" => probed(&self.probes.ready),
             _ => text(StatusCode::OK, "byname: metrics are at /metrics\n"),
         }
     }
 
-    async fn metrics(&self) -> Answer {
+    async fn metrics(&self, format: Format) -> Answer {
         match self.metrics.text().await {
-            Ok(metrics) => with_type(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), metrics),
+            Ok(metrics) => {
+                let content_type = HeaderValue::from_static(format.content_type());
+                let metrics = match (format, std::str::from_utf8(&metrics)) {
+                    (Format::Prometheus, Ok(text)) => format.of(text).into(),
+                    _ => metrics,
+                };
+                with_type(StatusCode::OK, content_type, metrics)
+            }
             Err(error) => {
                 let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, format!("no metrics now: {error}\n"));
                 answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
@@ -79,6 +89,6 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 fn with_type(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE_HEADER, content_type);
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
     answer
 }

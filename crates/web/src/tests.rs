@@ -83,8 +83,13 @@ fn paths_and_methods() {
     let server = server(Limits::default());
     let metrics = scrape(&server);
     assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
-    assert!(metrics.contains("\r\ncontent-type: application/openmetrics-text"), "{metrics}");
-    assert!(metrics.contains("\nbyname_routes 7\n") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains("\r\ncontent-type: text/plain; version=0.0.4"), "{metrics}");
+    assert!(metrics.contains("\nbyname_routes 7\n") && !metrics.contains("# EOF"), "{metrics}");
+    assert!(metrics.contains("\n# TYPE byname_cs_hits_total counter\nbyname_cs_hits_total 0\n"), "{metrics}");
+    let request_with = |accept: &str| request("GET", "/metrics").replace("Host", &format!("Accept: {accept}\r\nHost"));
+    let open = answer_to(&server, &request_with("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"));
+    assert!(open.contains("\r\ncontent-type: application/openmetrics-text"), "{open}");
+    assert!(open.contains("\nbyname_routes 7\n") && open.ends_with("# EOF\n"), "{open}");
     assert!(answer_to(&server, &request("GET", "/metrics?x=1")).contains("byname_routes 7"));
     assert!(answer_to(&server, &request("GET", "/")).ends_with("metrics are at /metrics\n"));
     assert!(answer_to(&server, &request("GET", "/other")).starts_with("HTTP/1.1 404"));

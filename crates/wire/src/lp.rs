@@ -82,7 +82,18 @@ impl PitToken {
     /// No token.
     pub const NONE: PitToken = PitToken { len: 0, bytes: [0; 32] };
     /// A token; `None` if longer than 32 bytes.
+    #[inline]
     pub fn new(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > 8 {
+            return PitToken::long(bytes);
+        }
+        // In a register, so that nobody reads a word whose bytes were just written one by one.
+        let word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let mut token = PitToken::NONE;
+        token.set_word(word, bytes.len() as u8);
+        Some(token)
+    }
+    fn long(bytes: &[u8]) -> Option<Self> {
         let mut token = PitToken { len: u8::try_from(bytes.len()).ok()?, bytes: [0; 32] };
         token.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(token)
@@ -94,6 +105,19 @@ impl PitToken {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+    /// The bytes, the first of them lowest, and their number; `None` if there are more than 8.
+    #[inline]
+    pub fn to_word(&self) -> Option<(u64, u8)> {
+        let word = u64::from_le_bytes(*self.bytes.first_chunk().expect("a token has room for more"));
+        (self.len <= 8).then_some((word, self.len))
+    }
+    /// Makes [`PitToken::NONE`] the token of [`PitToken::to_word`].
+    #[inline]
+    pub fn set_word(&mut self, word: u64, len: u8) {
+        debug_assert!(self.is_empty() && (len == 8 || word.checked_shr(8 * u32::from(len)) == Some(0)));
+        self.len = len;
+        self.bytes[..8].copy_from_slice(&word.to_le_bytes());
     }
 }
 

@@ -95,7 +95,7 @@ impl Batch {
     fn carry_out_all(&mut self, mut lines: Lines<impl Read>) -> anyhow::Result<()> {
         while !self.stops() {
             if !lines.is_ready() {
-                // Whoever writes the lines may wait for these answers before the next one.
+                // The writer of the lines may wait for these answers before it sends the next line.
                 if !self.is_quiet()? {
                     break;
                 }
@@ -152,7 +152,7 @@ impl Batch {
             },
         };
         let faces = match change {
-            // Of several faces with this URI, the router takes the first for a new route.
+            // If several faces have this URI, the router takes the first one for a new route.
             Change::Add(_) => &faces[..faces.len().min(1)],
             Change::Remove(_) => &faces[..],
         };

@@ -5,7 +5,7 @@ use byname_wire::Name;
 use serde::Serialize;
 
 use super::view::Cs;
-use super::{Switch, decode, print, text};
+use super::{Switch, decode, human, print, show, text};
 use crate::client::Client;
 use crate::client::management::{command, dataset};
 use crate::tools::parse_name;
@@ -75,12 +75,19 @@ struct Erased {
     count: u64,
 }
 
+impl CsArgs {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        matches!(self.command, None | Some(Command::Info { .. }))
+    }
+}
+
 /// Runs `byname cs`.
 pub fn run(args: CsArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Info { json: args.json }) {
         Command::Info { json } => {
             let cs = info(client)?;
-            print(json, &cs, || text::lines(&cs.items()))?;
+            show(json, &cs, || text::lines(&cs.items()), |_| human::cs(&cs))?;
         }
         Command::Config { capacity, admit, serve, json } => config(client, capacity, admit, serve, json)?,
         Command::Erase { prefix, count, json } => {

@@ -1,15 +1,19 @@
 //! `byname face` and `byname channel`.
 
+use std::collections::{BTreeSet, HashMap};
+
 use byname_control::mgmt::tlv::{ControlParameters, Element, FaceQueryFilter};
 use serde::Serialize;
 
 use super::face_uri::{FaceSelector, canonical, parse_selector, parse_uri};
 use super::view::{Channel, Face, Persistency};
-use super::{Switch, decode, print, text};
+use super::{Switch, decode, human, print, show, text};
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 
+/// Most faces to ask for one by one, and not by a list of all.
+const SEPARATE_MAX: usize = 16;
 /// Bits of the Flags of faces.
 const RELIABILITY: u64 = 2;
 const CONGESTION_MARKING: u64 = 4;
@@ -31,8 +35,9 @@ enum Command {
     List(ListArgs),
     /// Show one face
     Show {
-        /// Id of the face
-        id: u64,
+        /// Id or remote URI of the face
+        #[arg(value_name = "FACE", value_parser = parse_selector)]
+        id: FaceSelector,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -178,12 +183,19 @@ impl Outcome {
     }
 }
 
+impl FaceArgs {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        matches!(self.command, None | Some(Command::List(_) | Command::Show { .. }))
+    }
+}
+
 /// Runs `byname face`.
 pub fn run(args: FaceArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
         Command::List(args) => list_command(client, args)?,
         Command::Show { id, json } => {
-            let face = find_one(client, &FaceSelector::Id(id))?;
+            let face = find_one(client, &id)?;
             print(json, &face, || text::lines(&face.items()))?;
         }
         Command::Create(args) => create_command(client, &args)?,
@@ -204,6 +216,21 @@ pub fn run_channel(args: ChannelArgs, client: &mut Client) -> anyhow::Result<()>
 /// Fetches all faces.
 pub fn list(client: &mut Client) -> anyhow::Result<Vec<Face>> {
     decode::faces(&dataset(client, "faces", "list", None)?)
+}
+
+/// Remote URIs of these faces, as far as they exist.
+pub fn uris(client: &mut Client, ids: &BTreeSet<u64>) -> anyhow::Result<HashMap<u64, String>> {
+    let faces = if ids.len() > SEPARATE_MAX {
+        list(client)?
+    } else {
+        let mut faces = Vec::new();
+        for id in ids {
+            faces.extend(query(client, &FaceQueryFilter { face_id: Some(*id), ..FaceQueryFilter::default() })?);
+        }
+        faces
+    };
+    let known = faces.into_iter().filter(|face| ids.contains(&face.face_id));
+    Ok(known.map(|face| (face.face_id, face.remote_uri)).collect())
 }
 
 /// Fetches all channels.
@@ -269,7 +296,8 @@ fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
         ..FaceQueryFilter::default()
     };
     let faces = if filter == FaceQueryFilter::default() { list(client)? } else { query(client, &filter)? };
-    print(args.json, &faces, || text::columns(&faces.iter().map(Face::items).collect::<Vec<_>>()))
+    let text = || text::columns(&faces.iter().map(Face::items).collect::<Vec<_>>());
+    show(args.json, &faces, text, |width| human::faces(&faces, width))
 }
 
 fn create_command(client: &mut Client, args: &CreateArgs) -> anyhow::Result<()> {

@@ -5,12 +5,16 @@
 
 pub mod cs;
 mod decode;
+pub mod explain;
 pub mod face;
 pub mod face_uri;
+mod human;
+pub mod paint;
 pub mod reload;
 pub mod route;
 pub mod status;
 pub mod strategy;
+pub mod table;
 pub mod text;
 pub mod threads;
 pub mod view;
@@ -43,6 +47,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        match self {
+            Command::Status(_) | Command::Fib(_) | Command::Channel(_) => true,
+            Command::Face(args) => args.only_shows(),
+            Command::Route(args) => args.only_shows(),
+            Command::Cs(args) => args.only_shows(),
+            Command::Strategy(args) => args.only_shows(),
+            Command::Reload(_) => false,
+        }
+    }
+
     /// Carries out the command and prints its result.
     pub fn run(self, client: &mut Client) -> anyhow::Result<()> {
         match self {
@@ -67,6 +83,17 @@ fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> a
         out.write_all(text().as_bytes())?;
     }
     Ok(out.flush()?)
+}
+
+/// Prints `value` as JSON; or else as a table of the terminal's width; or else, in a pipe, as `text`.
+fn show(
+    json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+    table: impl FnOnce(usize) -> String,
+) -> anyhow::Result<()> {
+    let width = table::terminal_width();
+    print(json, value, || width.map_or_else(text, table))
 }
 
 /// `on` or `off`, as in nfdc.

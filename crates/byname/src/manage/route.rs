@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::face_uri::{FaceSelector, parse_selector};
 use super::view::{FibEntry, Route, origin_word, parse_origin};
-use super::{decode, face, print, text};
+use super::{decode, explain, face, human, print, show, text};
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -38,6 +38,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain where an Interest for a name would go now, and why
+    #[command(
+        after_help = "It names the rule, the routes behind it, the strategy and the nexthops in its order, with \
+                            measured round-trip times; and it tells whether the content store has the name, whether it \
+                            is pending, and which thread is its home.\n\n\
+                            Example:\n  byname route get /ndn/edu/arizona/song"
+    )]
+    Get(explain::GetArgs),
     /// Add a route, or change an existing one
     #[command(after_help = "Examples:\n  byname route add /ndn 300 --cost 100\n  \
                             byname route add / udp://router.example.net\n  \
@@ -220,6 +228,13 @@ pub fn added_line(route: &Route) -> String {
     format!("route-add-accepted {}\n", text::line(&route.items()))
 }
 
+impl RouteArgs {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        !matches!(self.command, Some(Command::Add(_) | Command::Remove(_)))
+    }
+}
+
 /// Runs `byname route`.
 pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
@@ -230,8 +245,9 @@ pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
             if routes.is_empty() {
                 return Err(Failure::new(exit::NOT_FOUND, format!("{prefix} has no route")).into());
             }
-            print(json, &routes, || columns(&routes))?;
+            show(json, &routes, || columns(&routes), |width| human::routes(&routes, width))?;
         }
+        Command::Get(args) => explain::run(client, &args)?,
         Command::Add(args) => add_command(client, &args)?,
         Command::Remove(args) => remove_command(client, &args)?,
     }
@@ -242,8 +258,7 @@ pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
 pub fn run_fib(args: FibArgs, client: &mut Client) -> anyhow::Result<()> {
     let FibCommand::List { json } = args.command.unwrap_or(FibCommand::List { json: args.json });
     let entries = fib(client)?;
-    print(json, &entries, || entries.iter().map(FibEntry::line).collect())?;
-    Ok(())
+    show(json, &entries, || entries.iter().map(FibEntry::line).collect(), |width| human::fib(&entries, width))
 }
 
 /// Fetches all routes.
@@ -282,7 +297,7 @@ fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
         let word = origin_word(origin);
         routes.retain(|route| route.origin == word);
     }
-    print(args.json, &routes, || columns(&routes))
+    show(args.json, &routes, || columns(&routes), |width| human::routes(&routes, width))
 }
 
 fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {

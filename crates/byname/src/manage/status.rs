@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::view::{Channel, Cs, Face, FibEntry, General, Route, StrategyChoice};
-use super::{cs, decode, face, print, route, strategy, text, threads};
+use super::{cs, decode, face, human, print, route, strategy, table, text, threads};
 use crate::client::Client;
 use crate::client::management::{ManagementError, dataset};
 
@@ -52,6 +52,12 @@ pub fn run(args: StatusArgs, client: &mut Client) -> anyhow::Result<()> {
         Command::Show { json } => {
             let general = general(client)?;
             print(json, &general, || text::lines(&general.items()))?;
+        }
+        // A list of all routes would not fit.
+        Command::Report { json: false } if table::terminal_width().is_some() => {
+            let (general, faces, cs) = (general(client)?, face::list(client)?, cs::info(client)?);
+            let width = table::terminal_width().unwrap_or_default();
+            print(false, &(), || human::status(&general, &faces, &cs, width))?;
         }
         Command::Report { json } => {
             let report = Report {

@@ -5,7 +5,7 @@ use byname_wire::Name;
 use serde::Serialize;
 
 use super::view::StrategyChoice;
-use super::{decode, print, text};
+use super::{decode, human, print, show, text};
 use crate::client::Client;
 use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
@@ -82,12 +82,20 @@ fn parse_strategy(text: &str) -> Result<Name, String> {
     parse_name(&format!("{STRATEGY_PREFIX}/{text}"))
 }
 
+impl StrategyArgs {
+    /// Whether the command only shows what is.
+    pub fn only_shows(&self) -> bool {
+        matches!(self.command, None | Some(Command::List { .. } | Command::Show { .. }))
+    }
+}
+
 /// Runs `byname strategy`.
 pub fn run(args: StrategyArgs, client: &mut Client) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List { json: args.json }) {
         Command::List { json } => {
             let choices = list(client)?;
-            print(json, &choices, || text::columns(&choices.iter().map(StrategyChoice::items).collect::<Vec<_>>()))?;
+            let text = || text::columns(&choices.iter().map(StrategyChoice::items).collect::<Vec<_>>());
+            show(json, &choices, text, |width| human::strategies(&choices, width))?;
         }
         Command::Show { prefix, json } => {
             let choices = list(client)?;

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use byname_control::config::{
     Config, ConfigError, ConfiguredPlace, EthernetPort, Finding, MemifRole, RightsError, Source,
@@ -45,6 +46,8 @@ pub fn examine(
     look_at_sockets(config, surroundings, &mut findings);
     look_at_files(config, &mut findings);
     findings.extend(config.exposed_secrets(file));
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    findings.extend(config.expiring_certificates(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)));
     let authorizer = config.authorizer().map_err(|problems| findings.extend(problems)).ok();
     let signer = config.propagate_signer();
     let mut note = |error: RightsError| {
@@ -147,6 +150,7 @@ fn look_at_files(config: &Config, findings: &mut Vec<Finding>) {
         let path = config.folder.join(store);
         findings.extend(machine::obstacle(&path, true).map(|it| tell(it, "state.file", &path)));
     }
+    findings.extend(config.bulk_findings());
     if let Err(error) = EnvFilter::try_new(config.log.filter()) {
         findings.push(Finding::fatal("log.modules", format!("not a valid log filter: {error}")));
     }

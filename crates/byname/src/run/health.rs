@@ -16,7 +16,7 @@ pub enum Phase {
     Ending,
 }
 
-/// What the supervisors are told.
+/// The state of the router, for supervisors.
 #[derive(Default)]
 pub struct Health {
     phase: AtomicU8,

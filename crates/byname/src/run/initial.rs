@@ -191,8 +191,3 @@ pub fn create_or_find(handle: &ForwarderHandle, face: &InitialFace) -> Result<(F
         Err(error) => Err(error),
     }
 }
-
-/// Creates a face, or finds it.
-pub fn create(handle: &ForwarderHandle, face: &InitialFace) -> Result<FaceId, CreateFaceError> {
-    create_or_find(handle, face).map(|(id, _)| id)
-}

@@ -27,7 +27,7 @@ use std::time::SystemTime;
 use anyhow::Context;
 use byname_control::audit::Audit;
 use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
-use byname_control::fib_writer::{Engines, Replica};
+use byname_control::fib_writer::{Engines, FibEngine, Replica};
 use byname_control::readvertise::Destination;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
@@ -38,8 +38,9 @@ use byname_face::{ForwarderHandle, IoConfig, Port, Queue, StartError, Workers};
 use byname_forward::Worker;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
+use byname_lookup::BuildError;
 use byname_web::WebServer;
-use byname_wire::{Name, NameHashKey};
+use byname_wire::{HashFunction, Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use sd_notify::NotifyState;
@@ -57,6 +58,7 @@ use reload::{Router, Setup, WEB_THREAD};
 use socket_path::Surroundings;
 use start_up::StartUp;
 use state::Earlier;
+use trees::Joining;
 use watch::Watch;
 
 /// Stack size of a thread.
@@ -206,7 +208,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     let state = earlier.path();
     let passed = taken.as_ref().map(|_| initial.routes.clone());
     earlier.take_over(&config, &control, passed, &mut bound.notes)?;
-    trees::join(&places, &handle, &control, &mut bound.notes)?;
+    let tree_faces = Joining::prepare(&places, &handle, &mut bound.notes).join(&control)?;
     takeover::advertise_tags(taken.as_mut(), &control)?;
     // The Unix socket comes last: a client that connects at once must find management running. It may advertise routes
     // at once, too, so the trees must be joined before.
@@ -218,19 +220,23 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         process.watch(WEB_THREAD, thread)?;
     }
 
-    bound.notes.extend(capture.map(|_| format!("all packets are captured in {}", config.capture.file.display())));
+    bound
+        .notes
+        .extend(capture.as_ref().map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
-    let health_of_web = Arc::clone(&health);
     let setup = Setup {
         config,
         source,
         file,
         initial,
         web,
-        health: health_of_web,
+        health: Arc::clone(&health),
         levels,
         has_marks,
         secrets,
+        capture,
+        places,
+        tree_faces,
         store: base.store,
     };
     let mut router = Router::new(handle, control, setup);
@@ -309,8 +315,22 @@ pub struct RunningForwarder {
 /// Random numbers with which the tables hash, so that strangers cannot find names that collide.
 #[derive(Clone, Copy)]
 pub struct Secrets {
-    names: NameHashKey,
+    names: [u64; 2],
+    /// The key of the file of rules, if there is one: all names are hashed with it.
+    of_file: Option<NameHashKey>,
     tags: u64,
+}
+
+impl Secrets {
+    /// The key that names are hashed with.
+    fn names(&self, function: HashFunction) -> NameHashKey {
+        self.of_file.unwrap_or_else(|| NameHashKey::with_function(function, self.names))
+    }
+}
+
+/// Makes a FIB without routes, for a memory node.
+fn build_fib(config: &Config, key: NameHashKey, node: Option<u32>) -> Result<FibEngine, BuildError> {
+    config.build_fib(key, config.rib.routes_max.min(FIB_RULES_MAX), node)
 }
 
 /// Starts the packet threads and the control thread.
@@ -442,31 +462,34 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
-    let key = NameHashKey::with_function(config.tables.name_hash, [word(0), word(1)]);
+    let words = [word(0), word(1)];
+    let key = config.name_key(words)?;
+    let secrets = Secrets { names: words, of_file: config.bulk_table().is_some().then_some(key), tags: word(3) };
     let placement = config.placement();
-    let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
     let build = |node| {
-        let engine = on_node(node, || config.tables.fib.build(key, rules_max)).context("the FIB")?;
+        let engine = on_node(node, || build_fib(config, key, node)).context("the FIB")?;
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
-    let tag_engine = config.tags.build_engine(word(3)).context("the descriptors' FIB")?;
+    let tag_engine = config.tags.build_engine(secrets.tags).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::replicated(replicas.iter().map(|replica| replica.engine.query()).collect()));
     tables.replace_tag_fib(tag_engine.query());
     let workers = config.workers(key, word(4) as u32, &placement, |number| {
         let seed = word(2).wrapping_add(number as u64);
         Worker::try_new(config.worker(number), key, Arc::clone(&tables), seed)
     });
-    let workers = workers.map_err(|NoMemory { table, bytes }| {
-        no_memory(
-            bytes,
-            match table {
-                Table::PitCs => "pending Interests and Data: make `[tables] pit_entries` or `cs_packets` smaller",
-                Table::DeadNonces => "nonces: make `[tables] dead_nonces` smaller",
-            },
-        )
-    })?;
-    Ok(((replicas, tag_engine), tables, workers, Secrets { names: key, tags: word(3) }))
+    let workers = workers.map_err(no_room_for_table)?;
+    Ok(((replicas, tag_engine), tables, workers, secrets))
+}
+
+fn no_room_for_table(NoMemory { table, bytes }: NoMemory) -> anyhow::Error {
+    no_memory(
+        bytes,
+        match table {
+            Table::PitCs => "pending Interests and Data: make `[tables] pit_entries` or `cs_packets` smaller",
+            Table::DeadNonces => "nonces: make `[tables] dead_nonces` smaller",
+        },
+    )
 }
 
 /// An error about memory that the system refused. `advice` names its purpose and the settings that lower it.
@@ -513,8 +536,11 @@ fn describe_rights(config: &Config) -> String {
         return "this host only".to_owned();
     }
     let any = config.authorizations.iter().any(|right| right.signer == RightSigner::Any);
-    let keys = config.authorizations.iter().filter(|right| right.signer != RightSigner::Any).count();
-    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network).count()
+    let is_trusted = |right: &&Authorization| matches!(right.signer, RightSigner::Trusted { .. });
+    let trusted = config.authorizations.iter().filter(is_trusted).count();
+    let named = |right: &&Authorization| right.signer != RightSigner::Any && !is_trusted(right);
+    let keys = config.authorizations.iter().filter(named).count();
+    let remote = config.authorizations.iter().filter(|right| right.from == Reach::Network && named(right)).count()
         + config.rib.localhop_anchors.len();
     let mut parts = Vec::new();
     if any {
@@ -522,6 +548,9 @@ fn describe_rights(config: &Config) -> String {
     }
     if keys > 0 {
         parts.push(count(keys, "key"));
+    }
+    if trusted > 0 {
+        parts.push(format!("keys below {}", count(config.trust.anchors.len(), "trust anchor")));
     }
     if remote > 0 {
         parts.push(format!("{} from the network", count(remote, "key")));

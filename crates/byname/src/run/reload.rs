@@ -6,6 +6,8 @@
 //! last, and so does what cannot be undone: faces that the file no longer has are closed.
 
 mod apply;
+mod interfaces;
+mod tables;
 
 pub use apply::WEB_THREAD;
 
@@ -13,12 +15,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byname_control::config::{Changes, Config, Source, changes};
+use byname_control::config::{Changes, Config, ConfiguredPlace, Source, changes};
 use byname_control::mgmt::reload::{ReloadOptions, ReloadRequest, ReloadWish, report};
 use byname_control::mgmt::tlv::ControlResponse;
 use byname_control::security::Authorizer;
 use byname_control::service::ControlHandle;
 use byname_face::ForwarderHandle;
+use byname_face::pcap::Capture;
+use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::descriptor_store::DescriptorStore;
@@ -30,6 +34,7 @@ use super::socket_path::Surroundings;
 use super::takeover::Departing;
 use super::{LogLevels, Secrets, count, takeover};
 use crate::process::{Process, Wanted};
+use tables::Leaving;
 
 /// What the start of a router leaves behind.
 pub struct Setup {
@@ -51,6 +56,12 @@ pub struct Setup {
     pub has_marks: bool,
     /// Secrets of the tables.
     pub secrets: Secrets,
+    /// The file that gets all packets, if there is one.
+    pub capture: Option<Capture>,
+    /// Places on trees.
+    pub places: Vec<ConfiguredPlace>,
+    /// Faces that were made for these.
+    pub tree_faces: Vec<FaceId>,
     /// The service manager's descriptor store, if it offers one.
     pub store: Option<DescriptorStore>,
 }
@@ -62,11 +73,19 @@ struct Unconfirmed {
     before: Target,
 }
 
+impl Unconfirmed {
+    /// Why nothing else may change meanwhile.
+    fn refused(&self) -> Refused {
+        Refused::Unconfirmed(self.until.saturating_duration_since(Instant::now()))
+    }
+}
+
 /// A configuration to change to.
 struct Target {
     config: Config,
     source: Source,
     rules: Authorizer,
+    places: Vec<ConfiguredPlace>,
 }
 
 /// A running router.
@@ -75,6 +94,8 @@ pub struct Router {
     control: ControlHandle,
     setup: Setup,
     unconfirmed: Option<Unconfirmed>,
+    /// Tables that the packet threads are leaving.
+    leaving: Leaving,
 }
 
 /// Why a reload changed nothing.
@@ -98,7 +119,7 @@ struct Reloaded {
 impl Router {
     /// A router that has been set up.
     pub fn new(handle: ForwarderHandle, control: ControlHandle, setup: Setup) -> Self {
-        Router { handle, control, setup, unconfirmed: None }
+        Router { handle, control, setup, unconfirmed: None, leaving: Leaving::default() }
     }
 
     /// Lets management pass commands of the module `config` to `process`.
@@ -128,10 +149,16 @@ impl Router {
     /// A thread has ended by itself.
     pub fn serve(&mut self, process: &mut Process, program: &Program) -> anyhow::Result<()> {
         loop {
-            match process.next(self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until))? {
+            let until = self.unconfirmed.as_ref().map(|unconfirmed| unconfirmed.until);
+            match process.next(until.into_iter().chain(self.leaving.next_look()).min())? {
                 Wanted::End => return Ok(()),
-                Wanted::Nothing => self.undo(process),
-                Wanted::Restart => takeover::restart(program, self.setup.store, self.departing()),
+                Wanted::Nothing => {
+                    self.leaving.look(&self.handle);
+                    if until.is_some_and(|until| until <= Instant::now()) {
+                        self.undo(process);
+                    }
+                }
+                Wanted::Restart => self.restart(program),
                 Wanted::Reload => match self.reload(ReloadOptions::default(), process) {
                     Ok(reloaded) => reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
                     Err(refused) => tracing::error!("SIGHUP changes nothing: {}", refused.text()),
@@ -140,6 +167,15 @@ impl Router {
             }
             // A reload may have moved the server of metrics, and an attempt to restart has emptied the store.
             self.keep_sockets();
+        }
+    }
+
+    /// Hands over to a new process, which ends this one. Returns only if that failed, or is refused.
+    fn restart(&self, program: &Program) {
+        match &self.unconfirmed {
+            // The new process would not know what to go back to.
+            Some(unconfirmed) => takeover::report_no_restart(&self.control, unconfirmed.refused().text()),
+            None => takeover::restart(program, self.setup.store, self.departing()),
         }
     }
 
@@ -185,10 +221,10 @@ impl Router {
     /// Reads the file and takes it over.
     fn reload(&mut self, options: ReloadOptions, process: &mut Process) -> Result<Reloaded, Refused> {
         if let Some(unconfirmed) = self.unconfirmed.as_ref().filter(|_| !options.dry_run) {
-            return Err(Refused::Unconfirmed(unconfirmed.until.saturating_duration_since(Instant::now())));
+            return Err(unconfirmed.refused());
         }
         let (changes, good, source) = self.read().map_err(Refused::File)?;
-        let Good { authorizer: rules, warnings, .. } = good;
+        let Good { authorizer: rules, places, warnings, .. } = good;
         let restarts = changes.needing_restart().count();
         if options.dry_run {
             return Ok(Reloaded { changes, warnings });
@@ -196,7 +232,7 @@ impl Router {
         if restarts > 0 && !options.partial {
             return Err(Refused::NeedsRestart(Box::new(changes)));
         }
-        let target = Target { config: changes.applicable.clone(), source, rules };
+        let target = Target { config: changes.applicable.clone(), source, rules, places };
         let before = self.change_to(target, process, false).map_err(Refused::Failed)?;
         for change in changes.list.iter().filter(|change| change.restart.is_none()) {
             tracing::info!("reloaded {}: {}", change.setting, change.text);

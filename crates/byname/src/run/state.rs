@@ -11,7 +11,7 @@ use byname_control::security::Authorizer;
 use byname_control::security::marks::{Marks, MarksError};
 use byname_control::service::ControlHandle;
 use byname_control::state::records::{Snapshot, StrategyRecord};
-use byname_control::state::{Keeper, Opened, Store, StoreError};
+use byname_control::state::{Opened, Store, StoreError};
 use byname_face::ForwarderHandle;
 use byname_wire::Name;
 
@@ -188,17 +188,19 @@ impl Earlier {
         passed: Option<Vec<(Name, Route)>>,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<()> {
-        let keeper = self.store.map(Keeper::start).transpose()?;
-        if keeper.is_none() {
+        if self.store.is_none() {
             control.say_state(self.why_not)?;
         }
-        let restored = control.take_over_state(keeper, self.records, config.state.stale_for)?;
+        let restored = control.take_over_state(self.store, self.records, config.state.stale_for)?;
         if let Some(configured) = passed {
             control.keep_all_routes(configured)?;
         } else if restored != Default::default() {
             let mut note = format!("{} faces and {} routes from the last run", restored.faces, restored.routes);
             if restored.faces_waiting > 0 {
                 note += &format!("; {} faces are connecting", restored.faces_waiting);
+            }
+            if restored.descriptors > 0 {
+                note += &format!("; {} descriptors", restored.descriptors);
             }
             if restored.dropped > 0 {
                 note += &format!("; {} did not come back", restored.dropped);

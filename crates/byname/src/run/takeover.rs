@@ -164,10 +164,14 @@ pub fn restart(program: &Program, store: Option<DescriptorStore>, departing: Dep
     };
     let within = departing.config.general.takeover_time;
     let error = departing.departure().attempt((program, within), close, move |control| reopen(control.management()));
-    let why = exit::message_of(&error);
+    report_no_restart(departing.control, exit::message_of(&error));
+}
+
+/// Says why no new process takes over.
+pub fn report_no_restart(control: &ControlHandle, why: String) {
     tracing::error!("no restart: {why}. This process goes on as before");
     // If the control thread has ended, the process ends, too.
-    let _ = departing.control.with_management(move |management| management.note_failed_restart(why));
+    let _ = control.with_management(move |management| management.note_failed_restart(why));
 }
 
 /// Leaves sockets and faces to the service manager, and ends this process. Returns if the service manager keeps none.

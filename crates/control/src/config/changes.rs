@@ -5,23 +5,22 @@
 use std::fmt::Display;
 
 use super::{
-    AuditLog, Capture, Config, Ethernet, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif, Metrics,
-    Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Udp, Unix, WebSocket, default_toml,
+    AuditLog, Capture, Config, Ethernet, EthernetPort, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif,
+    Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Trust, Udp, Unix, WebSocket,
+    default_toml,
 };
 use crate::config::faces::Stream;
 
 /// Longest value in a text, in characters.
 const VALUE_CHARS_MAX: usize = 80;
 
-const TABLES: &str = "its tables are made at the start";
 const THREADS: &str = "threads and the queues between them are made at the start";
 const SOCKETS: &str = "its sockets are opened at the start, and have connections";
-const DAEMON: &str = "the registrations at the daemon or hub are bound to it";
-const TREES: &str = "the trees are joined at the start";
 const AUDIT: &str = "the audit log is opened at the start";
 const WRAPPED: &str = "ports are wrapped at the start";
 const STATE: &str = "the files of the state are opened at the start";
-const INTERFACES: &str = "interfaces are opened at the start";
+const DPDK: &str = "DPDK is started once";
+const DATAGRAMS: &str = "peers by UDP in Ethernet frames are told apart from those of the UDP port at the start";
 
 /// One difference between two configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +82,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         tables: _,
         network: _,
         security: _,
+        trust: _,
         authorizations: _,
         rib: _,
         tags: _,
@@ -101,8 +101,8 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     of_tables(&mut notes, old, new, &mut applicable);
     of_rights(&mut notes, old, new, &mut applicable);
     of_tags(&mut notes, &old.tags, &new.tags, &mut applicable.tags);
-    notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, None);
-    notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, None);
+    notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
+    notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
     compare!(notes, "metrics.", (old.metrics, new.metrics, applicable.metrics), Metrics {
         enabled => None, listen => None,
@@ -165,22 +165,25 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
         stall_timeout => Some(SOCKETS),
     } and);
     if old.dpdk != new.dpdk {
-        notes.value("faces.dpdk.eal", Some(INTERFACES));
+        notes.value("faces.dpdk.eal", Some(DPDK));
         applicable.dpdk = old.dpdk.clone();
     }
-    notes.items("[[faces.ethernet]]", &old.ethernet, &new.ethernet, ethernet_key, Some(INTERFACES));
-    notes.items("[[faces.memif]]", &old.memif, &new.memif, memif_key, Some(INTERFACES));
-    applicable.ethernet = old.ethernet.clone();
-    applicable.memif = old.memif.clone();
+    let (key, bound) = (Ethernet::key, |ethernet: &Ethernet| match ethernet {
+        Ethernet { port: EthernetPort::Dpdk, .. } => Some(DPDK),
+        Ethernet { udp, .. } if !udp.is_empty() => Some(DATAGRAMS),
+        _ => None,
+    });
+    applicable.ethernet = notes.items("[[faces.ethernet]]", &old.ethernet, &new.ethernet, key, bound);
+    let (key, bound) = (Memif::key, |memif: &Memif| (!memif.udp.is_empty()).then_some(DATAGRAMS));
+    applicable.memif = notes.items("[[faces.memif]]", &old.memif, &new.memif, key, bound);
 }
 
 fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
-        pit_entries => Some(TABLES), dead_nonces => Some(TABLES),
-        cs_packets => None, cs_bytes => Some(TABLES), cs_policy => Some(TABLES),
-        fib => None,
-        name_hash => Some("every table of every thread, pending Interests included, is filled by this hash"),
-        cs_admit => None, cs_serve => None, accept_unasked_data => Some(TABLES),
+        pit_entries => None, dead_nonces => None, cs_packets => None, cs_bytes => None, cs_policy => None,
+        fib => None, bulk => Some("the hash key of all tables is that of its file"),
+        fib_start_depth => None, fib_children => None, name_hash => None,
+        cs_admit => None, cs_serve => None, accept_unasked_data => None,
     } and strategies);
     let prefixes = old.tables.strategies.keys().chain(new.tables.strategies.keys());
     for prefix in prefixes.collect::<std::collections::BTreeSet<_>>() {
@@ -190,13 +193,18 @@ fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
         }
     }
     compare!(notes, "network.", (old.network, new.network, applicable.network), Network {
-        producer_regions => Some(TABLES),
+        producer_regions => None,
     } and);
 }
 
 fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "security.", (old.security, new.security, applicable.security), Security {
         time_window => None, time_ahead => None,
+    } and);
+    compare!(notes, "trust.", (old.trust, new.trust, applicable.trust), Trust {
+        anchors => None, rule => None, schema => None, revoked => None, certificates => None, key_types => None,
+        chain_max => None, fetch_timeout => None, waiting_max => None, certificates_max => None,
+        packet_name_as_hint => None,
     } and);
     if old.authorizations != new.authorizations {
         let text = words(Some(old.authorizations.len()), Some(new.authorizations.len()));
@@ -206,12 +214,10 @@ fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
         routes_max => None, announcements_max => None, localhop_anchors => None,
     } and readvertise propagate);
     if old.rib.readvertise != new.rib.readvertise {
-        notes.note("[rib.readvertise]".to_owned(), "changed".to_owned(), Some(DAEMON));
-        applicable.rib.readvertise = old.rib.readvertise.clone();
+        notes.note("[rib.readvertise]".to_owned(), "changed".to_owned(), None);
     }
     if old.rib.propagate != new.rib.propagate {
-        notes.note("[rib.propagate]".to_owned(), "changed".to_owned(), Some(DAEMON));
-        applicable.rib.propagate = old.rib.propagate.clone();
+        notes.note("[rib.propagate]".to_owned(), "changed".to_owned(), None);
     }
 }
 
@@ -219,13 +225,10 @@ fn of_tags(notes: &mut Notes<'_>, old: &Tags, new: &Tags, applicable: &mut Tags)
     compare!(notes, "tags.", (old, new, applicable), Tags {
         descriptors_max => None, descriptors_per_face_max => None, descriptors_per_neighbor_max => None,
         engine => None, steps_max => None,
-        graph => Some(TREES), node => Some(TREES), key_name => Some(TREES), key_file => Some(TREES),
-        allow_unsigned_neighbors => Some(TREES),
+        graph => None, node => None, key_name => None, key_file => None, allow_unsigned_neighbors => None,
     } and trees neighbors);
     if old.trees != new.trees || old.neighbors != new.neighbors {
-        notes.note("[[tags.tree]] and [[tags.neighbor]]".to_owned(), "changed".to_owned(), Some(TREES));
-        applicable.trees = old.trees.clone();
-        applicable.neighbors = old.neighbors.clone();
+        notes.note("[[tags.tree]] and [[tags.neighbor]]".to_owned(), "changed".to_owned(), None);
     }
 }
 
@@ -238,14 +241,6 @@ fn face_key(face: &InitialFace) -> String {
 
 fn route_key(route: &InitialRoute) -> String {
     format!("{} to {}", route.prefix.as_ref(), route.face)
-}
-
-fn ethernet_key(ethernet: &Ethernet) -> String {
-    ethernet.interface.clone()
-}
-
-fn memif_key(memif: &Memif) -> String {
-    format!("{}, id {}", memif.socket.display(), memif.id)
 }
 
 /// `1 -> 2`, `added: 2` or `removed`.
@@ -281,27 +276,37 @@ impl Notes<'_> {
         self.note(key.to_owned(), text, restart);
     }
 
-    /// Notes differences between two lists, whose items have keys.
-    fn items<T: PartialEq>(
+    /// Notes differences between two lists, whose items have keys. `restart` says why an item cannot come or go while the
+    /// router runs. Returns the new list with the old items in place of those.
+    fn items<T: PartialEq + Clone>(
         &mut self,
         table: &str,
         old: &[T],
         new: &[T],
         key: impl Fn(&T) -> String,
-        restart: Option<&'static str>,
-    ) {
+        restart: impl Fn(&T) -> Option<&'static str>,
+    ) -> Vec<T> {
         let find = |list: &[T], wanted: &str| list.iter().position(|item| key(item) == wanted);
+        let mut applicable = new.to_vec();
         for item in old {
-            let text = match find(new, &key(item)) {
-                None => "removed",
-                Some(at) if new[at] != *item => "changed",
+            let at = find(new, &key(item));
+            let (text, why) = match at {
+                None => ("removed", restart(item)),
+                Some(at) if new[at] != *item => ("changed", restart(item).or_else(|| restart(&new[at]))),
                 Some(_) => continue,
             };
-            self.note(format!("{table} {}", key(item)), text.to_owned(), restart);
+            self.note(format!("{table} {}", key(item)), text.to_owned(), why);
+            match at {
+                Some(at) if why.is_some() => applicable[at] = item.clone(),
+                None if why.is_some() => applicable.push(item.clone()),
+                _ => {}
+            }
         }
         for item in new.iter().filter(|item| find(old, &key(item)).is_none()) {
-            self.note(format!("{table} {}", key(item)), "added".to_owned(), restart);
+            self.note(format!("{table} {}", key(item)), "added".to_owned(), restart(item));
         }
+        applicable.retain(|item| find(old, &key(item)).is_some() || restart(item).is_none());
+        applicable
     }
 }
 
@@ -348,20 +353,20 @@ mod tests {
         for (old, new, setting, text, restart) in [
             ("", "[tables]\nfib = \"two-stage\"", "tables.fib", "\"compact\" -> \"two-stage\"", false),
             ("[tables]\ncs_packets = 7", "", "tables.cs_packets", "7 -> 65536", false),
-            ("", "[tables]\npit_entries = 9", "tables.pit_entries", "65536 -> 9", true),
-            ("", "[tables]\nname_hash = \"aes\"", "tables.name_hash", "\"siphash13\" -> \"aes\"", true),
+            ("", "[tables]\npit_entries = 9", "tables.pit_entries", "65536 -> 9", false),
+            ("", "[tables]\nname_hash = \"aes\"", "tables.name_hash", "\"siphash13\" -> \"aes\"", false),
             ("", "[general]\nspin = \"1 ms\"", "general.spin", "\"50 us\" -> \"1 ms\"", false),
             ("", "[threads]\ncount = 2", "threads.count", "1 -> 2", true),
             ("", "[faces.udp]\nport = 7", "faces.udp.port", "6363 -> 7", true),
             ("", "[faces.stream]\nqueue_max = 70000", "faces.stream.queue_max", "\"1 MiB\" -> 70000", true),
             ("", "[rib]\nroutes_max = 5", "rib.routes_max", "4000000 -> 5", false),
-            ("", "[rib.readvertise]\nenabled = false", "[rib.readvertise]", "changed", true),
+            ("", "[rib.readvertise]\nenabled = false", "[rib.readvertise]", "changed", false),
             ("", "[security]\ntime_window = \"1 s\"", "security.time_window", "\"2 min\" -> \"1 s\"", false),
             ("", "[tags]\nengine = \"trie\"", "tags.engine", "\"rare-tag\" -> \"trie\"", false),
             ("", "[log.modules]\nx = \"debug\"", "log.modules", "changed", false),
             ("", "[metrics]\nenabled = false", "metrics.enabled", "true -> false", false),
             ("", "[faults]\nseed = 2", "faults.seed", "1 -> 2", true),
-            ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", true),
+            ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", false),
             ("", "[[face]]\nremote = \"udp4://192.0.2.1:1\"", "[[face]] udp4://192.0.2.1:1", "added", false),
             (
                 "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"",
@@ -370,7 +375,7 @@ mod tests {
                 "changed",
                 false,
             ),
-            ("[[faces.memif]]\nsocket = \"/tmp/m\"", "", "[[faces.memif]] /tmp/m, id 0", "removed", true),
+            ("[[faces.memif]]\nsocket = \"/tmp/m\"", "", "[[faces.memif]] /tmp/m, id 0", "removed", false),
         ] {
             assert_eq!(one(old, new), (setting.to_owned(), text.to_owned(), restart), "{old} {new}");
         }
@@ -394,7 +399,8 @@ mod tests {
     #[test]
     fn what_needs_a_restart_keeps_its_old_value() {
         let new = "[tables]\nfib = \"trie\"\n".replace("trie", "learned")
-            + "pit_entries = 9\n[[faces.memif]]\nsocket = \"/tmp/m\"\n[threads]\ncount = 2\nbalance = \"3 s\"\n";
+            + "[general]\nface_events = 9\n[[faces.memif]]\nsocket = \"/tmp/m\"\nframing = \"ethernet\"\n[[faces.memif.udp]]\nlocal = \
+               \"192.0.2.1:6363\"\nremote = \"192.0.2.2:6363\"\nstation = \"02:00:00:00:00:01\"\n[threads]\ncount = 2\nbalance = \"3 s\"\n";
         let (list, applicable) = found("", &new);
         assert_eq!(list.iter().filter(|(.., restart)| *restart).count(), 3, "{list:?}");
         let source =

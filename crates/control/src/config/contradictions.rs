@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Config, Ethernet, Finding, Memif, MemifRole};
+use crate::fib_writer::FibEngineKind;
 use crate::own_names::{is_own_name, localhop_prefix};
 
 /// A setting that makes the router listen on a port.
@@ -45,6 +46,12 @@ impl Config {
         self.check_ethernet(&mut findings);
         self.check_sockets(&mut findings);
         self.check_routes(&mut findings);
+        if self.bulk_table().is_some() && self.tables.fib != FibEngineKind::Compact {
+            findings.push(Finding::fatal(
+                "tables.bulk",
+                "only the engine \"compact\" has such files: set `fib = \"compact\"`",
+            ));
+        }
         if self.threads.shared_pit && !self.threads.heavy_hitters {
             findings.push(Finding::warning(
                 "threads.shared_pit",

@@ -107,6 +107,11 @@ impl EthernetUdp {
 }
 
 impl Ethernet {
+    /// What tells it apart from others: the interface.
+    pub fn key(&self) -> String {
+        self.interface.clone()
+    }
+
     /// All UDP peers in the port's types.
     pub fn datagram_peers(&self) -> Vec<DatagramPeer> {
         self.udp.iter().map(EthernetUdp::of_port).collect()

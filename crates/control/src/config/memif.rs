@@ -77,6 +77,11 @@ pub enum MemifFraming {
 }
 
 impl Memif {
+    /// What tells it apart from others: the socket and the number.
+    pub fn key(&self) -> String {
+        format!("{}, id {}", self.socket.display(), self.id)
+    }
+
     /// Settings of the port.
     pub fn port(&self, congestion_marking: bool) -> MemifConfig {
         let role = match self.role {

@@ -1,8 +1,8 @@
 //! Upper bounds on the memory that a configuration takes.
 
-use byname_forward::dispatch::Parcel;
+use byname_forward::crossing::{Departure, Parcel};
 use byname_forward::worker::TableMemory;
-use byname_forward::{LinkFields, Outgoing, Packet};
+use byname_forward::{LinkFields, Packet};
 use bytesize::ByteSize;
 
 use super::{Config, Finding, MemifRole};
@@ -57,7 +57,7 @@ impl Config {
         let mut needs = self.table_memory();
         let threads = self.threads.count;
         let parcels = self.threads.ring_packets.checked_next_power_of_two().unwrap_or(usize::MAX);
-        let parcel = size_of::<Parcel>().max(size_of::<Outgoing>());
+        let parcel = size_of::<Parcel>().max(size_of::<Departure>());
         // A thread that is alone has no rings.
         let rings = RINGS * threads * (threads - 1);
         needs.push(at_start("threads.ring_packets", self.threads.ring_packets, parcels, parcel * rings));

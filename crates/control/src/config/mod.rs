@@ -4,6 +4,7 @@
 //! Every error names its place in the file and says what to do.
 
 mod audit;
+mod bulk;
 mod changes;
 mod contradictions;
 mod error;
@@ -21,6 +22,7 @@ mod secrets;
 mod state;
 mod tags;
 mod threads;
+mod trust;
 mod value;
 
 #[cfg(test)]
@@ -32,10 +34,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byname_forward::worker::{CsPolicy, WorkerConfig};
+use byname_lookup::prefix::two_stage::StartDepth;
 use byname_wire::{HashFunction, Name};
 use serde::Deserialize;
 
-use crate::fib_writer::FibEngineKind;
+use crate::fib_writer::{FibEngineKind, FibParameters};
 
 pub use audit::AuditLog;
 pub use changes::{Change, Changes, changes};
@@ -54,6 +57,7 @@ pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
+pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 
 /// All settings.
@@ -77,6 +81,8 @@ pub struct Config {
     pub network: Network,
     /// Time window for signed commands.
     pub security: Security,
+    /// Trust anchors and rules.
+    pub trust: Trust,
     /// Rights: which signer may send which commands.
     #[serde(rename = "authorization")]
     pub authorizations: Vec<Authorization>,
@@ -116,6 +122,7 @@ impl Default for Config {
             tables: Tables::default(),
             network: Network::default(),
             security: Security::default(),
+            trust: Trust::default(),
             authorizations: vec![Authorization::default()],
             rib: Rib::default(),
             tags: Tags::default(),
@@ -187,6 +194,14 @@ pub struct Tables {
     pub cs_policy: CsPolicy,
     /// Engine for longest prefix match.
     pub fib: FibEngineKind,
+    /// M of the engine "two-stage".
+    #[serde(deserialize_with = "value::start_depth")]
+    pub fib_start_depth: StartDepth,
+    /// T of the engine "level-pulling".
+    #[serde(deserialize_with = "value::children")]
+    pub fib_children: u32,
+    /// A file of rules below the routes. Empty: none.
+    pub bulk: PathBuf,
     /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -211,12 +226,22 @@ impl Default for Tables {
             cs_bytes: worker.cs_bytes_max,
             cs_policy: worker.cs_policy,
             fib: FibEngineKind::default(),
+            fib_start_depth: FibParameters::default().start_depth,
+            fib_children: FibParameters::default().children,
+            bulk: PathBuf::new(),
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,
             accept_unasked_data: worker.accept_unasked_data,
             strategies: value::default_strategies(),
         }
+    }
+}
+
+impl Tables {
+    /// Parameters of single engines of the FIB.
+    pub fn fib_parameters(&self) -> FibParameters {
+        FibParameters { start_depth: self.fib_start_depth, children: self.fib_children }
     }
 }
 
@@ -258,7 +283,7 @@ pub struct Rib {
     /// Most prefix announcements to keep. The same limit holds for routes learned from Data.
     #[serde(deserialize_with = "value::at_least_1")]
     pub announcements_max: usize,
-    /// Certificates whose holders may register prefixes from other hosts.
+    /// Certificates whose holders, and those whose keys they sign, may register prefixes from other hosts.
     pub localhop_anchors: Vec<PathBuf>,
     /// Readvertisement to a routing daemon.
     pub readvertise: Readvertise,

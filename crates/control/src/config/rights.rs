@@ -53,6 +53,11 @@ pub enum Reach {
 pub enum RightSigner {
     /// Everybody; no signature is needed.
     Any,
+    /// Everybody whose certificates lead to an anchor of `[trust]`.
+    Trusted {
+        /// The identity must be at or below one of these. Empty: any.
+        identities: Vec<Name>,
+    },
     /// The holder of the private key for the certificate in this file.
     Certificate(PathBuf),
     /// Everybody who has the secret in this file.
@@ -75,6 +80,8 @@ impl<'de> Deserialize<'de> for Authorization {
             certificate: Option<PathBuf>,
             hmac_key: Option<String>,
             hmac_secret_file: Option<PathBuf>,
+            #[serde(default, deserialize_with = "value::names")]
+            identities: Vec<Name>,
             modules: Vec<Module>,
             #[serde(default, deserialize_with = "value::names")]
             prefixes: Vec<Name>,
@@ -83,10 +90,14 @@ impl<'de> Deserialize<'de> for Authorization {
         #[serde(rename_all = "lowercase")]
         enum Anyone {
             Any,
+            Trusted,
         }
         let written = Written::deserialize(deserializer)?;
         let signer = match (written.signer, written.certificate, written.hmac_key, written.hmac_secret_file) {
             (Some(Anyone::Any), None, None, None) => RightSigner::Any,
+            (Some(Anyone::Trusted), None, None, None) => {
+                RightSigner::Trusted { identities: written.identities.clone() }
+            }
             (None, Some(certificate), None, None) => RightSigner::Certificate(certificate),
             (None, None, Some(key), Some(secret_file)) => RightSigner::Hmac {
                 key_name: key.parse().map_err(|e| D::Error::custom(format!("\"{key}\" is not a name: {e}")))?,
@@ -94,7 +105,7 @@ impl<'de> Deserialize<'de> for Authorization {
             },
             _ => {
                 return Err(D::Error::custom(
-                    "an [[authorization]] needs exactly one of signer = \"any\", certificate = \"FILE\", \
+                    "an [[authorization]] needs exactly one of signer = \"any\", signer = \"trusted\", certificate = \"FILE\", \
                      or hmac_key = \"/name\" with hmac_secret_file = \"FILE\"",
                 ));
             }
@@ -104,6 +115,9 @@ impl<'de> Deserialize<'de> for Authorization {
                 "signer = \"any\" with from = \"network\" would let anyone command this router: \
                  name a certificate, or write from = \"host\"",
             ));
+        }
+        if !written.identities.is_empty() && !matches!(signer, RightSigner::Trusted { .. }) {
+            return Err(D::Error::custom("`identities` belongs to signer = \"trusted\""));
         }
         let prefixes = written.prefixes;
         if let Some(own) = prefixes.iter().find_map(|prefix| own_prefix(prefix, written.from)) {
@@ -135,6 +149,9 @@ pub enum RightsError {
         /// Why.
         source: CertificateError,
     },
+    /// Nobody can be trusted.
+    #[error("signer = \"trusted\" needs a trust anchor: write [trust] anchors = [\"FILE\"]")]
+    NoAnchors,
     /// A secret cannot be read.
     #[error("hmac_secret_file {}: {source}", path.display())]
     Secret {
@@ -169,6 +186,7 @@ impl RightsError {
     pub fn setting(&self) -> &'static str {
         match self {
             RightsError::Certificate { .. } => "certificate",
+            RightsError::NoAnchors => "signer",
             RightsError::Secret { .. } | RightsError::ShortSecret { .. } => "hmac_secret_file",
             RightsError::PrivateKey { .. } => "key_file",
         }
@@ -183,9 +201,24 @@ impl Config {
     pub fn authorizer(&self) -> Result<Authorizer, Vec<Finding>> {
         let window = TimeWindow { past: self.security.time_window, ahead: self.security.time_ahead };
         let (mut rules, mut findings) = (Vec::new(), Vec::new());
-        let mut note = |key: String, error: RightsError| findings.push(Finding::fatal(key, error.to_string()));
+        let (mut anchors, mut of_trust) = (Vec::new(), Vec::new());
+        for (n, anchor) in self.rib.localhop_anchors.iter().enumerate() {
+            match self.certificate(anchor) {
+                Ok(certificate) => anchors.push(certificate),
+                Err(error) => of_trust.push(Finding::fatal(format!("rib.localhop_anchors.{n}"), error.to_string())),
+            }
+        }
+        let trusting = self.trusting(anchors.clone()).map_err(|found| of_trust.extend(found)).ok();
         for (n, right) in self.authorizations.iter().enumerate() {
-            match self.trusted_signer(&right.signer) {
+            let general = trusting.as_ref().and_then(|trusting| trusting.general);
+            let signer = match (&right.signer, general) {
+                (RightSigner::Trusted { .. }, None) if trusting.is_none() => continue,
+                (RightSigner::Trusted { identities }, Some(domain)) => {
+                    Ok(TrustedSigner::Chain { domain, identities: identities.clone() })
+                }
+                (signer, _) => self.trusted_signer(signer),
+            };
+            match signer {
                 Ok(signer) => {
                     rules.push(Rule {
                         remote: right.from == Reach::Network,
@@ -194,16 +227,20 @@ impl Config {
                         prefixes: right.prefixes.clone(),
                     });
                 }
-                Err(error) => note(format!("authorization.{n}.{}", error.setting()), error),
+                Err(error) => {
+                    let key = format!("authorization.{n}.{}", error.setting());
+                    findings.push(Finding::fatal(key, error.to_string()));
+                }
             }
         }
-        for (n, anchor) in self.rib.localhop_anchors.iter().enumerate() {
-            match self.certificate(anchor) {
-                Ok(signer) => rules.push(Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None }),
-                Err(error) => note(format!("rib.localhop_anchors.{n}"), error),
-            }
-        }
-        if findings.is_empty() { Ok(Authorizer::new(rules, window)) } else { Err(findings) }
+        findings.extend(of_trust);
+        let registers = |signer| Rule { remote: true, signer, modules: vec![Module::Rib], prefixes: None };
+        rules.extend(anchors.into_iter().map(|anchor| registers(TrustedSigner::Certificate(Box::new(anchor)))));
+        let (Some(trusting), true) = (trusting, findings.is_empty()) else { return Err(findings) };
+        // Those whose certificates the anchors have signed may register, too.
+        let chained = |domain| registers(TrustedSigner::Chain { domain, identities: Vec::new() });
+        rules.extend(trusting.localhop.map(chained));
+        Ok(Authorizer::new(rules, window).with_trust(trusting.validator, trusting.served))
     }
 
     /// Reads the key that verifies a signer's signatures.
@@ -213,7 +250,10 @@ impl Config {
     pub(super) fn trusted_signer(&self, signer: &RightSigner) -> Result<TrustedSigner, RightsError> {
         match signer {
             RightSigner::Any => Ok(TrustedSigner::Any),
-            RightSigner::Certificate(path) => self.certificate(path),
+            RightSigner::Trusted { .. } => Err(RightsError::NoAnchors),
+            RightSigner::Certificate(path) => {
+                self.certificate(path).map(|certificate| TrustedSigner::Certificate(Box::new(certificate)))
+            }
             RightSigner::Hmac { key_name, secret_file } => {
                 let key = VerifyingKey::from_hmac_secret(&self.secret(secret_file)?);
                 Ok(TrustedSigner::Hmac { key_name: key_name.clone(), key })
@@ -240,11 +280,8 @@ impl Config {
         Ok(secret)
     }
 
-    fn certificate(&self, path: &Path) -> Result<TrustedSigner, RightsError> {
+    fn certificate(&self, path: &Path) -> Result<Certificate, RightsError> {
         let path = self.folder.join(path);
-        match Certificate::load(&path) {
-            Ok(certificate) => Ok(TrustedSigner::Certificate(Box::new(certificate))),
-            Err(source) => Err(RightsError::Certificate { path, source }),
-        }
+        Certificate::load(&path).map_err(|source| RightsError::Certificate { path, source })
     }
 }

@@ -164,6 +164,7 @@ fn tree_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TreeId, D::Erro
 }
 
 /// A place on a tree, and how to reach its neighbours.
+#[derive(Clone)]
 pub struct ConfiguredPlace {
     /// The place.
     pub place: Place,

@@ -23,7 +23,7 @@ fn the_documented_default_is_the_default() {
 fn every_setting_is_documented() {
     // For an unknown key, the parser's error lists all known keys.
     let sections: Vec<&str> = default_toml().split("\n[").skip(1).collect();
-    assert_eq!(sections.len(), 26);
+    assert_eq!(sections.len(), 27);
     for section in sections {
         let (header, body) = section.split_once('\n').expect("a header ends");
         if header == "tables.strategies]" || header == "log.modules]" {
@@ -121,6 +121,24 @@ fn every_engine_can_be_chosen() {
         assert_eq!(parse(&format!("tables.fib = \"{word}\"")).expect(word).tables.fib, kind);
     }
     assert!(parse("tables.fib = \"trie\"").is_err());
+    for (written, depth) in [
+        ("4", StartDepth::Fixed(4)),
+        ("0.5", StartDepth::CumulativeThreshold(0.5)),
+        ("\"most-likely\"", StartDepth::MostLikely),
+    ] {
+        let config = parse(&format!("tables.fib_start_depth = {written}\ntables.fib_children = 9")).expect(written);
+        assert_eq!(config.tables.fib_parameters(), FibParameters { start_depth: depth, children: 9 });
+    }
+    for bad in [
+        "fib_start_depth = 0",
+        "fib_start_depth = 129",
+        "fib_start_depth = 1.5",
+        "fib_start_depth = \"x\"",
+        "fib_start_depth = nan",
+        "fib_children = 0",
+    ] {
+        assert!(parse(&format!("tables.{bad}")).is_err(), "{bad}");
+    }
     for word in ["rare-tag", "trie"] {
         let config = parse(&format!("tags.engine = \"{word}\"\ntags.descriptors_max = 100")).expect(word);
         let mut engine = config.tags.build_engine(7).expect("little memory");
@@ -232,7 +250,7 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "[[authorization]]\nmodules = [\"rib\"]\n",
-        "byname.toml:1:1: an [[authorization]] needs exactly one of signer = \"any\", certificate = \"FILE\", \
+        "byname.toml:1:1: an [[authorization]] needs exactly one of signer = \"any\", signer = \"trusted\", certificate = \"FILE\", \
          or hmac_key = \"/name\" with hmac_secret_file = \"FILE\"",
     ),
     (

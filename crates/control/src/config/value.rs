@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use byname_forward::strategy;
 use byname_forward::worker::CsPolicy;
+use byname_lookup::prefix::two_stage::StartDepth;
+use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Component, HashFunction, Name};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -159,6 +161,44 @@ pub(super) fn cs_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cs
         Written::Lru => CsPolicy::Lru,
         Written::S3Fifo => CsPolicy::S3Fifo,
     })
+}
+
+/// The start depth of the engine "two-stage": a depth, a share of the rules, or "most-likely".
+///
+/// # Errors
+/// If it is none of these, or out of range.
+pub(super) fn start_depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StartDepth, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Depth(i64),
+        Share(f64),
+        Word(String),
+    }
+    let wrong = || {
+        D::Error::custom(format!(
+            "a start depth is a number of components, 1 to {COMPONENTS_MAX}, a share of all rules, such as 0.75, or \
+             \"most-likely\""
+        ))
+    };
+    match Written::deserialize(deserializer).map_err(|_| wrong())? {
+        Written::Depth(depth) => {
+            let depth = usize::try_from(depth).ok().filter(|depth| (1..=COMPONENTS_MAX).contains(depth));
+            depth.map(StartDepth::Fixed).ok_or_else(wrong)
+        }
+        Written::Share(share) if (0.0..=1.0).contains(&share) => Ok(StartDepth::CumulativeThreshold(share)),
+        Written::Word(word) if word == "most-likely" => Ok(StartDepth::MostLikely),
+        _ => Err(wrong()),
+    }
+}
+
+/// The number of children of the engine "level-pulling".
+///
+/// # Errors
+/// If it is zero, or too large.
+pub(super) fn children<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let children = at_least_1(deserializer)?;
+    u32::try_from(children).map_err(|_| D::Error::custom(format!("at most {}", u32::MAX)))
 }
 
 /// The hash function for names.

@@ -1,20 +1,108 @@
 //! Exchanges the engine of a FIB while workers read it.
 //!
-//! The new engine is filled beside the old one, which answers meanwhile. Then its query half is published. Workers take
-//! it at their next burst, so none of them waits, and no packet is lost. The writer frees the old engine after a grace
-//! period. The old query half may hold gigabytes, and giving them back takes time. The writer therefore keeps it until
-//! it is the last owner, so that no worker has to free it.
+//! The new engine is filled beside the old one, which answers meanwhile. Filling may happen on another thread: from
+//! [`FibWriter::begin_rebuild`] on, the writer notes which rules change, and brings the new engine up to date in
+//! [`FibWriter::finish_rebuild`]. Then its query half is published. Workers take it at their next burst, so none of them
+//! waits, and no packet is lost. The old engine is freed after a grace period. The old query half may hold gigabytes,
+//! and giving them back takes time. The writer therefore keeps it until it is the last owner, so that no worker has to
+//! free it.
+//!
+//! An engine for names that are hashed with another key cannot take the place of the old one at once, because each
+//! worker changes its key in its own time. It goes to the other side of the tables ([`Place::Beside`]). Both engines get
+//! all changes until [`FibWriter::keep_side`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use byname_face::nodes::on_node;
 use byname_lookup::{BuildError, Change, EntryId};
 
-use super::{BATCH_MAX, Engine, Family, FibWriter, Replica};
+use super::{BATCH_MAX, Engine, Family, FibWriter, Names, Replica};
+
+/// Where new engines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// They replace those in use.
+    Instead,
+    /// To the other side of the tables.
+    Beside,
+}
+
+/// Gives engines that nobody reads yet these rules.
+///
+/// # Errors
+/// If one of them refuses a rule.
+pub fn fill<F: Family>(
+    engines: &mut [Replica<F>],
+    changes: impl Iterator<Item = Change<F::Key>>,
+) -> Result<(), BuildError> {
+    let mut changes = changes.peekable();
+    while changes.peek().is_some() {
+        let batch: Vec<Change<F::Key>> = changes.by_ref().take(BATCH_MAX).collect();
+        for Replica { engine, node } in &mut *engines {
+            on_node(*node, || engine.apply(&batch))?;
+            engine.reclaim();
+        }
+    }
+    Ok(())
+}
 
 impl<F: Family> FibWriter<F> {
+    /// Begins to note changes for engines that are being filled. Returns the memory node of each. An earlier rebuild
+    /// that was not finished is forgotten.
+    pub fn begin_rebuild(&mut self) -> Vec<Option<u32>> {
+        self.commit();
+        self.noted = Some(HashMap::new());
+        self.replicas.iter().map(|(_, replica)| replica.node).collect()
+    }
+
+    /// Notes no more changes.
+    pub fn abandon_rebuild(&mut self) {
+        self.noted = None;
+    }
+
+    /// Publishes engines that have had all rules since [`FibWriter::begin_rebuild`], in the order of their nodes there.
+    /// Returns the engines that they replace: dropping these takes time.
+    ///
+    /// # Errors
+    /// One of them refuses a change that came in the meantime. The old ones then go on.
+    pub fn finish_rebuild(
+        &mut self,
+        mut engines: Vec<Replica<F>>,
+        place: Place,
+    ) -> Result<Vec<Replica<F>>, BuildError> {
+        self.commit();
+        let noted = self.noted.take().unwrap_or_default();
+        let change = |(key, group): (F::Key, Option<EntryId>)| match group {
+            Some(group) => Change::Set(key, group),
+            None => Change::Remove(key),
+        };
+        fill(&mut engines, noted.into_iter().map(change))?;
+        let numbers: Vec<usize> = self.replicas.iter().map(|(number, _)| *number).collect();
+        debug_assert_eq!(numbers.len(), engines.len());
+        let mut old = Vec::new();
+        let numbers = match place {
+            Place::Instead => {
+                old = std::mem::take(&mut self.replicas);
+                self.outlived.extend(old.iter().map(|(_, replica)| replica.engine.query()));
+                numbers
+            }
+            Place::Beside => {
+                let sides = 2 * numbers.len();
+                numbers.iter().map(|number| (number + numbers.len()) % sides).collect()
+            }
+        };
+        for (number, replica) in numbers.into_iter().zip(engines) {
+            F::replace(&self.tables, number, replica.engine.query());
+            self.replicas.push((number, replica));
+        }
+        self.reclaim();
+        self.free_outlived();
+        Ok(old.into_iter().map(|(_, replica)| replica).collect())
+    }
+
     /// Replaces the engine of each replica by one that `build` makes for the replica's memory node. `rules` are all rules
-    /// with their groups. All pending changes are committed.
+    /// with their groups.
     ///
     /// # Errors
     /// The new engine cannot be made, or refuses a rule. The old one then goes on.
@@ -23,33 +111,42 @@ impl<F: Family> FibWriter<F> {
         mut build: impl FnMut(Option<u32>) -> Result<Engine<F>, BuildError>,
         rules: impl Iterator<Item = (F::Key, EntryId)>,
     ) -> Result<(), BuildError> {
-        self.commit();
-        let make =
-            |Replica { node, .. }: &Replica<F>| Ok(Replica { engine: on_node(*node, || build(*node))?, node: *node });
-        let mut replicas = self.replicas.iter().map(make).collect::<Result<Vec<Replica<F>>, BuildError>>()?;
-        let mut rules = rules.map(|(key, group)| Change::Set(key, group)).peekable();
-        while rules.peek().is_some() {
-            let batch: Vec<Change<F::Key>> = rules.by_ref().take(BATCH_MAX).collect();
-            for Replica { engine, node } in &mut replicas {
-                on_node(*node, || engine.apply(&batch))?;
-                // Nobody reads it yet.
-                engine.reclaim();
-            }
-        }
-        let old = std::mem::replace(&mut self.replicas, replicas);
-        self.outlived.extend(old.iter().map(|replica| replica.engine.query()));
-        for (number, Replica { engine, .. }) in self.replicas.iter().enumerate() {
-            F::replace(&self.tables, number, engine.query());
-        }
-        self.reclaim();
-        drop(old);
-        self.free_outlived();
-        Ok(())
+        let nodes = self.begin_rebuild();
+        let make = |node| Ok(Replica { engine: on_node(node, || build(node))?, node });
+        let mut engines = nodes.into_iter().map(make).collect::<Result<Vec<Replica<F>>, BuildError>>()?;
+        fill(&mut engines, rules.map(|(key, group)| Change::Set(key, group)))?;
+        self.finish_rebuild(engines, Place::Instead).map(drop)
     }
 
     /// Frees earlier query halves that no worker has any more.
     pub(super) fn free_outlived(&mut self) {
         self.outlived.retain(|query| Arc::strong_count(query) > 1);
+    }
+}
+
+impl FibWriter<Names> {
+    /// Whether there are engines on both sides of the tables.
+    pub fn has_both_sides(&self) -> bool {
+        self.replicas.len() > self.tables.replicas()
+    }
+
+    /// Keeps the engines on one side, which all workers read by now: the later ones, or the earlier. Returns the others:
+    /// dropping these takes time.
+    pub fn keep_side(&mut self, later: bool) -> Vec<Replica> {
+        if !self.has_both_sides() {
+            return Vec::new();
+        }
+        self.commit();
+        let replicas = self.tables.replicas();
+        let mut old = self.replicas.split_off(replicas);
+        if later {
+            std::mem::swap(&mut self.replicas, &mut old);
+        }
+        self.outlived.extend(old.iter().map(|(_, replica)| replica.engine.query()));
+        self.tables.use_side(self.replicas[0].0 / replicas);
+        self.reclaim();
+        self.free_outlived();
+        old.into_iter().map(|(_, replica)| replica).collect()
     }
 }
 
@@ -61,6 +158,7 @@ mod tests {
 
     use byname_forward::FaceId;
     use byname_forward::tables::{Nexthop, Tables};
+    use byname_wire::name_hash::HashFunction;
     use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 
     use super::super::{FibEngineKind, FibWriter};
@@ -87,7 +185,7 @@ mod tests {
     }
 
     fn rules<'a>(names: &'a [Name], groups: &'a [Option<EntryId>]) -> impl Iterator<Item = (Name, EntryId)> + 'a {
-        names.iter().zip(groups).map(|(name, group)| (name.clone(), group.expect("set")))
+        names.iter().zip(groups).filter_map(|(name, group)| Some((name.clone(), (*group)?)))
     }
 
     #[test]
@@ -172,6 +270,62 @@ mod tests {
         };
         assert_eq!((entry(&names[1]), entry(&names[2])), (None, groups[2]));
         assert_eq!(fib.failures(), 0);
+    }
+
+    #[test]
+    fn changes_while_engines_are_filled_are_in_both_and_workers_change_sides_in_their_own_time() {
+        let keys = [NameHashKey::new([1, 2]), NameHashKey::with_function(HashFunction::Aes, [3, 4])];
+        let names = names();
+        let (mut fib, mut groups) = filled(keys[0], &names);
+        let tables = Arc::clone(fib.tables());
+        let [mut early, mut late] = [tables.reader(), tables.reader()];
+        let nodes = fib.begin_rebuild();
+        let engine = FibEngineKind::Compact.build(keys[1], 2 * RULES).expect("little memory");
+        let mut engines = vec![Replica { engine, node: nodes[0] }];
+        // These are read before they change, and those in the second half after.
+        let half = |from: usize, groups: &[Option<EntryId>]| {
+            let some = names.iter().zip(groups).skip(from).take(RULES / 2);
+            some.filter_map(|(name, group)| Some(Change::Set(name.clone(), (*group)?))).collect::<Vec<_>>()
+        };
+        fill(&mut engines, half(0, &groups).into_iter()).expect("room");
+        let other = [Nexthop { face: FaceId(999), cost: 7 }];
+        for n in [3, RULES - 3] {
+            fib.set(names[n].as_ref(), &mut groups[n], &other);
+        }
+        fib.clear(names[4].as_ref(), &mut groups[4]);
+        fill(&mut engines, half(RULES / 2, &groups).into_iter()).expect("room");
+        fib.clear(names[RULES - 4].as_ref(), &mut groups[RULES - 4]);
+        assert!(fib.finish_rebuild(engines, Place::Beside).expect("room").is_empty());
+        // One worker has changed its key already.
+        late.use_replica(1);
+        fib.set(names[5].as_ref(), &mut groups[5], &other);
+        fib.commit();
+        early.begin_burst();
+        late.begin_burst();
+        for (reader, key) in [(&early, keys[0]), (&late, keys[1])] {
+            for (name, group) in names.iter().zip(&groups) {
+                let mut hashes = PrefixHashes::default();
+                hashes.fill(&key, name.as_ref());
+                let found = reader.fib().longest_match(&NameView::from_filled(name.as_ref(), &hashes));
+                assert_eq!(found.map(|found| found.entry), *group, "{name}");
+            }
+        }
+        early.end_burst();
+        late.end_burst();
+        early.use_replica(1);
+        assert!(fib.has_both_sides());
+        assert_eq!(fib.keep_side(true).len(), 1);
+        assert!(!fib.has_both_sides() && fib.keep_side(true).is_empty());
+        assert_eq!((tables.side(), fib.failures()), (1, 0));
+        fib.clear(names[5].as_ref(), &mut groups[5]);
+        fib.rebuild(|_| FibEngineKind::Learned.build(keys[1], 2 * RULES), rules(&names, &groups)).expect("built");
+        early.begin_burst();
+        let mut hashes = PrefixHashes::default();
+        for (n, group) in [(5, None), (6, groups[6])] {
+            hashes.fill(&keys[1], names[n].as_ref());
+            let found = early.fib().longest_match(&NameView::from_filled(names[n].as_ref(), &hashes));
+            assert_eq!(found.map(|found| found.entry), group);
+        }
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use byname_face::face::LinkCounters;
 use byname_face::{Activity, FaceUri};
 use byname_forward::face_table::Scope;
+use byname_forward::rounds::Rounds;
 use byname_forward::stages::{Stage, StageTimes, Stopwatch};
 use byname_forward::worker::FibLines;
 use byname_forward::{FaceId, Ticks};
 
 use super::*;
+use crate::trust::validator::Counters;
 
 fn face(id: u64) -> FaceStatus {
     let remote = FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363)));
@@ -44,7 +46,10 @@ fn snapshot(faces: u64) -> Snapshot {
     counters.drops = vec![("pit_full", 2)];
     let rings =
         RingStatus { home: 30, foreign: 25, taken: 26, input_depth: 9, output_drops: 8, ..RingStatus::default() };
-    let activity = Activity { load: 0.5, busy_ns: 27, sleeps: 28, rests: 29 };
+    let mut rounds = Rounds::default();
+    rounds.add(40, Ticks(0), Ticks(20_000));
+    rounds.add(1000, Ticks(0), Ticks(15_000));
+    let activity = Activity { load: 0.5, packets_per_s: 34.0, busy_ns: 2_700_000_000, sleeps: 28, rests: 29 };
     let thread = ThreadStatus {
         activity,
         counters: counters.clone(),
@@ -53,8 +58,9 @@ fn snapshot(faces: u64) -> Snapshot {
         faces_come: 32,
         faces_left: 33,
         node: Some(3),
+        rounds,
     };
-    let idle = ThreadStatus { rings: Some(RingStatus { home: 0, taken: 0, ..rings }), ..thread.clone() };
+    let idle = ThreadStatus { activity: Activity { packets_per_s: 0.0, ..activity }, ..thread.clone() };
     Snapshot {
         counters,
         faces: (256..256 + faces).map(face).collect(),
@@ -65,6 +71,7 @@ fn snapshot(faces: u64) -> Snapshot {
         routes: 11,
         announcements: 7,
         learning: [("learned", 8), ("refused", 0), ("limited", 0), ("withdrawn", 0)],
+        trust: (Counters { accepted: 51, rejected: 52, waited: 53, interests: 54, unwanted: 55 }, 56, 57),
         fib_entries: 12,
         descriptors: 13,
         descriptors_refused: 0,
@@ -90,6 +97,11 @@ fn the_text_is_openmetrics() {
         "byname_satisfied_interests_total 7",
         "byname_pit_entries 5",
         "byname_routes 11",
+        "byname_trust_chains_total{outcome=\"rejected\"} 52",
+        "byname_trust_interests_total 54",
+        "byname_trust_unwanted_total 55",
+        "byname_trust_waiting 56",
+        "byname_trust_certificates 57",
         "byname_fib_entries 12",
         "byname_descriptors 13",
         "byname_hot_names 6",
@@ -106,8 +118,13 @@ fn the_text_is_openmetrics() {
         "byname_thread_fib_lookups_counted_total{thread=\"0\"} 15",
         "byname_thread_fib_lines_read_total{thread=\"0\"} 16",
         "byname_stage_packets_total{thread=\"1\",stage=\"fib\"} 17",
-        "byname_stage_nanoseconds_total{thread=\"0\",stage=\"fib\"} 0",
-        "byname_thread_busy_nanoseconds_total{thread=\"0\"} 27",
+        "byname_stage_seconds_total{thread=\"0\",stage=\"fib\"} 0.0",
+        "byname_thread_busy_seconds_total{thread=\"0\"} 2.7",
+        "byname_round_packets_bucket{le=\"64.0\",thread=\"0\"} 1",
+        "byname_round_packets_bucket{le=\"+Inf\",thread=\"0\"} 2",
+        "byname_round_packets_sum{thread=\"0\"} 1040.0",
+        "byname_round_seconds_bucket{le=\"2e-5\",thread=\"1\"} 2",
+        "byname_round_seconds_count{thread=\"1\"} 2",
         "byname_thread_sleeps_total{thread=\"0\"} 28",
         "byname_thread_node{thread=\"0\"} 3",
         "byname_thread_rests_total{thread=\"1\"} 29",
@@ -135,7 +152,12 @@ fn the_text_is_openmetrics() {
 #[test]
 fn metrics_that_the_documents_name_exist() {
     let text = snapshot(1).encode();
-    let is_sample = |name: &str| text.lines().any(|l| l.split([' ', '{']).next() == Some(name));
+    let samples: Vec<&str> = text.lines().filter_map(|line| line.split([' ', '{']).next()).collect();
+    let is_sample = |name: &str| match name.strip_suffix('*') {
+        Some(first) => samples.iter().any(|sample| sample.starts_with(first)),
+        // A histogram has samples of other names.
+        None => samples.iter().any(|sample| *sample == name || *sample == format!("{name}_count")),
+    };
     let mut names = 0;
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).expect("docs") {
         let path = entry.expect("an entry").path();
@@ -166,4 +188,51 @@ fn one_thread_has_neither_rings_nor_an_imbalance() {
     for absent in ["byname_thread_packets_total", "byname_thread_ring_depth{", "byname_thread_imbalance"] {
         assert!(!text.contains(absent), "{absent} in {text}");
     }
+}
+
+/// The rows of the table in docs/metrics.md: name, type, labels and meaning of each metric.
+fn documented(text: &str) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) else { continue };
+        let typ = lines.next().and_then(|line| line.rsplit_once(' ')).map_or("", |(_, typ)| typ);
+        let sample = lines.peek().and_then(|line| line.split_once('{')).map_or("", |(_, rest)| rest);
+        let labels: Vec<String> = sample
+            .split_once('}')
+            .map_or("", |(labels, _)| labels)
+            .split(',')
+            .filter_map(|label| Some(format!("`{}`", label.split_once('=')?.0)))
+            .filter(|label| label != "`le`")
+            .collect();
+        rows.push(format!("| `{name}` | {typ} | {} | {help} |", labels.join(", ")));
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn the_page_of_metrics_lists_all() {
+    let text = Format::Prometheus.of(&snapshot(1).encode());
+    let rows = documented(&text);
+    let page = include_str!("../../../../docs/metrics.md");
+    let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(rows == listed, "docs/metrics.md should have this table:\n{}", rows.join("\n"));
+    assert!(rows.len() > 60 && rows.iter().all(|row| !row.contains("|  |  |")), "{rows:?}");
+}
+
+/// `promtool check metrics` finds nothing to improve, where it is installed.
+#[test]
+fn promtool_is_content() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut command = Command::new("promtool");
+    let command =
+        command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut promtool) = command.spawn() else { return println!("skipped: there is no promtool") };
+    let text = Format::Prometheus.of(&snapshot(3).encode());
+    promtool.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
+    let output = promtool.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && said.is_empty(), "{said}");
 }

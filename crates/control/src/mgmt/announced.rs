@@ -23,6 +23,7 @@ use super::news::Change;
 use super::tlv::{origin, route_flags};
 use super::{Management, Moment};
 use crate::rib::Route;
+use crate::trust::validator::Outcome;
 
 /// Lifetime of a learned route after Data has used it, as in NFD.
 const LEARNED_MS: u64 = 600_000;
@@ -227,7 +228,7 @@ impl Management {
     /// Handles a worker's notice about a route.
     pub fn notice(&mut self, notice: &Notice, now: Moment) {
         match notice.taught {
-            Taught::Announced => self.learn(notice, now),
+            Taught::Announced => self.learn(notice, None, now),
             Taught::Answered => self.renew(notice.name.as_ref(), notice.face, now),
             Taught::Refused => {
                 if let Some((prefix, _)) = self.announced.learned(notice.name.as_ref(), notice.face) {
@@ -275,7 +276,9 @@ impl Management {
         Ok((route, lifetime_ms))
     }
 
-    fn learn(&mut self, notice: &Notice, now: Moment) {
+    /// Makes the route of an announcement that came with Data. `chain` is what is known of its signer's chain after it
+    /// had to wait for certificates.
+    pub(super) fn learn(&mut self, notice: &Notice, chain: Option<Outcome>, now: Moment) {
         let face = notice.face;
         let data = notice.announcement.as_deref().and_then(|packet| Data::decode(packet).ok());
         let announcement = data.and_then(|data| Announcement::of(data).ok());
@@ -289,12 +292,20 @@ impl Management {
         if known.is_some_and(|kept| *kept.packet == *announcement.data.wire) {
             return self.renew(announcement.prefix, face, now);
         }
-        if !self.announced.has_room(&prefix, face) || !self.announced.may_verify(face, now.ms) {
+        let may_verify = chain.is_some() || self.announced.may_verify(face, now.ms);
+        if !self.announced.has_room(&prefix, face) || !may_verify {
             self.announced.counters.limited += 1;
             return;
         }
-        let scope = self.scope_of(face);
-        let authorized = self.authorizer.authorize_announcement(&announcement.data, scope, now.unix_ms);
+        let (scope, data) = (self.scope_of(face), &announcement.data);
+        let chain = match chain {
+            Some(outcome) => Some(outcome),
+            None => match self.authorizer.chain_of_announcement(data, scope, face, now).outcome() {
+                Ok(chain) => chain,
+                Err(id) => return self.waiting.park_notice(id, notice),
+            },
+        };
+        let authorized = self.authorizer.authorize_announcement(data, scope, now.unix_ms, chain.as_ref());
         let may = authorized.and_then(|signer| self.check_route(announcement.prefix, face, &signer, face));
         if may.is_err() || !self.face_exists(face) {
             self.announced.counters.refused += 1;

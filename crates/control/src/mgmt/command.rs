@@ -25,6 +25,9 @@ pub enum Command {
     TagsLocators,
     ConfigReload,
     ConfigConfirm,
+    TraceStart,
+    TraceRead,
+    TraceStop,
 }
 
 /// Fields of [`ControlParameters`] as bits.
@@ -91,6 +94,9 @@ impl Command {
             Command::StrategyUnset => "strategy-choice/unset",
             Command::ConfigReload => "config/reload",
             Command::ConfigConfirm => "config/confirm",
+            Command::TraceStart => "trace/start",
+            Command::TraceRead => "trace/read",
+            Command::TraceStop => "trace/stop",
             Command::TagsAdvertise => "tags/advertise",
             Command::TagsWithdraw => "tags/withdraw",
             Command::TagsLocators => "tags/locators",
@@ -119,6 +125,9 @@ impl Command {
             (Module::Tags, b"locators") => Command::TagsLocators,
             (Module::Config, b"reload") => Command::ConfigReload,
             (Module::Config, b"confirm") => Command::ConfigConfirm,
+            (Module::Trace, b"start") => Command::TraceStart,
+            (Module::Trace, b"read") => Command::TraceRead,
+            (Module::Trace, b"stop") => Command::TraceStop,
             _ => return None,
         };
         Some((command, module))
@@ -144,7 +153,9 @@ impl Command {
             Command::StrategySet => (NAME | STRATEGY, 0),
             Command::StrategyUnset => (NAME, 0),
             Command::ConfigReload => (0, FLAGS | EXPIRATION_PERIOD),
-            Command::ConfigConfirm => (0, 0),
+            Command::TraceStart => (NAME, FLAGS),
+            Command::TraceRead => (COUNT, 0),
+            Command::ConfigConfirm | Command::TraceStop => (0, 0),
         }
     }
 

@@ -3,7 +3,8 @@
 //! [`Durable`] collects the changes that commands and events make, as records for the store. `service` hands them to the
 //! writing thread, and sends the answers of commands when their changes are on the disk.
 //!
-//! - Only what can come back is kept: faces that are not on demand, and routes of such faces. A face that a command made
+//! - Only what can come back is kept: faces that are not on demand, their routes, and the descriptors that applications
+//!   behind them advertise. A face that a command made
 //!   is kept when it is made. A face of the configuration or of a port is kept with its first route, to name it.
 //! - Routes from prefix announcements are not kept: an announcement is a lease that its holder renews.
 //! - Routes of the configuration are not kept: the file brings them.
@@ -11,6 +12,8 @@
 //! At the start, [`Management::restore`] makes the faces again, and gives the RIB their routes. Routes of administrators
 //! (origin `static`) are as before. All others are stale: used at once, and removed unless they are registered again in
 //! time.
+
+mod advertised;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,12 +24,15 @@ use byname_forward::face_table::{FaceMap, Persistency};
 use byname_wire::{Name, NameRef};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use self::advertised::Stale;
 use super::faces::{persistency, persistency_number};
 use super::tlv::{ControlParameters, StrategyName, origin};
 use super::{Management, Moment};
-use crate::rib::{JournalEntry, Rib, Route};
-use crate::state::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker};
-use crate::state::store::Change;
+use crate::rib::{JournalEntry, Returning, Rib, Route};
+use crate::state::Change;
+use crate::state::records::{
+    AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker,
+};
 
 /// A face that is not on demand.
 struct Lasting {
@@ -45,10 +51,24 @@ pub(super) struct Durable {
     changes: Vec<Change>,
     /// Whether the command that is being handled is about something that the store has.
     touched: bool,
-    /// Routes of faces whose connections are being made again, by the number of the face.
-    waiting: BTreeMap<u64, (FaceRecord, Vec<RouteRecord>)>,
+    /// Faces whose connections are being made again, by their numbers.
+    waiting: BTreeMap<u64, (FaceRecord, OfFace)>,
+    stale: Stale,
     sender: Sender<Returned>,
     receiver: Receiver<Returned>,
+}
+
+/// What the store has for a face.
+#[derive(Default)]
+struct OfFace {
+    routes: Vec<RouteRecord>,
+    advertisements: Vec<AdvertisementRecord>,
+}
+
+impl OfFace {
+    fn len(&self) -> usize {
+        self.routes.len() + self.advertisements.len()
+    }
 }
 
 /// The outcome for a face whose connection had to be made again.
@@ -66,6 +86,8 @@ pub struct Restored {
     pub faces_waiting: usize,
     /// Routes, without those of the faces that wait.
     pub routes: usize,
+    /// Descriptors of applications, without those of the faces that wait.
+    pub descriptors: usize,
     /// Records that did not come back: their faces did not, they have expired, or the configuration has others.
     pub dropped: usize,
 }
@@ -82,6 +104,7 @@ impl Default for Durable {
             changes: Vec::new(),
             touched: false,
             waiting: BTreeMap::new(),
+            stale: Stale::default(),
             sender,
             receiver,
         }
@@ -146,6 +169,7 @@ impl Durable {
 
     /// The face does not exist any more, or is on demand now.
     pub fn face_gone(&mut self, face: FaceId) {
+        self.forget_stale(face);
         if let Some(Lasting { record, is_kept: true }) = self.faces.remove(&face) {
             self.push(Change::ForgetFace(record.number));
         }
@@ -197,23 +221,27 @@ impl Durable {
     }
 
     fn route(&mut self, entry: &JournalEntry, now: Moment) {
-        let Route { face, origin, cost, flags, expires_at_ms } = entry.route;
-        if origin == origin::PREFIX_ANNOUNCEMENT && !entry.is_nexthop {
+        if entry.route.origin == origin::PREFIX_ANNOUNCEMENT && !entry.is_nexthop {
             return;
         }
-        // A face that is gone has taken its routes along.
-        let Some(number) = self.number(face) else { return };
-        let record = RouteRecord {
-            name: NameRef::new(&entry.name).expect("the RIB's keys are names").to_name(),
-            face: number,
-            layer: if entry.is_nexthop { layer::FIB } else { layer::RIB },
+        let name = NameRef::new(&entry.name).expect("the RIB's keys are names").to_name();
+        let Some(record) = self.record_of_route(name, &entry.route, entry.is_nexthop, now) else { return };
+        self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
+    }
+
+    /// `None`: its face is gone, and has taken its routes along, or is on demand.
+    fn record_of_route(&mut self, name: Name, route: &Route, is_nexthop: bool, now: Moment) -> Option<RouteRecord> {
+        let &Route { face, origin, cost, flags, expires_at_ms } = route;
+        Some(RouteRecord {
+            name,
+            face: self.number(face)?,
+            layer: if is_nexthop { layer::FIB } else { layer::RIB },
             origin,
             cost,
             flags,
             expires_unix_ms: expires_at_ms.map(|at| now.unix_ms_at(at)),
             stale_until_unix_ms: None,
-        };
-        self.push(if entry.is_removed { Change::ForgetRoute(record) } else { Change::Route(record) });
+        })
     }
 }
 
@@ -226,29 +254,38 @@ impl Management {
         self.durable.next_number = records.faces.iter().map(|face| face.number).max().unwrap_or(0).saturating_add(1);
         self.durable.content_store = records.content_store.into_iter().next().unwrap_or_default();
         self.rib.remove_stale_at(now.ms.saturating_add(stale_for_ms));
-        let mut routes: BTreeMap<u64, Vec<RouteRecord>> = BTreeMap::new();
+        self.durable.withdraw_stale_at(now.ms.saturating_add(stale_for_ms));
+        let mut kept: BTreeMap<u64, OfFace> = BTreeMap::new();
         for route in records.routes {
-            routes.entry(route.face).or_default().push(route);
+            kept.entry(route.face).or_default().routes.push(route);
+        }
+        for advertisement in records.advertisements {
+            kept.entry(advertisement.face).or_default().advertisements.push(advertisement);
         }
         let there = self.forwarder.faces();
         there.iter().for_each(|status| self.durable.face_exists(status));
+        let mut returning = Vec::new();
         for face in records.faces {
-            let routes = routes.remove(&face.number).unwrap_or_default();
+            let of_face = kept.remove(&face.number).unwrap_or_default();
             match self.find_or_make(&face, &there) {
-                Some(Ok(id)) => self.face_is_back(id, face, routes, now, &mut restored),
+                Some(Ok(id)) => {
+                    restored.faces += 1;
+                    returning.append(&mut self.face_is_back(id, face, of_face, now, &mut restored));
+                }
                 Some(Err(why)) => {
                     self.face_is_lost(&face, &why);
-                    restored.dropped += 1 + routes.len();
+                    restored.dropped += 1 + of_face.len();
                 }
                 None => {
                     restored.faces_waiting += 1;
-                    self.durable.waiting.insert(face.number, (face, routes));
+                    self.durable.waiting.insert(face.number, (face, of_face));
                 }
             }
         }
-        // Routes without a face: only a store that somebody has changed has any.
-        for (number, routes) in routes {
-            restored.dropped += routes.len();
+        self.routes_are_back(returning, now, &mut restored);
+        // Without a face: only a store that somebody has changed has any.
+        for (number, of_face) in kept {
+            restored.dropped += of_face.len();
             self.durable.push(Change::ForgetFace(number));
         }
         self.rib.keep_journal(true);
@@ -285,67 +322,73 @@ impl Management {
 
     /// A face that waited for its connection has it now, or does not come back.
     pub fn face_returned(&mut self, Returned { number, outcome }: Returned, now: Moment) {
-        let Some((record, routes)) = self.durable.waiting.remove(&number) else { return };
+        let Some((record, of_face)) = self.durable.waiting.remove(&number) else { return };
         match face_of_outcome(outcome) {
             Ok(id) => {
                 self.collect(now);
                 self.rib.keep_journal(false);
-                self.face_is_back(id, record, routes, now, &mut Restored::default());
+                let returning = self.face_is_back(id, record, of_face, now, &mut Restored::default());
+                self.routes_are_back(returning, now, &mut Restored::default());
                 self.rib.keep_journal(self.durable.keeps);
             }
             Err(why) => self.face_is_lost(&record, &why),
         }
     }
 
+    /// Takes over the record of a face. Returns those of its routes that come back.
     fn face_is_back(
         &mut self,
         id: FaceId,
         record: FaceRecord,
-        routes: Vec<RouteRecord>,
+        OfFace { routes, mut advertisements }: OfFace,
         now: Moment,
         restored: &mut Restored,
-    ) {
-        restored.faces += 1;
-        if let Some(Lasting { record: other, is_kept: true }) = self.durable.faces.get(&id) {
+    ) -> Vec<Returning> {
+        let number_before = match self.durable.faces.get(&id) {
             // The configuration, or another record, has made the same face: its settings rule.
-            let (number, of) = (record.number, other.number);
-            if number != of {
-                self.durable.push(Change::ForgetFace(number));
-                let moved = |route: RouteRecord| RouteRecord { face: of, ..route };
-                let routes: Vec<RouteRecord> = routes.into_iter().map(moved).collect();
-                routes.iter().for_each(|route| self.durable.push(Change::Route(route.clone())));
-                return self.routes_are_back(id, routes, now, restored);
-            }
+            Some(Lasting { record: other, is_kept: true }) if other.number != record.number => Some(other.number),
+            _ => None,
+        };
+        let number = number_before.unwrap_or(record.number);
+        if number_before.is_some() {
+            self.durable.push(Change::ForgetFace(record.number));
+            let moved = |route: &RouteRecord| Change::Route(RouteRecord { face: number, ..route.clone() });
+            routes.iter().for_each(|route| self.durable.push(moved(route)));
+            advertisements.iter_mut().for_each(|one| one.face = number);
+            advertisements.iter().for_each(|one| self.durable.push(Change::Advertisement(one.clone())));
+        } else {
+            self.durable.faces.insert(id, Lasting { record, is_kept: true });
         }
-        self.durable.faces.insert(id, Lasting { record, is_kept: true });
-        self.routes_are_back(id, routes, now, restored);
-    }
-
-    fn routes_are_back(&mut self, face: FaceId, routes: Vec<RouteRecord>, now: Moment, restored: &mut Restored) {
+        self.advertisements_are_back(id, advertisements, restored);
+        let mut returning = Vec::with_capacity(routes.len());
         for record in routes {
             let left_ms = record.expires_unix_ms.map(|at| at.saturating_sub(now.unix_ms));
-            let route = Route {
-                face,
-                origin: record.origin,
-                cost: record.cost,
-                flags: record.flags,
-                expires_at_ms: left_ms.map(|left| now.ms.saturating_add(left)),
-            };
             let is_nexthop = record.layer != layer::RIB;
-            let is_stale = is_nexthop || record.origin != origin::STATIC;
             // The store may be older than a rule about names of management.
             let is_allowed = self.rib.own_prefix_of(record.name.as_ref()).is_none()
-                || !is_nexthop && self.is_hub_route(&record.name, face);
-            let is_back = is_allowed
-                && left_ms != Some(0)
-                && self
-                    .rib
-                    .restore(&mut self.fib, record.name.as_ref(), &route, (is_nexthop, is_stale))
-                    .is_ok_and(|added| added);
-            if is_back {
-                restored.routes += 1;
+                || !is_nexthop && self.is_hub_route(&record.name, id);
+            if is_allowed && left_ms != Some(0) {
+                let RouteRecord { name, origin, cost, flags, .. } = record;
+                let expires_at_ms = left_ms.map(|left| now.ms.saturating_add(left));
+                let is_stale = is_nexthop || origin != origin::STATIC;
+                let route = Route { face: id, origin, cost, flags, expires_at_ms };
+                returning.push(Returning { name, route, is_nexthop, is_stale });
             } else {
                 restored.dropped += 1;
+                self.durable.push(Change::ForgetRoute(RouteRecord { face: number, ..record }));
+            }
+        }
+        returning
+    }
+
+    fn routes_are_back(&mut self, returning: Vec<Returning>, now: Moment, restored: &mut Restored) {
+        let count = returning.len();
+        let refused = self.rib.load(&mut self.fib, returning);
+        restored.routes += count - refused.len();
+        restored.dropped += refused.len();
+        for Returning { name, route, is_nexthop, .. } in refused {
+            // The configuration may have the same route. Then the store has none.
+            if let Some(record) = self.durable.record_of_route(name, &route, is_nexthop, now) {
                 self.durable.push(Change::ForgetRoute(record));
             }
         }
@@ -361,6 +404,8 @@ impl Management {
         if self.durable.keeps && self.durable.face_changed(status, asked) {
             let routes = Rib::routes_of(&self.rib, status.id);
             routes.iter().for_each(|entry| self.durable.route(entry, now));
+            let advertised = self.tags.advertised_by(status.id);
+            self.keep_advertised(status.id, &[], advertised);
         }
     }
 

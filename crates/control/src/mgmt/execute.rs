@@ -15,6 +15,7 @@ use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, Rib, RibError, Route};
 use crate::security::{Authorized, Refusal};
 use crate::state::records::ContentStoreRecord;
+use crate::trust::validator::Outcome;
 
 /// Cost of routes from prefix announcements, as in NFD.
 pub(super) const ANNOUNCED_COST: u64 = 2048;
@@ -44,7 +45,9 @@ impl Management {
                 let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());
                 if names_hub { Ok(()) } else { self.check_route(name.as_ref(), face, signer, incoming) }
             }
-            Command::StrategySet | Command::StrategyUnset | Command::CsErase if !signer.covers(name.as_ref()) => {
+            Command::StrategySet | Command::StrategyUnset | Command::CsErase | Command::TraceStart
+                if !signer.covers(name.as_ref()) =>
+            {
                 Err(Refusal::OutsidePrefixes)
             }
             _ => Ok(()),
@@ -125,6 +128,9 @@ impl Management {
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
                 unreachable!("what these are about is no ControlParameters")
             }
+            Command::TraceStart => self.trace_start(&parameters, incoming, now),
+            Command::TraceRead => self.trace_read(&parameters, incoming, now),
+            Command::TraceStop => self.trace_stop(&parameters, incoming),
             Command::CsConfig => self.cs_config(&parameters),
             Command::CsErase => self.cs_erase(parameters),
             Command::StrategySet => self.strategy_set(parameters),
@@ -246,34 +252,55 @@ impl Management {
         ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
     }
 
+    /// `None`: the answer comes when the certificates of the announcement's signer are there.
     pub(super) fn rib_announce(
         &mut self,
         interest: &Interest<'_>,
-        signer: &Authorized,
+        signer: Authorized,
         incoming: FaceId,
         now: Moment,
-    ) -> ControlResponse {
+    ) -> Option<ControlResponse> {
         let announcement = match Announcement::in_parameters(interest.application_parameters.unwrap_or_default()) {
             Ok(announcement) => announcement,
-            Err(error) => return ControlResponse::new(400, format!("Malformed prefix announcement: {error}")),
+            Err(error) => return Some(ControlResponse::new(400, format!("Malformed prefix announcement: {error}"))),
         };
-        let rejected = |refusal: Refusal| ControlResponse::new(403, format!("Prefix announcement rejected: {refusal}"));
         let scope = self.scope_of(incoming);
-        let announcer = match self.authorizer.authorize_announcement(&announcement.data, scope, now.unix_ms) {
+        match self.authorizer.chain_of_announcement(&announcement.data, scope, incoming, now).outcome() {
+            Ok(chain) => Some(self.announce_with_chain(interest, &announcement, &signer, incoming, chain, now)),
+            Err(id) => {
+                self.waiting.park_announce(id, interest, signer, incoming);
+                None
+            }
+        }
+    }
+
+    /// Goes on with an announcement when its signer's chain is known, if one is needed.
+    pub(super) fn announce_with_chain(
+        &mut self,
+        interest: &Interest<'_>,
+        announcement: &Announcement<'_>,
+        signer: &Authorized,
+        incoming: FaceId,
+        chain: Option<Outcome>,
+        now: Moment,
+    ) -> ControlResponse {
+        let rejected = |words: String| ControlResponse::new(403, format!("Prefix announcement rejected: {words}"));
+        let (scope, data) = (self.scope_of(incoming), &announcement.data);
+        let announcer = match self.authorizer.authorize_announcement(data, scope, now.unix_ms, chain.as_ref()) {
             Ok(announcer) => announcer,
-            Err(refusal) => return rejected(refusal),
+            Err(refusal) => return rejected(super::waiting::words(refusal, chain.as_ref())),
         };
         // Announcements are passed on by others. The sender of the command needs the right, too.
         for signer in [signer, &announcer] {
             if let Err(refusal) = self.check_route(announcement.prefix, incoming, signer, incoming) {
-                return rejected(self.authorizer.refuse(refusal));
+                return rejected(self.authorizer.refuse(refusal).to_string());
             }
         }
         if !self.face_exists(incoming) {
             return ControlResponse::new(410, "Face not found");
         }
         self.note_registration(interest, announcement.prefix.to_name(), incoming);
-        let (route, lifetime_ms) = match self.announce(&announcement, incoming, false, now) {
+        let (route, lifetime_ms) = match self.announce(announcement, incoming, false, now) {
             Ok(announced) => announced,
             Err(error) => return refused(error),
         };
@@ -380,7 +407,7 @@ impl Management {
 }
 
 fn thread_status(status: &ThreadStatus) -> tlv::ThreadStatus {
-    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node } = status;
+    let ThreadStatus { activity, counters, rings, faces, faces_come, faces_left, node, rounds: _ } = status;
     let counted = Some(counters.fib_lines).filter(|lines| lines.lookups > 0);
     tlv::ThreadStatus {
         n_pit_entries: counters.pit_entries,

@@ -12,6 +12,7 @@ mod dataset;
 mod durable;
 mod events;
 mod execute;
+mod explain;
 mod faces;
 mod handover;
 mod news;
@@ -21,6 +22,8 @@ mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tlv;
+mod trace;
+mod waiting;
 
 use std::time::Duration;
 
@@ -36,6 +39,8 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
+pub use crate::moment::Moment;
+
 use self::announced::Announced;
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
@@ -46,6 +51,8 @@ use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
+use self::trace::Traces;
+use self::waiting::Waiting;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
@@ -55,6 +62,7 @@ use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
+use crate::trust::validator::Outcome;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;
@@ -62,22 +70,6 @@ const RESPONSE_FRESHNESS_MS: u64 = 1000;
 const VERB_END: usize = 4;
 /// Most names whose expired routes one step removes.
 const EXPIRE_STEP: usize = 4096;
-
-/// A moment on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds on a monotonic clock.
-    pub ms: u64,
-    /// Milliseconds since the Unix epoch.
-    pub unix_ms: u64,
-}
-
-impl Moment {
-    /// Milliseconds since the Unix epoch at a time of the monotonic clock.
-    pub fn unix_ms_at(&self, ms: u64) -> u64 {
-        self.unix_ms.saturating_add(ms).saturating_sub(self.ms)
-    }
-}
 
 /// Counters of management.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -132,6 +124,9 @@ pub struct Management {
     reload_entries: Vec<(Name, Box<Entry>)>,
     audit: Audit,
     news: News,
+    traces: Traces,
+    /// Commands and announcements that wait for certificates.
+    waiting: Waiting,
 }
 
 impl Management {
@@ -175,11 +170,14 @@ impl Management {
             reload_entries: Vec::new(),
             audit: Audit::off(),
             news: News::default(),
+            traces: Traces::default(),
+            waiting: Waiting::default(),
         };
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
             kept.expect("an empty RIB has room");
         }
+        management.serve_certificates();
         management
     }
 
@@ -206,6 +204,11 @@ impl Management {
     /// The FIB.
     pub fn fib(&self) -> &FibWriter {
         &self.fib
+    }
+
+    /// The FIB, for exchanging its engine.
+    pub(crate) fn fib_mut(&mut self) -> &mut FibWriter {
+        &mut self.fib
     }
 
     /// Rights of signers.
@@ -251,6 +254,7 @@ impl Management {
             routes: self.rib.len() as u64,
             announcements: self.announcements() as u64,
             learning: self.learning_counters().all(),
+            trust: self.trust_counters(),
             fib_entries: self.fib.len() as u64,
             descriptors: self.tags.len() as u64,
             descriptors_refused: self.tags.refused(),
@@ -296,6 +300,7 @@ impl Management {
                 self.tags.remove_face(status.id);
                 self.announced.forget_face(status.id);
                 self.more_to_search = true;
+                self.traces.stop(&self.forwarder, status.id);
                 self.audit.face_down(status.id);
                 self.tell_face(Change::FaceClosed, "a face was closed", status);
             }
@@ -314,7 +319,9 @@ impl Management {
         let announced = self.announced.next_deadline_ms();
         let balancer = self.balancer.as_ref().map(Balancer::next_deadline_ms);
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
-        [rib, datasets, announced, balancer, self.news.next_deadline_ms()].into_iter().flatten().min()
+        let (durable, news) = (self.durable.next_deadline_ms(), self.news.next_deadline_ms());
+        let (certificates, traces) = (self.authorizer.validator().next_deadline_ms(), self.traces.next_deadline_ms());
+        [rib, datasets, announced, balancer, certificates, durable, news, traces].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -326,6 +333,8 @@ impl Management {
         self.more_to_search = self.rib.search_step(&mut self.fib);
         self.datasets.evict(now.ms);
         self.announced.expire(now.ms);
+        self.withdraw_stale(now.ms);
+        self.traces.expire(&self.forwarder, now.ms);
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }
@@ -384,9 +393,10 @@ impl Management {
 
     /// The answer to an Interest from the internal face. `None` if it gets none, or gets it later.
     pub fn answer(&mut self, wire: &[u8], incoming: FaceId, now: Moment) -> Option<Packet> {
-        let deferred = self.counters.commands_deferred;
+        let deferred = |management: &Self| (management.counters.commands_deferred, management.waiting.parked());
+        let before = deferred(self);
         let answer = self.try_answer(wire, incoming, now);
-        self.counters.ignored += u64::from(answer.is_none() && self.counters.commands_deferred == deferred);
+        self.counters.ignored += u64::from(answer.is_none() && deferred(self) == before);
         answer
     }
 
@@ -394,7 +404,7 @@ impl Management {
         let interest = Interest::decode(wire).ok()?;
         let [localhost, localhop] = [0, 1].map(|i| self.prefixes[i].as_ref().is_prefix_of(&interest.name));
         if !localhost && !localhop {
-            return None;
+            return self.answer_with_certificate(&interest);
         }
         let mut components = interest.name.components().skip(VERB_END - 2);
         let (module, verb) = (components.next()?.value, components.next()?.value);
@@ -430,11 +440,30 @@ impl Management {
         now: Moment,
     ) -> Option<Packet> {
         let scope = self.scope_of(incoming);
-        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms);
+        match self.authorizer.chain_of_command(interest, (module, scope), incoming, now).outcome() {
+            Ok(chain) => self.answer_with_chain(interest, (command, module), incoming, chain, now),
+            Err(id) => {
+                self.waiting.park_command(id, interest, incoming);
+                None
+            }
+        }
+    }
+
+    /// Goes on with a command when its signer's chain is known, if one is needed.
+    fn answer_with_chain(
+        &mut self,
+        interest: &Interest<'_>,
+        (command, module): (Command, Module),
+        incoming: FaceId,
+        chain: Option<Outcome>,
+        now: Moment,
+    ) -> Option<Packet> {
+        let scope = self.scope_of(incoming);
+        let authorized = self.authorizer.authorize(interest, module, scope, now.unix_ms, chain.as_ref());
         let mut entry = self.entry(interest, command, incoming, authorized.as_ref().ok(), now);
         let mut response = match authorized {
-            Err(refusal) => ControlResponse::new(403, refusal.to_string()),
-            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, &signer, incoming, now),
+            Err(refusal) => ControlResponse::new(403, waiting::words(refusal, chain.as_ref())),
+            Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, signer, incoming, now)?,
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(signer) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),
@@ -484,8 +513,8 @@ impl Management {
     }
 
     fn answer_dataset(&mut self, interest: &Interest<'_>, module: &[u8], verb: &[u8], now: Moment) -> Option<Packet> {
-        let is_query = verb == b"query";
-        let dataset_len = VERB_END + usize::from(is_query);
+        let is_about_one = verb == b"query" || module == b"explain";
+        let dataset_len = VERB_END + usize::from(is_about_one);
         let sources = Sources { rib: &self.rib, fib: &self.fib, now_ms: now.ms };
         let len = interest.name.len();
         if len > dataset_len && interest.name.component(-1).is_some_and(dataset::names_part) {
@@ -498,7 +527,10 @@ impl Management {
             return None;
         }
         if interest.name.value().len() > dataset::NAME_BYTES_MAX {
-            return None;
+            return match module {
+                b"explain" => respond_with_nack(interest, &ControlResponse::new(414, "The name is too long")),
+                _ => None,
+            };
         }
         let content = match (module, verb) {
             (b"rib", _) => Source::Rib(None),
@@ -540,6 +572,10 @@ impl Management {
                     }
                 }
             }
+            (b"explain", _) => {
+                let component = interest.name.component(VERB_END as isize).map_or(&[][..], |name| name.value);
+                self.explain_route(component, now)?.encode_value(&mut out);
+            }
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
@@ -564,7 +600,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 8] = [
+    const DATASETS: [(&[u8], &[u8]); 9] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -573,6 +609,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"cs", b"info"),
         (b"strategy-choice", b"list"),
         (b"status", b"general"),
+        (b"explain", b"route"),
     ];
     DATASETS.contains(&(module, verb))
 }

@@ -6,14 +6,12 @@
 use std::time::Duration;
 
 use byname_forward::Packet;
-use byname_lookup::BuildError;
 use byname_wire::{Interest, Name};
 
 use super::tlv::{ConfigChange, ControlParameters, ControlResponse, Element, ReloadReport, reload_flags};
 use super::{Command, Management, Moment};
 use crate::audit::Entry;
 use crate::config::Changes;
-use crate::fib_writer::FibEngine;
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::security::marks::Marks;
@@ -120,14 +118,17 @@ pub type StrategyChange = (Name, Option<Name>);
 
 /// What the configuration changes while the router runs. Each change is made whole or not at all.
 impl Management {
-    /// Adds and removes routes. Returns the changes that undo this.
+    /// Adds routes, and removes those that are as they are given here. Returns the changes that undo this.
     pub(crate) fn change_routes(&mut self, changes: &[RouteChange]) -> Result<Vec<RouteChange>, RibError> {
         let mut undo = Vec::new();
         for RouteChange { name, route, adds } in changes {
             let before = self.rib.route(name.as_ref(), route.face, route.origin);
             let change = |route, adds| RouteChange { name: name.clone(), route, adds };
             let undone = before.map_or(change(*route, false), |before| change(before, true));
-            if !adds {
+            if !adds && before != Some(*route) {
+                // It is gone, or a command has replaced it, and it is no longer the configuration's.
+                continue;
+            } else if !adds {
                 self.rib.unregister(&mut self.fib, name.as_ref(), route.face, route.origin);
             } else if let Err(error) = self.insert_configured_route(name, route) {
                 undo.reverse();
@@ -170,7 +171,9 @@ impl Management {
         if let Some(marks) = marks {
             self.authorizer.keep_marks(marks);
         }
-        self.authorizer.replace_rules(rules)
+        let earlier = self.authorizer.replace_rules(rules);
+        self.serve_certificates();
+        earlier
     }
 
     /// Sets limits.
@@ -180,16 +183,6 @@ impl Management {
         self.tags.limit(limits.tag_limits);
         self.balance_threads(limits.balance_period, now);
         Ok(())
-    }
-
-    /// Replaces the engine of the FIB of names while workers read it; see [`FibWriter::rebuild`].
-    ///
-    /// [`FibWriter::rebuild`]: crate::fib_writer::FibWriter::rebuild
-    pub(crate) fn rebuild_fib(
-        &mut self,
-        build: impl FnMut(Option<u32>) -> Result<FibEngine, BuildError>,
-    ) -> Result<(), BuildError> {
-        self.fib.rebuild(build, self.rib.rules())
     }
 }
 

@@ -75,6 +75,12 @@ impl StrategyChoices {
         changed.map(|(prefix, strategy)| (prefix, Some(strategy))).chain(removed.map(|prefix| (prefix, None)))
     }
 
+    /// The prefix whose choice serves a name.
+    pub fn covering(&self, name: NameRef<'_>) -> Name {
+        let prefixes = (0..=name.len()).rev().map(|depth| name.prefix(depth).to_name());
+        prefixes.into_iter().find(|prefix| self.choices.contains_key(prefix)).unwrap_or_default()
+    }
+
     /// Prefixes and the full names of their strategies.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name)> {
         self.choices.iter()

@@ -1,12 +1,14 @@
 //! Commands about descriptors and locators [TagNet §2.1], and updates from neighbours on trees.
 
+use std::collections::BTreeSet;
+
 use byname_forward::{FaceId, Packet};
-use byname_wire::Interest;
+use byname_wire::{Descriptor, Interest};
 
 use super::tlv::ControlResponse;
 use super::{Command, Management, Moment, packet_of, respond, response_data};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
-use crate::tags::{TagRouting, TagRoutingError};
+use crate::tags::{OwnTree, TagRouting, TagRoutingError};
 
 impl Management {
     /// Routing by tags.
@@ -19,15 +21,29 @@ impl Management {
         &mut self.tags
     }
 
+    /// Puts this router on these trees, and on no others.
+    pub fn join_trees(&mut self, own: Vec<OwnTree>) {
+        self.tags.replace_trees(own);
+        self.advertise_again();
+    }
+
     /// Advertises descriptors of an application that another process had.
     pub fn take_over_tags(&mut self, face: FaceId, list: &[u8]) {
         let refused = match decode_descriptors(list) {
-            Ok(descriptors) => self.tags.advertise(face, descriptors).err().map(|error| error.to_string()),
+            Ok(descriptors) => self.advertise(face, descriptors).err().map(|error| error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         if let Some(why) = refused {
             tracing::warn!(%face, why, "descriptors of an application stay behind");
         }
+    }
+
+    fn advertise(&mut self, face: FaceId, descriptors: Vec<Descriptor>) -> Result<(), TagRoutingError> {
+        let before: BTreeSet<Descriptor> = self.tags.advertised_by(face).into_iter().collect();
+        self.tags.advertise(face, descriptors.clone())?;
+        let new = descriptors.iter().filter(|one| !before.contains(*one)).cloned().collect();
+        self.keep_advertised(face, &descriptors, new);
+        Ok(())
     }
 
     /// Executes a tag command of an application.
@@ -47,11 +63,14 @@ impl Management {
         }
         match command {
             Command::TagsAdvertise => {
-                if let Err(error) = self.tags.advertise(incoming, descriptors) {
+                if let Err(error) = self.advertise(incoming, descriptors) {
                     return refused(error);
                 }
             }
-            Command::TagsWithdraw => self.tags.withdraw(incoming, descriptors),
+            Command::TagsWithdraw => {
+                self.tags.withdraw(incoming, descriptors.clone());
+                self.keep_withdrawn(incoming, descriptors);
+            }
             _ => {
                 self.forwarder.set_endpoint(incoming);
                 let body = encode_locators(&self.tags.addresses(incoming));

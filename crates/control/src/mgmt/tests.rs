@@ -27,11 +27,15 @@ use crate::fib_writer::FibWriter;
 use crate::security::{Authorizer, Signer};
 use crate::tags::{TagLimits, TagRouting};
 
+mod advertised;
 mod capture;
+mod explain;
 mod learning;
 mod limits;
 mod moving;
 mod reload;
+mod trace;
+mod trust;
 
 /// Face of an application.
 const APP: FaceId = FaceId(300);

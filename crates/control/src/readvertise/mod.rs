@@ -17,6 +17,8 @@
 //!   After an answer, the other commands follow, several at a time.
 //! - A refused command is repeated after an interval that grows with each refusal.
 //! - Each advertisement is repeated from time to time, because the destination may have restarted.
+//! - What the destination was told survives the router ([`Readvertiser::take_told`]). After a restart, it is told to
+//!   forget prefixes whose applications have not come back in time.
 //!
 //! The state machine does no I/O. The control thread sends the Interests that [`Readvertiser::poll`] returns, and
 //! passes the answers back.
@@ -79,6 +81,11 @@ enum Policy {
 }
 
 impl Destination {
+    /// Label of a routing daemon.
+    pub const DAEMON: &str = "daemon";
+    /// Label of the hub.
+    pub const HUB: &str = "hub";
+
     /// A routing daemon on this host.
     pub fn daemon(config: Readvertise) -> Self {
         Destination {
@@ -127,8 +134,8 @@ impl Destination {
     /// Label of the destination in metrics.
     pub fn label(&self) -> &'static str {
         match self.policy {
-            Policy::Clients => "daemon",
-            Policy::Below { .. } => "hub",
+            Policy::Clients => Destination::DAEMON,
+            Policy::Below { .. } => Destination::HUB,
         }
     }
 
@@ -189,6 +196,8 @@ struct Advertised {
     busy: bool,
     /// Whether it changed while a command was in flight.
     again: bool,
+    /// Whether an earlier process told the destination, and no application has come back yet.
+    inherited: bool,
     refresh_at: Option<Instant>,
 }
 
@@ -218,6 +227,12 @@ pub struct Readvertiser {
     left_out: u64,
     /// Wall-clock time of the last signature, in ms.
     signed_ms: u64,
+    /// Prefixes that the destination was told, or has forgotten; see [`Readvertiser::take_told`].
+    told: Vec<(Name, bool)>,
+    /// When inherited prefixes without an application must be forgotten.
+    inherited_until: Option<Instant>,
+    /// If the destination must forget everything: when that must be done.
+    retires_until: Option<Instant>,
 }
 
 impl Readvertiser {
@@ -234,7 +249,50 @@ impl Readvertiser {
             failures: 0,
             left_out: 0,
             signed_ms: 0,
+            told: Vec::new(),
+            inherited_until: None,
+            retires_until: None,
         }
+    }
+
+    /// Takes over what an earlier process has told the destination. Prefixes for which no application has come back at
+    /// `until` will be unregistered.
+    pub fn inherit(&mut self, told: impl IntoIterator<Item = Name>, until: Instant) {
+        for prefix in told {
+            if self.prefixes.len() >= PREFIXES_MAX {
+                self.left_out += 1;
+            } else if let Some(advertised) = self.prefixes.get_mut(&prefix) {
+                advertised.told = true;
+            } else {
+                self.prefixes.insert(prefix, Advertised { told: true, inherited: true, ..Advertised::default() });
+                self.inherited_until = Some(until);
+            }
+        }
+    }
+
+    /// Prefixes that the destination may know (true), or does not know any more (false), since the last call, in order.
+    pub fn take_told(&mut self) -> Vec<(Name, bool)> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// From now on, makes the destination forget all prefixes, until this time at most. A destination that does not answer
+    /// now is not waited for.
+    pub fn retire(&mut self, until: Instant) {
+        self.retires_until = Some(until);
+        if matches!(self.state, State::Silent { .. }) {
+            self.prefixes.clear();
+        }
+        for prefix in self.prefixes.keys().cloned().collect::<Vec<_>>() {
+            if let Some(advertised) = self.prefixes.get_mut(&prefix) {
+                advertised.routes = 0;
+            }
+            self.changed(prefix);
+        }
+    }
+
+    /// Whether the destination has forgotten all prefixes after [`Readvertiser::retire`], or the time for that is over.
+    pub fn has_retired(&self, now: Instant) -> bool {
+        self.retires_until.is_some_and(|until| self.prefixes.is_empty() || until <= now)
     }
 
     /// Number of prefixes that are advertised or will be.
@@ -271,6 +329,9 @@ impl Readvertiser {
     /// `/localhost` and `/localhop` are not advertised. A route for the destination's own prefix says that the
     /// destination has appeared.
     pub fn route_changed(&mut self, event: &RouteEvent, is_local: bool, now: Instant) {
+        if self.retires_until.is_some() {
+            return;
+        }
         if event.name == self.destination.prefix {
             if event.added {
                 self.destination_appeared(now);
@@ -286,7 +347,7 @@ impl Readvertiser {
     pub fn destination_appeared(&mut self, now: Instant) {
         // It may be a new process that knows no earlier advertisement.
         for (prefix, advertised) in &mut self.prefixes {
-            if !advertised.busy {
+            if !advertised.busy && !advertised.inherited {
                 advertised.busy = true;
                 self.waiting.push_back(prefix.clone());
             }
@@ -298,6 +359,7 @@ impl Readvertiser {
     pub fn poll(&mut self, now: Instant, unix_ms: u64) -> Vec<Vec<u8>> {
         self.time_out(now);
         self.take_refreshes(now);
+        self.forget_inherited(now);
         let in_flight_max = match self.state {
             State::Answers => self.destination.in_flight_max,
             State::Silent { probe_at, .. } if now >= probe_at => 1,
@@ -320,7 +382,8 @@ impl Readvertiser {
             State::Silent { probe_at, .. } if !self.waiting.is_empty() && self.in_flight.is_empty() => Some(probe_at),
             _ => None,
         };
-        [answers, refresh, probe].into_iter().flatten().min()
+        let others = [self.inherited_until, self.retires_until];
+        [answers, refresh, probe].into_iter().chain(others).flatten().min()
     }
 
     /// Handles Data for the control side. Returns false if it answers no command of this destination.
@@ -349,6 +412,7 @@ impl Readvertiser {
             return;
         }
         let advertised = self.prefixes.entry(prefix.clone()).or_default();
+        advertised.inherited = false;
         advertised.routes += 1;
         if advertised.routes == 1 {
             self.changed(prefix);
@@ -395,7 +459,9 @@ impl Readvertiser {
             Verb::Unregister => &self.destination.unregistration,
         };
         let parameters = ControlParameters { name: Some(prefix.clone()), ..parameters.clone() };
-        advertised.told = true;
+        if !std::mem::replace(&mut advertised.told, true) {
+            self.told.push((prefix.clone(), true));
+        }
         let name = self
             .destination
             .prefix
@@ -422,6 +488,7 @@ impl Readvertiser {
         advertised.refusals = if is_accepted { 0 } else { advertised.refusals.saturating_add(1) };
         if command.verb == Verb::Unregister {
             advertised.told = false;
+            self.told.push((command.prefix.clone(), false));
         }
         note_accepted(&mut self.accepted, advertised, is_accepted && command.verb == Verb::Register);
         if advertised.again || advertised.routes == 0 {
@@ -464,6 +531,20 @@ impl Readvertiser {
                 self.fail(command, now);
             }
         }
+    }
+
+    /// Gives up applications that have not come back.
+    fn forget_inherited(&mut self, now: Instant) {
+        if self.inherited_until.take_if(|until| *until <= now).is_none() {
+            return;
+        }
+        let mut alone = Vec::new();
+        for (prefix, advertised) in &mut self.prefixes {
+            if std::mem::take(&mut advertised.inherited) {
+                alone.push(prefix.clone());
+            }
+        }
+        alone.into_iter().for_each(|prefix| self.changed(prefix));
     }
 
     fn take_refreshes(&mut self, now: Instant) {

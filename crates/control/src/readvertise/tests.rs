@@ -69,6 +69,33 @@ fn a_prefix_is_advertised_once_and_withdrawn_with_its_last_route() {
 }
 
 #[test]
+fn a_daemon_that_goes_forgets_everything_or_is_waited_for_no_longer_than_it_may_take() {
+    let now = Instant::now();
+    let until = now + Duration::from_secs(10);
+    let mut leaving = daemon(now);
+    leaving.client("/app", true);
+    assert_eq!(heard(&mut leaving, now), [said("register", "/app")]);
+    // This one was not told yet.
+    leaving.client("/app/2", true);
+    leaving.retire(until);
+    leaving.client("/late", true);
+    assert!(!leaving.has_retired(now) && leaving.next_deadline().is_some_and(|at| at <= until));
+    assert_eq!(heard(&mut leaving, now), [said("unregister", "/app")]);
+    assert!(leaving.has_retired(now));
+    let mut slow = daemon(now);
+    slow.client("/app", true);
+    heard(&mut slow, now);
+    slow.retire(until);
+    slow.poll(now, UNIX_MS);
+    assert!(!slow.has_retired(now) && slow.has_retired(until));
+    let mut silent = daemon(now);
+    silent.client("/app", true);
+    silent.poll(now, UNIX_MS);
+    silent.retire(until);
+    assert!(silent.has_retired(now), "nobody is there");
+}
+
+#[test]
 fn local_prefixes_stay_here() {
     let mut readvertiser = daemon(Instant::now());
     readvertiser.client("/localhost/app", true);
@@ -332,4 +359,36 @@ fn signatures_do_not_stay_ahead_of_a_clock_that_is_set_back() {
     assert_eq!([time(&mut host, UNIX_MS), time(&mut host, UNIX_MS)], [UNIX_MS, UNIX_MS + 1]);
     assert_eq!(time(&mut host, UNIX_MS - 1_000), UNIX_MS + 2);
     assert_eq!(time(&mut host, UNIX_MS - 3_600_000), UNIX_MS - 3_600_000);
+}
+
+#[test]
+fn after_a_restart_prefixes_of_applications_that_do_not_come_back_are_unregistered() {
+    let start = Instant::now();
+    let mut before = daemon(start);
+    for prefix in ["/stays", "/goes", "/gone"] {
+        before.client(prefix, true);
+    }
+    // The first command probes the daemon, the others follow.
+    assert_eq!((heard(&mut before, start).len(), heard(&mut before, start).len()), (1, 2));
+    before.client("/gone", false);
+    heard(&mut before, start);
+    let told = |prefix: &str, is_told| (name(prefix), is_told);
+    let changes = before.take_told();
+    assert_eq!(changes, [told("/stays", true), told("/goes", true), told("/gone", true), told("/gone", false)]);
+    // It is told again from time to time, which changes nothing.
+    before.destination_appeared(start);
+    assert_eq!(heard(&mut before, start).len(), 1);
+    assert_eq!((heard(&mut before, start).len(), before.take_told()), (1, vec![]));
+
+    let mut after = daemon(start);
+    let until = start + Duration::from_secs(120);
+    after.inherit([name("/stays"), name("/goes")], until);
+    // The daemon has restarted, too. That is no reason to give up the applications.
+    after.route_changed(&route("/localhost/nlsr", origin::APP, true), true, start);
+    assert_eq!((heard(&mut after, start), after.next_deadline()), (vec![], Some(until)));
+    after.client("/stays", true);
+    assert_eq!(heard(&mut after, start), [said("register", "/stays")]);
+    assert_eq!(heard(&mut after, until - Duration::from_secs(1)), []);
+    assert_eq!(heard(&mut after, until), [said("unregister", "/goes")]);
+    assert_eq!((after.take_told(), after.len()), (vec![told("/goes", false)], 1));
 }

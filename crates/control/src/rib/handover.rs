@@ -5,7 +5,7 @@ use byname_wire::NameRef;
 
 use super::routes::{Layer, NEVER};
 use super::{Rib, Route};
-use crate::mgmt::Moment;
+use crate::moment::Moment;
 use crate::state::records::{RouteRecord, layer};
 
 impl Rib {

@@ -48,11 +48,16 @@ pub(super) fn passed_down(kinds: &Kinds, entry: &Entry, above: &Nexthops) -> Nex
     first_of_each_face(own.chain(above).collect())
 }
 
+/// Whether an entry inherits anything from shorter prefixes.
+pub(super) fn inherits_from_above(kinds: &Kinds, entry: &Entry) -> bool {
+    // Names with nexthops from `fib` commands only are not in the RIB, and inherit nothing.
+    kinds_of(kinds, entry).any(|kind| kind.layer == Layer::Rib)
+        && !kinds_of(kinds, entry).any(|kind| kind.captures() || kind.face == FaceId::INTERNAL)
+}
+
 /// The nexthops of an entry that inherits `above`, sorted by cost, then by face.
 pub(super) fn nexthops(kinds: &Kinds, entry: &Entry, above: &Nexthops) -> Nexthops {
-    // Names with nexthops from `fib` commands only are not in the RIB, and inherit nothing.
-    let inherits = kinds_of(kinds, entry).any(|kind| kind.layer == Layer::Rib)
-        && !kinds_of(kinds, entry).any(|kind| kind.captures() || kind.face == FaceId::INTERNAL);
+    let inherits = inherits_from_above(kinds, entry);
     let own = kinds_of(kinds, entry).map(|kind| match kind.layer {
         Layer::Fib => (Source::Fib, nexthop(kind)),
         Layer::Rib => (Source::Own, nexthop(kind)),

@@ -6,9 +6,11 @@
 //! Cost of a change at a leaf: O(depth · log n), where only depths with entries count. Memory: 110 to 130 bytes per
 //! name, in addition to the name. Routes with a deadline take 24 to 48 bytes more.
 
+mod behind;
 mod handover;
 mod inherit;
 mod journal;
+mod load;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,10 @@ use byname_lookup::EntryId;
 use byname_wire::{Name, NameRef};
 use thiserror::Error;
 
+pub use self::behind::RouteBehind;
 pub(crate) use self::handover::route_of_record;
 pub use self::journal::JournalEntry;
+pub use self::load::Returning;
 
 use self::inherit::{Nexthops, nexthops, passed_down};
 use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};
@@ -184,7 +188,9 @@ impl Rib {
     /// From now on, keeps [`RouteEvent`]s for [`Rib::take_events`]. Observed are all routes of this origin (`None`: of
     /// any origin), and all routes for exactly this name.
     pub fn observe(&mut self, origin: Option<u64>, name: Name) {
-        self.observed.push((origin, name));
+        if !self.observed.contains(&(origin, name.clone())) {
+            self.observed.push((origin, name));
+        }
     }
 
     /// Events of observed routes since the last call.
@@ -208,13 +214,6 @@ impl Rib {
         self.routes_max = routes_max;
         Ok(())
     }
-
-    /// All rules that the FIB has, with their groups.
-    pub fn rules(&self) -> impl Iterator<Item = (Name, EntryId)> {
-        let rules = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.group()?)));
-        rules.map(|(key, group)| (NameRef::new(key).expect("the RIB's keys are names").to_name(), group))
-    }
-
     /// The route for exactly this name with this face and origin.
     pub fn route(&self, name: NameRef<'_>, face: FaceId, origin: u64) -> Option<Route> {
         let (key, entry) = self.entries.get_key_value(name.value())?;
@@ -420,9 +419,13 @@ impl Rib {
                 if let Some(route) = routes.as_mut_slice().iter_mut().find(same) {
                     self.expiring -= usize::from(route.expires_at_ms() != NEVER);
                     let old = std::mem::replace(route, StoredRoute::new(self.kinds.acquire(kind), expires_at_ms));
+                    let is_as_before = old.kind == route.kind && old.expires_at_ms() == expires_at_ms;
                     self.kinds.release(old.kind);
                     let key = occupied.key().clone();
-                    self.note_journal(&key, &kind, expires_at_ms, false);
+                    // Daemons repeat their registrations.
+                    if !is_as_before {
+                        self.note_journal(&key, &kind, expires_at_ms, false);
+                    }
                     self.note_deadline(&key, expires_at_ms);
                     self.refresh(fib, name, depth, &above, &passed);
                     return Ok(());

@@ -8,7 +8,7 @@ use byname_lookup::oracle::Oracle;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 use proptest::prelude::*;
 
-use super::{Rib, RibError, Route};
+use super::{Returning, Rib, RibError, Route};
 use crate::fib_writer::FibWriter;
 
 fn name(uri: &str) -> Name {
@@ -140,6 +140,59 @@ fn apply(op: &Op, rib: &mut Rib, fib: &mut FibWriter, slow: &mut SlowRib) {
 }
 
 proptest! {
+    #[test]
+    fn many_routes_at_once_are_added_as_one_by_one(
+        ops in proptest::collection::vec(op(), 0..20),
+        routes in proptest::collection::vec((op(), any::<bool>()), 0..40),
+    ) {
+        let (mut together, mut singly) = ((Rib::new(1000), fib()), (Rib::new(1000), fib()));
+        for (rib, fib) in [&mut together, &mut singly] {
+            let mut slow = SlowRib::default();
+            ops.iter().for_each(|op| apply(op, rib, fib, &mut slow));
+        }
+        let returning = |(op, is_stale): &(Op, bool)| match *op {
+            Op::Register { name: i, face, origin, cost, flags, expires_at_ms } => {
+                let route = Route { face: FaceId(face), origin, cost, flags, expires_at_ms };
+                Some(Returning { name: name(NAMES[i]), route, is_nexthop: false, is_stale: *is_stale })
+            }
+            Op::AddNexthop { name: i, face, cost } => {
+                Some(Returning { name: name(NAMES[i]), route: route(face, cost, 0), is_nexthop: true, is_stale: true })
+            }
+            // One that is refused.
+            Op::FaceDown { face } => {
+                let route = route(face - 256, 0, 0);
+                Some(Returning { name: name("/a/b"), route, is_nexthop: false, is_stale: false })
+            }
+            _ => None,
+        };
+        let routes: Vec<Returning> = routes.iter().filter_map(returning).collect();
+        let mut refused = together.0.load(&mut together.1, routes.clone());
+        let is_refused = |one: &Returning| {
+            let kind = (one.is_nexthop, one.is_stale);
+            !singly.0.restore(&mut singly.1, one.name.as_ref(), &one.route, kind).is_ok_and(|added| added)
+        };
+        let mut expected: Vec<Returning> = routes.into_iter().filter(is_refused).collect();
+        // Those of one name are in their order.
+        refused.sort_by(|a, b| a.name.value().cmp(b.name.value()));
+        expected.sort_by(|a, b| a.name.value().cmp(b.name.value()));
+        prop_assert_eq!(refused, expected);
+        together.1.commit();
+        singly.1.commit();
+        for uri in NAMES {
+            prop_assert_eq!(rule(&together.1, &name(uri)), rule(&singly.1, &name(uri)), "{}", uri);
+        }
+        let state = |rib: &Rib| {
+            let mut routes: Vec<_> = (256..260).flat_map(|face| rib.routes_of(FaceId(face))).collect();
+            routes.sort_by_key(|entry| (entry.name.clone(), entry.route.face, entry.route.origin, entry.is_nexthop));
+            (routes, rib.stored, rib.len(), rib.expiring, rib.depths, rib.next_deadline_ms())
+        };
+        prop_assert_eq!(state(&together.0), state(&singly.0));
+        let (mut rib, mut fib) = together;
+        (256..260).for_each(|face| rib.remove_face(&mut fib, FaceId(face)));
+        fib.commit();
+        prop_assert!(rib.entries.is_empty() && rib.faces.is_empty() && fib.is_empty() && rib.stored == 0);
+    }
+
     #[test]
     fn the_fib_is_what_the_routes_say(ops in proptest::collection::vec(op(), 1..80)) {
         let (mut rib, mut fib, mut slow) = (Rib::new(1000), fib(), SlowRib::default());

@@ -7,7 +7,7 @@ use byname_wire::{Component, Data, Interest};
 use super::Refusal;
 
 /// Name components that the older format appends: timestamp, nonce, SignatureInfo, SignatureValue.
-const OLD_FORMAT_COMPONENTS: usize = 4;
+pub(super) const OLD_FORMAT_COMPONENTS: usize = 4;
 
 /// The signature of a packet in any format.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,12 @@
 //! - If a command's time is further ahead of the clock, the mark notes a span of times, even for a refused command.
 //!   Otherwise, one client with a wrong clock would block its key until that time.
 //!
-//! [`Marks::in_folder`] keeps the marks in a file. If no file can be written, [`Marks::without_folder`] narrows the
+//! [`Marks::in_folder`] keeps the marks in a file of their own, and not in the store of faces and routes (`state`). A mark
+//! must be on the disk before its command is accepted, also while the store cannot be written or is turned off. The store
+//! may be damaged, and then begins empty, or be restored from a backup. With the marks inside, recorded commands would then
+//! pass again. Damaged marks keep the router from starting.
+//!
+//! If no file can be written, [`Marks::without_folder`] narrows the
 //! time window instead. A command's time may be at most [`SLACK_MS`] ahead of the clock, and must be more than
 //! [`SLACK_MS`] after the start. No command accepted by an earlier run meets both conditions, unless the clock is set
 //! back.
@@ -229,6 +234,14 @@ impl Marks {
             self.now.insert(key.clone(), before);
         }
         saved
+    }
+
+    /// Forgets the marks that cover no time from this one on, except those of keys that `keeps` names.
+    pub(super) fn forget_before(&mut self, time_ms: u64, keeps: impl Fn(&Name) -> bool) {
+        let ends_ms = |mark: &Mark| mark.spans.last().map_or(mark.until_ms, |span| span.1.max(mark.until_ms));
+        self.now.retain(|key, mark| keeps(key) || ends_ms(mark) >= time_ms);
+        let now = &self.now;
+        self.newest_ms.retain(|key, _| now.contains_key(key));
     }
 
     /// Replaces the file atomically: readers and crashes find either the old or the new one.

@@ -8,6 +8,10 @@
 //! scope; the signature verifies; a rule's signer made it; its time is within the window and it is no replay. The first
 //! failure is the [`Refusal`] that is counted and answered with 403.
 //!
+//! A rule may name a signer by its certificate, by a shared secret, or as everybody with a chain of certificates
+//! ([`TrustedSigner::Chain`]). A chain is found before a command is authorized ([`Authorizer::chain_of_command`]), which
+//! may take Interests for certificates.
+//!
 //! Clocks: a command may be 2 minutes old, as in ndn-cxx. Its time may be up to 1 hour ahead. ndn-cxx gives each
 //! command of a burst a time at least one millisecond after the previous one. A client that sends thousands per second
 //! therefore runs ahead of its clock.
@@ -15,14 +19,11 @@
 //! Replays: see [`replay`], and [`marks`] for restarts. NFD keeps one timestamp per key. That would refuse commands of
 //! slower local clients: all local clients sign with a plain digest, and so share one key.
 
-mod certificate;
+mod chains;
 mod command;
-mod keys;
 pub mod marks;
-mod new_key;
 mod refusal;
 pub mod replay;
-mod signer;
 
 #[cfg(test)]
 mod tests;
@@ -32,18 +33,22 @@ use std::time::{Duration, SystemTime};
 
 use byname_forward::face_table::Scope;
 use byname_wire::signature::{KeyLocator, SignatureType};
-use byname_wire::{Component, Data, Interest, Name, NameRef};
+use byname_wire::{Data, Interest, Name, NameRef};
 
-pub(crate) use certificate::decode_validity_period;
-pub use certificate::{Certificate, CertificateError};
-pub use keys::{KeyError, VerifyingKey, pem, read_private_key};
-pub use new_key::NewKey;
+pub use chains::Chain;
 pub use refusal::{Refusal, RefusalCounters};
-pub use signer::{Signer, SignerError};
+// Commands are signed and verified with these.
+pub use crate::trust::{
+    Certificate, CertificateError, KeyError, NewKey, Signer, SignerError, VerifyingKey, identity_of_key, pem,
+    read_private_key,
+};
 
 use command::Command;
 use marks::Marks;
-use replay::ReplayGuard;
+use replay::{KeyKind, ReplayGuard};
+
+use crate::trust::validator::{Accepted, Outcome};
+use crate::trust::{Validator, locator_names};
 
 /// A management module that accepts commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
@@ -63,12 +68,22 @@ pub enum Module {
     Tags,
     /// The configuration file: reload, confirm.
     Config,
+    /// Traces of packets: start, read, stop.
+    Trace,
 }
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; 7] =
-        [Module::Faces, Module::Fib, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags, Module::Config];
+    pub const ALL: [Module; 8] = [
+        Module::Faces,
+        Module::Fib,
+        Module::Rib,
+        Module::Cs,
+        Module::StrategyChoice,
+        Module::Tags,
+        Module::Config,
+        Module::Trace,
+    ];
 
     /// Name component of the module.
     pub fn name(self) -> &'static str {
@@ -80,6 +95,7 @@ impl Module {
             Module::StrategyChoice => "strategy-choice",
             Module::Tags => "tags",
             Module::Config => "config",
+            Module::Trace => "trace",
         }
     }
 
@@ -103,13 +119,20 @@ pub enum TrustedSigner {
         /// The secret.
         key: VerifyingKey,
     },
+    /// Everybody whose certificates lead to an anchor of a domain of the validator.
+    Chain {
+        /// The place of the domain.
+        domain: usize,
+        /// The signer's identity must be at or below one of these. Empty: any.
+        identities: Vec<Name>,
+    },
 }
 
 impl TrustedSigner {
     /// Name of the signer's key. `None` if it needs no key.
     fn key_name(&self) -> Option<&Name> {
         match self {
-            TrustedSigner::Any => None,
+            TrustedSigner::Any | TrustedSigner::Chain { .. } => None,
             TrustedSigner::Certificate(certificate) => Some(&certificate.key_name),
             TrustedSigner::Hmac { key_name, .. } => Some(key_name),
         }
@@ -135,17 +158,27 @@ impl TrustedSigner {
         key.verifies(command.typ, &command.signed, command.value)
     }
 
+    /// Whether this signer is named in the configuration, and a locator names its key.
+    fn is_located_by(&self, locator: KeyLocator<'_>) -> bool {
+        match self {
+            TrustedSigner::Certificate(of) => of.is_located_by(locator),
+            TrustedSigner::Hmac { key_name, .. } => locator_names(locator, key_name),
+            TrustedSigner::Any | TrustedSigner::Chain { .. } => false,
+        }
+    }
+
+    /// Whether this signer is anybody with such a chain.
+    fn has_chain(&self, accepted: &Accepted) -> bool {
+        let TrustedSigner::Chain { domain, identities } = self else { return false };
+        let identity = accepted.certificate.identity();
+        let is_within = |prefix: &Name| prefix.as_ref().is_prefix_of(&identity.as_ref());
+        accepted.domains.contains(*domain) && (identities.is_empty() || identities.iter().any(is_within))
+    }
+
     /// The identity to which its key belongs.
     fn identity(&self) -> Option<Name> {
         self.key_name().map(|name| identity_of_key(name.as_ref()))
     }
-}
-
-/// The identity to which a key belongs. `name` is that of the key, `/<identity>/KEY/<key id>`, or of its certificate,
-/// `/<identity>/KEY/<key id>/<issuer>/<version>`. A name of another form is the identity itself.
-pub fn identity_of_key(name: NameRef<'_>) -> Name {
-    let has_key = |back: &usize| name.component(-(*back as isize)) == Some(Component::generic(b"KEY"));
-    name.prefix(name.len() - [2, 4].into_iter().find(has_key).unwrap_or(0)).to_name()
 }
 
 /// A right: lets a signer command some modules.
@@ -221,6 +254,9 @@ pub struct Authorizer {
     window: TimeWindow,
     replays: ReplayGuard,
     refusals: Arc<RefusalCounters>,
+    validator: Validator,
+    /// Certificates that this router gives to everybody.
+    served: Vec<Certificate>,
 }
 
 /// Result of verifying a signature.
@@ -229,6 +265,8 @@ enum Verified {
     Digest,
     /// Verified with the key of these rules' signers.
     By(Vec<usize>),
+    /// A chain of certificates leads to an anchor.
+    ByChain(Box<Accepted>),
     /// The key is unknown.
     UnknownKey,
 }
@@ -236,7 +274,29 @@ enum Verified {
 impl Authorizer {
     /// An authorizer with these rules.
     pub fn new(rules: Vec<Rule>, window: TimeWindow) -> Self {
-        Authorizer { rules, window, replays: ReplayGuard::new(Marks::none()), refusals: Arc::default() }
+        Authorizer {
+            rules,
+            window,
+            replays: ReplayGuard::new(Marks::none()),
+            refusals: Arc::default(),
+            validator: Validator::without_anchors(),
+            served: Vec::new(),
+        }
+    }
+
+    /// With a validator, whose domains the rules name, and certificates to give to everybody.
+    pub fn with_trust(self, validator: Validator, served: Vec<Certificate>) -> Self {
+        Authorizer { validator, served, ..self }
+    }
+
+    /// The validator, which [`chains`] drives.
+    pub fn validator(&self) -> &Validator {
+        &self.validator
+    }
+
+    /// Certificates that this router gives to everybody.
+    pub fn served(&self) -> &[Certificate] {
+        &self.served
     }
 
     /// From now on, refuses commands that these marks cover, and records commands in them.
@@ -257,12 +317,15 @@ impl Authorizer {
     /// an authorizer with the earlier rules and time window.
     pub fn replace_rules(&mut self, other: Authorizer) -> Authorizer {
         let rules = std::mem::replace(&mut self.rules, other.rules);
-        Authorizer::new(rules, std::mem::replace(&mut self.window, other.window))
+        let validator = self.validator.replace_rules(other.validator);
+        let served = std::mem::replace(&mut self.served, other.served);
+        Authorizer::new(rules, std::mem::replace(&mut self.window, other.window)).with_trust(validator, served)
     }
 
     /// Whether any rule has a key, so that marks are useful.
     pub fn knows_keys(&self) -> bool {
-        self.rules.iter().any(|rule| rule.signer.key_name().is_some())
+        let has_keys = |signer: &TrustedSigner| !matches!(signer, TrustedSigner::Any);
+        self.rules.iter().any(|rule| has_keys(&rule.signer))
     }
 
     /// Everybody on this host and nobody else: the rights without configuration.
@@ -284,6 +347,7 @@ impl Authorizer {
     /// Decides whether a command for `module` from a face of this scope is accepted.
     ///
     /// `unix_ms` is the wall-clock time. An accepted command is remembered: its repetition is [`Refusal::Replayed`].
+    /// `chain` is what [`Authorizer::chain_of_command`] has found, if it was needed.
     ///
     /// # Errors
     /// The first check that failed, which is counted.
@@ -293,8 +357,9 @@ impl Authorizer {
         module: Module,
         scope: Scope,
         unix_ms: u64,
+        chain: Option<&Outcome>,
     ) -> Result<Authorized, Refusal> {
-        let outcome = self.check_command(interest, module, scope, unix_ms);
+        let outcome = self.check_command(interest, module, scope, unix_ms, chain);
         outcome.inspect_err(|refusal| self.refusals.count(*refusal))
     }
 
@@ -310,10 +375,12 @@ impl Authorizer {
         announcement: &Data<'_>,
         scope: Scope,
         unix_ms: u64,
+        chain: Option<&Outcome>,
     ) -> Result<Authorized, Refusal> {
         let command = Command::from_data(announcement);
-        let outcome =
-            self.check_signer(&command, Module::Rib, scope, unix_ms).map(|by| self.authorized(&by, Module::Rib, scope));
+        let outcome = self
+            .check_signer(&command, Module::Rib, scope, unix_ms, chain)
+            .map(|by| self.authorized(&by, Module::Rib, scope));
         outcome.inspect_err(|refusal| self.refusals.count(*refusal))
     }
 
@@ -329,18 +396,20 @@ impl Authorizer {
         module: Module,
         scope: Scope,
         unix_ms: u64,
+        chain: Option<&Outcome>,
     ) -> Result<Authorized, Refusal> {
         if !interest.parameters_digest_matches() {
             return Err(Refusal::ParametersDigest);
         }
         let command = Command::parse(interest)?;
-        let by = self.check_signer(&command, module, scope, unix_ms)?;
+        let by = self.check_signer(&command, module, scope, unix_ms, chain)?;
         let authorized = self.authorized(&by, module, scope);
         match &authorized.key_name {
             Some(key) => {
                 // A nonce without a time would have to be remembered forever.
                 let time_ms = command.time_ms.ok_or(Refusal::NoTime)?;
-                self.replays.check_of_key(key, &command, time_ms, self.window, unix_ms)?;
+                let kind = if matches!(by, Verified::ByChain(_)) { KeyKind::Chained } else { KeyKind::Configured };
+                self.replays.check_of_key((key, kind), &command, time_ms, self.window, unix_ms)?;
             }
             None => {
                 self.check_time(&command, unix_ms)?;
@@ -356,6 +425,7 @@ impl Authorizer {
         module: Module,
         scope: Scope,
         unix_ms: u64,
+        chain: Option<&Outcome>,
     ) -> Result<Verified, Refusal> {
         let applies = |rule: &Rule| applies(rule, module, scope);
         if !self.rules.iter().any(applies) {
@@ -363,8 +433,14 @@ impl Authorizer {
         }
         let verified = self.verify(command, unix_ms, applies)?;
         let any = self.rules.iter().any(|rule| applies(rule) && matches!(rule.signer, TrustedSigner::Any));
+        if let (Verified::UnknownKey, Some(Ok(accepted))) = (&verified, chain)
+            && self.rules.iter().any(|rule| applies(rule) && rule.signer.has_chain(accepted))
+        {
+            return Ok(Verified::ByChain(Box::new(accepted.clone())));
+        }
         match verified {
-            Verified::By(_) => Ok(verified),
+            Verified::By(_) | Verified::ByChain(_) => Ok(verified),
+            Verified::UnknownKey if !any && matches!(chain, Some(Err(_))) => Err(Refusal::UntrustedChain),
             Verified::Digest | Verified::UnknownKey if any => Ok(verified),
             Verified::Digest | Verified::UnknownKey => Err(Refusal::UntrustedSigner),
         }
@@ -386,11 +462,15 @@ impl Authorizer {
         let (mut verifying, mut failure) = (Vec::new(), None);
         for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule)) {
             let key = match &rule.signer {
-                TrustedSigner::Any => continue,
+                TrustedSigner::Any | TrustedSigner::Chain { .. } => continue,
                 TrustedSigner::Hmac { key_name, key } if locator_names(locator, key_name) => key,
                 TrustedSigner::Certificate(certificate) if certificate.is_located_by(locator) => {
                     if !certificate.is_valid_at(unix_ms) {
                         failure = failure.or(Some(Refusal::CertificateExpired));
+                        continue;
+                    }
+                    if self.validator.revokes(certificate.name.as_ref()) {
+                        failure = failure.or(Some(Refusal::Revoked));
                         continue;
                     }
                     &certificate.key
@@ -424,20 +504,24 @@ impl Authorizer {
 
     /// The combined rights of a signer for this module and scope.
     fn authorized(&self, by: &Verified, module: Module, scope: Scope) -> Authorized {
-        let by: &[usize] = match by {
-            Verified::By(rules) => rules,
-            Verified::Digest | Verified::UnknownKey => &[],
+        let (by, chain): (&[usize], _) = match by {
+            Verified::By(rules) => (rules, None),
+            Verified::ByChain(accepted) => (&[], Some(accepted)),
+            Verified::Digest | Verified::UnknownKey => (&[], None),
         };
-        let key_name = by.first().and_then(|rule| self.rules[*rule].signer.key_name());
+        let configured = by.first().and_then(|rule| self.rules[*rule].signer.key_name());
+        let key_name = configured.or(chain.map(|accepted| &accepted.certificate.key_name));
         let mut authorized = Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new() };
         for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule, module, scope)) {
+            let is_chain = chain.is_some_and(|accepted| rule.signer.has_chain(accepted));
             // Rules for everybody apply to signers with a key, too.
-            if !by.contains(&i) && !matches!(rule.signer, TrustedSigner::Any) {
+            if !by.contains(&i) && !is_chain && !matches!(rule.signer, TrustedSigner::Any) {
                 continue;
             }
             match &rule.prefixes {
                 Some(prefixes) => authorized.prefixes.extend_from_slice(prefixes),
                 None if scope == Scope::Local => authorized.all_names = true,
+                None if is_chain => authorized.prefixes.extend(chain.map(|accepted| accepted.certificate.identity())),
                 None => authorized.prefixes.extend(rule.signer.identity()),
             }
         }
@@ -448,12 +532,4 @@ impl Authorizer {
 /// Whether a rule applies to commands for this module from faces of this scope.
 fn applies(rule: &Rule, module: Module, scope: Scope) -> bool {
     rule.modules.contains(&module) && (rule.remote || scope == Scope::Local)
-}
-
-/// Whether a locator names this key or one of its certificates.
-fn locator_names(locator: KeyLocator<'_>, key_name: &Name) -> bool {
-    match locator {
-        KeyLocator::Name(name) => key_name.as_ref().is_prefix_of(&name),
-        KeyLocator::Digest(_) => false,
-    }
 }

@@ -29,6 +29,15 @@ pub enum Refusal {
     /// The signer has no rights for this module.
     #[error("the signer is not authorized")]
     UntrustedSigner,
+    /// No chain of certificates leads from the signer to a trust anchor.
+    #[error("no chain of certificates leads from the signer to a trust anchor of this router")]
+    UntrustedChain,
+    /// The signer's certificate is on the list of revocations.
+    #[error("the signer's certificate is revoked")]
+    Revoked,
+    /// The keys of too many signers are remembered.
+    #[error("too many keys have signed commands lately; try again later")]
+    TooManyKeys,
     /// The signature has no time or nonce that distinguishes it from a replay.
     #[error("the signature has no time")]
     NoTime,
@@ -60,7 +69,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// All reasons.
-    pub const ALL: [Refusal; 16] = [
+    pub const ALL: [Refusal; 19] = [
         Refusal::ParametersDigest,
         Refusal::Unsigned,
         Refusal::Malformed,
@@ -68,6 +77,9 @@ impl Refusal {
         Refusal::BadSignature,
         Refusal::CertificateExpired,
         Refusal::UntrustedSigner,
+        Refusal::UntrustedChain,
+        Refusal::Revoked,
+        Refusal::TooManyKeys,
         Refusal::NoTime,
         Refusal::TooOld,
         Refusal::TooFarAhead,
@@ -89,6 +101,9 @@ impl Refusal {
             Refusal::BadSignature => "bad-signature",
             Refusal::CertificateExpired => "certificate-expired",
             Refusal::UntrustedSigner => "untrusted-signer",
+            Refusal::UntrustedChain => "untrusted-chain",
+            Refusal::Revoked => "revoked",
+            Refusal::TooManyKeys => "too-many-keys",
             Refusal::NoTime => "no-time",
             Refusal::TooOld => "too-old",
             Refusal::TooFarAhead => "too-far-ahead",

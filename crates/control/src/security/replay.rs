@@ -16,7 +16,9 @@
 //!   history of [`SHARED_HISTORY_MAX`] commands to twice as many. The oldest are forgotten without consequence: anybody
 //!   who can replay such a command can also create a new one.
 //!
-//! The configuration bounds the number of keys, and thereby the memory.
+//! The configuration bounds the number of its keys, and thereby the memory. Keys that a chain of certificates leads to are
+//! many: each remembers [`CHAINED_HISTORY_MAX`] commands, and there are at most [`CHAINED_KEYS_MAX`]. For another one, keys
+//! are forgotten whose last command is so old that the time window refuses it.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -32,11 +34,26 @@ pub const KEY_HISTORY_MAX: usize = 32_768;
 /// Fewest commands remembered for all other signers together, once that many have arrived.
 pub const SHARED_HISTORY_MAX: usize = 131_072;
 
+/// Fewest commands remembered for each key with a chain of certificates, once that many have arrived.
+pub const CHAINED_HISTORY_MAX: usize = 1024;
+/// Most keys with a chain of certificates.
+pub const CHAINED_KEYS_MAX: usize = 4096;
+
+/// How a key is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    /// The configuration names it.
+    Configured,
+    /// A chain of certificates leads from it to an anchor.
+    Chained,
+}
+
 /// The histories of all signers.
 pub(super) struct ReplayGuard {
     fingerprint: RandomState,
     shared: History,
     by_key: HashMap<Name, KeyHistory>,
+    chained: HashMap<Name, KeyHistory>,
     marks: Marks,
 }
 
@@ -45,6 +62,8 @@ struct KeyHistory {
     seen: History,
     /// Times of commands refused because they were too far ahead of the clock.
     ahead: Mark,
+    /// The latest time of its commands.
+    newest_ms: u64,
 }
 
 impl ReplayGuard {
@@ -53,6 +72,7 @@ impl ReplayGuard {
             fingerprint: RandomState::new(),
             shared: History::new(SHARED_HISTORY_MAX, false),
             by_key: HashMap::new(),
+            chained: HashMap::new(),
             marks,
         }
     }
@@ -67,15 +87,23 @@ impl ReplayGuard {
     /// have recorded it, and replay it once the clock allows.
     pub(super) fn check_of_key(
         &mut self,
-        key: &Name,
+        (key, kind): (&Name, KeyKind),
         command: &Command<'_>,
         time_ms: u64,
         window: TimeWindow,
         unix_ms: u64,
     ) -> Result<(), Refusal> {
         let fingerprint = self.fingerprint.hash_one(command.signed);
-        let new = || KeyHistory { seen: History::new(KEY_HISTORY_MAX, true), ahead: Mark::default() };
-        let history = self.by_key.entry(key.clone()).or_insert_with(new);
+        if kind == KeyKind::Chained && !self.chained.contains_key(key) {
+            self.make_room(unix_ms.saturating_sub(window.past_ms()))?;
+        }
+        let (histories, history_max) = match kind {
+            KeyKind::Configured => (&mut self.by_key, KEY_HISTORY_MAX),
+            KeyKind::Chained => (&mut self.chained, CHAINED_HISTORY_MAX),
+        };
+        let new = || KeyHistory { seen: History::new(history_max, true), ahead: Mark::default(), newest_ms: time_ms };
+        let history = histories.entry(key.clone()).or_insert_with(new);
+        history.newest_ms = history.newest_ms.max(time_ms);
         if time_ms > unix_ms.saturating_add(self.marks.ahead_max_ms(window.ahead_ms())) {
             history.ahead.cover_span(time_ms);
             return self.note(key, time_ms, unix_ms).and(Err(Refusal::TooFarAhead));
@@ -92,6 +120,16 @@ impl ReplayGuard {
             return Err(Refusal::BeforeStart);
         }
         Ok(())
+    }
+
+    /// Forgets keys whose commands are all before this time, if there is no room for another key.
+    fn make_room(&mut self, too_old_ms: u64) -> Result<(), Refusal> {
+        if self.chained.len() >= CHAINED_KEYS_MAX {
+            self.chained.retain(|_, history| history.newest_ms >= too_old_ms);
+            let (chained, by_key) = (&self.chained, &self.by_key);
+            self.marks.forget_before(too_old_ms, |key| chained.contains_key(key) || by_key.contains_key(key));
+        }
+        if self.chained.len() < CHAINED_KEYS_MAX { Ok(()) } else { Err(Refusal::TooManyKeys) }
     }
 
     fn note(&mut self, key: &Name, time_ms: u64, unix_ms: u64) -> Result<(), Refusal> {

@@ -32,7 +32,7 @@ fn authorize(authorizer: &mut Authorizer, wire: &[u8], scope: Scope) -> Result<O
 
 fn authorize_at(authorizer: &mut Authorizer, wire: &[u8], scope: Scope, at_ms: u64) -> Result<Option<Name>, Refusal> {
     let interest = Interest::decode(wire).expect("an Interest");
-    authorizer.authorize(&interest, Module::Rib, scope, at_ms).map(|authorized| authorized.key_name)
+    authorizer.authorize(&interest, Module::Rib, scope, at_ms, None).map(|authorized| authorized.key_name)
 }
 
 /// Encodes a SubjectPublicKeyInfo in DER, from the content of an algorithm identifier and a key.
@@ -156,7 +156,7 @@ fn every_altered_byte_is_noticed() {
         let mut altered = wire.clone();
         altered[i] ^= 1;
         let Ok(interest) = Interest::decode(&altered) else { continue };
-        let outcome = Authorizer::local_only().authorize(&interest, Module::Rib, Scope::Local, NOW_MS);
+        let outcome = Authorizer::local_only().authorize(&interest, Module::Rib, Scope::Local, NOW_MS, None);
         // Neither the digest nor the signature covers Nonce, lifetime and similar fields.
         let original = Interest::decode(&wire).expect("an Interest");
         let same = original.name == interest.name
@@ -347,9 +347,9 @@ fn rights_are_per_module() {
     let wire = signer.sign_command(&command(), NOW_MS).expect("signed");
     let interest = Interest::decode(&wire).expect("an Interest");
     for module in [Module::Faces, Module::Fib, Module::Cs, Module::StrategyChoice] {
-        assert_eq!(authorizer.authorize(&interest, module, Scope::Local, NOW_MS), Err(Refusal::NoRule));
+        assert_eq!(authorizer.authorize(&interest, module, Scope::Local, NOW_MS, None), Err(Refusal::NoRule));
     }
-    assert!(authorizer.authorize(&interest, Module::Rib, Scope::Local, NOW_MS).is_ok());
+    assert!(authorizer.authorize(&interest, Module::Rib, Scope::Local, NOW_MS, None).is_ok());
 }
 
 #[test]
@@ -393,14 +393,14 @@ fn announcements_are_checked_like_commands() {
     for (signer, anchored_takes) in [(&Signer::digest(), false), (&signer, true)] {
         let wire = signer.sign_data(&announcement).expect("signed");
         let data = Data::decode(&wire).expect("Data");
-        assert!(open.authorize_announcement(&data, Scope::Local, NOW_MS).is_ok());
-        assert!(open.authorize_announcement(&data, Scope::NonLocal, NOW_MS).is_err());
-        assert_eq!(anchored.authorize_announcement(&data, Scope::NonLocal, NOW_MS).is_ok(), anchored_takes);
+        assert!(open.authorize_announcement(&data, Scope::Local, NOW_MS, None).is_ok());
+        assert!(open.authorize_announcement(&data, Scope::NonLocal, NOW_MS, None).is_err());
+        assert_eq!(anchored.authorize_announcement(&data, Scope::NonLocal, NOW_MS, None).is_ok(), anchored_takes);
     }
     let mut forged = Signer::digest().sign_data(&announcement).expect("signed");
     *forged.last_mut().expect("not empty") ^= 1;
     let forged = Data::decode(&forged).expect("Data");
-    assert_eq!(open.authorize_announcement(&forged, Scope::Local, NOW_MS), Err(Refusal::BadSignature));
+    assert_eq!(open.authorize_announcement(&forged, Scope::Local, NOW_MS, None), Err(Refusal::BadSignature));
 }
 
 #[test]

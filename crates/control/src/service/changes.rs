@@ -5,7 +5,7 @@ use std::time::Duration;
 use byname_lookup::BuildError;
 
 use super::{ControlError, ControlHandle, Request};
-use crate::fib_writer::{FibEngine, TagFibEngine};
+use crate::fib_writer::TagFibEngine;
 use crate::mgmt::reload::{ReloadRequest, Reloads, RouteChange, StrategyChange};
 use crate::mgmt::tlv::ControlResponse;
 use crate::security::Authorizer;
@@ -72,17 +72,6 @@ impl ControlHandle {
     /// There are more routes than allowed. Nothing has changed.
     pub fn set_limits(&self, limits: Limits) -> Result<(), ControlError> {
         self.call_at(move |management, now| management.set_limits(limits, now))?.map_err(ControlError::Rib)
-    }
-
-    /// Replaces the engine of the FIB of names while packets flow. `build` makes one for a memory node.
-    ///
-    /// # Errors
-    /// The new engine cannot be made, or refuses a rule. The old one goes on.
-    pub fn rebuild_fib(
-        &self,
-        build: impl FnMut(Option<u32>) -> Result<FibEngine, BuildError> + Send + 'static,
-    ) -> Result<(), ControlError> {
-        self.call(move |management| management.rebuild_fib(build))?.map_err(ControlError::Build)
     }
 
     /// Replaces the engine of the FIB of descriptors while packets flow.

@@ -1,4 +1,4 @@
-//! Records of faces, routes, strategy choices and content-store settings, as they outlive a process.
+//! Records of faces, routes, strategy choices and other state, as they outlive a process.
 //!
 //! Each record is an [`Element`]: a table of fields in TLV. A decoder skips fields that it does not know, so a later
 //! version may add fields. A change that older versions would misread raises [`VERSION`]. A [`Snapshot`] begins with its
@@ -8,9 +8,9 @@
 //! number of the [`FaceId`](byname_forward::FaceId). Times are milliseconds since the Unix epoch, which another process
 //! understands, too.
 
-use byname_wire::{DecodeError, Name};
+use byname_wire::{DecodeError, Descriptor, Name};
 
-use crate::mgmt::tlv::{Element, StrategyName, element};
+use crate::element::{Element, StrategyName, element};
 
 /// Version of the meaning of all records.
 pub const VERSION: u64 = 1;
@@ -22,6 +22,8 @@ mod types {
     pub const ROUTE: u64 = 130;
     pub const STRATEGY: u64 = 131;
     pub const CONTENT_STORE: u64 = 132;
+    pub const ADVERTISEMENT: u64 = 133;
+    pub const TOLD: u64 = 134;
 
     pub const VERSION: u64 = 160;
     pub const FACE_NUMBER: u64 = 161;
@@ -43,6 +45,8 @@ mod types {
     pub const ADMIT: u64 = 177;
     pub const SERVE: u64 = 178;
     pub const STALE_UNTIL_UNIX_MS: u64 = 179;
+    pub const TAGS: u64 = 181;
+    pub const DESTINATION: u64 = 182;
 }
 
 /// Values of [`FaceRecord::maker`].
@@ -94,11 +98,11 @@ element! {
         face: u64 = types::FACE_NUMBER,
         /// See [`layer`].
         layer: u64 = types::LAYER,
-        /// See [`origin`](crate::mgmt::tlv::origin).
+        /// See `mgmt::tlv::origin`.
         origin: u64 = types::ORIGIN,
         /// Lower is better.
         cost: u64 = types::COST,
-        /// See [`route_flags`](crate::mgmt::tlv::route_flags).
+        /// See `mgmt::tlv::route_flags`.
         flags: u64 = types::FLAGS,
         /// When it expires. `None`: never.
         expires_unix_ms: Option<u64> = types::EXPIRES_UNIX_MS,
@@ -131,6 +135,26 @@ element! {
 }
 
 element! {
+    /// A descriptor that the application behind a face advertises.
+    AdvertisementRecord = types::ADVERTISEMENT, {
+        /// Number of the face; see [`FaceRecord::number`].
+        face: u64 = types::FACE_NUMBER,
+        /// The descriptor.
+        descriptor: Descriptor = types::TAGS,
+    }
+}
+
+element! {
+    /// A prefix that a destination of readvertisement was told.
+    ToldRecord = types::TOLD, {
+        /// Label of the destination.
+        destination: String = types::DESTINATION,
+        /// The prefix.
+        prefix: Name = types::NAME,
+    }
+}
+
+element! {
     /// All records, for another process.
     Snapshot = types::SNAPSHOT, {
         /// [`VERSION`] of the process that wrote it.
@@ -143,6 +167,10 @@ element! {
         strategies: Vec<StrategyRecord> = types::STRATEGY,
         /// Settings of the content store: one record or none.
         content_store: Vec<ContentStoreRecord> = types::CONTENT_STORE,
+        /// Descriptors of applications.
+        advertisements: Vec<AdvertisementRecord> = types::ADVERTISEMENT,
+        /// Prefixes that destinations of readvertisement were told.
+        told: Vec<ToldRecord> = types::TOLD,
     }
 }
 
@@ -205,7 +233,9 @@ mod tests {
             version: VERSION,
             faces: vec![face.clone(), FaceRecord { number: 8, maker: maker::ROUTER, ..face }],
             routes: vec![route, nexthop],
-            strategies: vec![StrategyRecord { prefix: name, strategy: StrategyName(strategy) }],
+            strategies: vec![StrategyRecord { prefix: name.clone(), strategy: StrategyName(strategy) }],
+            advertisements: vec![AdvertisementRecord { face: 7, descriptor: Descriptor::of(["a", "b"]).expect("two") }],
+            told: vec![ToldRecord { destination: "hub".to_owned(), prefix: name }],
             content_store: vec![ContentStoreRecord { capacity_packets: Some(5), admit: Some(0), serve: None }],
         }
     }

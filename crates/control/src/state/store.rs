@@ -1,7 +1,8 @@
-//! The file that holds the records: an SQLite database in WAL mode.
+//! The files that hold the records: an SQLite database in WAL mode, and a log in front of it.
 //!
-//! A commit is one transaction, and is on the disk when [`Store::apply`] returns (`synchronous = FULL`). The store is
-//! locked while it is open, so that two routers never share one.
+//! Changes are on the disk when [`Store::apply`] returns: they are in the log (`log`). [`Store::fold`] writes them into
+//! the database, in transactions with `synchronous = FULL`. At the start, the records are those of the database with the
+//! changes of the log. The database is locked while it is open, so that two routers never share one.
 //!
 //! # The choice of SQLite
 //!
@@ -23,13 +24,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use byname_wire::{Name, NameRef};
+use byname_wire::NameRef;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 use thiserror::Error;
 
-use super::records::{ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, VERSION};
-use crate::mgmt::tlv::Element;
+use super::change::Change;
+use super::log::{self, Log, LogError};
+use super::merge::merge;
+use super::records::{AdvertisementRecord, RouteRecord, Snapshot, ToldRecord, VERSION};
+use crate::element::Element;
 
 /// SQLite's `application_id` of our files: "byna".
 const APPLICATION: i64 = 0x6279_6e61;
@@ -39,10 +43,20 @@ const PAGE_BYTES: u64 = 4096;
 const VALUE_BYTES_MAX: i32 = 65_536;
 /// Length that the log of changes is cut to after it has been copied into the database, in bytes.
 const LOG_BYTES: i64 = 16 << 20;
+/// Suffix of the log: its name is that of the database with this suffix.
+const LOG_SUFFIX: &str = "-log";
+/// Suffixes of all files beside the database: SQLite's log, and ours.
+const SUFFIXES: [&str; 2] = ["-wal", LOG_SUFFIX];
 /// Kinds of rows in the table `records`.
 const FACE: i64 = 1;
 const STRATEGY: i64 = 2;
 const CONTENT_STORE: i64 = 3;
+/// The generation of the log.
+const LOG: i64 = 4;
+const ADVERTISEMENT: i64 = 5;
+const TOLD: i64 = 6;
+/// Longest log that is folded when the store closes, so that the end of the process is not delayed.
+const CLOSING_BYTES: u64 = 4 << 20;
 
 const SCHEMA: &str = "
     CREATE TABLE routes (
@@ -54,25 +68,6 @@ const SCHEMA: &str = "
         kind INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL,
         PRIMARY KEY (kind, key)
     ) WITHOUT ROWID, STRICT;";
-
-/// A change of the records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Adds a face or replaces the one with this number.
-    Face(FaceRecord),
-    /// Removes a face and its routes.
-    ForgetFace(u64),
-    /// Adds a route, or replaces the one with the same name, face, layer and origin.
-    Route(RouteRecord),
-    /// Removes the route with this name, face, layer and origin.
-    ForgetRoute(RouteRecord),
-    /// Sets the strategy of a prefix.
-    Strategy(StrategyRecord),
-    /// Removes the strategy of a prefix.
-    ForgetStrategy(Name),
-    /// Replaces the settings of the content store.
-    ContentStore(ContentStoreRecord),
-}
 
 /// Why a store cannot be used.
 #[derive(Debug, Error)]
@@ -122,6 +117,7 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
+    log: Log,
     path: PathBuf,
 }
 
@@ -165,8 +161,10 @@ impl Store {
         fs::DirBuilder::new().mode(0o700).create(&folder).ok()?;
         let copy = folder.join("copy.db");
         let read = fs::copy(path, &copy).ok().and_then(|_| {
-            // There is none after an orderly end.
-            let _ = fs::copy(with_suffix(path, "-wal"), with_suffix(&copy, "-wal"));
+            // After an orderly end there are no other files.
+            for suffix in SUFFIXES {
+                let _ = fs::copy(with_suffix(path, suffix), with_suffix(&copy, suffix));
+            }
             Store::read(&copy).ok()
         });
         let records = read.map(|(_, records)| records);
@@ -179,18 +177,53 @@ impl Store {
         &self.path
     }
 
-    /// Makes these changes, all or none. They are on the disk when this returns.
+    /// Makes these changes. They are on the disk when this returns.
     ///
     /// # Errors
     /// If they could not be written. Then none of them is in the store.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.log.append(changes).map_err(|error| io_error(&with_suffix(&self.path, LOG_SUFFIX), &error))
+    }
+
+    /// Bytes of changes that are in the log only.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.bytes()
+    }
+
+    /// Writes about `changes_max` changes from the log into the database.
+    ///
+    /// # Errors
+    /// If they could not be written. They stay in the log.
+    pub fn fold(&mut self, changes_max: usize) -> Result<(), StoreError> {
+        let fail = |error| log_error(&self.path, error);
+        let next = self.log.next(changes_max).map_err(fail)?;
+        let next_generation = next.is_last.then(new_generation);
         let written = self.connection.transaction().and_then(|transaction| {
-            for change in changes {
+            for change in &next.changes {
                 write(&transaction, change)?;
             }
+            next_generation.map_or(Ok(()), |generation| put_generation(&transaction, generation))?;
             transaction.commit()
         });
-        written.map_err(|error| classify(&self.path, &error))
+        written.map_err(|error| classify(&self.path, &error))?;
+        self.log.folded(next);
+        next_generation.map_or(Ok(()), |generation| self.log.begin(generation)).map_err(LogError::Io).map_err(fail)
+    }
+
+    /// Closes the store. If there are not too many changes in the log, the database has them afterwards.
+    pub fn close(mut self) {
+        let is_short = self.log_bytes() <= CLOSING_BYTES;
+        while is_short && self.log_bytes() > 0 {
+            if let Err(error) = self.fold(usize::MAX) {
+                tracing::warn!("changes of the state stay in its log: {error}");
+                return;
+            }
+        }
+        let (log, is_empty) = (with_suffix(&self.path, LOG_SUFFIX), self.log_bytes() == 0);
+        drop(self);
+        if is_empty && let Err(error) = log::remove(&log) {
+            tracing::warn!("{}: {error}", log.display());
+        }
     }
 
     /// Closes the store and gives its file another name, which this returns.
@@ -198,8 +231,8 @@ impl Store {
     /// # Errors
     /// If the file cannot be renamed.
     pub fn abandon(self) -> io::Result<PathBuf> {
-        let Store { connection, path } = self;
-        drop(connection);
+        let Store { connection, log, path } = self;
+        drop((connection, log));
         set_aside(&path, "outdated")
     }
 
@@ -210,15 +243,14 @@ impl Store {
         if fs::metadata(path).is_ok_and(|meta| meta.is_file() && (1..PAGE_BYTES).contains(&meta.len())) {
             return Err(damaged("it has been cut".to_owned()));
         }
-        let connection = Connection::open(path).map_err(fail)?;
-        let mut store = Store { connection, path: path.to_owned() };
-        store.prepare().map_err(fail)?;
-        let number = |pragma| store.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+        let mut connection = Connection::open(path).map_err(fail)?;
+        prepare(&connection).map_err(fail)?;
+        let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
         let (application, version) = (number("application_id").map_err(fail)?, number("user_version").map_err(fail)?);
         let tables: i64 =
-            store.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
         match (application, version) {
-            (0, 0) if tables == 0 => store.create().map_err(fail)?,
+            (0, 0) if tables == 0 => create(&mut connection).map_err(fail)?,
             (APPLICATION, 1) => {}
             (APPLICATION, version) if version > 1 => {
                 return Err(StoreError::Version { path: path.to_owned(), version });
@@ -226,90 +258,95 @@ impl Store {
             (APPLICATION, _) => return Err(damaged("its version makes no sense".to_owned())),
             _ => return Err(StoreError::Foreign { path: path.to_owned() }),
         }
-        let checked: String =
-            store.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+        let checked: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
         if checked != "ok" {
             return Err(damaged(checked));
         }
-        match store.records() {
-            Ok(records) => Ok((store, records)),
-            Err(Unreadable::Sqlite(error)) => Err(fail(error)),
-            Err(Unreadable::Row) => Err(damaged("a row does not have its checksum".to_owned())),
-        }
+        let (mut records, generation) = match records(&connection) {
+            Ok(read) => read,
+            Err(Unreadable::Sqlite(error)) => return Err(fail(error)),
+            Err(Unreadable::Row) => return Err(damaged("a row does not have its checksum".to_owned())),
+        };
+        let (log, changes) =
+            Log::open(&with_suffix(path, LOG_SUFFIX), generation).map_err(|error| log_error(path, error))?;
+        merge(&mut records, changes);
+        Ok((Store { connection, log, path: path.to_owned() }, records))
     }
 
-    /// Limits the size of the file, as a full disk would.
+    /// Limits the size of the log, as a full disk would.
     #[cfg(test)]
-    pub(super) fn limit_pages(&self, pages: Option<u32>) {
-        let pages = pages.unwrap_or(u32::MAX - 1);
-        self.connection.pragma_update(None, "max_page_count", pages).expect("it can be set");
-    }
-
-    /// Sets how the connection works, and takes the lock.
-    fn prepare(&mut self) -> rusqlite::Result<()> {
-        let connection = &self.connection;
-        connection.busy_timeout(Duration::ZERO)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
-        connection.pragma_update(None, "page_size", PAGE_BYTES.cast_signed())?;
-        connection.pragma_update(None, "trusted_schema", false)?;
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // The lock is taken with the first transaction.
-        connection.execute_batch("BEGIN IMMEDIATE; COMMIT")
-    }
-
-    fn create(&mut self) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
-        transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.pragma_update(None, "user_version", 1)?;
-        transaction.commit()
-    }
-
-    /// All records, routes in the order of their faces.
-    fn records(&self) -> Result<Snapshot, Unreadable> {
-        let mut snapshot = Snapshot { version: VERSION, ..Snapshot::default() };
-        let mut statement = self.connection.prepare("SELECT kind, key, value, crc FROM records")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (kind, key, value) = (row.get::<_, i64>(0)?, blob(row, 1)?, blob(row, 2)?);
-            if checksum(&[&kind.to_le_bytes(), key, value]) != row.get::<_, i64>(3)? {
-                return Err(Unreadable::Row);
-            }
-            match kind {
-                FACE => snapshot.faces.push(decoded(value)?),
-                STRATEGY => snapshot.strategies.push(decoded(value)?),
-                CONTENT_STORE => snapshot.content_store.push(decoded(value)?),
-                _ => return Err(Unreadable::Row),
-            }
-        }
-        let mut statement =
-            self.connection.prepare("SELECT face, layer, origin, cost, flags, expires, crc, name FROM routes")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-            let name = NameRef::new(blob(row, 7)?).map_err(|_| Unreadable::Row)?;
-            let route = RouteRecord {
-                name: name.to_name(),
-                face: number(0)?,
-                layer: number(1)?,
-                origin: number(2)?,
-                cost: number(3)?,
-                flags: number(4)?,
-                expires_unix_ms: row.get::<_, Option<i64>>(5)?.map(i64::cast_unsigned),
-                ..RouteRecord::default()
-            };
-            if checksum_of(&route) != row.get::<_, i64>(6)? {
-                return Err(Unreadable::Row);
-            }
-            snapshot.routes.push(route);
-        }
-        Ok(snapshot)
+    pub(super) fn limit_log(&mut self, bytes_max: Option<u64>) {
+        self.log.limit(bytes_max);
     }
 }
 
+/// Sets how the connection works, and takes the lock.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES.cast_signed())?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    // The lock is taken with the first transaction.
+    connection.execute_batch("BEGIN IMMEDIATE; COMMIT")
+}
+
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SCHEMA)?;
+    put_generation(&transaction, new_generation())?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", 1)?;
+    transaction.commit()
+}
+
+/// All records, routes in the order of their faces, and the generation of the log.
+fn records(connection: &Connection) -> Result<(Snapshot, u64), Unreadable> {
+    let mut generation = None;
+    let mut snapshot = Snapshot { version: VERSION, ..Snapshot::default() };
+    let mut statement = connection.prepare("SELECT kind, key, value, crc FROM records")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, key, value) = (row.get::<_, i64>(0)?, blob(row, 1)?, blob(row, 2)?);
+        if checksum(&[&kind.to_le_bytes(), key, value]) != row.get::<_, i64>(3)? {
+            return Err(Unreadable::Row);
+        }
+        match kind {
+            FACE => snapshot.faces.push(decoded(value)?),
+            STRATEGY => snapshot.strategies.push(decoded(value)?),
+            CONTENT_STORE => snapshot.content_store.push(decoded(value)?),
+            ADVERTISEMENT => snapshot.advertisements.push(decoded(value)?),
+            TOLD => snapshot.told.push(decoded(value)?),
+            LOG => generation = Some(u64::from_le_bytes(value.try_into().map_err(|_| Unreadable::Row)?)),
+            _ => return Err(Unreadable::Row),
+        }
+    }
+    let mut statement =
+        connection.prepare("SELECT face, layer, origin, cost, flags, expires, crc, name FROM routes")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+        let name = NameRef::new(blob(row, 7)?).map_err(|_| Unreadable::Row)?;
+        let route = RouteRecord {
+            name: name.to_name(),
+            face: number(0)?,
+            layer: number(1)?,
+            origin: number(2)?,
+            cost: number(3)?,
+            flags: number(4)?,
+            expires_unix_ms: row.get::<_, Option<i64>>(5)?.map(i64::cast_unsigned),
+            ..RouteRecord::default()
+        };
+        if checksum_of(&route) != row.get::<_, i64>(6)? {
+            return Err(Unreadable::Row);
+        }
+        snapshot.routes.push(route);
+    }
+    Ok((snapshot, generation.ok_or(Unreadable::Row)?))
+}
 /// Why records cannot be read.
 #[derive(Debug, Error)]
 enum Unreadable {
@@ -327,11 +364,24 @@ fn decoded<T: Element>(value: &[u8]) -> Result<T, Unreadable> {
     T::decode(value).map_err(|_| Unreadable::Row)
 }
 
+fn put(transaction: &Transaction<'_>, kind: i64, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3, ?4)")?;
+    statement.execute(params![kind, key, value, checksum(&[&kind.to_le_bytes(), key, value])]).map(drop)
+}
+
+fn put_generation(transaction: &Transaction<'_>, generation: u64) -> rusqlite::Result<()> {
+    put(transaction, LOG, &[], &generation.to_le_bytes())
+}
+
+/// A number that no log of this or another database has had.
+fn new_generation() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Wraps in the year 2554.
+    (since_epoch.as_nanos() as u64) ^ u64::from(std::process::id()).rotate_right(16)
+}
+
 fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()> {
-    let put = |kind: i64, key: &[u8], value: &[u8]| {
-        let mut statement = transaction.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3, ?4)")?;
-        statement.execute(params![kind, key, value, checksum(&[&kind.to_le_bytes(), key, value])]).map(drop)
-    };
+    let put = |kind: i64, key: &[u8], value: &[u8]| put(transaction, kind, key, value);
     let remove = |kind: i64, key: &[u8]| {
         let mut statement = transaction.prepare_cached("DELETE FROM records WHERE kind = ?1 AND key = ?2")?;
         statement.execute(params![kind, key]).map(drop)
@@ -341,6 +391,10 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
         Change::ForgetFace(number) => {
             let mut statement = transaction.prepare_cached("DELETE FROM routes WHERE face = ?1")?;
             statement.execute([number.cast_signed()])?;
+            let mut statement =
+                transaction.prepare_cached("DELETE FROM records WHERE kind = ?1 AND key >= ?2 AND key < ?3")?;
+            let keys = [*number, number.saturating_add(1)].map(u64::to_be_bytes);
+            statement.execute(params![ADVERTISEMENT, keys[0], keys[1]])?;
             remove(FACE, &number.to_be_bytes())
         }
         Change::Route(route) => put_route(transaction, route),
@@ -354,7 +408,20 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
         Change::Strategy(choice) => put(STRATEGY, choice.prefix.value(), &choice.encode()),
         Change::ForgetStrategy(prefix) => remove(STRATEGY, prefix.value()),
         Change::ContentStore(settings) => put(CONTENT_STORE, &[], &settings.encode()),
+        Change::Advertisement(one) => put(ADVERTISEMENT, &advertisement_key(one), &one.encode()),
+        Change::ForgetAdvertisement(one) => remove(ADVERTISEMENT, &advertisement_key(one)),
+        Change::Told(told) => put(TOLD, &told_key(told), &told.encode()),
+        Change::ForgetTold(told) => remove(TOLD, &told_key(told)),
     }
+}
+
+fn advertisement_key(AdvertisementRecord { face, descriptor }: &AdvertisementRecord) -> Vec<u8> {
+    let tags = descriptor.tags().iter().flat_map(|tag| tag.0.to_be_bytes());
+    face.to_be_bytes().into_iter().chain(tags).collect()
+}
+
+fn told_key(ToldRecord { destination, prefix }: &ToldRecord) -> Vec<u8> {
+    [destination.as_bytes(), &[0], prefix.value()].concat()
 }
 
 /// Writes a route, unless it is there already: daemons repeat their registrations.
@@ -388,6 +455,14 @@ fn checksum(parts: &[&[u8]]) -> i64 {
     i64::from(parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part)))
 }
 
+fn log_error(path: &Path, error: LogError) -> StoreError {
+    match error {
+        LogError::Io(error) => io_error(&with_suffix(path, LOG_SUFFIX), &error),
+        LogError::Version(version) => StoreError::Version { path: path.to_owned(), version: version.into() },
+        damaged @ LogError::Damaged(_) => StoreError::Damaged { path: path.to_owned(), why: damaged.to_string() },
+    }
+}
+
 fn io_error(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Io { path: path.to_owned(), why: error.to_string() }
 }
@@ -419,18 +494,19 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Renames a file that must not be used any more, with its log of changes.
+/// Renames a file that must not be used any more, with the files beside it.
 fn set_aside(path: &Path, condition: &str) -> io::Result<PathBuf> {
     let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let with = |suffix: &str| with_suffix(path, suffix);
     let mut names = (seconds..).map(|number| format!(".{condition}-{number}"));
-    let suffix = names.find(|suffix| !with(suffix).exists()).expect("there are fewer files than numbers");
-    fs::rename(path, with(&suffix))?;
-    let log = with("-wal");
-    if log.exists() {
-        fs::rename(log, with(&format!("{suffix}-wal")))?;
+    let aside = names.find(|aside| !with(aside).exists()).expect("there are fewer files than numbers");
+    fs::rename(path, with(&aside))?;
+    for suffix in SUFFIXES {
+        if with(suffix).exists() {
+            fs::rename(with(suffix), with(&format!("{aside}{suffix}")))?;
+        }
     }
-    Ok(with(&suffix))
+    Ok(with(&aside))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 mod link;
 pub mod message;
 pub mod plan;
+mod reload;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -32,7 +33,7 @@ use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
-use crate::mgmt::Moment;
+use crate::moment::Moment;
 
 /// Limits on descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,13 +157,9 @@ impl TagRouting {
         }
     }
 
-    /// Adds a tree.
-    pub fn add_tree(&mut self, tree: OwnTree) {
-        for OwnNeighbor { face, keys } in &tree.neighbors {
-            let session = self.next_session();
-            self.links.insert((tree.id, *face), Link::new(tree.id, session, keys.clone()));
-        }
-        self.trees.push(tree);
+    /// Whether the router is on a tree.
+    pub fn has_trees(&self) -> bool {
+        !self.trees.is_empty()
     }
 
     /// Changes the limits. Descriptors beyond them stay.
@@ -233,6 +230,14 @@ impl TagRouting {
             }
         }
         Ok(())
+    }
+
+    /// The descriptors that an application advertises.
+    pub fn advertised_by(&self, face: FaceId) -> Vec<Descriptor> {
+        let advertised = self.by_face.get(&face).into_iter().flatten();
+        // Each is there once for each tree.
+        let of_tree = advertised.filter(|(tree, _)| self.trees.first().is_some_and(|first| first.id == *tree));
+        of_tree.map(|(_, descriptor)| Descriptor::clone(descriptor)).collect()
     }
 
     /// The descriptors of each application, encoded as in commands, for another process.

@@ -107,7 +107,7 @@ impl Network {
 
     fn router(&self, node: usize) -> TagRouting {
         let mut router = routing(TagLimits::default(), self.now_ms);
-        router.add_tree(tree(self.neighbors(node).iter().map(|&n| FaceId(LINKS + n as u64)).collect()));
+        router.replace_trees(vec![tree(self.neighbors(node).iter().map(|&n| FaceId(LINKS + n as u64)).collect())]);
         router
     }
 
@@ -214,7 +214,7 @@ impl Network {
 fn descriptors_of_applications_pass_to_another_process() {
     let router = || {
         let mut router = routing(few(4_000, 4_000, 4_000), 1);
-        router.add_tree(tree(vec![FaceId(LINKS)]));
+        router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
         router
     };
     let (mut old, mut new) = (router(), router());
@@ -268,9 +268,43 @@ fn a_neighbour_that_is_silent_is_forgotten_and_told_to_begin_again() {
 }
 
 #[test]
+fn trees_change_and_all_hear_of_all_descriptors_on_the_new_ones() {
+    for seed in 0..20 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut network = Network::new(&mut random);
+        for round in 0..4 {
+            network.run(40, 250, 0, &mut random);
+            network.check(&format!("seed {seed}, round {round}"));
+            // A node gets another parent. What has gone with a neighbour is forgotten, and what stays need not be repeated.
+            let node = 1 + random.random_range(0..network.parents.len() as u64 - 1) as usize;
+            network.parents[node] = random.random_range(0..node as u64) as usize;
+            for node in 0..network.routers.len() {
+                let neighbors = network.neighbors(node).iter().map(|&n| FaceId(LINKS + n as u64)).collect();
+                network.routers[node].replace_trees(vec![tree(neighbors)]);
+            }
+            network.run(100, 250, 0, &mut random);
+            network.check(&format!("seed {seed}, round {round}, after the change"));
+        }
+    }
+}
+
+#[test]
+fn descriptors_of_applications_follow_to_trees_with_other_numbers() {
+    let mut router = routing(TagLimits::default(), 1);
+    let on = |id| OwnTree { id: TreeId(id), ..tree(Vec::new()) };
+    router.replace_trees(vec![on(1), on(2)]);
+    router.advertise(APPS[0], vec![descriptor(1), descriptor(2)]).expect("few");
+    router.replace_trees(vec![on(2), on(3)]);
+    let trees = |router: &TagRouting| router.by_face[&APPS[0]].iter().map(|(tree, _)| tree.0).collect::<BTreeSet<_>>();
+    assert_eq!((trees(&router), router.len()), ([2, 3].into(), 2));
+    router.withdraw(APPS[0], vec![descriptor(1), descriptor(2)]);
+    assert!(router.is_empty() && router.by_face.is_empty());
+}
+
+#[test]
 fn what_is_too_much_is_refused() {
     let mut router = routing(few(5, 2, 4), 1);
-    router.add_tree(tree(vec![FaceId(LINKS)]));
+    router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
     let full = |descriptors| Err(TagRoutingError::FaceFull { descriptors });
     assert_eq!(router.advertise(APPS[0], (0..3).map(descriptor).collect()), full(0));
     assert_eq!(router.advertise(APPS[0], (0..2).map(descriptor).collect()), Ok(()));
@@ -300,7 +334,7 @@ fn what_is_too_much_is_refused() {
 #[test]
 fn updates_fit_into_packets() {
     let mut router = routing(TagLimits::default(), u64::MAX >> 1);
-    router.add_tree(tree(vec![FaceId(LINKS)]));
+    router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
     let all: Vec<_> =
         (0..3000).map(|i| Descriptor::of((0..=i % 32).map(|tag| format!("{i} {tag}"))).expect("at most 32")).collect();
     router.advertise(APPS[0], all).expect("fewer than the limit");
@@ -388,7 +422,7 @@ fn what_was_recorded_tells_nothing_to_a_router_that_starts_anew() {
 #[test]
 fn answers_that_no_neighbour_has_signed_are_not_believed() {
     let mut router = routing(TagLimits::default(), 1);
-    router.add_tree(tree(vec![FaceId(LINKS)]));
+    router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
     let (_, wire) = router.poll(moment(1)).remove(0);
     let forged = Heeded { is_taken: true, session: 1, keys: Some(keys(b"another secret")) };
     assert!(take(&mut router, &answer(&wire, &forged)), "it answers an update");
@@ -400,7 +434,7 @@ fn answers_that_no_neighbour_has_signed_are_not_believed() {
 #[test]
 fn a_neighbour_sends_so_many_updates_and_no_more() {
     let mut router = routing(TagLimits::default(), 1);
-    router.add_tree(tree(vec![FaceId(LINKS)]));
+    router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
     let none = DescriptorList::default();
     let tell = |router: &mut TagRouting, sequence, echo| {
         let update = Update::encode(TREE, 1, sequence, echo, &none, &none);

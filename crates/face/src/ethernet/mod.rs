@@ -230,6 +230,10 @@ impl<S: FrameSocket> Port for EthernetPort<S> {
         "ethernet"
     }
 
+    fn interface(&self) -> Option<String> {
+        Some(self.config.interface.clone())
+    }
+
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
         if let Some(socket) = &self.socket {
             register(cx, socket)?;

@@ -12,12 +12,16 @@
 
 mod cached;
 mod crew;
+mod explain;
 mod handle;
 mod handover;
+mod interfaces;
 mod moving;
 mod pin;
 mod registrations;
 mod status;
+mod tables;
+mod trace;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,13 +55,15 @@ use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
 use moving::GoneFaces;
 use registrations::Registrations;
-use status::WorkTime;
+use status::{Lately, WorkTime};
 
 pub use byname_forward::seat::{RingStatus, Workers};
 pub use cached::CachedCount;
+pub use explain::Explained;
 pub use handle::{ForwarderHandle, LinkTotals};
 pub use registrations::Registration;
 pub use status::{Activity, ThreadStatus, imbalance};
+pub use trace::Seen;
 
 const WAKER_TOKEN: Token = Token(usize::MAX);
 /// Readiness events taken at once.
@@ -293,6 +299,8 @@ struct IoLoop {
     gone_links: LinkCounters,
     /// Ended faces that had moved.
     gone_faces: GoneFaces,
+    /// What ports have counted that were removed.
+    removed: interfaces::Removed,
     /// Faces that came from other threads, and faces that left for them.
     faces_come: u64,
     faces_left_for: u64,
@@ -306,6 +314,8 @@ struct IoLoop {
     rounds: u32,
     last_busy: Instant,
     work_time: WorkTime,
+    /// Packets that the worker has handled lately.
+    handled: Lately,
     pulse: Pulse,
     /// Number of the memory node of this thread's processor.
     node: Option<u32>,
@@ -356,6 +366,7 @@ impl IoLoop {
             leaving: FaceMap::default(),
             gone_links: LinkCounters::default(),
             gone_faces,
+            removed: interfaces::Removed::default(),
             faces_come: 0,
             faces_left_for: 0,
             last_counts,
@@ -365,6 +376,7 @@ impl IoLoop {
             rounds: 0,
             last_busy: Instant::now(),
             work_time: WorkTime::default(),
+            handled: Lately::default(),
             node: None,
             nested_ready: Vec::new(),
             pause: Pause::default(),
@@ -394,6 +406,7 @@ impl IoLoop {
     /// Runs one round, and a few commands. Returns whether there was anything to do.
     fn step(&mut self) -> bool {
         self.now = self.clock.now();
+        self.handled.note(self.now, || self.seat.handled().unwrap_or_default());
         let busy = self.running != handover::Running::Frozen && self.round();
         busy | self.run_commands()
     }
@@ -649,6 +662,7 @@ impl IoLoop {
                     self.faces.insert(status.id, port);
                     let (face, scope, link_type) = (status.id, status.scope, status.link_type);
                     let (local_fields, whereabouts) = (status.flags.local_fields, status.whereabouts());
+                    self.seat.enter_face(face, &whereabouts);
                     self.seat.tell_all(move |worker| {
                         worker.face_up_at(face, scope, link_type, whereabouts);
                         worker.set_local_fields(face, local_fields);
@@ -688,6 +702,7 @@ impl IoLoop {
         for status in std::mem::take(&mut self.gone) {
             let face = status.id;
             self.faces.remove(&face);
+            self.seat.leave_face(face);
             self.gone_links.add(&status.link);
             self.leaving.insert(face, (status, self.seat.threads()));
             let (last_counts, waker) = (self.last_counts.clone(), self.waker.clone());
@@ -768,12 +783,14 @@ impl IoLoop {
     /// Packets dropped outside of workers, by reason.
     fn drops(&self) -> Vec<(&'static str, u64)> {
         let no_face = [("no-face", self.no_face), ("moving-queue-full", self.owners.drops())];
-        self.ports.iter().flat_map(|p| p.drops()).chain(self.seat.drops()).chain(no_face).collect()
+        let of_ports = self.ports.iter().flat_map(|p| p.drops()).chain(self.removed.drops());
+        of_ports.chain(self.seat.drops()).chain(no_face).collect()
     }
 
     /// Link counters of the faces that have ended here, and why ports closed faces.
     fn gone_links(&self) -> LinkTotals {
-        LinkTotals { counters: self.gone_links, closed: self.ports.iter().flat_map(|p| p.closed()).collect() }
+        let closed = self.ports.iter().flat_map(|p| p.closed()).chain(self.removed.closed());
+        LinkTotals { counters: self.gone_links, closed: closed.collect() }
     }
 
     fn with_port<R>(

@@ -1,14 +1,16 @@
 //! Faces that move from one packet thread to another while traffic goes on.
 //!
 //! The control side directs a move, in the steps of [`Owners`]. It waits for the threads, and no thread waits for it: in
-//! the meantime a thread holds back what it has to send on the face, and what the peer sends stays in the system. The
-//! face keeps its number, its link service, its queued output and its routes. Pending Interests are with their names,
+//! the meantime a thread holds back what it has to send on the face. What the peer sends on a connection stays in the
+//! system. If the face shares a socket with others, its peer is led to the socket of the new thread first. The face
+//! keeps its number, its link service, its queued output and its routes. Pending Interests are with their names,
 //! on any thread, and are not touched.
 
 use std::any::Any;
 use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use byname_forward::seat::Owners;
 use byname_forward::{FaceId, Outgoing};
@@ -17,6 +19,13 @@ use super::registrations::Waiting;
 use super::{ForwarderHandle, IoLoop};
 use crate::face::{FaceEvent, FaceStatus, MoveFaceError};
 use crate::pulse::Doing;
+use crate::uri::FaceUri;
+
+/// A face's old thread has this time to receive what was sent before its peer was led to the new thread. Packets that
+/// are still left then are dropped and counted.
+const RECEIVE_TIME: Duration = Duration::from_secs(1);
+/// Pause between two looks whether it has.
+const RECEIVE_PAUSE: Duration = Duration::from_micros(200);
 
 /// Faces that had moved and are gone. The next move makes all threads forget who owned them.
 #[derive(Clone, Default)]
@@ -52,8 +61,8 @@ impl ForwarderHandle {
     /// thread. Nothing happens if it is there already.
     ///
     /// # Errors
-    /// If there is no such face or thread, if the face shares a socket or interface that stays on its thread, or if the
-    /// other thread has no room.
+    /// If there is no such face or thread, if the face shares an interface that stays on its thread, or if the other
+    /// thread has no room.
     pub fn move_face(&self, face: FaceId, to: u64) -> Result<FaceStatus, MoveFaceError> {
         self.move_if_possible(face, to)?;
         self.face(face).ok_or(MoveFaceError::NotFound)
@@ -87,8 +96,10 @@ impl ForwarderHandle {
         let port = self.line(from).call(move |io_loop| io_loop.port_of_movable(face)).ok_or_else(ended)??;
         let name = port.clone();
         self.line(to).call(move |io_loop| io_loop.check_room(&name)).ok_or_else(ended)??;
+        self.redirect(face, &port, from, to)?;
         let (mark, marks) = channel();
-        let state = self.line(from).call(move |io_loop| io_loop.send_away(face, &mark)).ok_or_else(ended)??;
+        let sent = self.line(from).call(move |io_loop| io_loop.send_away(face, &mark)).ok_or_else(ended)?;
+        let state = sent.inspect_err(|_| self.expect_no_face(&port, to))?;
         // A thread that ends drops its mark.
         if marks.iter().take(threads).count() < threads {
             return Err(ended());
@@ -110,7 +121,50 @@ impl ForwarderHandle {
     }
 }
 
+impl ForwarderHandle {
+    /// Has what the peer of a face sends go to the new thread, and waits until the old thread has received everything
+    /// that was sent before. The new thread keeps what comes meanwhile.
+    fn redirect(&self, face: FaceId, port: &str, from: usize, to: usize) -> Result<(), MoveFaceError> {
+        let ended = || stays("the forwarder is shutting down");
+        let status = self.line(from).call(move |io_loop| io_loop.status(face)).ok_or_else(ended)?;
+        let (remote, name) = (status.ok_or(MoveFaceError::NotFound)?.remote, port.to_owned());
+        let expect = move |io_loop: &mut IoLoop| io_loop.expect_face(&name, Some(&remote));
+        self.line(to).call(expect).ok_or_else(ended)?.map_err(stays)?;
+        let led = self.line(from).call(move |io_loop| io_loop.lead_to(face, to)).ok_or_else(ended)?;
+        led.map_err(stays).inspect_err(|_| self.expect_no_face(port, to))?;
+        let (begun, name) = (Instant::now(), port.to_owned());
+        while begun.elapsed() < RECEIVE_TIME {
+            let name = name.clone();
+            if self.line(from).call(move |io_loop| io_loop.has_received_all(&name)).ok_or_else(ended)? {
+                break;
+            }
+            std::thread::sleep(RECEIVE_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// The face that a thread expects does not come.
+    fn expect_no_face(&self, port: &str, thread: usize) {
+        let name = port.to_owned();
+        self.line(thread).call(move |io_loop| io_loop.expect_face(&name, None));
+    }
+}
+
 impl IoLoop {
+    fn expect_face(&mut self, port: &str, remote: Option<&FaceUri>) -> Result<(), String> {
+        // Ports stay, so it is there.
+        self.port_for(port).map_or(Ok(()), |port| self.ports[port].expect_face(remote))
+    }
+
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        let port = *self.faces.get(&face).ok_or("the face has ended")?;
+        self.ports[port].lead_to(face, thread)
+    }
+
+    fn has_received_all(&self, port: &str) -> bool {
+        self.port_for(port).is_none_or(|port| self.ports[port].has_received_all())
+    }
+
     /// The name of a face's port, if that port's faces can move.
     fn port_of_movable(&self, face: FaceId) -> Result<String, MoveFaceError> {
         let port = &self.ports[*self.faces.get(&face).ok_or(MoveFaceError::NotFound)?];
@@ -118,7 +172,7 @@ impl IoLoop {
             true if self.stopping => Err(stays("the forwarder is shutting down")),
             true => Ok(port.name().to_owned()),
             false => {
-                let why = "its faces share what belongs to their thread, a socket or an interface";
+                let why = "its faces share what belongs to their thread";
                 Err(stays(format!("a face of port {} cannot move: {why}", port.name())))
             }
         }
@@ -147,6 +201,7 @@ impl IoLoop {
         // It may have ended in this round.
         let state = detached.ok_or(MoveFaceError::NotFound)?;
         self.faces.remove(&face);
+        self.seat.leave_face(face);
         self.owners.leave(face);
         let mark = mark.clone();
         self.seat.tell_all_after(move |_| {
@@ -180,6 +235,9 @@ impl IoLoop {
         output.append(&mut self.owners.arrived(face));
         self.outgoing.append(&mut output);
         self.with_port(Doing::Command, port, |port, cx| port.attach_face(cx, face, state));
+        if let Some(status) = self.status(face) {
+            self.seat.enter_face(face, &status.whereabouts());
+        }
         self.transmit();
     }
 }

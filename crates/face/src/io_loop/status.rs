@@ -1,6 +1,7 @@
 //! The state of packet threads: how busy they are, and their counters.
 
 use byname_forward::Ticks;
+use byname_forward::rounds::Rounds;
 use byname_forward::seat::RingStatus;
 use byname_forward::worker::WorkerCounters;
 
@@ -17,6 +18,8 @@ pub struct ThreadStatus {
     /// Counters of its worker. The drops include those of its ports and rings, and the stages those outside of the
     /// worker.
     pub counters: WorkerCounters,
+    /// The rounds that were timed.
+    pub rounds: Rounds,
     /// State of its rings; `None` if it is alone.
     pub rings: Option<RingStatus>,
     /// Number of faces that it owns now.
@@ -34,6 +37,8 @@ pub struct ThreadStatus {
 pub struct Activity {
     /// Share of its time that it has worked lately: in the last 5 to 10 seconds, or in more if it slept or rested.
     pub load: f64,
+    /// Packets that its worker has handled per second, in about the same time; 0 for a thread that is alone.
+    pub packets_per_s: f64,
     /// Time that it has worked since the start, in nanoseconds.
     pub busy_ns: u64,
     /// Number of times that it slept until something happened.
@@ -42,13 +47,35 @@ pub struct Activity {
     pub rests: u64,
 }
 
-/// Packets that the busiest thread's worker handled, over the mean of all threads: 1 if all handled as many. `None` if
-/// there is one thread, or nothing was handled.
+/// Packets that the busiest thread's worker has handled lately, over the mean of all threads: 1 if all handled as many.
+/// `None` if there is one thread, or nothing was handled lately.
 pub fn imbalance(threads: &[ThreadStatus]) -> Option<f64> {
-    let handled = |status: &ThreadStatus| status.rings.map_or(0, |rings| rings.home + rings.taken);
-    let sum: u64 = threads.iter().map(handled).sum();
-    let busiest = threads.iter().map(handled).max()?;
-    (threads.len() > 1 && sum > 0).then(|| (busiest * threads.len() as u64) as f64 / sum as f64)
+    let rates = || threads.iter().map(|thread| thread.activity.packets_per_s);
+    let (sum, busiest) = (rates().sum::<f64>(), rates().fold(0.0, f64::max));
+    (threads.len() > 1 && sum > 0.0).then(|| busiest * threads.len() as f64 / sum)
+}
+
+/// How fast a count has grown lately: in the last 5 to 10 seconds, or since it was noted last before that.
+#[derive(Default)]
+pub(super) struct Lately {
+    /// Begin of the current period and of the one before it, each with the count then.
+    periods: [(Ticks, u64); 2],
+}
+
+impl Lately {
+    /// Begins a new period if the current one is over.
+    pub fn note(&mut self, now: Ticks, count: impl FnOnce() -> u64) {
+        if now.0.saturating_sub(self.periods[0].0.0) >= PERIOD_NS {
+            self.periods = [(now, count()), self.periods[0]];
+        }
+    }
+
+    /// Growth for each nanosecond, up to `count` now.
+    pub fn per_ns(&mut self, now: Ticks, count: u64) -> f64 {
+        self.note(now, || count);
+        let (since, before) = self.periods[1];
+        count.saturating_sub(before) as f64 / now.0.saturating_sub(since.0).max(1) as f64
+    }
 }
 
 /// Counts the time that a thread works. Its clock is the loop's: a round ends when the next begins.
@@ -57,8 +84,7 @@ pub(super) struct WorkTime {
     busy_ns: u64,
     /// Begin of the current round.
     last: Ticks,
-    /// Begin of the current period and of the one before it, each with the time worked until then.
-    periods: [(Ticks, u64); 2],
+    lately: Lately,
     pub sleeps: u64,
     pub rests: u64,
 }
@@ -70,7 +96,7 @@ impl WorkTime {
             self.busy_ns += now.0.saturating_sub(self.last.0);
         }
         self.last = now;
-        self.end_period(now);
+        self.lately.note(now, || self.busy_ns);
     }
 
     /// Time that the thread has worked, in nanoseconds.
@@ -80,19 +106,9 @@ impl WorkTime {
 
     /// The thread's activity until now.
     pub fn activity(&mut self, now: Ticks) -> Activity {
-        // A thread that rests begins no rounds.
-        self.end_period(now);
-        let (since, busy_before) = self.periods[1];
-        let busy_ns = self.busy_ns - busy_before;
-        let time_ns = now.0.saturating_sub(since.0).max(1);
-        let load = (busy_ns as f64 / time_ns as f64).min(1.0);
-        Activity { load, busy_ns: self.busy_ns, sleeps: self.sleeps, rests: self.rests }
-    }
-
-    fn end_period(&mut self, now: Ticks) {
-        if now.0.saturating_sub(self.periods[0].0.0) >= PERIOD_NS {
-            self.periods = [(now, self.busy_ns), self.periods[0]];
-        }
+        // A thread that rests begins no rounds, but may be asked.
+        let load = self.lately.per_ns(now, self.busy_ns).min(1.0);
+        Activity { load, packets_per_s: 0.0, busy_ns: self.busy_ns, sleeps: self.sleeps, rests: self.rests }
     }
 }
 
@@ -103,9 +119,12 @@ impl IoLoop {
         self.seat.ask(|worker| counters = worker.counters());
         counters.add_drops(&self.drops());
         counters.stages.add(self.stopwatch.times());
+        let handled = self.seat.handled().unwrap_or_default();
+        let packets_per_s = 1e9 * self.handled.per_ns(self.now, handled);
         ThreadStatus {
-            activity: self.work_time.activity(self.now),
+            activity: Activity { packets_per_s, ..self.work_time.activity(self.now) },
             counters,
+            rounds: *self.stopwatch.rounds(),
             rings: self.seat.rings(),
             faces: self.faces.len() as u64,
             faces_come: self.faces_come,
@@ -152,13 +171,27 @@ mod tests {
 
     #[test]
     fn the_imbalance_is_that_of_the_busiest() {
-        let thread = |home, taken| ThreadStatus {
-            rings: Some(RingStatus { home, taken, ..RingStatus::default() }),
+        let thread = |packets_per_s| ThreadStatus {
+            activity: Activity { packets_per_s, ..Activity::default() },
             ..ThreadStatus::default()
         };
-        assert_eq!(imbalance(&[thread(5, 5), thread(10, 0)]), Some(1.0));
-        assert_eq!(imbalance(&[thread(1, 2), thread(0, 1), thread(0, 0), thread(0, 0)]), Some(3.0));
-        assert_eq!(imbalance(&[thread(0, 0), thread(0, 0)]), None);
-        assert_eq!(imbalance(&[ThreadStatus::default()]), None);
+        assert_eq!(imbalance(&[thread(10.0), thread(10.0)]), Some(1.0));
+        assert_eq!(imbalance(&[thread(3.0), thread(1.0), thread(0.0), thread(0.0)]), Some(3.0));
+        assert_eq!(imbalance(&[thread(0.0), thread(0.0)]), None);
+        assert_eq!(imbalance(&[thread(7.0)]), None);
+    }
+
+    #[test]
+    fn what_was_long_ago_counts_no_more() {
+        let mut lately = Lately::default();
+        let rate = |lately: &mut Lately, ms: u64, count: u64| (1e9 * lately.per_ns(Ticks::from_ms(ms), count)).round();
+        assert_eq!(rate(&mut lately, 1000, 5000), 5000.0, "since the start");
+        for second in 1..=30 {
+            lately.note(Ticks::from_ms(1000 * second), || 5000);
+        }
+        assert_eq!(rate(&mut lately, 30_000, 5000), 0.0);
+        let at_32_s = rate(&mut lately, 32_000, 5700);
+        assert!((70.0..=140.0).contains(&at_32_s), "700 in the last 5 to 10 s: {at_32_s}");
+        assert_eq!(rate(&mut lately, 32_000, 0), 0.0, "a count that went back");
     }
 }

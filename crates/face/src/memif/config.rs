@@ -47,6 +47,11 @@ pub struct MemifConfig {
 }
 
 impl MemifConfig {
+    /// The socket and the number: see [`Port::interface`](crate::Port::interface).
+    pub fn interface(&self) -> String {
+        format!("{}, id {}", self.socket.display(), self.id)
+    }
+
     /// Default settings for this end of a socket.
     pub fn new(socket: impl Into<PathBuf>, role: Role) -> Self {
         MemifConfig {

@@ -229,6 +229,10 @@ impl Port for MemifPort {
         "memif"
     }
 
+    fn interface(&self) -> Option<String> {
+        Some(self.config.interface())
+    }
+
     fn start(&mut self, cx: &mut PortContext<'_>) -> io::Result<()> {
         if let Some(part) = &self.part {
             part.start(cx.waker);

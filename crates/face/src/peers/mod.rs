@@ -5,6 +5,7 @@
 //! makes room, or the newcomer is refused and counted (`places`). So forged source addresses cost no memory, and do not
 //! cost peers that wait for Data their faces.
 
+mod moving;
 mod places;
 
 use std::collections::{BTreeSet, HashMap};

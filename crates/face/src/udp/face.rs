@@ -8,6 +8,7 @@ use byname_forward::Network;
 use byname_forward::SourcePrefix;
 
 use super::socket::{DATAGRAM_BYTES_MAX, DatagramSocket, route_to};
+use super::steering::Detour;
 use crate::link::Frame;
 use crate::peers::{PeerFace, Sent, Transport};
 use crate::uri::FaceUri;
@@ -38,6 +39,8 @@ pub(super) struct UdpTransport {
     pub(super) networks: Option<Arc<[Network]>>,
     /// Whether the last queued frames had one length. If so, the next ones may have it too.
     pub(super) alike: bool,
+    /// Set if the face has moved to another socket than its peer's datagrams would come to.
+    pub(super) detour: Option<Detour>,
 }
 
 pub(super) type UdpFace = PeerFace<UdpTransport>;
@@ -135,6 +138,7 @@ impl UdpTransport {
             segment_bytes_max: None,
             networks: None,
             alike: false,
+            detour: None,
         }
     }
 

@@ -6,6 +6,7 @@ use byname_forward::FaceId;
 use byname_forward::face_table::{Persistency, Scope};
 
 use super::face::UdpTransport;
+use super::moving::Expected;
 use super::steering::Steering;
 use super::{DATAGRAM_BYTES_MAX, UdpConfig, route_to};
 use crate::face::{CreateFaceError, FaceRequest, FaceStatus};
@@ -20,13 +21,18 @@ pub(super) struct Faces {
     config: UdpConfig,
     /// The socket's local address.
     local: SocketAddr,
-    steering: Steering,
+    pub(super) steering: Steering,
     pub(super) peers: Peers<UdpTransport>,
+    /// The peer whose face is about to come from another thread.
+    pub(super) expected: Option<Expected>,
+    /// Datagrams of peers whose faces have moved, which came too late or found no room.
+    pub(super) late: u64,
 }
 
 impl Faces {
     pub(super) fn new(config: UdpConfig, local: SocketAddr, steering: Steering) -> Self {
-        Faces { peers: Peers::new(config.on_demand_faces_max, config.idle_timeout), config, local, steering }
+        let peers = Peers::new(config.on_demand_faces_max, config.idle_timeout);
+        Faces { peers, config, local, steering, expected: None, late: 0 }
     }
 
     /// Number of the packet thread that reads the socket.
@@ -53,6 +59,9 @@ impl Faces {
             Some(FaceUri::Udp(local)) if local.port() == self.local.port() && self.may_send_from(local.ip()) => {}
             Some(_) => return None,
         }
+        if self.expected.as_ref().is_some_and(|expected| expected.remote == remote) {
+            return Some(Err(CreateFaceError::Failed(format!("the face to {remote} is on its way to this thread"))));
+        }
         if let Some(status) = self.peers.find(&remote).and_then(|id| self.peers.status(cx.now(), id)) {
             return Some(Err(CreateFaceError::Exists(Box::new(status))));
         }
@@ -66,6 +75,10 @@ impl Faces {
         remote: SocketAddr,
         local: Option<IpAddr>,
     ) -> Option<FaceId> {
+        if self.steering.has_left(&remote) {
+            self.late += 1;
+            return None;
+        }
         if !self.config.on_demand || !is_usable(&remote) {
             self.peers.refused += 1;
             return None;
@@ -84,7 +97,17 @@ impl Faces {
         let (Ok(FaceUri::Udp(remote)), Ok(FaceUri::Udp(local))) = (record.remote.parse(), record.local.parse()) else {
             return false;
         };
-        is_usable(&remote) && self.peers.take_over(cx, UdpTransport::new(remote, local), record)
+        let mut transport = UdpTransport::new(remote, local);
+        if self.steering.is_of_several() && !self.steering.leads_here(&remote) {
+            // The face had moved in the other process, or its peer's packets have IP options.
+            match self.steering.take_over(remote) {
+                Ok(detour) => transport.detour = detour,
+                Err(error) => {
+                    tracing::warn!(%error, %remote, "a peer's datagrams come to another thread than its face")
+                }
+            }
+        }
+        is_usable(&remote) && self.peers.take_over(cx, transport, record)
     }
 
     fn link_config(&self) -> LinkConfig {

@@ -8,6 +8,7 @@
 mod face;
 mod faces;
 mod interfaces;
+mod moving;
 pub mod multicast;
 mod open_runs;
 mod socket;
@@ -15,6 +16,7 @@ mod steering;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -94,13 +96,15 @@ pub struct UdpPort {
     receive_errors: u32,
     /// Datagrams of strangers that did not look like NDN.
     not_ndn: u64,
+    /// Number of datagrams after which all have come that were here before the last [`Port::lead_to`].
+    before_lead: u64,
 }
 
 impl UdpPort {
     /// Binds the socket.
     pub fn bind(config: UdpConfig) -> std::io::Result<Self> {
         let socket = bind_first(&config.listen)?;
-        UdpPort::on(socket, config, Steering { number: 0, sockets: 1 })
+        UdpPort::on(socket, config, Steering::alone())
     }
 
     /// Binds a socket for each of `threads` threads. All datagrams of one peer come to the same thread. The threads
@@ -121,15 +125,17 @@ impl UdpPort {
                 if local.ip() == listen.ip() && (listen.port() == 0 || local.port() == listen.port()))
         };
         let mut sockets = inherited.take(name_of(&listen), |socket| socket.local.parse().is_ok_and(is_same));
-        if sockets.len() != threads {
+        let are_inherited = sockets.len() == threads;
+        if !are_inherited {
             sockets = bind_all(listen, threads)?;
         }
-        let port = |(number, socket)| {
-            let on_demand_faces_max = part_of(config.on_demand_faces_max, number, threads);
+        let steerings = Steering::of_all(&sockets, listen, are_inherited)?;
+        let port = |(socket, steering): (_, Steering)| {
+            let on_demand_faces_max = part_of(config.on_demand_faces_max, steering.number, threads);
             let config = UdpConfig { on_demand_faces_max, ..config.clone() };
-            UdpPort::on(socket, config, Steering { number, sockets: threads })
+            UdpPort::on(socket, config, steering)
         };
-        sockets.into_iter().enumerate().map(port).collect()
+        sockets.into_iter().zip(steerings).map(port).collect()
     }
 
     fn on(socket: OwnedFd, config: UdpConfig, steering: Steering) -> std::io::Result<Self> {
@@ -144,6 +150,7 @@ impl UdpPort {
             open_runs: OpenRuns::default(),
             receive_errors: 0,
             not_ndn: 0,
+            before_lead: 0,
         })
     }
 
@@ -211,7 +218,7 @@ fn bind_all(mut listen: SocketAddr, threads: usize) -> std::io::Result<Vec<Owned
         }
     }
     if let [first, _, ..] = &*sockets {
-        steer(first, &steering::program(&listen, threads))?;
+        steer(first, &steering::program(&listen, threads, &[]))?;
     }
     Ok(sockets)
 }
@@ -265,14 +272,18 @@ impl Port for UdpPort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let (now, mut datagrams) = (cx.now(), 0);
         let mut last: Option<(SocketAddr, FaceId)> = None;
-        let (faces, not_ndn) = (&mut self.faces, &mut self.not_ndn);
+        let (faces, not_ndn, before_lead) = (&mut self.faces, &mut self.not_ndn, &mut self.before_lead);
         while self.readable && datagrams < packets_max {
             let waiting = self.socket.receive(|meta, mut run| {
                 datagrams += run.len();
+                *before_lead = before_lead.saturating_sub(run.len() as u64);
                 let mut id = last.filter(|(address, _)| *address == meta.addr).map(|(_, id)| id);
                 if id.is_none() {
                     let remote = without_flow(meta.addr);
                     id = faces.peers.find(&remote);
+                    if id.is_none() && faces.expects(&remote) {
+                        return faces.keep(run);
+                    }
                     // The first datagram of a stranger that looks like NDN creates a face.
                     while let (None, Some(datagram)) = (id, run.peek()) {
                         if link::is_plausible(datagram) {
@@ -299,6 +310,9 @@ impl Port for UdpPort {
             match waiting {
                 Ok(waiting) => {
                     (self.readable, self.receive_errors) = (waiting != Waiting::Nothing, 0);
+                    if waiting == Waiting::Nothing {
+                        *before_lead = 0;
+                    }
                     // Under constant load some packets will have come when these are handled. Asking for them costs
                     // less than an event.
                     if waiting == Waiting::Perhaps {
@@ -369,6 +383,42 @@ impl Port for UdpPort {
         self.faces.peers.remove(cx, face)
     }
 
+    fn moves_faces(&self) -> bool {
+        self.faces.steering.is_of_several()
+    }
+
+    fn has_room(&self) -> bool {
+        self.faces.peers.has_room()
+    }
+
+    fn expect_face(&mut self, remote: Option<&FaceUri>) -> Result<(), String> {
+        self.faces.expect(remote)
+    }
+
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
+        self.lead_face_to(face, thread)
+    }
+
+    fn has_received_all(&self) -> bool {
+        self.before_lead == 0
+    }
+
+    fn detach_face(&mut self, _cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.detach(face)?))
+    }
+
+    fn attach_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, state: Box<dyn Any + Send>) {
+        if let Ok(state) = state.downcast() {
+            self.faces.attach(cx, face, *state);
+        }
+    }
+
+    fn go_on(&mut self, here: bool) {
+        if !here {
+            self.faces.steering.leave_to_another_process();
+        }
+    }
+
     fn shared_sockets(&self) -> Vec<SharedSocket> {
         let (port, local) = (self.name.to_owned(), FaceUri::Udp(self.socket.local()).to_string());
         let record = SocketRecord { port, local, thread: self.faces.thread() };
@@ -399,6 +449,7 @@ impl Port for UdpPort {
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", self.faces.peers.refused)]
+        let (no_face, late) = (self.faces.peers.refused, self.faces.late);
+        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", no_face), ("udp_face_moved", late)]
     }
 }

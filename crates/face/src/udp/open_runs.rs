@@ -5,10 +5,11 @@
 //! room waits for one more burst. The system call is most of the cost of a short run. If no run is full, nothing waits,
 //! because peers may be idle until these packets come.
 
-use byname_forward::FaceId;
+use byname_forward::{FaceId, Packet};
 
 use super::face::{UdpFace, UdpTransport};
 use super::socket::DatagramSocket;
+use crate::link::Frame;
 use crate::peers::{Peers, Sent};
 use crate::port::Pushed;
 
@@ -99,6 +100,15 @@ impl OpenRuns {
             }
         }
         Sent::All
+    }
+
+    /// Closes the run of a face, if there is one. Returns its datagrams.
+    pub(super) fn take(&mut self, id: FaceId) -> Vec<Frame> {
+        let Some(run) = self.runs.iter_mut().find(|run| run.face == Some(id)) else { return Vec::new() };
+        let datagrams = run.bytes.chunks(run.segment.max(1));
+        let frames = datagrams.map(|datagram| Frame::bare(Packet::copy_from(datagram))).collect();
+        run.close();
+        frames
     }
 
     /// Whether no run is open.

@@ -121,6 +121,11 @@ impl DatagramSocket {
         self.local
     }
 
+    /// Bytes of the buffer of received datagrams.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        sockopt::socket_recv_buffer_size(&self.socket).map_or(0, |bytes| bytes as u64)
+    }
+
     /// Another descriptor of the socket, for another process. `None` if the system gives none.
     pub(super) fn share(&self) -> Option<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned().ok()

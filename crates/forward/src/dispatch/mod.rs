@@ -24,6 +24,9 @@
 //!
 //! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
+//! The dispatchers keep the key that the router started with, so that homes never move. A worker may get another key
+//! ([`crate::worker::NewTables`]). Then a name that decides on a home is hashed once more, under the dispatchers' key.
+//!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
 //!
 //! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
@@ -43,6 +46,7 @@ use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
+use crate::crossing::{Handed, Parcel};
 use crate::hot::{SharedPit, SharedStore};
 use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
@@ -56,96 +60,9 @@ pub(crate) use token::TokenMaker;
 /// Maximum of workers of one dispatcher.
 pub const WORKERS_MAX: usize = 64;
 
-/// Bytes of a packet from another thread to prefetch: most names end before.
-const NAME_BYTES: usize = 128;
-
 /// The part of worker `number` in something that `workers` workers share.
 pub fn part_of(all: usize, number: usize, workers: usize) -> usize {
     all / workers + usize::from(number < all % workers)
-}
-
-/// A packet on its way to a worker. It is parsed, unless it is addressed by tags or locator.
-#[derive(Debug)]
-pub struct Parcel {
-    pub(crate) received: Received,
-    pub(crate) parsed: Option<Parsed>,
-    /// For an Interest that any worker may answer: the digest of its name.
-    pub(crate) spread: Option<Digest>,
-}
-
-impl Parcel {
-    /// No packet yet.
-    pub(crate) const fn empty() -> Parcel {
-        Parcel { received: Received::empty(), parsed: None, spread: None }
-    }
-
-    /// The face that received it.
-    #[cfg(feature = "lab")]
-    pub fn face(&self) -> crate::FaceId {
-        self.received.face
-    }
-
-    /// The packet, to be handed on, if it is parsed.
-    pub(crate) fn handed(&mut self) -> Option<Handed<'_>> {
-        let parsed = self.parsed.as_ref()?;
-        Some(Handed { received: &mut self.received, parsed, spread: self.spread })
-    }
-
-    /// Prefetches the part of the packet that its worker reads first. It is in the caches of another processor.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        self.received.packet.prefetch_from_afar(NAME_BYTES);
-    }
-
-    /// Whether the same packet also went to its home. If so, this copy may be lost.
-    #[cfg(feature = "lab")]
-    pub fn is_further_copy(&self) -> bool {
-        self.parsed.as_ref().is_some_and(Parsed::is_further_copy)
-    }
-
-    /// Whether it is an Interest that any worker may answer.
-    #[cfg(feature = "lab")]
-    pub fn is_spread(&self) -> bool {
-        self.spread.is_some()
-    }
-}
-
-/// A packet for another worker, where it was received. Built into a [`Parcel`] at its destination: a packet that is
-/// written elsewhere first and then moved as a whole stalls the processor, see [`Received::append`].
-pub(crate) struct Handed<'a> {
-    pub received: &'a mut Received,
-    pub parsed: &'a Parsed,
-    pub spread: Option<Digest>,
-}
-
-impl Handed<'_> {
-    /// Moves the packet to a parcel that is [`Parcel::empty`].
-    #[inline]
-    pub fn fill(self, parcel: &mut Parcel) {
-        parcel.received.fill_from(self.received);
-        parcel.parsed = Some(*self.parsed);
-        parcel.spread = self.spread;
-    }
-}
-
-impl From<Handed<'_>> for Parcel {
-    fn from(handed: Handed<'_>) -> Parcel {
-        let mut parcel = Parcel::empty();
-        handed.fill(&mut parcel);
-        parcel
-    }
-}
-
-impl AsRef<Received> for Parcel {
-    fn as_ref(&self) -> &Received {
-        &self.received
-    }
-}
-
-impl AsMut<Received> for Parcel {
-    fn as_mut(&mut self) -> &mut Received {
-        &mut self.received
-    }
 }
 
 /// The way of a parsed packet that a thread has received.
@@ -193,6 +110,8 @@ pub struct Dispatcher {
     stayed: u64,
     /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
+    /// Whether names may come hashed under another key than this dispatcher's.
+    is_apart: bool,
 }
 
 impl Dispatcher {
@@ -214,6 +133,7 @@ impl Dispatcher {
             drops: Drops::default(),
             stayed: 0,
             spread: None,
+            is_apart: false,
         }
     }
 
@@ -234,6 +154,7 @@ impl Dispatcher {
             drops: Drops::default(),
             stayed: 0,
             spread: self.spread.as_ref().map(Spread::of_another_thread),
+            is_apart: false,
         }
     }
 
@@ -252,6 +173,11 @@ impl Dispatcher {
         }
     }
 
+    /// From now on, names come hashed under one of these keys.
+    pub(crate) fn set_apart(&mut self, keys: &[&NameHashKey]) {
+        self.is_apart = keys.iter().any(|key| **key != self.key);
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers
@@ -266,7 +192,7 @@ impl Dispatcher {
     pub fn membership(&self, worker: usize) -> Membership {
         let several = self.workers > 1;
         Membership(several.then(|| Joined {
-            short_names: ShortNames::new(Arc::clone(&self.pending), self.components),
+            short_names: ShortNames::new(Arc::clone(&self.pending), self.components, self.key),
             tokens: TokenMaker::new(self.mark, worker, self.components),
             shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
             shared_pit: self.spread.as_ref().and_then(|spread| spread.pit().cloned()),
@@ -292,7 +218,7 @@ impl Dispatcher {
     ) {
         let Some(mut parsed) = parsed else {
             self.stays();
-            return send(self.here, Parcel { received: received.take(), parsed: None, spread: None });
+            return send(self.here, Parcel::addressed(received));
         };
         let mut decided = Decided { worker: self.here, spread: None };
         match self.sort(received, &mut parsed, &mut |worker, handed: Handed<'_>| send(worker, handed.into())) {
@@ -307,7 +233,7 @@ impl Dispatcher {
             Sorted::Gone => return,
         }
         let Decided { worker, spread } = decided;
-        send(worker, Handed { received, parsed: &parsed, spread }.into());
+        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some() }.into());
     }
 
     /// Hands a parsed packet to `send` if something else than its name says that its home is another worker. `send` also
@@ -328,7 +254,7 @@ impl Dispatcher {
         if worker == self.here {
             return Sorted::Here;
         }
-        send(worker, Handed { received, parsed, spread: None });
+        send(worker, Handed { received, parsed, is_spread: false });
         Sorted::Gone
     }
 
@@ -339,7 +265,12 @@ impl Dispatcher {
 
     /// The worker of a packet whose name decides. The name is hashed whole and at its [`Dispatcher::deciding_depth`].
     pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, parsed: &mut Parsed) -> Decided {
-        let home = self.worker_of(name.check(self.deciding_depth(name.name())));
+        let depth = self.deciding_depth(name.name());
+        let check = match self.is_apart {
+            false => name.check(depth),
+            true => digest_name(&self.key, name.prefix(depth)).check,
+        };
+        let home = self.worker_of(check);
         let mut decided = Decided { worker: home, spread: None };
         if let (Parsed::Interest(info), Some(spread)) = (parsed, &mut self.spread) {
             let digest = name.digest(name.len());
@@ -373,7 +304,7 @@ impl Dispatcher {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
                 let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
-                send(worker, Handed { received: &mut received, parsed: &parsed, spread: None });
+                send(worker, Handed { received: &mut received, parsed: &parsed, is_spread: false });
             }
         }
         Some(home)
@@ -386,10 +317,8 @@ impl Dispatcher {
 
     /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
     pub fn dispatch_home(&mut self, mut stray: Parcel, send: impl FnOnce(usize, Parcel)) {
-        stray.spread = None;
-        let Some(Parsed::Interest(info)) = &mut stray.parsed else { return };
-        info.is_hot = true;
-        let home = self.home(name_in(&stray.received.packet, info.name));
+        let Some((packet, name)) = stray.stray() else { return };
+        let home = self.home(name_in(packet, name));
         self.gave(home);
         send(home, stray);
     }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use byname_wire::name_hash::hash_name;
+use byname_wire::{NameHashKey, NameRef};
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of counters, which names share: mostly there are more counters than names pending at once.
@@ -41,29 +44,40 @@ impl PendingPrefixes {
 }
 
 /// One worker's access to the counts.
+#[derive(Clone)]
 pub(crate) struct ShortNames {
     pending: Arc<PendingPrefixes>,
     components: usize,
+    /// The dispatchers' key. That of the worker may be another one.
+    key: NameHashKey,
 }
 
 impl ShortNames {
-    pub(super) fn new(pending: Arc<PendingPrefixes>, components: usize) -> Self {
-        ShortNames { pending, components }
+    pub(super) fn new(pending: Arc<PendingPrefixes>, components: usize, key: NameHashKey) -> Self {
+        ShortNames { pending, components, key }
     }
 
-    /// Counts an Interest with CanBePrefix that is now pending, whose name has `depth` components and this hash.
-    pub fn enters(&self, depth: usize, hash: u64) {
+    /// Counts an Interest with CanBePrefix that is now pending. Its name has `depth` components, and this hash under
+    /// `key`.
+    pub fn enters(&self, depth: usize, name: NameRef<'_>, (key, hash): (&NameHashKey, u64)) {
         if depth < self.components {
+            let hash = self.hash(name, (key, hash));
             self.pending.all.fetch_add(1, Ordering::Relaxed);
             self.pending.counter(hash).fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Counts that the Interest is no longer pending.
-    pub fn leaves(&self, depth: usize, hash: u64) {
+    pub fn leaves(&self, depth: usize, name: NameRef<'_>, (key, hash): (&NameHashKey, u64)) {
         if depth < self.components {
+            let hash = self.hash(name, (key, hash));
             self.pending.counter(hash).fetch_sub(1, Ordering::Relaxed);
             self.pending.all.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// The hash under the dispatchers' key.
+    fn hash(&self, name: NameRef<'_>, (key, hash): (&NameHashKey, u64)) -> u64 {
+        if *key == self.key { hash } else { hash_name(&self.key, name) }
     }
 }

@@ -11,15 +11,16 @@
 //! changes no result.
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::name_hash::{DepthSet, Digest};
+use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
-use crate::dispatch::{Decided, Dispatcher, Handed, Parcel, Sorted};
+use crate::crossing::{Handed, Parcel};
+use crate::dispatch::{Decided, Dispatcher, Sorted};
 use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
-use crate::shard::{Shard, Staged, Wanted};
+use crate::shard::{Burst, Shard, Staged, Wanted};
 use crate::stages::Stage;
 use crate::ticks::Ticks;
 
@@ -37,6 +38,7 @@ impl Shard {
     /// Begins a round: handles the timers that are due.
     pub(crate) fn begin(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         self.stopwatch.start();
+        self.move_entries(now);
         self.tables.begin_burst();
         let mut due = 0;
         // Expire entries before processing input: then late Data is unsolicited, however long the thread slept.
@@ -62,10 +64,10 @@ impl Shard {
             match parse_unaddressed(received, hashes, |parsed| self.parsed.push(Staged { at, place, parsed })) {
                 Ok(true) => {}
                 Ok(false) => self.stage_addressed(received.take()),
-                Err(reason) => self.drops.count(reason),
+                Err(reason) => self.drop_unparsed(received, reason),
             }
         }
-        self.hash_burst(burst, None);
+        self.hash_burst(&Burst::new(burst, &mut []), None);
     }
 
     /// Parses packets of this thread and hashes their names. Gives the packets of other workers to `send`.
@@ -88,7 +90,7 @@ impl Shard {
                     dispatcher.stays();
                     self.stage_addressed(received.take());
                 }
-                Err(reason) => self.drops.count(reason),
+                Err(reason) => self.drop_unparsed(received, reason),
             }
             let Some(Staged { parsed, .. }) = self.parsed.get_mut(place) else { continue };
             match dispatcher.sort(received, parsed, send) {
@@ -98,7 +100,7 @@ impl Shard {
             }
         }
         self.stopwatch.lap(Stage::Dispatch, burst.len());
-        self.hash_burst(burst, Some(dispatcher));
+        self.hash_burst(&Burst::new(burst, &mut []), Some(dispatcher));
         self.stopwatch.lap(Stage::Parse, burst.len());
         let mut all = std::mem::take(&mut self.parsed);
         all.retain_mut(|Staged { at, place, parsed }| {
@@ -109,11 +111,11 @@ impl Shard {
             let name = NameView::from_filled(name_in(&received.packet, parsed.name()), &self.hashes[*place]);
             match (dispatcher.sort_by_name(&name, parsed), &*parsed) {
                 (Decided { worker, spread }, _) if worker != dispatcher.here() => {
-                    send(worker, Handed { received, parsed, spread });
+                    send(worker, Handed { received, parsed, is_spread: spread.is_some() });
                     false
                 }
                 (Decided { spread: Some(name), .. }, Parsed::Interest(info)) => {
-                    self.answer_or_set_aside(now, name, received, *info, output);
+                    self.answer_or_set_aside(now, name, received, info, output);
                     false
                 }
                 _ => true,
@@ -127,24 +129,32 @@ impl Shard {
         self.stopwatch.lap(Stage::Dispatch, 0);
     }
 
-    /// Takes packets that other threads have parsed, and hashes their names. Interests for hot names are answered at
-    /// once or set aside as strays.
-    pub(crate) fn stage_burst(&mut self, now: Ticks, burst: &mut [Parcel], output: &mut Vec<Outgoing>) {
-        for (at, parcel) in burst.iter_mut().enumerate() {
-            let received = &mut parcel.received;
-            match (parcel.parsed.take(), parcel.spread) {
-                (Some(Parsed::Interest(info)), Some(name)) => {
-                    self.answer_or_set_aside(now, name, received, info, output);
-                }
-                (Some(parsed), _) => {
-                    let place = self.parsed.len();
-                    self.hashes[place].note_ends(name_in(&received.packet, parsed.name()));
-                    self.parsed.push(Staged { at, place, parsed });
-                }
-                (None, _) => self.stage_addressed(received.take()),
+    /// Adds packets that other threads have parsed to a burst of `own` packets of this thread, as far as there is room,
+    /// and hashes their names. Interests for hot names are answered at once or set aside as strays.
+    pub(crate) fn stage_given(
+        &mut self,
+        now: Ticks,
+        own: &mut [Received],
+        parcels: &mut impl ExactSizeIterator<Item = Parcel>,
+        output: &mut Vec<Outgoing>,
+    ) {
+        let (first, mut given) = (self.parsed.len(), std::mem::take(&mut self.given));
+        let mut place = BURST_MAX;
+        for mut parcel in parcels.take(BURST_MAX - first) {
+            let (at, received) = (own.len() + given.len(), Received::append(&mut given));
+            parcel.unpack(received);
+            if let Some(info) = parcel.spread() {
+                let name = digest_name(&self.key, name_in(&received.packet, info.name));
+                self.answer_or_set_aside(now, name, received, &info, output);
+            } else if parcel.tell(|parsed| self.parsed.push(Staged { at, place, parsed })) {
+                self.hashes[place].note_ends(name_in(&received.packet, parcel.name()));
+                place += 1;
+            } else {
+                self.stage_addressed(received.take());
             }
         }
-        self.hash_burst(burst, None);
+        self.hash_names(&Burst::new(own, &mut given), first, BURST_MAX, None);
+        self.given = given;
     }
 
     /// Answers an Interest for a hot name from the shared store, or takes it as a stray.
@@ -153,12 +163,12 @@ impl Shard {
         now: Ticks,
         name: Digest,
         received: &mut Received,
-        info: InterestInfo,
+        info: &InterestInfo,
         output: &mut Vec<Outgoing>,
     ) {
-        if !self.on_spread(now, name, received, &info, output) {
-            let (parsed, spread) = (Some(Parsed::Interest(info)), Some(name));
-            self.strays.push(Parcel { received: received.take(), parsed, spread });
+        if !self.on_spread(now, name, received, info, output) {
+            let parsed = &Parsed::Interest(*info);
+            self.strays.push(Handed { received, parsed, is_spread: true }.into());
         }
     }
 
@@ -169,20 +179,32 @@ impl Shard {
     }
 
     /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup or `dispatcher` will
-    /// use.
-    fn hash_burst(&mut self, burst: &[impl AsRef<Received>], dispatcher: Option<&Dispatcher>) {
-        let parsed = &self.parsed;
-        let hashes = &mut self.hashes[..parsed.len()];
-        let by_prefix = |staged: &Staged| staged.parsed.interest().is_some_and(|info| info.can_be_prefix);
-        // Data is looked up by its whole name only, unless an Interest waits for Data below a prefix.
-        let all_wanted = self.table.wants_prefixes_of_data() || parsed.iter().any(by_prefix);
+    /// use. They are all packets of the burst so far, at places from 0 up.
+    fn hash_burst(&mut self, burst: &Burst<'_>, dispatcher: Option<&Dispatcher>) {
+        self.begin_burst();
+        self.hash_names(burst, 0, 0, dispatcher);
+    }
+
+    /// Begins a burst of names, at the depths that the tables have now.
+    pub(crate) fn begin_burst(&mut self) {
         // Strangers send names that are much longer than any rule, and rules have few depths. So only the depths of
         // rules are hashed.
         self.hashed_depth = self.tables.fib().depth_max().max(self.strategies.depths().deepest());
         self.hashed = self.tables.fib().depths().union(self.strategies.depths());
+        self.wanted.clear();
+    }
+
+    /// Hashes the names of the parsed packets from `first` on, which have places from `place` up.
+    fn hash_names(&mut self, burst: &Burst<'_>, first: usize, place: usize, dispatcher: Option<&Dispatcher>) {
+        let parsed = &self.parsed[first..];
+        let hashes = &mut self.hashes[place..place + parsed.len()];
+        let by_prefix = |staged: &Staged| staged.parsed.interest().is_some_and(|info| info.can_be_prefix);
+        // Data is looked up by its whole name only, unless an Interest waits for Data below a prefix, or one before it
+        // in the burst will.
+        let all_wanted = self.table.wants_prefixes_of_data() || self.parsed.iter().any(by_prefix);
         let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
         for (i, Staged { at, parsed, .. }) in parsed.iter().enumerate() {
-            names[i] = name_in(&burst[*at].as_ref().packet, parsed.name());
+            names[i] = name_in(&burst.packet(*at).packet, parsed.name());
             prefixes[i] = match parsed {
                 _ if all_wanted => DepthSet::ALL,
                 Parsed::Data(_) => DepthSet::EMPTY,
@@ -198,7 +220,6 @@ impl Shard {
         }
         let names = &names[..parsed.len()];
         PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes);
-        self.wanted.clear();
         self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), staged)| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: staged.parsed.interest().and_then(|info| info.nonce),
@@ -207,13 +228,9 @@ impl Shard {
     }
 
     /// Takes the parsed packets through their pipelines, then looks up the misses in the FIB.
-    pub(crate) fn handle_burst(
-        &mut self,
-        now: Ticks,
-        burst: &mut [impl AsRef<Received> + AsMut<Received>],
-        output: &mut Vec<Outgoing>,
-    ) {
+    pub(crate) fn handle_burst(&mut self, now: Ticks, burst: &mut Burst<'_>, output: &mut Vec<Outgoing>) {
         self.table.drop_unused(now);
+        self.fetch_entries(now, burst);
         match self.prefetch {
             #[cfg(feature = "lab")]
             Prefetch::None => {}
@@ -226,6 +243,9 @@ impl Shard {
             }
         }
         self.match_ahead(burst);
+        if self.traces.is_on() {
+            self.follow_burst(now, burst, output);
+        }
         let mut all = std::mem::take(&mut self.parsed);
         #[cfg(feature = "lab")]
         let mut turns = STEPS.len()..;
@@ -234,7 +254,7 @@ impl Shard {
             if self.prefetch == Prefetch::Cascade {
                 turns.next().into_iter().for_each(|turn| self.ask_in_turn(turn));
             }
-            let received = burst[at].as_mut();
+            let received = burst.packet_mut(at);
             match parsed {
                 Parsed::Interest(info) => self.on_interest(now, place, received, info, output),
                 Parsed::Data(info) => self.on_data(now, place, received, info, output),

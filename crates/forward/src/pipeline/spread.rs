@@ -19,6 +19,20 @@ impl Shard {
         info: &InterestInfo,
         output: &mut Vec<Outgoing>,
     ) -> bool {
+        if self.traces.is_on() {
+            return self.follow_spread(now, name, received, info, output);
+        }
+        self.answer_spread(now, name, received, info, output)
+    }
+
+    pub(crate) fn answer_spread(
+        &mut self,
+        now: Ticks,
+        name: Digest,
+        received: &mut Received,
+        info: &InterestInfo,
+        output: &mut Vec<Outgoing>,
+    ) -> bool {
         let bytes = name_in(&received.packet, info.name).value();
         self.counts.spread += 1;
         let Some(packet) = self.table.shared_data(name, bytes, info.must_be_fresh, now) else {

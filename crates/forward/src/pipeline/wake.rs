@@ -8,6 +8,7 @@ use crate::port::Outgoing;
 use crate::shard::Shard;
 use crate::strategy::{Decision, Situation, Strategy};
 use crate::ticks::Ticks;
+use crate::trace::Subject;
 
 /// The ingress and the FIB entry for a pending Interest: its latest downstream, and the entry of its route.
 pub(super) struct Way {
@@ -20,7 +21,12 @@ impl Shard {
     pub(crate) fn on_timer(&mut self, now: Ticks, slot: SlotId, output: &mut Vec<Outgoing>) {
         match self.table.slot(slot).pit() {
             Some(pit) if pit.expiry > now => self.wake_strategy(now, slot, output),
-            _ => self.expire(now, slot),
+            _ => {
+                if self.traces.is_on() {
+                    self.tell_end(now, slot, Subject::Expiry);
+                }
+                self.expire(now, slot);
+            }
         }
     }
 

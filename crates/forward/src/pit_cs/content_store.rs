@@ -149,7 +149,7 @@ impl PitCs {
     }
 
     /// Evicts Data until the store is within its limits.
-    fn evict(&mut self) {
+    pub(super) fn evict(&mut self) {
         while self.replacement.len() > self.cs_packets_max || self.cs_bytes > self.cs_bytes_max {
             let Some(slot) = self.replacement.victim(&mut self.links) else { return };
             if self.prefetch.is_on() {

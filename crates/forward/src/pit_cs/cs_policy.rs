@@ -70,6 +70,31 @@ impl Replacement {
         }
     }
 
+    /// Adds Data that another order had, as the oldest. `in_main`: in the queue of Data that was used again.
+    pub fn insert_oldest(&mut self, links: &mut Links, slot: u32, in_main: bool) {
+        if self.kind == CsPolicy::Lru {
+            return self.main.push_back(links, slot);
+        }
+        if self.marks.len() <= slot as usize {
+            self.marks.resize(slot as usize + 1, 0);
+        }
+        self.marks[slot as usize] = if in_main { MAIN } else { 0 };
+        let queue = if in_main { &mut self.main } else { &mut self.small };
+        queue.push_back(links, slot);
+    }
+
+    /// The Data that another order should get first, and whether it is in the main queue. The rest follows in the order
+    /// of its value.
+    pub fn most_valuable(&self) -> Option<(u32, bool)> {
+        let in_main = self.main.front().map(|slot| (slot, true));
+        in_main.or_else(|| self.small.front().map(|slot| (slot, false)))
+    }
+
+    /// Whether the Data in `slot` is in the main queue.
+    pub fn is_in_main(&self, slot: u32) -> bool {
+        self.kind == CsPolicy::Lru || self.marks[slot as usize] & MAIN != 0
+    }
+
     /// Notes that the Data in `slot` answered an Interest.
     pub fn used(&mut self, links: &mut Links, slot: u32) {
         match self.kind {
@@ -88,7 +113,7 @@ impl Replacement {
 
     /// Removes the Data in `slot` from the order.
     pub fn remove(&mut self, links: &mut Links, slot: u32) {
-        if self.kind == CsPolicy::Lru || self.marks[slot as usize] & MAIN != 0 {
+        if self.is_in_main(slot) {
             self.main.remove(links, slot);
         } else {
             self.small.remove(links, slot);

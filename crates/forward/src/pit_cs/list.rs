@@ -28,6 +28,14 @@ impl Links {
         }
     }
 
+    /// Makes room for this many slots.
+    pub fn make_room(&mut self, slots: usize) {
+        if self.links.len() < slots {
+            memory::reserve(&mut self.links, slots);
+            self.links.resize(slots, (NONE, NONE));
+        }
+    }
+
     /// The slot before this one in its list, towards the front.
     pub fn before(&self, slot: u32) -> Option<u32> {
         Some(self.links[slot as usize].0).filter(|&front| front != NONE)
@@ -54,6 +62,11 @@ impl List {
         self.len
     }
 
+    /// The slot at the front.
+    pub fn front(&self) -> Option<u32> {
+        (self.front != NONE).then_some(self.front)
+    }
+
     /// The slot at the back.
     pub fn back(&self) -> Option<u32> {
         (self.back != NONE).then_some(self.back)
@@ -67,18 +80,27 @@ impl List {
 
     /// Adds a slot at the front. It must not be in any list.
     pub fn push_front(&mut self, links: &mut Links, slot: u32) {
-        let i = slot as usize;
-        if links.links.len() <= i {
-            memory::reserve(&mut links.links, i + 1);
-            links.links.resize(i + 1, (NONE, NONE));
-        }
-        links.links[i] = (NONE, self.front);
+        links.make_room(slot as usize + 1);
+        links.links[slot as usize] = (NONE, self.front);
         if self.front != NONE {
             links.links[self.front as usize].0 = slot;
         } else {
             self.back = slot;
         }
         self.front = slot;
+        self.len += 1;
+    }
+
+    /// Adds a slot at the back. It must not be in any list.
+    pub fn push_back(&mut self, links: &mut Links, slot: u32) {
+        links.make_room(slot as usize + 1);
+        links.links[slot as usize] = (self.back, NONE);
+        if self.back != NONE {
+            links.links[self.back as usize].1 = slot;
+        } else {
+            self.front = slot;
+        }
+        self.back = slot;
         self.len += 1;
     }
 

@@ -15,6 +15,7 @@ mod entry;
 mod index;
 mod limits;
 mod list;
+mod moving;
 mod passing;
 mod prefix_index;
 mod shared;
@@ -30,6 +31,7 @@ use byname_wire::{Component, NameHashKey, NameView, PrefixHashes};
 pub use cs_policy::Replacement;
 pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 pub use limits::PIT_BYTES_PER_ENTRY;
+pub use moving::{Age, Moved, MovedEntry};
 
 use crate::dispatch::ShortNames;
 use crate::hot::SharedStore;
@@ -113,6 +115,8 @@ pub struct PitCs {
     victims: Ahead,
     /// The next pending Interests to evict from a full PIT.
     pending_victims: Ahead,
+    /// Whether entries may still come from an earlier table.
+    is_filling: bool,
 }
 
 impl PitCs {
@@ -150,6 +154,7 @@ impl PitCs {
             prefetch: Prefetch::default(),
             victims: Ahead::default(),
             pending_victims: Ahead::default(),
+            is_filling: false,
         })
     }
 
@@ -277,7 +282,12 @@ impl PitCs {
     /// Whether Data must also be looked up by the prefixes of its name. The answer is valid until the next Interest
     /// with CanBePrefix comes.
     pub fn wants_prefixes_of_data(&self) -> bool {
-        self.can_be_prefix != 0 || self.prefix_index.is_kept()
+        self.can_be_prefix != 0 || self.prefix_index.is_kept() || self.is_filling
+    }
+
+    /// Whether Data below a prefix can be found.
+    pub fn has_prefix_index(&self) -> bool {
+        self.prefix_index.is_kept()
     }
 
     /// Finds the pending Interests that Data of this name answers, and the stored Data that it replaces, in one lookup.
@@ -425,8 +435,8 @@ impl PitCs {
             *at = if enters { *at + 1 } else { *at - 1 };
             self.can_be_prefix = self.can_be_prefix.wrapping_add(one);
             match &self.short_names {
-                Some(shared) if enters => shared.enters(depth, slot.hash),
-                Some(shared) => shared.leaves(depth, slot.hash),
+                Some(shared) if enters => shared.enters(depth, slot.name(), (&self.key, slot.hash)),
+                Some(shared) => shared.leaves(depth, slot.name(), (&self.key, slot.hash)),
                 None => {}
             }
         }

@@ -17,23 +17,41 @@ pub struct Shares {
     lists: Vec<List>,
     largest: Option<usize>,
     kept_for: u32,
+    /// Sources before this one have no slots: see [`Shares::newest`].
+    passed: usize,
 }
 
 impl Shares {
     /// Charges a slot to a source.
     #[inline]
     pub fn add(&mut self, links: &mut Links, source: SourceId, slot: u32) {
-        let number = source.0 as usize;
-        if number >= self.lists.len() {
-            self.lists.resize(number + 1, List::default());
-        }
-        self.lists[number].push_front(links, slot);
+        self.list(source).push_front(links, slot);
+    }
+
+    /// Charges a slot to a source, as its oldest.
+    pub fn add_oldest(&mut self, links: &mut Links, source: SourceId, slot: u32) {
+        self.list(source).push_back(links, slot);
     }
 
     /// Removes the charge of a slot.
     #[inline]
     pub fn remove(&mut self, links: &mut Links, source: SourceId, slot: u32) {
         self.lists[source.0 as usize].remove(links, slot);
+    }
+
+    /// The newest slot of any source. To be used only where slots are not added any more.
+    pub fn newest(&mut self) -> Option<u32> {
+        self.passed += self.lists[self.passed..].iter().take_while(|list| list.len() == 0).count();
+        self.lists.get(self.passed)?.front()
+    }
+
+    #[inline]
+    fn list(&mut self, source: SourceId) -> &mut List {
+        let number = source.0 as usize;
+        if number >= self.lists.len() {
+            self.lists.resize(number + 1, List::default());
+        }
+        &mut self.lists[number]
     }
 
     /// The oldest slot of the source with the largest share. The source is searched for anew only once in a number of

@@ -5,13 +5,15 @@
 //! sends crosses another ring to the thread that owns the face. Packets cross in batches, once a round.
 //!
 //! No thread waits for another: a full ring drops and counts packets. When a ring is half full, further copies of Data
-//! are dropped, and packets beyond a face's equal share (`shares`). News of faces reach other workers as jobs
+//! are dropped, and packets beyond an equal share of their source (`shares`). News of faces reach other workers as jobs
 //! (`News`), in order with the packets of these faces.
 //!
 //! The threads themselves, their ports and their sleep are the caller's.
 
 mod owners;
 mod shares;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -19,12 +21,15 @@ use byname_lookup::memory::Refused;
 use byname_wire::NameRef;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::dispatch::{Dispatcher, Handed, Parcel, WORKERS_MAX};
+use crate::crossing::{Departure, Handed, Parcel};
+use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
-use crate::{FaceId, Outgoing, Received, Ticks, Worker};
+use crate::worker::{NewTables, OldTables, Progress};
+use crate::{FaceId, Outgoing, Received, Ticks, Whereabouts, Worker};
 
 pub use owners::{HELD_MAX, Owners};
+use shares::Senders;
 #[cfg(not(feature = "lab"))]
 use shares::Shares;
 #[cfg(feature = "lab")]
@@ -101,7 +106,8 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let crossing = Crossing { dispatcher, links, parcels: Vec::new(), late: Vec::new() };
+            let (parcels, late, departing, senders) = Default::default();
+            let crossing = Crossing { dispatcher, links, parcels, late, departing, senders };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -151,6 +157,10 @@ struct Crossing {
     parcels: Vec<Parcel>,
     /// Scratch: packets of this thread that turn out to be for its worker only after they were dispatched.
     late: Vec<Parcel>,
+    /// Scratch: packets from other threads to send.
+    departing: Vec<Departure>,
+    /// The sources of this thread's faces.
+    senders: Senders,
 }
 
 /// A thread's ends of its queues to and from one other thread.
@@ -160,9 +170,9 @@ struct Link {
     /// Packets from there, whose home is here.
     arrivals: Consumer<Parcel>,
     /// Packets to send on faces of the other thread.
-    output: Producer<Outgoing>,
+    output: Producer<Departure>,
     /// Packets from there, to send on faces of this thread.
-    departures: Consumer<Outgoing>,
+    departures: Consumer<Departure>,
     tell: Sender<News>,
     news: Receiver<News>,
     /// News that must wait for packets before them, each with the count of these.
@@ -254,11 +264,11 @@ impl Seat {
             crossing.forward(now, worker, received, outgoing);
             crossing.send_home(now, worker, outgoing);
         }
-        let crossed = crossing
-            .links
+        let Crossing { links, departing, .. } = &mut **crossing;
+        let crossed = links
             .iter_mut()
             .flatten()
-            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(outgoing));
+            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(departing, outgoing));
         stopwatch.skip();
         busy || crossed
     }
@@ -267,7 +277,7 @@ impl Seat {
     pub fn send_to(&mut self, thread: usize, outgoing: &mut Outgoing) {
         let link = self.crossing.as_mut().and_then(|crossing| crossing.links.get_mut(thread)?.as_mut());
         if let Some(link) = link {
-            match link.output.append(const { Outgoing::empty() }) {
+            match link.output.append(const { Departure::empty() }) {
                 Ok(place) => {
                     place.fill_from(outgoing);
                     link.given = true;
@@ -316,6 +326,46 @@ impl Seat {
             crossing.links.iter_mut().flatten().for_each(|link| link.listen(&mut self.worker));
         }
         job(&mut self.worker);
+    }
+
+    /// As [`Worker::exchange_tables`].
+    pub fn exchange_tables(&mut self, new: Box<NewTables>) -> Option<Box<NewTables>> {
+        if let Some(crossing) = &mut self.crossing {
+            // The worker may have either key until it uses the new tables.
+            let keys = [self.worker.key(), new.key()];
+            crossing.dispatcher.set_apart(&keys);
+        }
+        self.worker.exchange_tables(new)
+    }
+
+    /// As [`Worker::take_old_tables`].
+    pub fn take_old_tables(&mut self, forget_nonces: bool) -> (Progress, Vec<OldTables>) {
+        let (progress, old) = self.worker.take_old_tables(forget_nonces);
+        if let Some(crossing) = self.crossing.as_mut().filter(|_| progress > Progress::Waiting) {
+            crossing.dispatcher.set_apart(&[self.worker.key()]);
+        }
+        (progress, old)
+    }
+
+    /// Notes a face of this thread, whose peer is at `place`: faces of one source have one share of a ring that fills.
+    pub fn enter_face(&mut self, face: FaceId, place: &Whereabouts) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.senders.enter(face, place);
+        }
+    }
+
+    /// Forgets a face that is no longer of this thread.
+    pub fn leave_face(&mut self, face: FaceId) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.senders.leave(face);
+        }
+    }
+
+    /// Packets that this thread's worker has handled, at home or from other threads; `None` if it is alone.
+    pub fn handled(&self) -> Option<u64> {
+        let crossing = self.crossing.as_ref()?;
+        let taken = crossing.links.iter().flatten().map(|link| link.arrivals.popped());
+        Some(crossing.dispatcher.stayed() + taken.sum::<u64>())
     }
 
     /// Runs `job` on all workers, before any packet that this thread gives them from now on.
@@ -398,9 +448,9 @@ impl Crossing {
     /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, late } = self;
+        let Crossing { dispatcher, links, parcels, late, senders, .. } = self;
         let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
-            Some(link) => link.push(handed),
+            Some(link) => link.push(handed, senders),
             None => late.push(handed.into()),
         };
         worker.poll_and_dispatch(now, dispatcher, parcels, received, send, outgoing);
@@ -408,10 +458,10 @@ impl Crossing {
 
     /// Sends Interests home that this worker could not answer, and handles what came back to it.
     fn send_home(&mut self, now: Ticks, worker: &mut Worker, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, late, .. } = self;
+        let Crossing { dispatcher, links, late, senders, .. } = self;
         for stray in worker.strays() {
-            dispatcher.dispatch_home(stray, |home, mut parcel| match links[home].as_mut() {
-                Some(link) => parcel.handed().into_iter().for_each(|handed| link.push(handed)),
+            dispatcher.dispatch_home(stray, |home, parcel| match links[home].as_mut() {
+                Some(link) => link.push_home(parcel, senders),
                 None => late.push(parcel),
             });
         }
@@ -433,10 +483,8 @@ impl Link {
     }
 
     #[inline]
-    fn push(&mut self, handed: Handed<'_>) {
-        // A ring that is half full counts as such until the next round.
-        self.fills = self.fills || self.parcels.is_half_full();
-        let has_room = !self.fills || (!handed.parsed.is_further_copy() && self.shares.take(handed.received.face));
+    fn push(&mut self, handed: Handed<'_>, senders: &Senders) {
+        let has_room = self.has_room(handed.received.face, handed.parsed.is_further_copy(), senders);
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {
@@ -447,14 +495,31 @@ impl Link {
         }
     }
 
-    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
-    fn take_departures(&mut self, outgoing: &mut Vec<Outgoing>) -> bool {
-        let before = outgoing.len();
-        self.departures.pop_into(outgoing, BURST);
-        for outgoing in &outgoing[before..] {
-            outgoing.packet.prefetch_from_afar(HEAD_BYTES);
+    /// As [`Link::push`], for an Interest that another worker could not answer.
+    fn push_home(&mut self, parcel: Parcel, senders: &Senders) {
+        match self.has_room(parcel.face(), false, senders) && self.parcels.push(parcel).is_ok() {
+            true => self.given = true,
+            false => self.input_drops += 1,
         }
-        outgoing.len() > before
+    }
+
+    /// Whether a packet from this face may go in, if the ring is not full. If so, the packet counts.
+    #[inline]
+    fn has_room(&mut self, face: FaceId, is_further_copy: bool, senders: &Senders) -> bool {
+        // A ring that is half full counts as such until the next round.
+        self.fills = self.fills || self.parcels.is_half_full();
+        !self.fills || (!is_further_copy && self.shares.take(senders.source_of(face), face))
+    }
+
+    /// Appends to `outgoing` what the other thread sends on this thread's faces. Returns whether there was something.
+    fn take_departures(&mut self, departing: &mut Vec<Departure>, outgoing: &mut Vec<Outgoing>) -> bool {
+        let taken = self.departures.pop_into(departing, BURST);
+        for departure in &mut *departing {
+            departure.prefetch(HEAD_BYTES);
+            departure.append_to(outgoing);
+        }
+        departing.clear();
+        taken > 0
     }
 
     /// Takes all news. Does those that need not wait for packets.

@@ -18,7 +18,7 @@
 //! So packets from the peer and packets to it keep their order, and none is lost. If more than [`HELD_MAX`] packets are
 //! held back, further ones are dropped and counted.
 
-use super::{Seat, owner};
+use super::{Crossing, Seat, owner};
 use crate::face_table::FaceMap;
 use crate::{FaceId, Outgoing};
 
@@ -123,8 +123,9 @@ impl Seat {
     /// Takes all that other threads have published so far to send on this thread's faces.
     pub fn take_output(&mut self, outgoing: &mut Vec<Outgoing>) {
         let Some(crossing) = &mut self.crossing else { return };
-        for link in crossing.links.iter_mut().flatten() {
-            link.departures.pop_into(outgoing, usize::MAX);
+        let Crossing { links, departing, .. } = &mut **crossing;
+        for link in links.iter_mut().flatten() {
+            while link.take_departures(departing, outgoing) {}
         }
     }
 }

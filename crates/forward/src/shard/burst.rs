@@ -5,7 +5,30 @@ use byname_wire::FaceId;
 
 use crate::packet::Parsed;
 use crate::pit_cs::SlotId;
+use crate::port::Received;
 use crate::ticks::Ticks;
+
+/// The packets of a burst: first those that this thread received, then those that other threads gave it.
+pub(crate) struct Burst<'a> {
+    own: &'a mut [Received],
+    given: &'a mut [Received],
+}
+
+impl<'a> Burst<'a> {
+    pub fn new(own: &'a mut [Received], given: &'a mut [Received]) -> Self {
+        Burst { own, given }
+    }
+
+    #[inline]
+    pub fn packet(&self, at: usize) -> &Received {
+        if at < self.own.len() { &self.own[at] } else { &self.given[at - self.own.len()] }
+    }
+
+    #[inline]
+    pub fn packet_mut(&mut self, at: usize) -> &mut Received {
+        if at < self.own.len() { &mut self.own[at] } else { &mut self.given[at - self.own.len()] }
+    }
+}
 
 /// A parsed packet of the burst.
 pub(crate) struct Staged {

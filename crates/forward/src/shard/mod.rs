@@ -4,6 +4,7 @@
 //! (`pipeline`) are methods on a shard. A [`Worker`](crate::Worker) is its public front.
 
 mod burst;
+mod exchange;
 mod memory;
 mod sharing;
 
@@ -21,23 +22,30 @@ use rand::rngs::SmallRng;
 use thiserror::Error;
 
 use crate::counters::{Counts, CsInfo, Drops, WorkerCounters};
+use crate::crossing::Parcel;
 use crate::dead_nonces::DeadNonces;
-use crate::dispatch::{Joined, Membership, Parcel, TokenMaker};
+use crate::dispatch::{Joined, Membership, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope};
 use crate::learning::Listener;
 use crate::packet::Addressed;
 use crate::pit_cs::{Met, PitCs, SlotId};
+use crate::port::Received;
 use crate::settings::{Prefetch, WorkerConfig};
 use crate::stages::Stopwatch;
 use crate::strategy::{Decision, Measurements, StrategyChoice, StrategyTable};
 use crate::tables::{Nexthop, Tables, TablesReader};
 use crate::ticks::Ticks;
 use crate::timers::TimerWheel;
+use crate::trace::Traces;
 use crate::whereabouts::{Network, Sources, Whereabouts};
 
-pub(crate) use burst::{Miss, Route, Staged, Wanted};
+pub(crate) use burst::{Burst, Miss, Route, Staged, Wanted};
+pub use exchange::{NONCES_KEPT_FOR, NewTables, OldTables, Progress, SLICE};
 pub use memory::TableMemory;
 pub(crate) use sharing::{Noted, Open, Sharing};
+
+/// Places for names of packets that this thread received, and for those of packets that other threads gave it.
+pub(crate) const PLACES: usize = 2 * BURST_MAX;
 
 /// The tables that one thread owns, and its notes about the burst in hand.
 pub(crate) struct Shard {
@@ -78,6 +86,8 @@ pub(crate) struct Shard {
     pub wanted: Vec<Wanted>,
     /// The FIB's answer for each hashed name; empty unless Interests may be routed one by one.
     pub routes_ahead: Vec<Option<(EntryId, u64)>>,
+    /// Packets of the burst that other threads have parsed.
+    pub given: Vec<Received>,
     /// Interests for hot names that their home must answer.
     pub strays: Vec<Parcel>,
     /// PIT entries that all workers share, if they do.
@@ -87,6 +97,10 @@ pub(crate) struct Shard {
     pub remote_faces: BTreeSet<FaceId>,
     /// Receives notices about routes that Data teaches.
     pub listener: Option<Listener>,
+    /// What is watched.
+    pub traces: Traces,
+    /// An exchange of these tables, if one is in progress.
+    pub exchange: Option<Box<exchange::Exchange>>,
 }
 
 /// A table of a worker.
@@ -132,7 +146,7 @@ impl Shard {
             counts: Counts::default(),
             stopwatch: Stopwatch::default(),
             random: SmallRng::seed_from_u64(seed),
-            hashes: vec![PrefixHashes::default(); BURST_MAX],
+            hashes: vec![PrefixHashes::default(); PLACES],
             hashed_depth: 0,
             hashed: DepthSet::EMPTY,
             misses: Vec::with_capacity(BURST_MAX),
@@ -142,12 +156,15 @@ impl Shard {
             prefetch: Prefetch::default(),
             parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),
-            routes_ahead: Vec::with_capacity(BURST_MAX),
+            routes_ahead: Vec::with_capacity(PLACES),
+            given: Vec::with_capacity(BURST_MAX),
             strays: Vec::new(),
             sharing: None,
             addressed: Addressed::default(),
             remote_faces: BTreeSet::new(),
             listener: None,
+            traces: Traces::default(),
+            exchange: None,
         })
     }
 
@@ -203,6 +220,7 @@ impl Shard {
     /// Replaces all strategy choices.
     pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
         self.strategies.set(&self.key, choices);
+        self.rechoose_when_moved();
         let pending: Vec<SlotId> = self.table.pending().collect();
         for slot in pending {
             let name = NameView::new(&self.key, self.table.slot(slot).name(), &mut self.hashes[0]);
@@ -215,7 +233,14 @@ impl Shard {
 
     /// State of the content store.
     pub fn cs_info(&self) -> CsInfo {
-        CsInfo { hits: self.counts.cs_hits, misses: self.counts.cs_misses, ..self.table.cs_info() }
+        let (info, (_, not_moved)) = (self.table.cs_info(), self.not_moved());
+        CsInfo {
+            packets: info.packets + not_moved.packets,
+            bytes: info.bytes + not_moved.bytes,
+            hits: self.counts.cs_hits,
+            misses: self.counts.cs_misses,
+            ..info
+        }
     }
 
     /// All counts.
@@ -228,7 +253,7 @@ impl Shard {
             faces,
             satisfied_interests: self.counts.satisfied,
             unsatisfied_interests: self.counts.unsatisfied,
-            pit_entries: self.table.pit_len() as u64,
+            pit_entries: (self.table.pit_len() + self.not_moved().0) as u64,
             cs: self.cs_info(),
             strategy_choices: self.strategies.count() as u64,
             measurements: self.measurements.count() as u64,

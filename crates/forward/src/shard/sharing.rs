@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byname_wire::name_hash::Digest;
 
 use crate::by_hash::ByHash;
-use crate::dispatch::Parcel;
+use crate::crossing::Parcel;
 use crate::hot::{JOINED_MAX, Joined, PlaceId, SharedPit};
 
 /// The shared entries, and this shard's notes about those that it has opened.

@@ -9,12 +9,15 @@
 
 use std::time::Duration;
 
-use byname_wire::{FaceId, NackReason, NameHashKey, NameView, PrefixHashes, name_hash::hash_name};
+use byname_wire::{NackReason, NameHashKey, NameView, PrefixHashes, name_hash::hash_name};
 
 use crate::pit_cs::PitEntry;
+use crate::strategy::measurements::Upstream;
 use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Verdict, verdict};
-use crate::strategy::{Answer, Decision, Lesson, Situation, Strategy, StrategyError, refuse_if_all_have};
+use crate::strategy::{
+    Answer, Decision, Lesson, Preferred, Situation, Strategy, StrategyError, Turn, Why, preference, refuse_if_all_have,
+};
 use crate::ticks::Ticks;
 
 /// How long a nexthop is remembered as working.
@@ -36,41 +39,46 @@ impl Access {
     }
 
     /// The last working nexthop of the longest prefix that has one, and how long to wait for it.
-    fn last_working(&mut self, situation: &mut Situation<'_>) -> Option<(FaceId, Duration)> {
+    fn last_working(&mut self, situation: &mut Situation<'_>) -> Option<Upstream> {
         let name = NameView::new(&self.key, situation.name, &mut self.hashes);
         let known = (0..=name.len()).rev().find_map(|depth| {
             situation.measurements.known(name.hash(depth), situation.now, LIFETIME)?.last_answered().copied()
         })?;
         let is_nexthop = situation.nexthops.iter().any(|n| n.face == known.face);
-        is_nexthop.then(|| (known.face, known.rto()))
+        is_nexthop.then_some(known)
     }
 }
 
 fn send_to_all(situation: &Situation<'_>, decision: &mut Decision) {
     decision.forward.extend(situation.nexthops.iter().map(|n| n.face));
+    decision.why = Why::All;
 }
 
 fn send_to_unasked(situation: &Situation<'_>, pit: &PitEntry, decision: &mut Decision) {
     let unasked = situation.nexthops.iter().filter(|n| pit.out_record(n.face).is_none());
     decision.forward.extend(unasked.map(|n| n.face));
+    decision.why = if decision.forward.is_empty() { Why::Waits } else { Why::Unasked };
 }
 
 impl Strategy for Access {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         match verdict(situation.now, pit, SUPPRESSED_FOR) {
-            Verdict::Suppress if pit.strategy_word > 0 => decision.wake_at = Some(Ticks(pit.strategy_word)),
-            Verdict::Suppress => {}
+            Verdict::Suppress => {
+                decision.why = Why::Suppressed;
+                decision.wake_at = Some(Ticks(pit.strategy_word)).filter(|wake_at| wake_at.0 > 0);
+            }
             Verdict::New => {
-                if let Some((face, rto)) = self.last_working(situation) {
-                    let wake_at = situation.now + rto;
-                    decision.forward.push(face);
+                if let Some(known) = self.last_working(situation) {
+                    let wake_at = situation.now + known.rto();
+                    decision.forward.push(known.face);
+                    decision.why = Why::LastWorking;
                     (pit.strategy_word, decision.wake_at) = (wake_at.0, Some(wake_at));
                 } else {
                     pit.strategy_word = 0;
                     send_to_all(situation, decision);
                 }
                 if decision.forward.is_empty() {
-                    decision.refuse = Some(NackReason::NoRoute);
+                    (decision.refuse, decision.why) = (Some(NackReason::NoRoute), Why::NoNexthop);
                 }
             }
             Verdict::Again => {
@@ -110,5 +118,15 @@ impl Strategy for Access {
 
     fn measures(&self) -> bool {
         true
+    }
+
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        let Some(known) = self.last_working(situation) else { return preference::all(situation, Turn::First) };
+        let mut order = preference::all(situation, Turn::Later);
+        for preferred in order.iter_mut().filter(|preferred| preferred.face == known.face) {
+            (preferred.turn, preferred.rtt) = (Turn::First, Some(known.srtt));
+        }
+        order.sort_by_key(|preferred| preferred.turn == Turn::Later);
+        order
     }
 }

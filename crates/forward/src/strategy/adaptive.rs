@@ -12,7 +12,9 @@ use crate::pit_cs::PitEntry;
 use crate::strategy::measurements::Prefix;
 use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
-use crate::strategy::{Answer, Decision, Lesson, Situation, Strategy, StrategyError, refuse_if_all_have};
+use crate::strategy::{
+    Answer, Decision, Lesson, Preferred, Situation, Strategy, StrategyError, Turn, Why, preference, refuse_if_all_have,
+};
 use crate::tables::Nexthop;
 
 /// Maximum time between the first Interest of a prefix and the first probe.
@@ -100,7 +102,7 @@ impl Strategy for Adaptive {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         let verdict = self.suppression.decide(situation.now, pit);
         if verdict == Verdict::Suppress {
-            return;
+            return decision.why = Why::Suppressed;
         }
         let now = situation.now;
         let prefix = situation.measurements.prefix(situation.prefix_hash, now, self.lifetime);
@@ -118,6 +120,7 @@ impl Strategy for Adaptive {
             (asked, self.rank(prefix, n))
         });
         let Some(best) = best.map(|n| n.face) else {
+            decision.why = Why::NoNexthop;
             // An Interest that was already sent for other downstreams stays pending.
             if verdict == Verdict::New {
                 decision.refuse = Some(NackReason::NoRoute);
@@ -129,6 +132,11 @@ impl Strategy for Adaptive {
         if verdict == Verdict::New && situation.nexthops.len() > 1 {
             decision.forward.extend(self.probe(situation, best));
         }
+        decision.why = match decision.forward.len() {
+            2 => Why::FastestAndProbe,
+            _ if verdict == Verdict::Again => Why::NextOne,
+            _ => Why::Fastest,
+        };
     }
 
     fn after_nack(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
@@ -140,6 +148,7 @@ impl Strategy for Adaptive {
         let unasked = situation.nexthops.iter().filter(|n| pit.out_record(n.face).is_none());
         if let Some(next) = unasked.min_by_key(|n| self.rank(prefix, n)) {
             decision.forward.push(next.face);
+            decision.why = Why::Unasked;
         } else {
             refuse_if_all_have(pit, decision);
         }
@@ -164,5 +173,32 @@ impl Strategy for Adaptive {
 
     fn measures(&self) -> bool {
         true
+    }
+
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        let known = situation.measurements.known(situation.prefix_hash, situation.now, self.lifetime);
+        let (none, mut nexthops) = (Prefix::default(), situation.nexthops.to_vec());
+        let prefix = known.unwrap_or(&none);
+        nexthops.sort_by_key(|nexthop| self.rank(prefix, nexthop));
+        let preferred = |nexthop: &Nexthop| {
+            let upstream = prefix.upstream(nexthop.face);
+            Preferred {
+                rtt: upstream.filter(|upstream| upstream.measured).map(|upstream| upstream.srtt),
+                silent: upstream.map_or(0, |upstream| upstream.silent),
+                ..Preferred::unmeasured(nexthop, Turn::Later)
+            }
+        };
+        preference::one_by_one(nexthops.iter().map(preferred).collect())
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let ms = |time: Duration| time.as_millis().to_string();
+        let mut parameters = vec![
+            ("probing-interval", ms(self.probing_interval)),
+            ("max-timeouts", self.silent_max.to_string()),
+            ("measurements-lifetime", ms(self.lifetime)),
+        ];
+        parameters.extend(self.suppression.parameters());
+        parameters
     }
 }

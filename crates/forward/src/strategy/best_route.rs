@@ -5,7 +5,7 @@ use byname_wire::NackReason;
 use crate::pit_cs::PitEntry;
 use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
-use crate::strategy::{Decision, Situation, Strategy, StrategyError};
+use crate::strategy::{Decision, Situation, Strategy, StrategyError, Why};
 use crate::tables::Nexthop;
 use crate::ticks::Ticks;
 
@@ -24,11 +24,12 @@ impl BestRoute {
 impl Strategy for BestRoute {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         let verdict = self.suppression.decide(situation.now, pit);
-        let chosen = match verdict {
-            Verdict::Suppress => return,
-            Verdict::New => situation.nexthops.first(),
-            Verdict::Again => unused_or_oldest(situation.nexthops, pit),
+        let (chosen, why) = match verdict {
+            Verdict::Suppress => return decision.why = Why::Suppressed,
+            Verdict::New => (situation.nexthops.first(), Why::Cheapest),
+            Verdict::Again => (unused_or_oldest(situation.nexthops, pit), Why::NextOne),
         };
+        decision.why = if chosen.is_some() { why } else { Why::NoNexthop };
         match chosen {
             Some(nexthop) => decision.forward.push(nexthop.face),
             None if verdict == Verdict::New => decision.refuse = Some(NackReason::NoRoute),
@@ -39,6 +40,10 @@ impl Strategy for BestRoute {
 
     fn quiet_until(&self, pit: &PitEntry) -> Option<Ticks> {
         self.suppression.ends(pit)
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        self.suppression.parameters().into()
     }
 }
 

@@ -9,6 +9,7 @@ mod best_route;
 mod measurements;
 mod multicast;
 mod name;
+mod preference;
 mod random;
 mod self_learning;
 mod suppression;
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 pub(crate) use measurements::Measurements;
 pub use name::{StrategyError, WORDS, all_names};
+pub use preference::{Preferred, Turn, Why};
 pub(crate) use table::StrategyTable;
 
 use crate::learning::Taught;
@@ -68,13 +70,15 @@ pub(crate) struct Decision {
     pub flood: bool,
     /// Call [`Strategy::after_wait`] at this time, if the Interest is still pending.
     pub wake_at: Option<Ticks>,
+    /// Why, for traces.
+    pub why: Why,
 }
 
 impl Decision {
     /// Resets the decision to doing nothing.
     pub fn clear(&mut self) {
         self.forward.clear();
-        (self.refuse, self.flood, self.wake_at) = (None, false, None);
+        (self.refuse, self.flood, self.wake_at, self.why) = (None, false, None, Why::Nothing);
     }
 }
 
@@ -107,6 +111,7 @@ pub(crate) trait Strategy: Send {
     fn after_nack(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         if let Some(next) = situation.nexthops.iter().find(|n| pit.out_record(n.face).is_none()) {
             decision.forward.push(next.face);
+            decision.why = Why::Unasked;
         } else {
             refuse_if_all_have(pit, decision);
         }
@@ -138,11 +143,22 @@ pub(crate) trait Strategy: Send {
     fn learns_routes(&self) -> bool {
         false
     }
+
+    /// The nexthops in the order in which a new Interest would use them now. The default goes by cost.
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        preference::one_by_one(preference::all(situation, Turn::Later))
+    }
+
+    /// The parameters in effect, by their names in the strategy's name.
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }
 
 /// Refuses downstream with the mildest reason once all upstreams have refused.
 fn refuse_if_all_have(pit: &PitEntry, decision: &mut Decision) {
     if pit.out_records.iter().any(|r| r.nacked.is_none()) {
+        decision.why = Why::Waits;
         return;
     }
     let severity = |r: &NackReason| match r {
@@ -152,6 +168,7 @@ fn refuse_if_all_have(pit: &PitEntry, decision: &mut Decision) {
         NackReason::None => 3,
     };
     decision.refuse = pit.out_records.iter().filter_map(|r| r.nacked).min_by_key(severity);
+    decision.why = Why::AllRefused;
 }
 
 /// The choice of a strategy for a namespace.

@@ -5,7 +5,7 @@ use byname_wire::NackReason;
 use crate::pit_cs::PitEntry;
 use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
-use crate::strategy::{Decision, Situation, Strategy, StrategyError};
+use crate::strategy::{Decision, Preferred, Situation, Strategy, StrategyError, Turn, Why, preference};
 
 /// The strategy.
 pub struct Multicast {
@@ -22,6 +22,7 @@ impl Multicast {
 impl Strategy for Multicast {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         if situation.nexthops.is_empty() {
+            decision.why = Why::NoNexthop;
             // Refuse only an Interest that was sent nowhere. If it was sent before, one of the upstreams may still
             // answer.
             if pit.out_records.is_empty() {
@@ -36,5 +37,18 @@ impl Strategy for Multicast {
             Verdict::Suppress => pit.out_record(n.face).is_none(),
         });
         decision.forward.extend(wanted.map(|n| n.face));
+        decision.why = match verdict {
+            Verdict::Suppress if decision.forward.is_empty() => Why::Suppressed,
+            Verdict::Suppress => Why::Unasked,
+            Verdict::New | Verdict::Again => Why::All,
+        };
+    }
+
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        preference::all(situation, Turn::First)
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        self.suppression.parameters().into()
     }
 }

@@ -11,7 +11,9 @@ use smallvec::SmallVec;
 
 use crate::pit_cs::PitEntry;
 use crate::strategy::name::Parameters;
-use crate::strategy::{Decision, Situation, Strategy, StrategyError, refuse_if_all_have};
+use crate::strategy::{
+    Decision, Preferred, Situation, Strategy, StrategyError, Turn, Why, preference, refuse_if_all_have,
+};
 use crate::tables::Nexthop;
 
 /// The strategy.
@@ -34,7 +36,9 @@ impl AnyNexthop {
 
 impl Strategy for AnyNexthop {
     fn after_interest(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
-        match self.one_of(situation.nexthops.iter()) {
+        let chosen = self.one_of(situation.nexthops.iter());
+        decision.why = if chosen.is_some() { Why::Random } else { Why::NoNexthop };
+        match chosen {
             Some(nexthop) => decision.forward.push(nexthop.face),
             None if pit.out_records.is_empty() => decision.refuse = Some(NackReason::NoRoute),
             // The Interest was already sent for other downstreams.
@@ -44,8 +48,15 @@ impl Strategy for AnyNexthop {
 
     fn after_nack(&mut self, situation: &mut Situation<'_>, pit: &mut PitEntry, decision: &mut Decision) {
         match self.one_of(situation.nexthops.iter().filter(|n| pit.out_record(n.face).is_none())) {
-            Some(nexthop) => decision.forward.push(nexthop.face),
+            Some(nexthop) => {
+                decision.forward.push(nexthop.face);
+                decision.why = Why::Unasked;
+            }
             None => refuse_if_all_have(pit, decision),
         }
+    }
+
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        preference::all(situation, Turn::AtRandom)
     }
 }

@@ -15,7 +15,9 @@ use crate::learning::Taught;
 use crate::pit_cs::PitEntry;
 use crate::strategy::name::Parameters;
 use crate::strategy::suppression::{Suppression, Verdict};
-use crate::strategy::{Answer, Decision, Lesson, Situation, Strategy, StrategyError, refuse_if_all_have};
+use crate::strategy::{
+    Answer, Decision, Lesson, Preferred, Situation, Strategy, StrategyError, Turn, Why, preference, refuse_if_all_have,
+};
 
 /// Minimum time between two notices about Data along one route.
 const RENEWAL: Duration = Duration::from_secs(60);
@@ -40,14 +42,18 @@ impl Strategy for SelfLearning {
         let is_discovery = !pit.non_discovery;
         pit.wants_announcement |= is_discovery;
         if self.suppression.decide(situation.now, pit) == Verdict::Suppress {
-            return;
+            return decision.why = Why::Suppressed;
         }
         if situation.is_routed {
             pit.non_discovery = true;
+            decision.why = Why::All;
             decision.forward.extend(situation.nexthops.iter().map(|n| n.face));
         } else if is_discovery {
             decision.flood = true;
-            return;
+            return decision.why = Why::Flood;
+        }
+        if decision.forward.is_empty() {
+            decision.why = Why::NoNexthop;
         }
         if decision.forward.is_empty() && pit.out_records.is_empty() {
             decision.refuse = Some(NackReason::NoRoute);
@@ -77,5 +83,13 @@ impl Strategy for SelfLearning {
 
     fn learns_routes(&self) -> bool {
         true
+    }
+
+    fn preference(&mut self, situation: &mut Situation<'_>) -> Vec<Preferred> {
+        preference::all(situation, Turn::First)
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        self.suppression.parameters().into()
     }
 }

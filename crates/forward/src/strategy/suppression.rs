@@ -57,6 +57,15 @@ impl Suppression {
         Ok(Suppression { initial, multiplier, max })
     }
 
+    /// The parameters in effect.
+    pub fn parameters(&self) -> [(&'static str, String); 3] {
+        [
+            ("retx-suppression-initial", self.initial.as_millis().to_string()),
+            ("retx-suppression-max", self.max.as_millis().to_string()),
+            ("retx-suppression-multiplier", self.multiplier.to_string()),
+        ]
+    }
+
     fn interval(&self, pit: &PitEntry) -> Duration {
         if pit.strategy_word == 0 { self.initial } else { Duration::from_nanos(pit.strategy_word) }
     }

@@ -106,6 +106,17 @@ impl StrategyTable {
         });
     }
 
+    /// Names are hashed with another key from now on. Strategies keep their numbers and lose what they know by hash.
+    pub fn rekey(&mut self, key: &NameHashKey) {
+        for (name, strategy) in &mut self.strategies {
+            *strategy = build(name.as_ref(), key).expect("it was built from this name before");
+        }
+        if let Choices::Many { by_hash, .. } = &mut self.choices {
+            let chosen = std::mem::take(by_hash).into_values();
+            *by_hash = chosen.map(|choice| (hash_name(key, choice.0.as_ref()), choice)).collect();
+        }
+    }
+
     /// Number of choices, including the one for `/`.
     pub fn count(&self) -> usize {
         1 + match &self.choices {
@@ -151,6 +162,11 @@ impl StrategyTable {
     /// A strategy by its number.
     pub fn strategy(&mut self, number: usize) -> &mut dyn Strategy {
         &mut *self.strategies[number].1
+    }
+
+    /// The full name of a strategy.
+    pub fn name(&self, number: usize) -> &Name {
+        &self.strategies[number].0
     }
 
     /// The number of a strategy: it is there already, is taken from `old`, or is made.

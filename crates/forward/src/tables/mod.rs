@@ -3,6 +3,9 @@
 //!
 //! Where workers run on several memory nodes, each node has a replica of the FIB's query half [So §2.4; Hasegawa]. The
 //! control side changes all of them. The groups of nexthops are few, so there is one copy of these.
+//!
+//! There is room for each replica twice, in two *sides*. One of them is in use. A FIB for names that are hashed with
+//! another key goes to the other side, and each worker goes there when its own tables have that key.
 
 mod announcements;
 mod groups;
@@ -13,14 +16,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use byname_lookup::locator::Trees;
-use byname_lookup::oracle::TagsetOracle;
+use byname_lookup::oracle::{Oracle, TagsetOracle};
 use byname_lookup::prefix::compact;
+use byname_lookup::publish::{Epochs, Grace, Reader};
 use byname_lookup::tagset::TagsetFib;
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::{FaceId, NameRef, TreeId};
 
-use crate::publish::{Epochs, Grace, Reader};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 pub use announcements::Announcements;
 use groups::Groups;
 use lines::Lines;
@@ -65,8 +68,10 @@ impl NexthopGroup<TreeFace> {
 
 /// The tables that one control side shares with its workers.
 pub struct Tables {
-    /// The replicas of the FIB: at least one.
+    /// The replicas of the FIB, at least one: those of the first side, then those of the second.
     fibs: Box<[ArcSwap<Holder<dyn PrefixFib>>]>,
+    /// The side in use, 0 or 1.
+    side: AtomicU64,
     groups: Groups<Nexthop>,
     /// A copy of those groups that fit in a cache line.
     lines: Lines,
@@ -92,8 +97,10 @@ impl Tables {
     /// If there are none.
     pub fn replicated(fibs: Vec<Arc<dyn PrefixFib>>) -> Self {
         assert!(!fibs.is_empty(), "readers read one");
+        let no_rules = fibs.iter().map(|_| no_rules()).collect::<Vec<_>>();
         Tables {
-            fibs: fibs.into_iter().map(|fib| ArcSwap::from_pointee(Holder(fib))).collect(),
+            fibs: fibs.into_iter().chain(no_rules).map(|fib| ArcSwap::from_pointee(Holder(fib))).collect(),
+            side: AtomicU64::new(0),
             groups: Groups::new(),
             lines: Lines::new(),
             writing_group: Mutex::new(()),
@@ -106,25 +113,35 @@ impl Tables {
     }
     /// Publishes a new query half. With several replicas, this is the first one.
     pub fn replace_fib(&self, fib: Arc<dyn PrefixFib>) {
-        self.replace_replica(0, fib);
+        self.replace_replica(self.side() * self.replicas(), fib);
     }
-    /// Publishes a new query half of a replica.
+    /// Publishes a new query half of a replica. The numbers of the second side follow those of the first.
     ///
     /// # Panics
     /// If there is no such replica.
     pub fn replace_replica(&self, replica: usize, fib: Arc<dyn PrefixFib>) {
         self.fibs[replica].store(Arc::new(Holder(fib)));
     }
-    /// Number of replicas of the FIB.
+    /// Number of replicas of the FIB on one side.
     pub fn replicas(&self) -> usize {
-        self.fibs.len()
+        self.fibs.len() / 2
+    }
+    /// The side in use: 0 or 1.
+    pub fn side(&self) -> usize {
+        self.side.load(Ordering::Relaxed) as usize
+    }
+    /// Only this side is in use from now on: each worker reads a replica there. The other side is emptied.
+    pub fn use_side(&self, side: usize) {
+        self.side.store(side as u64, Ordering::Relaxed);
+        let others = (1 - side) * self.replicas();
+        (others..others + self.replicas()).for_each(|replica| self.replace_replica(replica, no_rules()));
     }
     /// The current query half: the first replica.
     ///
     /// For inspection. Answers stay valid only until the next `Control::reclaim`, which waits for [`TablesReader`]s and
     /// nobody else.
     pub fn fib(&self) -> Arc<dyn PrefixFib> {
-        self.fibs[0].load().0.clone()
+        self.fibs[self.side() * self.replicas()].load().0.clone()
     }
     /// Sets or clears the group of an entry, in constant time. The caller sets a group before a rule names it, and
     /// clears the group after the last such rule is gone.
@@ -173,7 +190,8 @@ impl Tables {
     }
     /// A worker's view with the first replica, offline until its first [`TablesReader::begin_burst`].
     pub fn reader(self: &Arc<Self>) -> TablesReader {
-        TablesReader { fib: self.fibs[0].load_full(), replica: 0, epoch: self.epochs.reader(), tables: self.clone() }
+        let replica = self.side() * self.replicas();
+        TablesReader { fib: self.fibs[replica].load_full(), replica, epoch: self.epochs.reader(), tables: self.clone() }
     }
     /// Begins to wait until no [`TablesReader`] can see what was removed from the tables so far. The caller does this
     /// after `Control::apply` (and [`Tables::replace_fib`], if `apply` asks for it). It waits before
@@ -187,6 +205,11 @@ impl Tables {
         let names = replicas + self.groups.memory_bytes() + self.lines.memory_bytes();
         names + self.tag_fib.load().0.memory_bytes() + self.tag_groups.memory_bytes()
     }
+}
+
+/// A FIB that is not in use.
+fn no_rules() -> Arc<dyn PrefixFib> {
+    Arc::new(Oracle::new())
 }
 
 /// A group that does not change while this reference lives, whatever the control side does.

@@ -2,10 +2,12 @@
 
 mod addressed;
 mod depths;
+mod explain;
 mod hostile;
 mod others;
 mod stages;
 mod strategies;
+mod traces;
 
 use std::time::Duration;
 

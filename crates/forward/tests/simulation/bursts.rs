@@ -34,6 +34,8 @@ pub fn worker(strategy: &str, config: WorkerConfig) -> Worker {
             .expect("the oracle takes all");
     }
     let tables = Arc::new(Tables::new(fib.query()));
+    // For another key.
+    tables.replace_replica(1, fib.query());
     for (entry, faces) in [(0, &[258, 259, 260][..]), (1, &[256, 260]), (2, &[257])] {
         let nexthops = faces.iter().zip(0..).map(|(&face, cost)| Nexthop { face: FaceId(face), cost }).collect();
         tables.set_group(EntryId(entry), Some(NexthopGroup { nexthops }));

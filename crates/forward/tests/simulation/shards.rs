@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::crossing::Parcel;
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
 use byname_forward::{LinkFields, Outgoing, Ticks};
 use byname_wire::data::DataBuilder;

@@ -23,6 +23,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::bursts::worker;
+use crate::exchange::new_tables;
 
 /// Number of names; few of them are popular at one time.
 const NAMES: u64 = 4000;
@@ -121,6 +122,7 @@ struct Run {
     given_up: u64,
     /// Packets to faces that have gone.
     no_face: u64,
+    table_exchanges: u64,
     order: Order,
     /// Whether Interests of one face must reach each home in order: no name is hot.
     checks_nonces: bool,
@@ -206,6 +208,7 @@ impl Run {
             exchanges: 0,
             given_up: 0,
             no_face: 0,
+            table_exchanges: 0,
             order: Order::default(),
             checks_nonces: case.window == 0,
         }
@@ -349,12 +352,26 @@ impl Run {
     fn manage(&mut self) {
         let (thread, packets, serve) =
             (self.any_thread(), 50 + self.random.random_range(0..200), self.random.random_bool(0.8));
+        if self.random.random_bool(0.1) {
+            return self.exchange_tables();
+        }
         let command = self.random.random_range(0..3);
         self.seats[thread].ask(|worker| match command {
             0 => _ = worker.cs_erase(Name::default().as_ref(), 20),
             1 => worker.cs_config(Some(packets), None, None),
             _ => worker.cs_config(None, None, Some(serve)),
         });
+    }
+
+    /// All threads get other tables, perhaps for names that are hashed with another key. Each begins to use them in its
+    /// own time.
+    fn exchange_tables(&mut self) {
+        let (number, config) =
+            (self.random.random_range(0..2), WorkerConfig { cs_packets_max: 150, ..WorkerConfig::default() });
+        for seat in &mut self.seats {
+            seat.exchange_tables(new_tables(number, &config, self.random.random_range(0..100)));
+        }
+        self.table_exchanges += 1;
     }
 
     /// A round of one thread.
@@ -366,6 +383,7 @@ impl Run {
         }
         let mut output = Vec::new();
         self.seats[thread].poll(self.now, &mut received, &mut output, &mut Stopwatch::default());
+        self.seats[thread].take_old_tables(self.random.random_bool(0.001));
         // What other threads have sent has a mark.
         for outgoing in output.iter_mut().filter(|outgoing| outgoing.fields.congestion_mark == 0) {
             self.order.sends(thread as u64, outgoing, self.checks_nonces);
@@ -453,9 +471,11 @@ fn exchange_all(shares_pit: bool) {
         let strayed = spread - hits - joins;
         let spreads = case.threads > 1 && case.window > 0;
         assert!((joins > run.exchanges / 1000) == (spreads && shares_pit), "{case:?}: {joins} of {}", run.exchanges);
-        assert!((hits > run.exchanges / 40) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
+        // After an exchange of tables, threads learn anew which names are hot.
+        assert!((hits > run.exchanges / 80) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
         assert!((strayed > 20) == spreads, "{case:?}: {strayed} strays");
         assert!((run.moved > exchanges / 3000) == (case.threads > 1), "{case:?}: {} moves", run.moved);
+        assert!(run.table_exchanges > 3, "{case:?}: {} exchanges of tables", run.table_exchanges);
         assert_eq!(run.owners.iter().map(Owners::drops).sum::<u64>(), 0, "{case:?}: little was held back");
         assert!(run.no_face <= run.given_up, "{case:?}: {} packets for faces that are gone", run.no_face);
         // What was lost expires, and nothing else is left.

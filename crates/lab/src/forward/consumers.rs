@@ -79,6 +79,11 @@ impl Consumers {
         (0..consumers).map(move |consumer| face(thread, threads, 2 * consumer))
     }
 
+    /// Whether one of them has the face in this slot.
+    pub fn are_at(&self, slot: u64) -> bool {
+        slot == 0 || self.popular.is_some()
+    }
+
     /// Chooses the next Interest. `None` if all consumers wait for the names that were drawn.
     pub fn ask(&mut self) -> Option<Asked> {
         // No two threads use the same numbers.

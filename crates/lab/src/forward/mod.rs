@@ -42,12 +42,13 @@ mod traffic;
 mod updates;
 mod variant;
 
+pub use consumers::{Consumers, face};
 pub use measure::{Fib, Run, key_of, measure};
 pub use options::{Mix, Options};
 pub use packets::{Frames, Packets};
 pub use plane::Plane;
 pub use record::Record;
-pub use traffic::{LIFETIME_MS, TURN, Traffic, step};
+pub use traffic::{LIFETIME_MS, OTHERS_FROM, TURN, Traffic, Turn, step};
 pub use variant::Variant;
 
 use crate::harness::{Columns, Measurement};

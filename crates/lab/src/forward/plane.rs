@@ -120,13 +120,9 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// The traffic of the only thread.
-    ///
-    /// # Panics
-    /// If there are several threads.
-    pub fn into_alone(self) -> Traffic<'a> {
-        let [alone] = <[_; 1]>::try_from(self.traffic).unwrap_or_else(|_| panic!("there is one thread"));
-        alone
+    /// The traffic of each thread.
+    pub fn into_threads(self) -> Vec<Traffic<'a>> {
+        self.traffic
     }
 
     /// Runs all threads together, each on its own core.

@@ -24,6 +24,8 @@ pub const TURN: u64 = 1024;
 const WAIT: Duration = Duration::from_millis(400);
 /// The worker's time between two packets if names repeat.
 const POPULAR_STEP: Duration = Duration::from_nanos(500);
+/// Numbers of ordinary packets are below this one.
+pub const OTHERS_FROM: u64 = 1 << 40;
 /// Lifetime of an Interest.
 pub const LIFETIME_MS: u64 = 4000;
 
@@ -130,17 +132,23 @@ impl<'a> Traffic<'a> {
     }
 
     /// Passes Interests and Data together. A thread that is ahead of another by more than a turn waits, and forwards
-    /// what others give it. The wait is timed.
+    /// what others give it.
     fn mixed_phase(&mut self) -> Turn {
         let asks = TURN / 2;
         let packets = self.write(asks, self.due(asks));
+        self.in_step(packets, |traffic| traffic.pass(packets))
+    }
+
+    /// Does `work`, which passes `packets` packets, once no other thread is behind by more than a turn. The wait is
+    /// timed.
+    fn in_step(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
         let (lockstep, thread) = (Arc::clone(&self.lockstep), self.seat.number());
         let others = lockstep.completed(thread).saturating_sub(1);
         let turn = self.timed(packets, |traffic| {
             while lockstep.must_wait(others) {
                 traffic.round(0);
             }
-            traffic.pass(packets);
+            work(traffic);
         });
         lockstep.complete(thread);
         turn
@@ -212,34 +220,37 @@ impl<'a> Traffic<'a> {
         times
     }
 
-    /// Passes [`TURN`] packets of a lone worker, Interests and Data alternating. The last `others` packets of each
-    /// burst come from another face, and `receive` appends them. Returns the time.
-    pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Duration {
+    /// Passes about [`TURN`] packets, Interests and Data alternating. The last `others` packets of each burst come from
+    /// another face, and `receive` appends them. Nobody answers the Interests among them. With several threads, all
+    /// threads must do so at the same time.
+    pub fn turn_beside(&mut self, others: u64, mut receive: impl FnMut(Ticks, u64, &mut Vec<Received>)) -> Turn {
         let (bursts, ordinary) = (self.bursts(), self.burst - others);
-        let asks = bursts * ordinary.div_ceil(2);
-        // The producer also gets Interests of others. So its own are noted when they are written.
-        let first = self.consumers.asked();
-        self.waiting.extend((first..first + asks).map(|number| Waiting { number, token: None }));
-        self.write(asks, bursts * (ordinary / 2));
-        let start = Instant::now();
-        for _ in 0..bursts {
-            (0..ordinary).for_each(|_| self.receive());
-            receive(self.now, others, &mut self.input);
-            self.forward(self.burst);
-            self.output.clear();
-        }
-        start.elapsed()
+        let asks = bursts * ordinary / 2;
+        let answers = self.due(asks).min(bursts * ordinary - asks);
+        let packets = self.write(asks, answers) + bursts * others;
+        self.in_step(packets, |traffic| {
+            for _ in 0..bursts {
+                (0..ordinary).for_each(|_| traffic.receive());
+                receive(traffic.now, others, &mut traffic.input);
+                traffic.forward(traffic.burst);
+                traffic.transmit();
+            }
+        })
+    }
+
+    /// Lets no other thread wait for this one any more.
+    pub fn stop(&self) {
+        self.lockstep.stop();
+    }
+
+    /// Whether a thread has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.lockstep.is_stopped()
     }
 
     /// Number of bursts in a turn of [`Traffic::turn_beside`].
     pub fn bursts(&self) -> u64 {
         TURN / self.burst
-    }
-
-    /// Number of Interests of a lone worker that were answered, and of those whose Data did not reach the consumer.
-    pub fn exchanges(&self) -> (u64, u64) {
-        let arrived = self.worker().face_counters(face(0, 1, 0)).map_or(0, |counters| counters.out_data);
-        (arrived, self.answered - arrived)
     }
 
     /// Number of Data packets that the producer sent.
@@ -368,9 +379,11 @@ impl<'a> Traffic<'a> {
             let slot = (outgoing.face.0 - FaceId::FIRST.0) / threads as u64;
             if slot == 1 {
                 let number = self.packets.number_of_interest(&outgoing.packet);
-                let token = outgoing.fields.pit_token.as_slice().try_into().ok();
-                self.waiting.push_back(Waiting { number, token });
-            } else {
+                if number < OTHERS_FROM {
+                    let token = outgoing.fields.pit_token.as_slice().try_into().ok();
+                    self.waiting.push_back(Waiting { number, token });
+                }
+            } else if self.consumers.are_at(slot) {
                 self.consumers.arrive(slot, || self.packets.number_of_data(&outgoing.packet));
             }
         }

@@ -7,15 +7,16 @@ use byname_wire::{LpPacket, NameHashKey};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::forward::{self, Frames, LIFETIME_MS, Packets, Run, key_of, step};
+use crate::forward::{self, Frames, LIFETIME_MS, OTHERS_FROM, Packets, Run, key_of, step};
 use crate::workload::NameChoice;
 
-/// The face from which the attack comes.
-pub const ATTACKER: FaceId = FaceId(258);
+/// The face from which the attack comes to a thread: behind those of its consumer and its producer.
+pub fn attacker(thread: usize, threads: usize) -> FaceId {
+    forward::face(thread, threads, 2)
+}
+
 /// Number of names that an attacker prepares. Each packet also gets a number.
 const DRAWS: u64 = 1 << 18;
-/// First number of the attacker's packets. Ordinary packets have lower numbers.
-const FIRST: u64 = 1 << 40;
 /// The key that an attacker assumes without knowing the real one.
 const PUBLIC: [u64; 2] = [0, 0];
 /// Low hash bits that forged names share: some of those that choose a bucket. Matching all of them would take the
@@ -59,9 +60,13 @@ impl Attack {
     ];
 }
 
-/// The attacker and its face.
+/// The attacker of one thread.
 pub struct Attacker {
     attack: Attack,
+    face: FaceId,
+    /// Number of the thread, and of all threads: no two attackers send the same.
+    thread: u64,
+    threads: u64,
     packets: Packets,
     /// Numbers of packets with colliding names, for the forging attacks.
     forged: Vec<u64>,
@@ -72,15 +77,16 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Makes an attacker against the worker of `run`.
-    pub fn new(attack: Attack, run: &Run<'_>, options: &forward::Options) -> anyhow::Result<Self> {
+    /// Makes an attacker on a face of this thread, against the workers of `run`.
+    pub fn new(attack: Attack, thread: usize, run: &Run<'_>, options: &forward::Options) -> anyhow::Result<Self> {
+        let threads = options.measuring.threads;
         let choice = match attack {
             Attack::Unroutable => NameChoice::Miss,
             Attack::Garbage => NameChoice::Garbage(run.components()),
             _ => NameChoice::Hit,
         };
         let forges = matches!(attack, Attack::Forged | Attack::ForgedWithKey);
-        let forged_lifetime = step(options) * (FORGED / 4) as u32;
+        let forged_lifetime = step(options) * (FORGED / 4 / threads).max(1) as u32;
         let lifetime_ms = if forges { forged_lifetime.as_millis().max(1) as u64 } else { LIFETIME_MS };
         let packets = run.other_packets(&choice, options.draws.min(DRAWS), lifetime_ms)?;
         let forged = match attack {
@@ -89,7 +95,9 @@ impl Attacker {
             _ => Vec::new(),
         };
         let link = LinkService::new(LinkConfig::default(), ReassemblyBudget::default());
-        Ok(Attacker { attack, packets, forged, sent: 0, link, frames: Frames::default() })
+        let (face, frames) = (attacker(thread, threads), Frames::default());
+        let (thread, threads) = (thread as u64, threads as u64);
+        Ok(Attacker { attack, face, thread, threads, packets, forged, sent: 0, link, frames })
     }
 
     /// Number of packets sent.
@@ -101,14 +109,15 @@ impl Attacker {
     pub fn write(&mut self, packets: u64) {
         self.frames.clear();
         for _ in 0..packets {
-            let number = FIRST + self.sent;
+            let serial = self.sent * self.threads + self.thread;
+            let number = OTHERS_FROM + serial;
             match self.attack {
                 Attack::Unanswerable | Attack::Unroutable | Attack::Garbage => {
                     self.packets.write_interest(number, &mut self.frames);
                 }
                 Attack::Forged | Attack::ForgedWithKey => {
-                    let at = (self.sent % self.forged.len() as u64) as usize;
-                    self.packets.write_interest_with_nonce(self.forged[at], self.sent as u32, &mut self.frames);
+                    let at = (serial % self.forged.len() as u64) as usize;
+                    self.packets.write_interest_with_nonce(self.forged[at], serial as u32, &mut self.frames);
                 }
                 Attack::Unsolicited => self.packets.write_data(number, &mut self.frames),
                 Attack::Fragments => {
@@ -128,10 +137,10 @@ impl Attacker {
         for _ in 0..packets {
             let frame = self.frames.receive();
             if self.attack == Attack::Fragments {
-                self.link.receive(now, ATTACKER, frame, input);
+                self.link.receive(now, self.face, frame, input);
             } else {
                 let received = Received::append(input);
-                received.face = ATTACKER;
+                received.face = self.face;
                 received.packet.fill(Packet::copy_from(frame));
             }
         }
@@ -147,5 +156,5 @@ impl Attacker {
 fn forge(packets: &Packets, key: &NameHashKey) -> Vec<u64> {
     let mut scratch = Vec::new();
     let collides = |number: &u64| hash_name(key, packets.name(*number, &mut scratch)).trailing_zeros() >= FORGED_BITS;
-    (FIRST..).filter(collides).take(FORGED).collect()
+    (OTHERS_FROM..).filter(collides).take(FORGED).collect()
 }

@@ -9,6 +9,9 @@
 //! Each worker's PIT has room for the pending Interests of ordinary traffic and for equally many of the attacker. The
 //! attacker's room is filled before anything is timed. From then on each of the attacker's Interests evicts an older
 //! one of the same face. At the end every ordinary Interest must have been answered.
+//!
+//! With several threads, connected as in the router, each has its own ordinary traffic and its own attacker. Half of what
+//! an attacker sends to one of two threads crosses to the other. Times are those of one thread.
 
 mod attack;
 mod measure;

@@ -31,6 +31,9 @@ pub struct Options {
     /// Number of names prepared, in random order.
     #[arg(long, default_value = "4M", value_parser = size::count, value_name = "N")]
     pub draws: u64,
+    /// Number of threads, each on its own core, with its own ordinary traffic and its own attacker.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
     /// Keyed hash function of names.
     #[arg(long, value_enum, default_value = "siphash13")]
     pub hash: Hash,
@@ -55,6 +58,7 @@ impl Options {
         );
         let mut ordinary = options::defaults::<forward::Options>();
         (ordinary.fib, ordinary.pit, ordinary.cs, ordinary.draws) = (self.fib, self.pit, self.cs, self.draws);
+        ordinary.measuring.threads = self.threads;
         (ordinary.hash, ordinary.measuring.seed, ordinary.measuring.seconds) = (self.hash, self.seed, self.seconds);
         ordinary.measuring.ensure_possible()?;
         Ok(ordinary)

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Attack;
 use crate::options::Hash;
 
-/// One attack on one worker. Times are medians over turns.
+/// One attack. Times are medians over turns.
 #[derive(Serialize, Clone, Debug)]
 pub struct Record {
     /// The kind of attack.
@@ -14,7 +14,9 @@ pub struct Record {
     pub engine: String,
     /// Number of rules in the FIB.
     pub fib: u64,
-    /// Number of pending ordinary Interests; the attacker may have as many.
+    /// Number of threads, each with as much ordinary traffic, and with an attacker. Times are those of one thread.
+    pub threads: usize,
+    /// Number of pending ordinary Interests for each thread; the attacker may have as many.
     pub pit: u64,
     /// Capacity of the content store, in Data packets.
     pub cs: u64,
@@ -38,7 +40,7 @@ pub struct Record {
     pub rate_left: f64,
     /// Number of ordinary Interests that were answered.
     pub answered: u64,
-    /// Number of ordinary Interests whose Data did not arrive.
+    /// Number of ordinary Interests that no longer wait, and whose Data did not arrive.
     pub lost: u64,
     /// Number of attack packets in the turns of the attack alone.
     pub attack_packets: u64,

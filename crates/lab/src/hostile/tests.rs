@@ -2,7 +2,7 @@ use byname_forward::Ticks;
 use byname_forward::face_table::FaceCounters;
 use byname_forward::stages::Stopwatch;
 
-use super::attack::ATTACKER;
+use super::attack::attacker;
 use super::measure::{Attacked, attacker_room};
 use super::*;
 use crate::forward::{self, Run, TURN};
@@ -22,8 +22,8 @@ fn attacked(attack: Attack, plane: &str, tuning: Tuning, check: impl FnOnce(&for
     (options.compare, options.tuning) = (vec![plane.parse().expect("a data plane")], tuning);
     let run = Run::open(&options, Progress::HIDDEN).expect("a made-up workload");
     let (packets, fibs) = (run.packets().expect("small packets"), run.fibs().expect("small tables"));
-    let attacked = Attacked::new(attack, &run, &options, &fibs[0], &packets, 4).expect("a made-up workload");
-    check(&options, attacked);
+    let mut threads = Attacked::of_all(attack, &run, &options, &fibs[0], &packets, 4).expect("a made-up workload");
+    check(&options, threads.remove(0));
 }
 
 /// All attacks that must fail: one of them knows the router's key.
@@ -40,7 +40,8 @@ fn others_are_answered_beside_each_attack() {
             (0..8).for_each(|_| _ = attacked.turn(64));
             (0..100).for_each(|_| _ = attacked.turn(4));
             let bursts = 100 * attacked.traffic.bursts();
-            assert_eq!(attacked.traffic.exchanges(), (bursts * 30, 0), "{attack:?}");
+            let traffic = &attacked.traffic;
+            assert_eq!((traffic.consumers().arrived(), traffic.answered()), (bursts * 30, bursts * 30), "{attack:?}");
             check_that_it_was_in_vain(attack, options, &attacked);
         });
     }
@@ -49,10 +50,10 @@ fn others_are_answered_beside_each_attack() {
 /// Checks what became of each packet of the attack: nothing was answered, and nothing took the place of others.
 fn check_that_it_was_in_vain(attack: Attack, options: &forward::Options, attacked: &Attacked<'_>) {
     let (sent, worker) = (attacked.attacker.sent(), attacked.traffic.worker());
-    let (counters, face) = (worker.counters(), worker.face_counters(ATTACKER).expect("it is up"));
+    let (counters, face) = (worker.counters(), worker.face_counters(attacker(0, 1)).expect("it is up"));
     let drops = |reason| counters.drops.iter().find(|(known, _)| *known == reason).expect("a reason").1;
     let pending = counters.pit_entries - options.pit;
-    let routed = counters.faces.out_interests - options.pit - attacked.traffic.exchanges().0;
+    let routed = counters.faces.out_interests - options.pit - attacked.traffic.consumers().arrived();
     // Evicted, expired, or refused.
     let ended = counters.unsatisfied_interests;
     assert_eq!(face.out_data, 0, "{attack:?}");
@@ -134,4 +135,16 @@ fn an_attacker_is_one_of_several() {
     assert!(measure(&Options { of_burst: 64, ..tiny(&[Attack::Garbage]) }, Progress::HIDDEN).is_err());
     assert!(measure(&Options { pit: 0, ..tiny(&[Attack::Garbage]) }, Progress::HIDDEN).is_err());
     assert_eq!(defaults::<Options>().attacks, Attack::ALL);
+}
+
+#[test]
+fn two_threads_answer_others_beside_each_attack() {
+    // Finding forged names takes seconds for each attacker.
+    let attacks: Vec<_> = without_the_key().filter(|attack| *attack != Attack::Forged).collect();
+    let records = measure(&Options { threads: 2, ..tiny(&attacks) }, Progress::HIDDEN).expect("two cores");
+    assert_eq!(records.len(), attacks.len());
+    for record in records {
+        assert!(record.threads == 2 && record.answered > 0 && record.lost == 0, "{record:?}");
+        assert!(record.times > 0.0 && record.rate_left > 0.0 && record.attack_packets > 0, "{record:?}");
+    }
 }

@@ -2,13 +2,15 @@
 //!
 //! A machine with many processors is not at hand. So the costs of one packet thread are measured on this machine
 //! (`profile`), and threads with these costs are simulated in virtual time ([`crate::balance::simulated`]). Every
-//! simulated figure says so, and each record names the costs that it rests on.
+//! simulated figure says so, and each record names the costs that it rests on. With `--real`, as many threads as there
+//! are cores also run (`real`), and the records tell how well the simulation foretold them.
 //!
 //! Each thread brings its own faces of consumers and producers, as if faces were dealt out evenly. All threads together
 //! have the same names and the same content store, whatever their number.
 
 mod options;
 mod profile;
+mod real;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,7 @@ use std::fs;
 use anyhow::{Context as _, ensure};
 
 pub use options::Options;
-pub use record::{Measured, Record, Simulated};
+pub use record::{Measured, Real, Record, Simulated};
 
 use crate::balance::extremes;
 use crate::balance::simulated::{self, Costs, Moving, Outcome, Setting};
@@ -52,6 +54,10 @@ impl Measurement for Options {
         if !simulated.is_empty() {
             println!("Simulated, with costs measured on few cores:\n{}", table(&simulated));
         }
+        let real: Vec<_> = records.iter().filter_map(real_of).collect();
+        if !real.is_empty() {
+            println!("Threads of this machine:\n{}", real::table(&real));
+        }
     }
 }
 
@@ -59,7 +65,15 @@ impl Measurement for Options {
 pub fn simulated_of(record: &Record) -> Option<&Simulated> {
     match record {
         Record::Simulated(simulated) => Some(simulated),
-        Record::Measured(_) => None,
+        Record::Measured(_) | Record::Threads(_) => None,
+    }
+}
+
+/// The record of real threads, if it is one.
+fn real_of(record: &Record) -> Option<&Real> {
+    match record {
+        Record::Threads(real) => Some(real),
+        Record::Measured(_) | Record::Simulated(_) => None,
     }
 }
 
@@ -87,6 +101,11 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
             one.get_or_insert(found.simulated_exchanges_per_s);
             records.push(Record::Simulated(Box::new(found)));
         }
+    }
+    if options.real {
+        let simulated: Vec<_> = records.iter().filter_map(simulated_of).collect();
+        let real = real::measure(options, &simulated, progress)?;
+        records.extend(real.into_iter().map(|real| Record::Threads(Box::new(real))));
     }
     Ok(records)
 }

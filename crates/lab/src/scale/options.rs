@@ -59,8 +59,15 @@ pub struct Options {
     /// File with the costs, as a record has them (`costs`), instead of measuring them.
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
+    /// Also run real threads, as many as there are cores, and compare how their rate grows with that of simulated ones.
+    /// They run the data plane of `byname-lab forward`, with the same names and content store and one rule.
+    #[arg(long)]
+    pub real: bool,
+    /// Measuring time for each number of real threads, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub real_seconds: f64,
     /// Only measure the costs.
-    #[arg(long, conflicts_with = "costs")]
+    #[arg(long, conflicts_with_all = ["costs", "real"])]
     pub costs_only: bool,
     /// Bursts to time for each cost.
     #[arg(long, default_value = "4000", value_parser = size::count)]
@@ -86,6 +93,7 @@ impl Options {
         ensure!(self.load.is_none_or(|load| load > 0.0 && load.is_finite()), "--load must be more than 0");
         ensure!(self.burst > 0 && self.ring > 1, "--burst must be more than 0, and --ring more than 1");
         ensure!(self.bursts > 1, "--bursts must be more than 1");
+        ensure!(self.real_seconds > 0.0 && self.real_seconds.is_finite(), "--real-seconds must be more than 0");
         let possible = |ns: Option<f64>| ns.is_none_or(|ns| ns >= 0.0 && ns.is_finite());
         ensure!(possible(self.receive_ns) && possible(self.send_ns), "times are not negative");
         Ok(())

@@ -12,12 +12,39 @@ pub enum Record {
     Measured(Box<Measured>),
     /// Threads on simulated cores.
     Simulated(Box<Simulated>),
+    /// Threads of this machine, beside as many simulated ones.
+    Threads(Box<Real>),
 }
 
 /// Costs of a packet thread.
 #[derive(Serialize, Clone, Copy, Debug)]
 pub struct Measured {
     pub costs: Costs,
+}
+
+/// Some threads under one popularity, on this machine.
+#[derive(Serialize, Clone, Debug)]
+pub struct Real {
+    /// Number of threads.
+    pub threads: usize,
+    /// Whether any thread could answer Interests for hot names.
+    pub heavy_hitters: bool,
+    /// Exponent of Zipf's law.
+    pub exponent: f64,
+    /// Number of names.
+    pub names: u64,
+    /// Capacity of all content stores together, in Data packets.
+    pub cs: u64,
+    /// Interests answered per second.
+    pub exchanges_per_s: f64,
+    /// The same, relative to one thread.
+    pub ratio_to_one: f64,
+    /// That ratio of as many simulated threads.
+    pub simulated_ratio_to_one: f64,
+    /// The simulated ratio, over the real one: 1 if the simulation foretold it.
+    pub simulated_to_real: f64,
+    /// Share of the Interests that content stores answered.
+    pub cs_hits: f64,
 }
 
 /// Some threads under one popularity, in virtual time.

@@ -67,3 +67,16 @@ fn what_makes_no_sense_is_refused() {
         assert!(error.to_string().contains(hint), "{words}: {error}");
     }
 }
+
+#[test]
+fn real_threads_are_compared_with_as_many_simulated_ones() {
+    let records = measure(&options("--real --real-seconds 0.05 --threads 2,64"), Progress::HIDDEN).expect("two cores");
+    let real: Vec<_> = records.iter().filter_map(real_of).collect();
+    assert_eq!(real.iter().map(|real| real.threads).collect::<Vec<_>>(), [1, 2, 2], "there are not 64 cores");
+    assert!((real[0].ratio_to_one, real[0].simulated_ratio_to_one) == (1.0, 1.0) && real[0].simulated_to_real == 1.0);
+    for (real, simulated) in real.iter().zip(records.iter().filter_map(simulated_of)) {
+        assert!(real.exchanges_per_s > 0.0, "{real:?}");
+        assert_eq!((real.threads, real.heavy_hitters), (simulated.threads, simulated.heavy_hitters));
+        assert_eq!(real.simulated_to_real, simulated.ratio_to_one / real.ratio_to_one);
+    }
+}

@@ -11,8 +11,33 @@ use super::packets::{Answers, Names};
 
 /// Number of slots for outstanding Interests.
 const SLOTS: usize = 1 << 16;
+/// Maximum number of outstanding Interests: far below the number of slots.
+const OUTSTANDING_MAX: usize = SLOTS / 4;
 /// An Interest without an answer after this time counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(1000);
+
+/// When Interests leave.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// As soon as fewer than this number are outstanding.
+    Window(usize),
+    /// At this rate, one by one.
+    PerSecond(f64),
+}
+
+impl Pace {
+    /// Number of Interests that are due: after `elapsed`, with `asked` sent so far and `outstanding` of them unanswered.
+    fn due(self, elapsed: Duration, asked: u64, outstanding: usize) -> usize {
+        match self {
+            Pace::Window(window) => window.saturating_sub(outstanding),
+            Pace::PerSecond(rate) => {
+                let due = ((elapsed.as_secs_f64() * rate) as u64).saturating_sub(asked);
+                // A forwarder that does not answer is not asked without end.
+                usize::try_from(due).unwrap_or(usize::MAX).min(OUTSTANDING_MAX.saturating_sub(outstanding))
+            }
+        }
+    }
+}
 
 /// Results of a run.
 pub struct Exchanges {
@@ -89,9 +114,11 @@ impl Generator {
         Ok(())
     }
 
-    /// Keeps `window` Interests outstanding for `time`: for new names, or for the first `names` names in turn.
-    pub fn run(&mut self, window: usize, time: Duration, names: Option<u32>) -> anyhow::Result<Exchanges> {
-        assert!(window <= SLOTS / 4, "windows are far below the number of slots");
+    /// Sends Interests at this pace for `time`: for new names, or for the first `names` names in turn.
+    pub fn run(&mut self, pace: Pace, time: Duration, names: Option<u32>) -> anyhow::Result<Exchanges> {
+        if let Pace::Window(window) = pace {
+            assert!(window <= OUTSTANDING_MAX, "windows are far below the number of slots");
+        }
         self.pending.iter_mut().for_each(|p| p.sent = None);
         let mut total = Exchanges {
             answered: 0,
@@ -101,7 +128,7 @@ impl Generator {
             latency_ns: Histogram::new_with_bounds(1, 10_000_000_000, 3)?,
         };
         let start = Instant::now();
-        let (mut outstanding, mut next) = (0usize, 0u32);
+        let (mut asked, mut outstanding, mut next) = (0, 0usize, 0u32);
         let mut looked_for_lost = start;
         loop {
             let now = Instant::now();
@@ -109,7 +136,7 @@ impl Generator {
                 total.seconds = (now - start).as_secs_f64();
                 return Ok(total);
             }
-            while outstanding < window {
+            for _ in 0..pace.due(now - start, asked, outstanding) {
                 let number = match names {
                     None => {
                         self.fresh = self.fresh.wrapping_add(1);
@@ -121,7 +148,7 @@ impl Generator {
                     }
                 };
                 self.ask(number, now)?;
-                outstanding += 1;
+                (asked, outstanding) = (asked + 1, outstanding + 1);
             }
             self.consumer.flush()?;
             self.serve()?;
@@ -199,4 +226,19 @@ impl Generator {
 struct Collected {
     answered: usize,
     nacks: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_filled_and_a_rate_is_kept() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Pace::Window(64).due(second, 1000, 60), 4);
+        assert_eq!(Pace::Window(64).due(second, 1000, 64), 0);
+        assert_eq!(Pace::PerSecond(1000.0).due(second / 2, 498, 0), 2);
+        assert_eq!(Pace::PerSecond(1000.0).due(second, 1000, 7), 0);
+        assert_eq!(Pace::PerSecond(1e9).due(second, 0, OUTSTANDING_MAX), 0);
+    }
 }

@@ -33,10 +33,12 @@ use serde::Serialize;
 use crate::cables::{self, Cables, OURS, THEIRS};
 use crate::peer::{Management, Peer, PeerOptions};
 use crate::record::Recorder;
-use endpoint::Endpoint;
 use ethernet::Station;
-use generator::{Exchanges, Generator};
-use packets::Names;
+
+pub use endpoint::Endpoint;
+pub use generator::{Exchanges, Generator, Pace};
+pub use memif::MemifEnd;
+pub use packets::Names;
 
 /// Sockets of the generator.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Debug)]
@@ -152,12 +154,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             let progress = spinner(&format!("{} {mode:?} window {window}", options.peer.label));
             let before_warm_up = Duration::from_secs_f64(0.5);
             match mode {
-                Mode::Miss => drop(generator.run(window, before_warm_up, None)?),
+                Mode::Miss => drop(generator.run(Pace::Window(window), before_warm_up, None)?),
                 Mode::Hit => generator.fill(options.names)?,
             }
             let names = (mode == Mode::Hit).then_some(options.names);
             let start = peer.usage();
-            let measured = generator.run(window, Duration::from_secs_f64(options.seconds), names)?;
+            let measured = generator.run(Pace::Window(window), Duration::from_secs_f64(options.seconds), names)?;
             let end = peer.usage();
             progress.finish_and_clear();
             let cpu_s = end.cpu_s - start.cpu_s;
@@ -169,7 +171,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         drop(generator);
         let Some(mut generator) = connect_to_reflector(options)? else { return Ok(()) };
         for &window in &options.window {
-            let measured = generator.run(window, Duration::from_secs_f64(options.seconds), None)?;
+            let measured = generator.run(Pace::Window(window), Duration::from_secs_f64(options.seconds), None)?;
             report(options, &mut recorder, "reflector", Mode::Miss, window, measured, 0.0, 0.0)?;
         }
     }
@@ -219,7 +221,7 @@ fn stations<S: FrameSocket<Config: Default>>() -> anyhow::Result<[Box<Station<S>
 
 /// Connects consumer and producer to their ends of the interfaces.
 fn memif_ends(framing: Framing) -> anyhow::Result<(Endpoint, Endpoint)> {
-    let end = |socket| memif::MemifEnd::connect(socket, framing).map(|end| Endpoint::Memif(Box::new(end)));
+    let end = |socket| MemifEnd::connect(socket, framing).map(|end| Endpoint::Memif(Box::new(end)));
     Ok((end(memif::SOCKETS[0])?, end(memif::SOCKETS[1])?))
 }
 

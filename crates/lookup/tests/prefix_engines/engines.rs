@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use byname_lookup::prefix::binary_search::{self, BinarySearch, Strategy};
-use byname_lookup::prefix::compact::{self, Compact};
+use byname_lookup::prefix::compact::{self, BulkLoader, Compact};
 use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::longest_first::{self, Prefetch};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
 use byname_lookup::prefix::{HashRoom, LongestFirst, TwoStage};
-use byname_lookup::{BuildError, Change, Control, PrefixFib, PrefixMatch, Update};
+use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, PrefixMatch, Update};
 use byname_wire::name::COMPONENTS_MAX;
 use byname_wire::{Name, NameHashKey, NameView, PrefixHashes};
 
@@ -68,6 +68,16 @@ pub const ALL: &[Kind] = &[
         // As above, with chains of up to five buckets.
         lines_max: Some(6 * (COMPONENTS_MAX + 1)),
         build: || longest_first(16, Prefetch::Cascade),
+    },
+    Kind {
+        name: "compact, changes beside a bulk load",
+        depth_max: compact::DEPTH_MAX,
+        // The last id marks removed rules.
+        entry_max: compact::ENTRIES_MAX - 2,
+        overlapped_max: 3,
+        // The search is binary in either layer, and is repeated for each removed rule on the way.
+        lines_max: Some(4 * 2 * 6 * 6),
+        build: bulk,
     },
     Kind {
         name: "two_stage",
@@ -195,6 +205,26 @@ fn longest_first(load_factor: usize, prefetch: Prefetch) -> Engine {
 fn compact(options: compact::Options) -> Engine {
     let options = compact::Options { rules_max: RULES_MAX, ..options };
     Box::new(Compact::new(KEY, &options).expect("pages of any size"))
+}
+
+/// A bulk load of rules that the tests use, too, all of which were removed.
+fn bulk() -> Engine {
+    let letters = |depth: u32, bits: u32| {
+        let components = (0..depth).map(|i| if bits >> i & 1 == 0 { "/a" } else { "/b" });
+        components.collect::<String>().parse::<Name>()
+    };
+    let rules = (0..5).flat_map(|depth| (0..1 << depth).map(move |bits| letters(depth, bits)));
+    let mut rules: Vec<_> = rules.map(|rule| rule.unwrap_or_default()).collect();
+    rules.sort();
+    rules.dedup();
+    let options = compact::Options::default();
+    let mut loader = BulkLoader::new(KEY, 2 * rules.len(), &options).expect("a little memory");
+    for rule in &rules {
+        loader.push(rule.as_ref(), EntryId(7)).expect("sorted, and room");
+    }
+    let mut table = loader.finish_table(&options).expect("a little memory");
+    table.apply(&rules.into_iter().map(Change::Remove).collect::<Vec<_>>()).expect("room");
+    Box::new(table)
 }
 
 fn two_stage(load_factor: usize, start_depth: StartDepth) -> Engine {

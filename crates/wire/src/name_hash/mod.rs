@@ -32,7 +32,7 @@ pub enum HashFunction {
 
 /// The secret key of one forwarder, with its hash function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct NameHashKey(Keyed);
+pub struct NameHashKey(Keyed, [u64; 2]);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 // Keys are few and passed by reference. The larger variant is large because that makes its function
@@ -47,16 +47,32 @@ enum Keyed {
 impl NameHashKey {
     /// A key of the default function.
     pub const fn new(secret: [u64; 2]) -> Self {
-        NameHashKey(Keyed::SipHash13(siphash::SipHash::new(secret)))
+        NameHashKey(Keyed::SipHash13(siphash::SipHash::new(secret)), secret)
     }
 
     /// A key of `function`.
     pub fn with_function(function: HashFunction, secret: [u64; 2]) -> Self {
-        NameHashKey(match function {
+        let keyed = match function {
             HashFunction::SipHash13 => Keyed::SipHash13(siphash::SipHash::new(secret)),
             HashFunction::SipHash24 => Keyed::SipHash24(siphash::SipHash::new(secret)),
             HashFunction::Aes => Keyed::Aes(aes::AesHash::new(secret)),
-        })
+        };
+        NameHashKey(keyed, secret)
+    }
+
+    /// The function that the key is for.
+    pub fn function(&self) -> HashFunction {
+        match self.0 {
+            Keyed::SipHash13(_) => HashFunction::SipHash13,
+            Keyed::SipHash24(_) => HashFunction::SipHash24,
+            Keyed::Aes(_) => HashFunction::Aes,
+        }
+    }
+
+    /// The secret that the key was made from, for a file that keeps a table beside its key. Anybody
+    /// who knows it can make names that collide.
+    pub fn secret(&self) -> [u64; 2] {
+        self.1
     }
 }
 

@@ -4,15 +4,19 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use byname_control::config::{Config, InitialFace};
+use byname_control::config::{Config, InitialFace, InitialRoute};
+use byname_control::mgmt::Management;
 use byname_control::mgmt::reload::{RouteChange, StrategyChange};
+use byname_control::readvertise::Destination;
 use byname_control::service::Limits;
+use byname_face::FaceUri;
 use byname_face::face::{FaceChange, FaceStatus};
 use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
-use super::super::{FIB_RULES_MAX, state};
+use super::super::state;
+use super::super::trees::Joining;
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -24,17 +28,23 @@ const CLOSING_TIME: Duration = Duration::from_secs(2);
 type Undo = Box<dyn FnOnce(&mut Router)>;
 
 /// A reload in progress.
-struct Steps<'a> {
-    router: &'a mut Router,
+pub(super) struct Steps<'a> {
+    pub(super) router: &'a mut Router,
     target: Target,
     /// What undoes the steps so far, the first step first.
-    undo: Vec<Undo>,
+    pub(super) undo: Vec<Undo>,
     /// Whether to leave out faces and metrics that fail, and go on.
     lenient: bool,
     /// Faces and routes of the new configuration.
     initial: Initial,
     /// Faces to close at the end.
     closing: Vec<FaceId>,
+    /// Whether interfaces were closed and opened anew. Their faces are gone.
+    pub(super) has_reopened: bool,
+    /// Interfaces to close at the end.
+    pub(super) unwanted: Vec<String>,
+    /// Trees to join at the end.
+    joining: Option<Joining>,
 }
 
 impl Router {
@@ -44,7 +54,17 @@ impl Router {
     /// A step has failed. The earlier ones are undone.
     pub(super) fn change_to(&mut self, target: Target, process: &mut Process, lenient: bool) -> anyhow::Result<Target> {
         let initial = self.setup.initial.clone();
-        let mut steps = Steps { router: self, target, undo: Vec::new(), lenient, initial, closing: Vec::new() };
+        let mut steps = Steps {
+            router: self,
+            target,
+            undo: Vec::new(),
+            lenient,
+            initial,
+            closing: Vec::new(),
+            has_reopened: false,
+            unwanted: Vec::new(),
+            joining: None,
+        };
         if let Err(error) = steps.take_all(process) {
             let Steps { router, undo, .. } = steps;
             undo.into_iter().rev().for_each(|undo| undo(router));
@@ -66,12 +86,6 @@ impl Router {
         }
     }
 
-    fn build_fib(&self, config: &Config) -> anyhow::Result<()> {
-        let (kind, key) = (config.tables.fib, self.setup.secrets.names);
-        let rules_max = config.rib.routes_max.min(FIB_RULES_MAX);
-        self.control.rebuild_fib(move |_| kind.build(key, rules_max)).context("the FIB")
-    }
-
     fn build_tag_fib(&self, config: &Config) -> anyhow::Result<()> {
         let (tags, secret) = (config.tags.clone(), self.setup.secrets.tags);
         self.control.rebuild_tag_fib(move || tags.build_engine(secret)).context("the descriptors' FIB")
@@ -90,6 +104,39 @@ impl Router {
         Ok(Some(web))
     }
 
+    /// Changes who is told of routes.
+    fn set_destinations(&self, config: &Config) -> anyhow::Result<()> {
+        let (old, new) = (&self.old().rib, &config.rib);
+        if old.readvertise != new.readvertise {
+            let daemon = new.readvertise.enabled.then(|| Destination::daemon(new.readvertise.clone()));
+            self.control.set_destination(Destination::DAEMON, daemon)?;
+        }
+        if old.propagate != new.propagate {
+            match config.propagate_signer() {
+                Ok(signer) => {
+                    let hub = signer.map(|signer| Destination::hub(&new.propagate, signer));
+                    self.control.set_destination(Destination::HUB, hub)?;
+                }
+                // It was good when the file was read.
+                Err(error) => tracing::error!("[rib.propagate]: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of these faces that no route leads to. Commands may have made routes to the others, which stay with them.
+    fn without_routes(&self, faces: Vec<FaceId>) -> anyhow::Result<Vec<FaceId>> {
+        let has_none = move |management: &mut Management| {
+            let (kept, closing): (Vec<FaceId>, Vec<FaceId>) =
+                faces.into_iter().partition(|face| management.rib().has_routes(*face));
+            for face in kept {
+                tracing::info!(%face, "a face stays although the configuration has it no more: it has other routes");
+            }
+            closing
+        };
+        Ok(self.control.with_management(has_none)?)
+    }
+
     fn stop_web(&mut self, process: &mut Process) {
         if self.setup.web.take().is_some() {
             process.release(WEB_THREAD);
@@ -98,7 +145,7 @@ impl Router {
 }
 
 /// Reports a failure while a reload is undone.
-fn log_failure<T, E: std::fmt::Display>(what: &str, outcome: Result<T, E>) {
+pub(super) fn log_failure<T, E: std::fmt::Display>(what: &str, outcome: Result<T, E>) {
     if let Err(error) = outcome {
         tracing::error!("the reload is not undone entirely: {what}: {error:#}");
     }
@@ -108,16 +155,13 @@ impl Steps<'_> {
     /// All steps that may fail.
     fn take_all(&mut self, process: &mut Process) -> anyhow::Result<()> {
         let (old, new) = (self.router.setup.config.clone(), self.target.config.clone());
+        self.interfaces(&old, &new)?;
         self.faces(&old, &new)?;
         let marks = match self.target.rules.knows_keys() && !self.router.setup.has_marks {
             false => None,
             true => state::marks(&self.target.rules, &new, SystemTime::now(), &mut Vec::new())?,
         };
-        if (old.tables.fib, old.rib.routes_max) != (new.tables.fib, new.rib.routes_max) {
-            self.router.build_fib(&new)?;
-            let old = old.clone();
-            self.undo.push(Box::new(move |router| log_failure("the FIB", router.build_fib(&old))));
-        }
+        self.tables(&old, &new)?;
         let of_tags = |config: &Config| (config.tags.engine, config.tags.steps_max, config.tags.descriptors_max);
         if of_tags(&old) != of_tags(&new) {
             self.router.build_tag_fib(&new)?;
@@ -129,6 +173,7 @@ impl Steps<'_> {
         self.undo.push(Box::new(move |router| log_failure("limits", router.control.set_limits(limits))));
         self.strategies(&old, &new)?;
         self.routes(&old, &new)?;
+        self.trees(&new)?;
         self.web(&old, &new, process)?;
         if marks.is_some() {
             // The rules follow. Marks without keys change nothing.
@@ -151,7 +196,7 @@ impl Steps<'_> {
         }
         for wanted in after {
             let outcome = match before.iter().find(|face| same(face, &wanted)) {
-                Some(unchanged) if *unchanged == wanted => Ok(()),
+                Some(unchanged) if *unchanged == wanted => self.keep_face(&wanted),
                 Some(earlier) => self.change_face(earlier, &wanted),
                 None => self.create_face(&wanted),
             };
@@ -161,7 +206,7 @@ impl Steps<'_> {
     }
 
     /// Logs a failure if failures do not end the reload.
-    fn allow(&self, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
+    pub(super) fn allow(&self, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
         match outcome {
             Err(error) if self.lenient => {
                 tracing::error!("{error:#}");
@@ -180,6 +225,15 @@ impl Steps<'_> {
         }
         self.initial.faces.push(OwnFace { wanted: wanted.clone(), id, is_made });
         Ok(())
+    }
+
+    /// Makes a face anew if it has gone with its interface.
+    fn keep_face(&mut self, wanted: &InitialFace) -> anyhow::Result<()> {
+        let own = self.initial.faces.iter().find(|face| face.wanted == *wanted);
+        let is_gone = |face: &OwnFace| self.has_reopened && self.router.handle.face(face.id).is_none();
+        let Some(gone) = own.filter(|face| is_gone(face)).map(|face| face.id) else { return Ok(()) };
+        self.initial.faces.retain(|face| face.id != gone);
+        self.create_face(wanted)
     }
 
     fn change_face(&mut self, earlier: &InitialFace, wanted: &InitialFace) -> anyhow::Result<()> {
@@ -204,6 +258,18 @@ impl Steps<'_> {
         handle.update_face(id, change)?;
         own.wanted = wanted.clone();
         self.undo.push(Box::new(move |router| log_failure("a face", router.handle.update_face(id, undoing(&status)))));
+        Ok(())
+    }
+
+    /// Changes the FIB and the tables of packet threads.
+    fn tables(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let before = self.router.worker_configs(old, old);
+        let after = self.router.worker_configs(old, new);
+        self.router.change_tables((old, &before), (new, &after))?;
+        let (old, new) = (old.clone(), new.clone());
+        self.undo.push(Box::new(move |router| {
+            log_failure("the tables", router.change_tables((&new, &after), (&old, &before)));
+        }));
         Ok(())
     }
 
@@ -233,9 +299,15 @@ impl Steps<'_> {
         let (before, after) = (routes(old), routes(new));
         let mut changes = Vec::new();
         let closing = &self.closing;
+        let face_before = |uri: &FaceUri| self.router.setup.initial.face_to(uri);
+        let anew: Vec<bool> =
+            after.iter().map(|route| self.initial.face_to(&route.face) != face_before(&route.face)).collect();
+        let faces: Vec<(FaceUri, FaceId)> =
+            self.initial.faces.iter().map(|face| (face.wanted.remote.clone(), face.id)).collect();
+        let face_now = |uri: &FaceUri| faces.iter().find(|(remote, _)| remote == uri).map(|(_, id)| *id);
         self.initial.routes.retain(|(name, route)| {
-            let is_wanted = |wanted: &&byname_control::config::InitialRoute| {
-                let leads_there = self.router.setup.initial.face_to(&wanted.face) == Some(route.face);
+            let is_wanted = |wanted: &&InitialRoute| {
+                let leads_there = face_now(&wanted.face) == Some(route.face);
                 wanted.prefix == *name && leads_there && !closing.contains(&route.face)
             };
             let stays = after.iter().find(is_wanted).is_some_and(|wanted| with_face(wanted, route.face) == *route);
@@ -244,7 +316,8 @@ impl Steps<'_> {
             }
             stays
         });
-        for wanted in after.iter().filter(|wanted| !before.contains(wanted)) {
+        let is_new = |(wanted, anew): &(&InitialRoute, &bool)| **anew || !before.contains(*wanted);
+        for (wanted, _) in after.iter().zip(&anew).filter(is_new) {
             let Some(face) = self.initial.face_to(&wanted.face) else {
                 let missing = Err(anyhow::anyhow!("[[route]] {}: there is no face to {}", wanted.prefix, wanted.face));
                 self.allow(missing)?;
@@ -258,6 +331,25 @@ impl Steps<'_> {
             let undo = self.router.control.set_routes(changes).context("[[route]]")?;
             self.undo.push(Box::new(|router| log_failure("routes", router.control.set_routes(undo))));
         }
+        Ok(())
+    }
+
+    /// Creates the faces to neighbours on trees. The files of graph and keys may have changed, too.
+    fn trees(&mut self, new: &Config) -> anyhow::Result<()> {
+        if self.router.old().tags.trees.is_empty() && new.tags.trees.is_empty() {
+            return Ok(());
+        }
+        let mut notes = Vec::new();
+        let joining = Joining::prepare(&self.target.places, &self.router.handle, &mut notes);
+        let made = joining.made.clone();
+        self.undo.push(Box::new(move |router| {
+            for face in made {
+                router.handle.destroy_face(face);
+            }
+        }));
+        self.joining = Some(joining);
+        // As at the start, a neighbour that cannot be reached does not keep the router from its trees.
+        notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
 
@@ -296,26 +388,49 @@ impl Steps<'_> {
 
     /// What cannot fail. Returns the configuration before.
     fn finish(self) -> anyhow::Result<Target> {
-        let Steps { router, target: Target { config, source, rules }, initial, closing, .. } = self;
+        let Steps { router, target, initial, mut closing, unwanted, joining, .. } = self;
+        let Target { config, source, rules, places } = target;
         let (tables, old) = (&config.tables, &router.setup.config.tables);
         let changed = |is: bool, was: bool| (is != was).then_some(is);
-        let packets_max = (tables.cs_packets != old.cs_packets).then_some(tables.cs_packets);
         let admit = changed(tables.cs_admit, old.cs_admit);
         let serve = changed(tables.cs_serve, old.cs_serve);
-        if packets_max.is_some() || admit.is_some() || serve.is_some() {
-            router.handle.cs_config(packets_max, admit, serve);
+        if admit.is_some() || serve.is_some() {
+            router.handle.cs_config(None, admit, serve);
+        }
+        let (regions, unasked) = (&config.network.producer_regions, tables.accept_unasked_data);
+        if (regions, unasked) != (&router.old().network.producer_regions, old.accept_unasked_data) {
+            router.handle.set_rules(regions.clone(), unasked);
         }
         router.handle.set_pace(config.general.spin, config.general.burst_packets);
+        if let Some(joining) = joining {
+            let neighbors: Vec<FaceId> = joining.faces().collect();
+            let is_own = |face: &FaceId| initial.faces.iter().any(|own| own.id == *face);
+            let mut made = joining.join(&router.control)?;
+            for face in std::mem::take(&mut router.setup.tree_faces) {
+                match neighbors.contains(&face) {
+                    true => made.push(face),
+                    false if is_own(&face) => {}
+                    false => closing.push(face),
+                }
+            }
+            closing.retain(|face| !neighbors.contains(face));
+            router.setup.tree_faces = made;
+        }
+        let places = std::mem::replace(&mut router.setup.places, places);
+        router.set_destinations(&config)?;
         if config.log != router.old().log {
             router.setup.levels.set(&config.log);
         }
-        for face in closing {
+        for face in router.without_routes(closing)? {
             router.handle.destroy_face(face);
+        }
+        for interface in unwanted {
+            router.close(&interface);
         }
         router.setup.initial = initial;
         let config = std::mem::replace(&mut router.setup.config, config);
         let source = std::mem::replace(&mut router.setup.source, source);
-        Ok(Target { config, source, rules })
+        Ok(Target { config, source, rules, places })
     }
 }
 

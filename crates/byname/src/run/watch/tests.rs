@@ -1,49 +1,12 @@
-use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use byname_control::config::Config;
-use byname_face::face::{FaceChange, UpdateFaceError};
 use byname_face::pulse::{Doing, Pulse};
-use byname_face::{FaceStatus, Port, PortContext};
-use byname_forward::{FaceId, Outgoing, Ticks};
 
 use super::*;
+use crate::odd_port::OddPort;
 use crate::run::{self, health::Phase};
-
-/// A port that never ends receiving.
-struct Stuck;
-
-impl Port for Stuck {
-    fn name(&self) -> &str {
-        "stuck"
-    }
-    fn start(&mut self, _: &mut PortContext<'_>) -> io::Result<()> {
-        Ok(())
-    }
-    fn has_input(&self) -> bool {
-        true
-    }
-    fn receive(&mut self, _: &mut PortContext<'_>, _: usize) {
-        std::thread::sleep(Duration::from_secs(600));
-    }
-    fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
-    fn flush(&mut self, _: &mut PortContext<'_>) {}
-    fn update_face(
-        &mut self,
-        _: &mut PortContext<'_>,
-        _: FaceId,
-        _: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        Err(UpdateFaceError::NotFound)
-    }
-    fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
-        false
-    }
-    fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
-        None
-    }
-}
 
 /// Runs in a process of its own, as a child of the next test: the service manager is in its environment.
 #[test]
@@ -62,7 +25,9 @@ fn a_packet_thread_hangs() {
     assert_eq!((probes.live)(), Ok(()), "threads that sleep go on");
     // The call returns only when the port has started, so another thread makes it.
     let handle = forwarder.handle.clone();
-    std::thread::spawn(move || handle.add_ports(1, vec![Box::new(Stuck)]));
+    let never_ends = || std::thread::sleep(Duration::from_secs(600));
+    let stuck = OddPort { name: "stuck", on_start: || (), on_receive: Some(never_ends) };
+    std::thread::spawn(move || handle.add_ports(1, vec![Box::new(stuck)]));
     let deadline = Instant::now() + Duration::from_secs(20);
     while (probes.live)().is_ok() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));

@@ -93,7 +93,10 @@ fn the_fib_gets_another_engine_with_the_same_rules_and_limits_hold() {
     let key = NameHashKey::new([1, 2]);
     let rules = router.management.fib().len();
     for kind in FibEngineKind::ALL {
-        router.management.rebuild_fib(|_| kind.build(key, 100)).expect("it takes them");
+        let listed = || router.management.rib().entries_after(None);
+        let all: Vec<_> = listed().filter_map(|entry| Some((entry.name().to_name(), entry.group()?))).collect();
+        let rebuilt = router.management.fib_mut().rebuild(|_| kind.build(key, 100), all.into_iter());
+        rebuilt.expect("it takes them");
         assert_eq!((router.management.fib().len(), router.management.fib().failures()), (rules, 0));
     }
     let limit = |router: &mut Router, routes_max| router.management.rib_mut().limit(routes_max);

@@ -5,21 +5,22 @@
 //! command line use the same decoders.
 
 mod control;
+pub mod explain;
 mod face;
-mod field;
 mod reload;
 mod routing;
 mod status;
+pub mod trace;
 pub mod types;
 
+pub use crate::element::{Element, StrategyName, decode_list};
 pub use control::{ControlParameters, ControlResponse};
 pub use face::{ChannelStatus, FaceEventKind, FaceEventNotification, FaceQueryFilter, FaceStatus};
-pub use field::{Element, StrategyName, decode_list};
 pub use reload::{ConfigChange, ReloadReport, reload_flags};
 pub use routing::{FibEntry, NextHopRecord, RibEntry, Route, StrategyChoice, origin, route_flags};
 pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, ThreadStatus, cs_flags};
 
-pub(crate) use field::{Field, element};
+pub(crate) use crate::element::element;
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
+use byname_wire::Descriptor;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
-use crate::mgmt::tlv::StrategyName;
-use crate::state::records::{layer, maker};
+use crate::element::StrategyName;
+use crate::state::records::{ContentStoreRecord, FaceRecord, StrategyRecord, layer, maker};
 
 fn route(face: u64, name: &str) -> RouteRecord {
     RouteRecord {
@@ -28,6 +29,14 @@ fn choice(prefix: &str) -> StrategyRecord {
     StrategyRecord { prefix: prefix.parse().expect("a test's own name"), strategy: StrategyName(name) }
 }
 
+fn advertisement(face: u64, tag: &str) -> AdvertisementRecord {
+    AdvertisementRecord { face, descriptor: Descriptor::of([tag]).expect("one tag") }
+}
+
+fn told(prefix: &str) -> ToldRecord {
+    ToldRecord { destination: "hub".to_owned(), prefix: prefix.parse().expect("a test's own name") }
+}
+
 /// A store with two faces, some routes, a choice and settings.
 fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
     let path = folder.path().join("inside/state.db");
@@ -39,10 +48,11 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
     let mut changes: Vec<Change> = [1, 2].map(|number| Change::Face(face(number))).into();
     changes.extend(routes.iter().cloned().map(Change::Route));
     changes.extend([Change::Strategy(choice("/s")), Change::ContentStore(settings.clone())]);
+    changes.extend([Change::Advertisement(advertisement(2, "a")), Change::Told(told("/t"))]);
     for part in changes.chunks(5) {
         store.apply(part).expect("written");
     }
-    drop(store);
+    store.close();
     let records = Store::open(&path).expect("a good store").records;
     // Layers come before names in the order of the file.
     routes.sort_by(|a, b| (a.face, a.layer, a.name.value()).cmp(&(b.face, b.layer, b.name.value())));
@@ -52,6 +62,8 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
         routes,
         strategies: vec![choice("/s")],
         content_store: vec![settings],
+        advertisements: vec![advertisement(2, "a")],
+        told: vec![told("/t")],
     };
     assert_eq!(records, expected);
     (path, records)
@@ -77,7 +89,8 @@ fn records_come_back_and_forgotten_ones_do_not() {
     assert_eq!(after.faces, [face(1)]);
     let nexthop = before.routes.into_iter().find(|route| route.layer == layer::FIB).expect("one");
     assert_eq!(after.routes, [cheaper, nexthop]);
-    assert!(after.strategies.is_empty());
+    assert!(after.strategies.is_empty() && after.advertisements.is_empty());
+    assert_eq!(after.told, [told("/t")]);
     assert_eq!(after.content_store, [ContentStoreRecord::default()]);
 }
 
@@ -135,7 +148,9 @@ fn damaged_stores_are_set_aside_and_never_give_wrong_records() {
     let good = fs::read(&path).expect("a file");
     assert!(!opens(&good, &records, "the good one"));
     let mut rng = SmallRng::seed_from_u64(7);
-    for len in (1..good.len()).step_by(131) {
+    // Every length, with a step of 1.
+    let step = std::env::var("BYNAME_TEST_STEP").map_or(131, |text| text.parse().expect("a number"));
+    for len in (1..good.len()).step_by(step) {
         assert!(opens(&good[..len], &records, &format!("{len} bytes")), "{len} bytes");
     }
     let mut aside = 0;
@@ -162,32 +177,170 @@ fn damaged_stores_are_set_aside_and_never_give_wrong_records() {
 }
 
 #[test]
-fn a_log_of_changes_that_is_cut_holds_whole_commits_only() {
+fn a_log_that_is_cut_holds_whole_groups_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("state.db");
     let mut store = Store::open(&path).expect("a new store").store;
-    // Each commit replaces both routes by ones of its own cost.
+    // Each group replaces both routes by ones of its own cost.
     for cost in 0..8 {
         let both = ["/a", "/b"].map(|name| Change::Route(RouteRecord { cost, ..route(1, name) }));
         store.apply(&both).expect("written");
     }
-    let (base, log) = (fs::read(&path).expect("a file"), fs::read(folder.path().join("state.db-wal")).expect("a log"));
+    let end = usize::try_from(store.log_bytes()).expect("a short log") + 24;
+    let files = ["", "-wal", "-log"].map(|suffix| (suffix, fs::read(with_suffix(&path, suffix)).expect("a file")));
     drop(store);
-    let mut costs_seen = std::collections::BTreeSet::new();
-    for len in (0..=log.len()).step_by(997) {
+    let crashed_with = |log: &[u8]| {
         let crashed = tempfile::tempdir().expect("a folder");
         let path = crashed.path().join("state.db");
-        fs::write(&path, &base).expect("written");
-        fs::write(crashed.path().join("state.db-wal"), &log[..len]).expect("written");
-        let routes = Store::open(&path).expect("a store").records.routes;
-        match &routes[..] {
-            [] => {}
+        for (suffix, bytes) in &files {
+            fs::write(with_suffix(&path, suffix), if *suffix == "-log" { log } else { bytes }).expect("written");
+        }
+        (Store::open(&path).expect("a store"), crashed)
+    };
+    let log = &files[2].1;
+    let mut costs_seen = std::collections::BTreeSet::new();
+    for len in (0..end).step_by(5).chain([end, log.len()]) {
+        let (Opened { records, set_aside, .. }, _folder) = crashed_with(&log[..len]);
+        assert!(set_aside.is_none(), "{len} bytes of the log: {set_aside:?}");
+        match &records.routes[..] {
+            [] => assert!(len < 200, "{len} bytes"),
             [a, b] => {
                 assert_eq!(a.cost, b.cost, "{len} bytes of the log");
                 costs_seen.insert(a.cost);
             }
-            _ => panic!("{len} bytes of the log: {routes:?}"),
+            routes => panic!("{len} bytes of the log: {routes:?}"),
         }
     }
-    assert!(costs_seen.len() > 5, "{costs_seen:?}");
+    assert_eq!(costs_seen.len(), 8);
+
+    // A group in the middle that is not whole is no end, and the store is set aside.
+    let mut rng = SmallRng::seed_from_u64(11);
+    for _ in 0..30 {
+        let mut log = log.clone();
+        log[rng.random_range(24..end - 160)] ^= 1 << rng.random_range(0..8);
+        let (Opened { records, set_aside, .. }, _folder) = crashed_with(&log);
+        let (aside, why) = set_aside.expect("the damage is seen");
+        assert!(why.contains("log is damaged") && records.routes.is_empty(), "{why}");
+        assert_eq!(fs::read(with_suffix(&aside, "-log")).expect("a file"), log);
+    }
+}
+
+#[test]
+fn a_log_of_another_database_is_left_out_and_that_of_a_later_version_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, records) = filled(&folder);
+    let backup = fs::read(&path).expect("a file");
+    let mut store = Store::open(&path).expect("a good store").store;
+    store.apply(&[Change::ForgetFace(2)]).expect("written");
+    store.fold(usize::MAX).expect("folded");
+    store.apply(&[Change::ForgetFace(1)]).expect("written");
+    drop(store);
+    let log = fs::read(with_suffix(&path, LOG_SUFFIX)).expect("a log");
+    // Somebody restores the database, and leaves the files beside it.
+    let restored = tempfile::tempdir().expect("a folder");
+    let restored = restored.path().join("state.db");
+    fs::create_dir(restored.parent().expect("a folder")).expect_err("it is there");
+    fs::write(&restored, &backup).expect("written");
+    fs::write(with_suffix(&restored, LOG_SUFFIX), &log).expect("written");
+    assert_eq!(Store::open(&restored).expect("a good store").records, records);
+
+    let mut later = log;
+    later[8] = 2;
+    fs::write(with_suffix(&path, LOG_SUFFIX), &later).expect("written");
+    let error = Store::open(&path).expect_err("a later version");
+    assert!(matches!(error, StoreError::Version { version: 2, .. }), "{error}");
+    assert_eq!(fs::read(with_suffix(&path, LOG_SUFFIX)).expect("a log"), later);
+}
+
+/// A change of few faces, names and prefixes.
+fn random_change(rng: &mut SmallRng) -> Change {
+    let number = rng.random_range(1..4);
+    let one = RouteRecord { cost: rng.random_range(0..9), ..route(number, &format!("/n/{}", rng.random_range(0..6))) };
+    let prefix = format!("/s/{}", rng.random_range(0..3));
+    match rng.random_range(0..28) {
+        0 => Change::ForgetFace(number),
+        1 => Change::Face(FaceRecord { mtu: Some(rng.random_range(0..9)), ..face(number) }),
+        2 => Change::Strategy(choice(&prefix)),
+        3 => Change::ForgetStrategy(prefix.parse().expect("a name")),
+        4 => Change::ContentStore(ContentStoreRecord { admit: Some(rng.random_range(0..9)), ..Default::default() }),
+        5 => Change::Advertisement(advertisement(number, ["a", "b"][rng.random_range(0..2)])),
+        6 => Change::ForgetAdvertisement(advertisement(number, ["a", "b"][rng.random_range(0..2)])),
+        7 => Change::Told(told(&prefix)),
+        8 => Change::ForgetTold(told(&prefix)),
+        9..13 => Change::ForgetRoute(one),
+        _ => Change::Route(one),
+    }
+}
+
+#[test]
+fn log_and_database_together_are_as_the_changes_one_by_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.db");
+    let mut rng = SmallRng::seed_from_u64(5);
+    let mut expected = Snapshot { version: VERSION, ..Snapshot::default() };
+    let mut store = Store::open(&path).expect("a new store").store;
+    for round in 0..150 {
+        let changes: Vec<Change> = (0..rng.random_range(1..9)).map(|_| random_change(&mut rng)).collect();
+        store.apply(&changes).expect("written");
+        for change in changes {
+            model(&mut expected, change);
+        }
+        match rng.random_range(0..8) {
+            0 => store.fold(rng.random_range(1..20)).expect("folded"),
+            1 => store.fold(usize::MAX).expect("folded"),
+            end @ (2 | 3) => {
+                if end == 2 {
+                    store.close()
+                } else {
+                    drop(store)
+                }
+                let opened = Store::open(&path).expect("a good store");
+                assert_eq!(opened.records, expected, "round {round}");
+                store = opened.store;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes a change in the simplest way.
+fn model(records: &mut Snapshot, change: Change) {
+    let key = |route: &RouteRecord| (route.face, route.layer, route.origin, route.name.clone());
+    match change {
+        Change::Face(face) => {
+            records.faces.retain(|other| other.number != face.number);
+            records.faces.push(face);
+        }
+        Change::ForgetFace(number) => {
+            records.faces.retain(|face| face.number != number);
+            records.routes.retain(|route| route.face != number);
+            records.advertisements.retain(|one| one.face != number);
+        }
+        Change::Route(route) => {
+            records.routes.retain(|other| key(other) != key(&route));
+            records.routes.push(route);
+        }
+        Change::ForgetRoute(route) => records.routes.retain(|other| key(other) != key(&route)),
+        Change::Strategy(choice) => {
+            records.strategies.retain(|other| other.prefix != choice.prefix);
+            records.strategies.push(choice);
+        }
+        Change::ForgetStrategy(prefix) => records.strategies.retain(|choice| choice.prefix != prefix),
+        Change::ContentStore(settings) => records.content_store = vec![settings],
+        Change::Advertisement(one) => {
+            records.advertisements.retain(|other| *other != one);
+            records.advertisements.push(one);
+        }
+        Change::ForgetAdvertisement(one) => records.advertisements.retain(|other| *other != one),
+        Change::Told(one) => {
+            records.told.retain(|other| *other != one);
+            records.told.push(one);
+        }
+        Change::ForgetTold(one) => records.told.retain(|other| *other != one),
+    }
+    records.advertisements.sort_by_key(|one| (one.face, one.descriptor.clone()));
+    records.told.sort_by_key(|one| one.prefix.clone());
+    records.faces.sort_by_key(|face| face.number);
+    records.routes.sort_by_key(key);
+    records.strategies.sort_by_key(|choice| choice.prefix.clone());
 }

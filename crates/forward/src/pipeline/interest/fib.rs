@@ -9,16 +9,15 @@ use smallvec::SmallVec;
 use crate::counters::FibLines;
 use crate::packet::{Parsed, name_in};
 use crate::packet_pool::Packet;
-use crate::port::Received;
 use crate::settings::Prefetch;
-use crate::shard::{Miss, Shard, Staged};
+use crate::shard::{Burst, Miss, PLACES, Shard, Staged};
 use crate::stages::{Stage, Stopwatch};
 
 impl Shard {
     /// Looks up all Interests of the burst in the FIB, if they may have to be routed one by one before its end. That
     /// happens in a full PIT: each Interest is routed before the next, which may find room or evict another. It also
     /// happens when strategies learn from Data: Interests are routed before such Data.
-    pub(in crate::pipeline) fn match_ahead(&mut self, burst: &[impl AsRef<Received>]) {
+    pub(in crate::pipeline) fn match_ahead(&mut self, burst: &Burst<'_>) {
         self.routes_ahead.clear();
         let routes_early = self.table.may_fill_up(self.parsed.len()) || self.strategies.measures();
         if !self.prefetch.is_on() || !routes_early {
@@ -26,7 +25,7 @@ impl Shard {
         }
         let (mut names, mut found) = (SmallVec::<[_; BURST_MAX]>::new(), [None; BURST_MAX]);
         let interests = || self.parsed.iter().filter(|staged| matches!(staged.parsed, Parsed::Interest(_)));
-        let name_of = |staged: &Staged| name_in(&burst[staged.at].as_ref().packet, staged.parsed.name());
+        let name_of = |staged: &Staged| name_in(&burst.packet(staged.at).packet, staged.parsed.name());
         for staged in interests() {
             let name = NameView::from_filled(name_of(staged), &self.hashes[staged.place]);
             names.push(name.up_to(self.hashed_depth));
@@ -43,7 +42,7 @@ impl Shard {
             }
             return self.match_ahead(burst);
         }
-        self.routes_ahead.resize(BURST_MAX, None);
+        self.routes_ahead.resize(PLACES, None);
         for ((found, name), staged) in found.iter().zip(&names).zip(interests()) {
             self.routes_ahead[staged.place] = found.map(|m| (m.entry, name.hash(m.depth)));
         }
@@ -57,7 +56,7 @@ impl Shard {
     }
 
     /// Finds the longest FIB match of each miss that has no route yet, in one burst.
-    pub(super) fn match_misses(&mut self, misses: &mut [Miss]) {
+    pub(crate) fn match_misses(&mut self, misses: &mut [Miss]) {
         if !self.routes_ahead.is_empty() {
             for miss in misses.iter_mut().filter(|m| m.wants_fib()) {
                 miss.set_route(self.routes_ahead[miss.place]);

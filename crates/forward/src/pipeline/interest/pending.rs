@@ -9,6 +9,8 @@ use crate::packet_pool::Packet;
 use crate::pit_cs::{InRecord, PitEntry, SlotId};
 use crate::port::Outgoing;
 use crate::shard::Shard;
+use crate::ticks::Ticks;
+use crate::trace::Subject;
 use crate::whereabouts::SourceId;
 
 /// Maximum of downstreams that one entry records.
@@ -32,7 +34,7 @@ impl Shard {
         while let Some(victim) = self.table.victim() {
             self.drops.count(DropReason::PitFull);
             self.ask_for_victim_after(victim);
-            self.drop_pending(now, victim);
+            self.evict_pending(now, victim);
         }
         let name = NameView::from_filled(name_in(&packet, info.name), &self.hashes[place]);
         let (hash, expiry) = (name.full_hash(), record.expiry);
@@ -64,6 +66,13 @@ impl Shard {
         let slot = self.table.insert_pit(hash, packet, info.name, source, entry);
         self.wheel.start(slot, expiry);
         slot
+    }
+
+    fn evict_pending(&mut self, now: Ticks, victim: SlotId) {
+        if self.traces.is_on() {
+            self.tell_end(now, victim, Subject::Eviction);
+        }
+        self.drop_pending(now, victim);
     }
 
     /// Prefetches what is needed to evict the pending Interest after `victim`: in a flood of Interests, each new one
@@ -106,7 +115,7 @@ impl Shard {
                 return false;
             }
             self.drops.count(DropReason::PitFull);
-            self.drop_pending(now, victim);
+            self.evict_pending(now, victim);
         }
         self.table.add_in_record(slot, record);
         true

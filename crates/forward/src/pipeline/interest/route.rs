@@ -15,7 +15,7 @@ impl Shard {
     /// Looks up all misses of the burst so far in the FIB, and lets their strategies decide. Must be called before
     /// another packet meets an entry that waits for its route. That packet must find the entry as if it had come in a
     /// later burst.
-    pub(in crate::pipeline) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
+    pub(crate) fn route_misses(&mut self, now: Ticks, output: &mut Vec<Outgoing>) {
         let mut misses = std::mem::take(&mut self.misses);
         // More packets of the burst may follow, so this lap counts no packets.
         self.stopwatch.lap(Stage::PitCs, 0);
@@ -29,7 +29,7 @@ impl Shard {
         self.misses = misses;
     }
 
-    fn route(&mut self, now: Ticks, miss: &Miss, output: &mut Vec<Outgoing>) {
+    pub(crate) fn route(&mut self, now: Ticks, miss: &Miss, output: &mut Vec<Outgoing>) {
         let entry = match miss.route {
             Route::Entry(entry) => entry,
             Route::Fib => None,

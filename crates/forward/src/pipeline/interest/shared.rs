@@ -17,14 +17,14 @@ use byname_wire::{NackReason, NameView};
 use smallvec::SmallVec;
 
 use crate::counters::DropReason;
-use crate::dispatch::Parcel;
+use crate::crossing::{Handed, Parcel};
 use crate::face_table::LinkType;
 use crate::hot::{Asking, Busy, DOWNSTREAMS_MAX, Downstream, Opened, Pending, PlaceId, SharedPit, Verdict, Waiting};
 use crate::packet::{InterestInfo, Parsed, lower_hop_limit, name_in};
 use crate::pit_cs::InRecord;
 use crate::port::{Outgoing, Received};
 use crate::settings::LIFETIME_MAX;
-use crate::shard::{Noted, Open, Shard, Sharing, Staged};
+use crate::shard::{Burst, Noted, Open, Shard, Sharing, Staged};
 use crate::ticks::Ticks;
 
 use super::Ingress;
@@ -151,11 +151,7 @@ impl Shard {
 
     /// Settles the entries that packets of this burst are about, before the burst is handled. Packets that must wait
     /// for the next round leave the burst.
-    pub(crate) fn settle_burst(
-        &mut self,
-        burst: &mut [impl AsRef<Received> + AsMut<Received>],
-        output: &mut Vec<Outgoing>,
-    ) {
+    pub(crate) fn settle_burst(&mut self, burst: &mut Burst<'_>, output: &mut Vec<Outgoing>) {
         let Some(room) = self.sharing.as_ref().map(|sharing| Sharing::room(sharing.open.len())) else { return };
         if room > 0 && self.table.may_fill_up(self.parsed.len() + room) {
             // A full PIT evicts entries by its fair shares, and all downstreams must count for these.
@@ -169,15 +165,15 @@ impl Shard {
             if sharing.must_wait(hash) || was_open && self.settle(&mut sharing, hash, output) == Settled::NextRound {
                 let Staged { at, parsed, .. } = self.parsed.remove(i);
                 self.wanted.remove(i);
-                let received = burst[at].as_mut().take();
-                sharing.postponed.push((hash, Parcel { received, parsed: Some(parsed), spread: None }));
+                let handed = Handed { received: burst.packet_mut(at), parsed: &parsed, is_spread: false };
+                sharing.postponed.push((hash, handed.into()));
                 continue;
             }
             if let Staged { at, place, parsed: Parsed::Interest(info) } = &self.parsed[i]
                 && (info.is_hot || was_open)
                 && !info.can_be_prefix
             {
-                let name = NameView::from_filled(name_in(&burst[*at].as_ref().packet, info.name), &self.hashes[*place]);
+                let name = NameView::from_filled(name_in(&burst.packet(*at).packet, info.name), &self.hashes[*place]);
                 let name = name.digest(name.len());
                 sharing.noted.push(Noted { name, must_be_fresh: info.must_be_fresh });
             }

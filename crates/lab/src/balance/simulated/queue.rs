@@ -87,6 +87,6 @@ impl Gate {
         }
         self.looked_in = round;
         self.fills |= is_half_full;
-        (!self.fills || (!is_further_copy && self.shares.take(face))) && queue.push(item)
+        (!self.fills || (!is_further_copy && self.shares.take(face, face))) && queue.push(item)
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::crossing::Parcel;
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::seat::{BURST, owner};
 use byname_forward::worker::{Worker, WorkerCounters};

@@ -6,7 +6,8 @@
 use std::time::Instant;
 
 use anyhow::ensure;
-use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::crossing::{Departure, Parcel};
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::ring::{Consumer, Producer, ring};
 use byname_forward::worker::Worker;
 use byname_forward::{Outgoing, Received, Ticks};
@@ -25,8 +26,8 @@ pub struct Both {
 
 /// The two threads.
 enum Side {
-    Ports { makes: Box<Makes>, dispatcher: Box<Dispatcher>, to_home: Producer<Parcel>, sending: Consumer<Outgoing> },
-    Home { worker: Box<Worker>, arriving: Consumer<Parcel>, to_owner: Producer<Outgoing> },
+    Ports { makes: Box<Makes>, dispatcher: Box<Dispatcher>, to_home: Producer<Parcel>, sending: Consumer<Departure> },
+    Home { worker: Box<Worker>, arriving: Consumer<Parcel>, to_owner: Producer<Departure> },
 }
 
 /// Sends `bursts` bursts through the rig's worker on another core, after some for warming up. Returns the times of both
@@ -70,7 +71,7 @@ fn exchange(
     makes: &mut Makes,
     dispatcher: &mut Dispatcher,
     to_home: &mut Producer<Parcel>,
-    sending: &mut Consumer<Outgoing>,
+    sending: &mut Consumer<Departure>,
     times: &mut Both,
 ) {
     let names = makes.new_names();
@@ -101,15 +102,16 @@ fn give(received: Received, dispatcher: &mut Dispatcher, to_home: &mut Producer<
 
 /// Takes a burst from the worker's core and sends it. `look` sees it before; that takes no time.
 fn send<T>(
-    sending: &mut Consumer<Outgoing>,
+    sending: &mut Consumer<Departure>,
     count: usize,
     samples: &mut Samples,
     look: impl FnOnce(&[Outgoing]) -> T,
 ) -> T {
     wait(sending, count);
-    let mut outgoing = Vec::with_capacity(count);
+    let (mut departing, mut outgoing) = (Vec::with_capacity(count), Vec::with_capacity(count));
     let begin = Instant::now();
-    sending.pop_into(&mut outgoing, count);
+    sending.pop_into(&mut departing, count);
+    departing.iter_mut().for_each(|departure: &mut Departure| departure.append_to(&mut outgoing));
     let taken = begin.elapsed();
     let found = look(&outgoing);
     let begin = Instant::now();
@@ -122,7 +124,7 @@ fn send<T>(
 fn serve(
     worker: &mut Worker,
     arriving: &mut Consumer<Parcel>,
-    to_owner: &mut Producer<Outgoing>,
+    to_owner: &mut Producer<Departure>,
     samples: &mut Samples,
 ) {
     // A burst is published at once.
@@ -135,9 +137,11 @@ fn serve(
     });
     samples.time(Step::PushOutput, || {
         let count = outgoing.len();
-        for outgoing in outgoing {
+        for outgoing in &mut outgoing {
             // As above.
-            let _ = to_owner.push(outgoing);
+            if let Ok(place) = to_owner.append(Departure::empty()) {
+                place.fill_from(outgoing);
+            }
         }
         to_owner.publish();
         count

@@ -1,6 +1,7 @@
 //! One worker, and the packets of its exchanges.
 
-use byname_forward::dispatch::{Dispatcher, Parcel};
+use byname_forward::crossing::Parcel;
+use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::worker::Worker;
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};

@@ -31,6 +31,7 @@ mod changes;
 mod duals;
 mod eliminate;
 mod feed;
+mod file;
 mod group;
 mod part;
 mod processor;
@@ -53,6 +54,7 @@ use crate::memory::Pages;
 use crate::update::{self, BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoad, bulk_load};
+pub use self::file::{Opened, open};
 pub use self::replica::Replica;
 
 /// How to build a table.

@@ -80,6 +80,11 @@ impl<C: Control<Digest, Query = dyn FlatFib>> Checked<C> {
         Checked { engine, check }
     }
 
+    /// How stored bits are divided.
+    pub fn check(&self) -> Check {
+        self.check
+    }
+
     /// The engine.
     pub fn engine(&self) -> &C {
         &self.engine

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
+use super::image::Image;
 use super::levels::LevelsWriter;
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
@@ -18,11 +19,66 @@ use crate::update::BuildError;
 /// Number of entries whose lines are prefetched.
 const AHEAD: usize = 48;
 
+/// Maximum number of nodes of a table without filters. Its lines stay in a processor's caches, where
+/// a probe costs no more than a filter saves.
+const UNFILTERED_MAX: usize = 1 << 14;
+
 /// A prefix of the last rule at which there is, or may be, a node.
 struct Open {
     depth: usize,
     rule: Option<EntryId>,
     has_children: bool,
+}
+
+/// Counts the nodes that a [`BulkLoader`] needs for sorted rules.
+#[derive(Default)]
+pub struct NodeCounter {
+    /// Depths at which there is, or may be, a node on the path to the last rule.
+    open: Vec<usize>,
+    last: Vec<u8>,
+    nodes: usize,
+    started: bool,
+}
+
+impl NodeCounter {
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// If the rule does not follow the one before in canonical order, or is deeper than
+    /// [`DEPTH_MAX`].
+    pub fn push(&mut self, name: NameRef<'_>) -> Result<(), BuildError> {
+        let depth = name.len();
+        if depth > DEPTH_MAX {
+            return Err(BuildError::TooDeep { depth });
+        }
+        let last = NameRef::new_checked_before(&self.last);
+        if self.started && name <= last {
+            return Err(BuildError::Unsorted);
+        }
+        let shared = last.components().zip(name.components()).take_while(|(last, name)| last == name).count();
+        let mut left = None;
+        while let Some(open) = self.open.pop_if(|open| *open > shared) {
+            left = Some(open);
+        }
+        // The rule leaves the edge to that node at a depth without a node, so there is a branch.
+        if left.is_some() && shared > 0 && self.open.last() != Some(&shared) {
+            self.open.push(shared);
+            self.nodes += 1;
+        }
+        if depth > 0 {
+            self.open.push(depth);
+            self.nodes += 1;
+        }
+        self.last.clear();
+        self.last.extend_from_slice(name.value());
+        self.started = true;
+        Ok(())
+    }
+
+    /// Number of nodes so far.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
 }
 
 /// An entry that waits for its bucket's line.
@@ -35,8 +91,9 @@ struct Waiting {
 /// Builds a query half from rules in NDN's canonical order.
 ///
 /// Neighbours in that order share their prefixes. One pass therefore determines the trie, and only
-/// a rule's entry must be kept: a billion rules take 11.4 GB in total. The result cannot be
-/// changed. For changes, give the rules to [`Compact`](super::Compact).
+/// a rule's entry must be kept: a billion rules take 11.4 GB in total. The result of
+/// [`BulkLoader::finish`] cannot be changed; that of [`BulkLoader::finish_table`] takes changes
+/// beside the loaded rules, and can be saved.
 pub struct BulkLoader {
     key: NameHashKey,
     shared: Arc<Shared>,
@@ -48,6 +105,7 @@ pub struct BulkLoader {
     waiting: VecDeque<Waiting>,
     levels: LevelsWriter,
     nodes: usize,
+    rules: usize,
 }
 
 impl BulkLoader {
@@ -64,7 +122,7 @@ impl BulkLoader {
         let root = Open { depth: 0, rule: None, has_children: false };
         Ok(BulkLoader {
             key,
-            shared: Arc::new(Shared::new(options.fingerprint_mask())),
+            shared: Arc::new(Shared::new(options.fingerprint_mask(), 1)),
             part: Part::new(buckets, options.pages)?,
             open: vec![root],
             last: Vec::new(),
@@ -72,6 +130,7 @@ impl BulkLoader {
             waiting: VecDeque::with_capacity(AHEAD),
             levels: LevelsWriter::new(),
             nodes: 0,
+            rules: 0,
         })
     }
 
@@ -91,6 +150,7 @@ impl BulkLoader {
         if depth == 0 && self.open.len() == 1 && self.open[0].rule.is_none() && self.nodes == 0 {
             self.open[0].rule = Some(entry);
             self.shared.set_root(Some(entry));
+            self.rules += 1;
             return Ok(());
         }
         if name <= NameRef::new_checked_before(&self.last) {
@@ -104,6 +164,7 @@ impl BulkLoader {
         self.last.clear();
         self.last.extend_from_slice(name.value());
         self.hashes.fill(&self.key, name);
+        self.rules += 1;
         Ok(())
     }
 
@@ -111,12 +172,23 @@ impl BulkLoader {
     ///
     /// # Errors
     /// If the last entries find no room.
-    pub fn finish(mut self) -> Result<Arc<dyn PrefixFib>, BuildError> {
+    pub fn finish(self) -> Result<Arc<dyn PrefixFib>, BuildError> {
+        Ok(self.finish_image()?.query)
+    }
+
+    pub(super) fn finish_image(mut self) -> Result<Image, BuildError> {
         self.close_below(0)?;
         while !self.waiting.is_empty() {
             self.place_first()?;
         }
-        Ok(Arc::new(Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None }))
+        let mut shared = self.shared;
+        if self.nodes <= UNFILTERED_MAX
+            && let Some(shared) = Arc::get_mut(&mut shared)
+        {
+            shared.levels = shared.levels.without_filters();
+        }
+        let query = Query { shared, parts: Box::new([Arc::new(self.part)]), exact: None };
+        Ok(Image { key: self.key, query: Arc::new(query), rules: self.rules })
     }
 
     /// Writes the entries of the open nodes deeper than `depth`, because no rule follows below

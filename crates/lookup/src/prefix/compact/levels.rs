@@ -4,6 +4,8 @@
 //! and 16 if most rules have five components, or depths 1 and 2 if rules share no first components.
 //! A handle that is known to be absent needs no probe.
 
+use std::collections::HashMap;
+
 use super::DEPTH_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -59,6 +61,35 @@ impl Levels {
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.filters)
     }
+
+    /// For a table that never changes and is small: all depths count as dense, and there are no
+    /// filters.
+    pub(super) fn without_filters(&self) -> Self {
+        let used = self.used.load(Ordering::Acquire);
+        Levels { used: AtomicU64::new(used), dense: AtomicU64::new(used), filters: Box::default() }
+    }
+
+    /// The depths with handles, and those without filters, for a file.
+    pub(super) fn words(&self) -> [u64; 2] {
+        [self.used.load(Ordering::Acquire), self.dense.load(Ordering::Acquire)]
+    }
+
+    /// The filters, for a file.
+    pub(super) fn filters(&self) -> Vec<u8> {
+        self.filters.iter().flat_map(|word| word.load(Ordering::Acquire).to_le_bytes()).collect()
+    }
+
+    /// The reverse of [`Levels::words`] and [`Levels::filters`]. `None` if the filters have another
+    /// length.
+    pub(super) fn decode([used, dense]: [u64; 2], filters: &[u8]) -> Option<Self> {
+        let (words, []) = filters.as_chunks::<8>() else { return None };
+        let filters: Box<[_]> = words.iter().map(|word| AtomicU64::new(u64::from_le_bytes(*word))).collect();
+        // Higher depths have no filters.
+        let mask = (1 << LEVELS) - 1;
+        let needs_none = used & !dense & mask == 0;
+        let fits = filters.len() == LEVELS * BITS / 64 || (filters.is_empty() && needs_none);
+        fits.then(|| Levels { used: AtomicU64::new(used & mask), dense: AtomicU64::new(dense & mask), filters })
+    }
 }
 
 /// The writer's counts for one depth.
@@ -66,7 +97,7 @@ impl Levels {
 struct Level {
     handles: usize,
     /// Number of handles by filter bit. Empty if the depth is dense or has no handles.
-    counts: Vec<u16>,
+    counts: HashMap<u16, u16>,
 }
 
 /// The writer's side.
@@ -82,14 +113,13 @@ impl LevelsWriter {
         let level = &mut self.0[depth];
         level.handles += 1;
         let mask = 1 << depth;
-        if level.handles == 1 {
-            level.counts = vec![0; BITS];
-        }
+        // A dense depth stays dense until it is empty.
+        let is_dense = levels.dense.load(Ordering::Relaxed) & mask != 0;
         if level.handles > SPARSE_MAX {
-            level.counts = Vec::new();
+            level.counts = HashMap::new();
             set(&levels.dense, mask);
-        } else if let Some(count) = level.counts.get_mut(bit_of(hash)) {
-            *count += 1;
+        } else if !is_dense {
+            *level.counts.entry(bit_of(hash) as u16).or_default() += 1;
             let (word, bit) = place(depth, hash);
             set(&levels.filters[word], bit);
         }
@@ -101,15 +131,16 @@ impl LevelsWriter {
         let level = &mut self.0[depth];
         level.handles -= 1;
         if level.handles == 0 {
-            level.counts = Vec::new();
+            level.counts = HashMap::new();
             clear(&levels.used, 1 << depth);
             for word in &levels.filters[depth * (BITS / 64)..(depth + 1) * (BITS / 64)] {
                 word.store(0, Ordering::Release);
             }
             clear(&levels.dense, 1 << depth);
-        } else if let Some(count) = level.counts.get_mut(bit_of(hash)) {
+        } else if let Some(count) = level.counts.get_mut(&(bit_of(hash) as u16)) {
             *count -= 1;
             if *count == 0 {
+                level.counts.remove(&(bit_of(hash) as u16));
                 let (word, bit) = place(depth, hash);
                 clear(&levels.filters[word], bit);
             }
@@ -117,7 +148,7 @@ impl LevelsWriter {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|level| size_of::<Level>() + level.counts.capacity() * size_of::<u16>()).sum()
+        self.0.iter().map(|level| size_of::<Level>() + level.counts.capacity() * 5).sum()
     }
 }
 

@@ -41,9 +41,11 @@
 //! the names.
 
 mod bulk;
+mod bulk_table;
 mod change;
 mod edges;
 mod exact;
+mod image;
 mod levels;
 mod names;
 mod part;
@@ -57,15 +59,16 @@ use std::sync::Arc;
 
 use byname_wire::{Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
-use self::query::Shared;
+use self::query::{STRIPES, Shared};
 use self::table::Table;
-use self::trie::Trie;
+use self::trie::{Spot, Trie};
 use super::PrefixFib;
 use crate::entry::EntryId;
 use crate::memory::Pages;
 use crate::update::{BuildError, Change, Control, Update};
 
-pub use self::bulk::BulkLoader;
+pub use self::bulk::{BulkLoader, NodeCounter};
+pub use self::bulk_table::{BulkTable, Translation};
 
 /// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;
@@ -151,7 +154,7 @@ impl Compact {
     /// # Panics
     /// If the fingerprints do not have 1 to 41 bits, with the feature `lab`.
     pub fn new(key: NameHashKey, options: &Options) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(options.fingerprint_mask()));
+        let shared = Arc::new(Shared::new(options.fingerprint_mask(), STRIPES));
         Ok(Compact {
             key,
             rules_max: options.rules_max,
@@ -179,6 +182,23 @@ impl Compact {
     /// Memory of both halves, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.trie.memory_bytes() + self.table.memory_bytes() + self.table.query().memory_bytes()
+    }
+
+    /// The entry of exactly this rule.
+    pub fn entry_of(&self, name: NameRef<'_>) -> Option<EntryId> {
+        if name.len() > DEPTH_MAX {
+            return None;
+        }
+        let mut hashes = PrefixHashes::default();
+        match self.trie.find(&NameView::new(&self.key, name, &mut hashes)) {
+            Spot::At(node) => self.trie.rule(node),
+            _ => None,
+        }
+    }
+
+    /// All rules in no order: the TLV-VALUE of each name, and its entry.
+    pub fn rules(&self) -> impl Iterator<Item = (&[u8], EntryId)> {
+        self.trie.rules()
     }
 
     /// Refuses changes that no table could apply.
@@ -264,6 +284,12 @@ impl Control<Name> for Compact {
         self.change_all(changes)?;
         let replaced = self.table.finish(|node| self.trie.key(node).hash)?;
         Ok(if replaced { Update::Replace(self.query()) } else { Update::Patched })
+    }
+
+    fn expect(&mut self, rules: usize) -> Result<(), BuildError> {
+        let rules = rules.min(self.rules_max.saturating_sub(self.rules));
+        // `reserve` doubles this number, because parts fill unevenly. A quarter more than the fair share is enough here.
+        Ok(self.table.reserve(rules / 8 * 5, self.trie.ids() + rules, |node| self.trie.key(node).hash)?)
     }
 
     fn reclaim(&mut self) {

@@ -23,7 +23,7 @@ use std::io;
 
 use super::tags::slots_tagged;
 use super::word::Word;
-use crate::memory::{Lines, Pages};
+use crate::memory::{Line, Lines, Pages};
 use crate::prefetch;
 use crate::sync::Ordering;
 
@@ -75,6 +75,20 @@ impl Part {
         let lines = Lines::zeroed(buckets as usize, pages)?;
         lines.prefault();
         Ok(Part { lines, buckets })
+    }
+
+    /// A part with these lines, one for each bucket. They may hold anything.
+    ///
+    /// # Panics
+    /// If there are not as many lines as buckets, or none.
+    pub(super) fn from_lines(lines: Lines, buckets: u32) -> Self {
+        assert!(lines.len() == buckets as usize && buckets > 0);
+        Part { lines, buckets }
+    }
+
+    /// The lines of the buckets.
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     /// Number of slots for entries.

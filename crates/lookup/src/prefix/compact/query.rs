@@ -25,9 +25,9 @@ use crate::sync::{AtomicU64, Ordering};
 /// Maximum number of tries of a lookup, or of a probe, that changes disturb. Then the last answer
 /// stands. A change is counted at most twice, so lookups that overlap three changes are still
 /// right.
-const TRIES_MAX: u8 = 8;
+pub(super) const TRIES_MAX: u8 = 8;
 /// Number of change counters. Names share a counter by their first component.
-const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
+pub(super) const STRIPES: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// State that all query halves of one table share.
 pub(super) struct Shared {
@@ -47,13 +47,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(fingerprint_mask: u64) -> Self {
+    /// With this number of change counters, a power of two: one if there are no changes.
+    pub(super) fn new(fingerprint_mask: u64, stripes: usize) -> Self {
+        assert!(stripes.is_power_of_two());
         Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
             depths: SharedDepthSet::new(DepthSet::up_to(1)),
             levels: Levels::new(),
-            changes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            changes: (0..stripes).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }
     }
@@ -82,16 +84,28 @@ impl Shared {
         self.depths.insert(node);
     }
 
+    /// No node is deeper.
+    #[inline]
+    pub(super) fn depth_max(&self) -> usize {
+        // Acquire: a reader that sees a node of this depth, or what led to it, sees the depth.
+        (self.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
+    }
+
+    /// Depths of all nodes and handles that exist or existed, and depth 1.
+    pub(super) fn depths(&self) -> DepthSet {
+        self.depths.load()
+    }
+
     /// The change counter of names that share the first component of `name`.
     #[inline]
-    fn changes(&self, name: &NameView<'_>) -> &AtomicU64 {
+    pub(super) fn changes_of(&self, name: &NameView<'_>) -> &AtomicU64 {
         let first = if name.is_empty() { 0 } else { name.check(1) };
-        &self.changes[first as usize % STRIPES]
+        &self.changes[first as usize & (self.changes.len() - 1)]
     }
 
     /// Notes that a change is about to become visible. For the writer.
     pub(super) fn begin_change(&self, name: &NameView<'_>) {
-        let changes = self.changes(name);
+        let changes = self.changes_of(name);
         changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
@@ -272,7 +286,7 @@ impl Query {
             left: 0,
         };
         for (changes, name) in searches.changes.iter_mut().zip(names) {
-            *changes = self.shared.changes(name).load(Ordering::Acquire);
+            *changes = self.shared.changes_of(name).load(Ordering::Acquire);
         }
         for (i, (name, search)) in names.iter().zip(&mut searches.searches).enumerate() {
             searches.active[searches.left] = i as u8;
@@ -300,7 +314,7 @@ impl Query {
     #[inline]
     fn is_outdated(&self, name: &NameView<'_>, changes: u64) -> bool {
         // Probes are acquire loads. If one had seen a later change, this load would see its count.
-        self.shared.changes(name).load(Ordering::Relaxed) != changes
+        self.shared.changes_of(name).load(Ordering::Relaxed) != changes
     }
 
     /// The answer for one name, and the number of lines read for it.
@@ -318,7 +332,7 @@ impl Query {
 
 impl PrefixFib for Query {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
-        let counter = self.shared.changes(name);
+        let counter = self.shared.changes_of(name);
         let mut tries = 0;
         loop {
             // Acquire: the probes below see all changes before the one counted here.
@@ -357,13 +371,12 @@ impl PrefixFib for Query {
 
     #[inline]
     fn depth_max(&self) -> usize {
-        // Acquire: a reader that sees a node of this depth, or what led to it, sees the depth.
-        (self.shared.depth_max.load(Ordering::Acquire) as usize).min(DEPTH_MAX)
+        self.shared.depth_max()
     }
 
     fn depths(&self) -> DepthSet {
         // Exact mode may compare all prefixes of a name.
-        if self.exact.is_some() { DepthSet::up_to(self.depth_max()) } else { self.shared.depths.load() }
+        if self.exact.is_some() { DepthSet::up_to(self.depth_max()) } else { self.shared.depths() }
     }
 
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {

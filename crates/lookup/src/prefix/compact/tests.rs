@@ -80,6 +80,25 @@ fn a_bulk_load_says_what_it_cannot_take() {
     assert!(matches!(full, Some(BuildError::Full { .. })), "{full:?}");
 }
 
+#[test]
+fn a_table_that_expects_its_rules_is_not_replaced_while_they_come() {
+    for expected in [0, 60_000] {
+        let mut engine = empty(&Options::default());
+        engine.expect(expected).expect("some memory");
+        let rules: Vec<Name> = (0..50_000u64).map(|i| name("/a").join_number(8, i).join_number(8, 1)).collect();
+        let mut replaced = 0;
+        for (batch, from) in rules.chunks(1_000).zip((0..).step_by(1_000)) {
+            let changes: Vec<_> = (from..).zip(batch).map(|(entry, rule)| set(rule, entry)).collect();
+            replaced += usize::from(matches!(engine.apply(&changes).expect("room"), Update::Replace(_)));
+        }
+        // What was made before the first batch is published with it.
+        assert_eq!(replaced <= 1, expected > 0, "{replaced} with {expected} expected");
+        for (entry, rule) in (0..).zip(&rules).step_by(97) {
+            assert_eq!(longest(&KEY, &*engine.query(), rule).map(|found| found.entry), Some(EntryId(entry)));
+        }
+    }
+}
+
 /// Ten thousand branches without rules inherit the answer of whatever is above them.
 #[test]
 fn a_rule_above_many_branches_changes_what_all_inherit() {

@@ -13,7 +13,7 @@ use crate::prefetch;
 /// No node: the end of a list, or the parent of the root.
 const NONE: NodeId = NodeId(u32::MAX);
 /// Number of nodes in a chunk.
-const CHUNK: usize = 1 << 12;
+const CHUNK: usize = 1 << 9;
 pub(super) const ROOT: NodeId = NodeId(0);
 
 /// A rule, a prefix below which rules branch, or `/`.
@@ -192,6 +192,14 @@ impl Trie {
     /// A node's name: the TLV-VALUE of a Name element.
     pub(super) fn name(&self, id: NodeId) -> &[u8] {
         self.names.get(self.name_at(id))
+    }
+
+    /// All rules: the TLV-VALUE of each name, and its entry.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (&[u8], EntryId)> {
+        let mut free = vec![false; self.ids()];
+        self.free.iter().for_each(|id| free[id.0 as usize] = true);
+        let used = (0..self.unused).map(NodeId).filter(move |id| !free[id.0 as usize]);
+        used.filter_map(|id| Some((self.name(id), self.rule(id)?)))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

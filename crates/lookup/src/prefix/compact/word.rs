@@ -118,7 +118,8 @@ impl Word {
         let entry = EntryId(self.0 as u32 & (ENTRIES_MAX - 1));
         match self.0 >> KIND_SHIFT & 3 {
             0 | 1 => Some(PrefixMatch { entry, depth }),
-            2 => Some(PrefixMatch { entry, depth: (self.0 >> FINGERPRINT_SHIFT & 31) as usize }),
+            // No deeper than the node, even in a forged table.
+            2 => Some(PrefixMatch { entry, depth: ((self.0 >> FINGERPRINT_SHIFT & 31) as usize).min(depth) }),
             _ => None,
         }
     }
@@ -141,7 +142,8 @@ mod tests {
         let answers = [
             (Answer::Leaf(entry), Some((65_535, 9))),
             (Answer::Ruled(entry), Some((65_535, 9))),
-            (Answer::Inherited(entry, 31), Some((65_535, 31))),
+            (Answer::Inherited(entry, 7), Some((65_535, 7))),
+            (Answer::Inherited(entry, 31), Some((65_535, 9))),
             (Answer::Bare, None),
         ];
         for (answer, expected) in answers {

@@ -128,7 +128,7 @@ impl Arena {
     }
 
     fn map(&mut self, pages: Pages) -> Result<(), BuildError> {
-        let lines = Lines::zeroed(CHUNK_UNITS * UNIT_HALVES / LINE_HALVES, pages)?;
+        let lines = Lines::growing(CHUNK_UNITS * UNIT_HALVES / LINE_HALVES, pages)?;
         // Only the writer gets here, and never twice with the same number.
         self.chunks.0[self.mapped].get_or_init(|| lines);
         self.mapped += 1;

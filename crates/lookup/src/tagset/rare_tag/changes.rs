@@ -5,7 +5,7 @@
 //! at any time, so no reader meets it twice. The rarity of its tags when it was added decided the
 //! path. A search by its tags finds the path again, as it does for a packet.
 
-use byname_wire::tagset::TagDigest;
+use byname_wire::tagset::{Descriptor, TagDigest};
 
 use super::RareTag;
 use super::arena::BlockId;
@@ -34,6 +34,20 @@ enum Place {
 }
 
 impl RareTag {
+    /// The entry of exactly this descriptor.
+    pub fn entry_of(&self, descriptor: &Descriptor) -> Option<EntryId> {
+        let tags = descriptor.tags();
+        if tags.is_empty() {
+            return self.shared.empty();
+        }
+        let (trail, place) = self.locate(tags)?;
+        let view = self.leaf(&trail);
+        Some(match place {
+            Place::Bare => view.bare().entry(),
+            Place::Member(member) => view.row(member).entry(),
+        })
+    }
+
     pub(super) fn contains(&self, tags: &[TagDigest]) -> bool {
         match tags {
             [] => self.shared.empty().is_some(),

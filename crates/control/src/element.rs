@@ -1,9 +1,11 @@
-//! Encoders and decoders of elements, generated from tables of fields.
+//! Elements of TLV: encoders and decoders, generated from tables of fields. Fields are encoded in the order of the table
+//! and decoded in any. Decoders skip unknown elements. If an element is repeated, the last one counts.
 
+use byname_wire::tagnet::TagList;
 use byname_wire::tlv::{self, Reader};
-use byname_wire::{DecodeError, Name, NameRef};
+use byname_wire::{DecodeError, Descriptor, Name, NameRef};
 
-/// An element of the protocol.
+/// An element.
 pub trait Element: Sized {
     /// TLV-TYPE of the element.
     const TYPE: u64;
@@ -79,6 +81,16 @@ impl Scalar for String {
     }
 }
 
+/// Any bytes.
+impl Scalar for Vec<u8> {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_tlv(out, typ, self);
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(value.to_vec())
+    }
+}
+
 impl Scalar for Name {
     fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
         tlv::push_tlv(out, typ, self.value());
@@ -94,6 +106,17 @@ impl Scalar for StrategyName {
     }
     fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
         Ok(StrategyName(NameRef::new(tlv::decode_only(value, tlv::types::NAME)?)?.to_name()))
+    }
+}
+
+impl Scalar for Descriptor {
+    fn push_scalar(&self, typ: u64, out: &mut Vec<u8>) {
+        tlv::push_nested(out, typ, |out| {
+            self.tags().iter().for_each(|tag| out.extend_from_slice(&tag.0.to_be_bytes()))
+        });
+    }
+    fn read_scalar(_: u64, value: &[u8]) -> Result<Self, DecodeError> {
+        Ok(TagList::decode(value)?.descriptor())
     }
 }
 
@@ -115,7 +138,7 @@ macro_rules! required {
         }
     )*};
 }
-required!(u64, String, Name, StrategyName);
+required!(u64, String, Name, StrategyName, Descriptor);
 
 impl<T: Scalar> Field for Option<T> {
     type Slot = Option<T>;
@@ -163,23 +186,23 @@ macro_rules! element {
             $($(#[$field_meta])* pub $field: $kind,)*
         }
 
-        impl $crate::mgmt::tlv::Element for $name {
+        impl $crate::element::Element for $name {
             const TYPE: u64 = $typ;
             fn encode_value(&self, out: &mut Vec<u8>) {
-                $($crate::mgmt::tlv::Field::push_field(&self.$field, $field_typ, out);)*
+                $($crate::element::Field::push_field(&self.$field, $field_typ, out);)*
             }
             fn decode_value(value: &[u8]) -> Result<Self, byname_wire::DecodeError> {
-                $(let mut $field = <$kind as $crate::mgmt::tlv::Field>::Slot::default();)*
+                $(let mut $field = <$kind as $crate::element::Field>::Slot::default();)*
                 let mut reader = byname_wire::tlv::Reader::new(value);
                 while let Some(tlv) = reader.next_tlv()? {
                     match tlv.typ {
                         $($field_typ => {
-                            <$kind as $crate::mgmt::tlv::Field>::read(&mut $field, tlv.typ, tlv.value)?;
+                            <$kind as $crate::element::Field>::read(&mut $field, tlv.typ, tlv.value)?;
                         })*
                         _ => {}
                     }
                 }
-                Ok($name { $($field: $crate::mgmt::tlv::Field::finish($field, $field_typ)?,)* })
+                Ok($name { $($field: $crate::element::Field::finish($field, $field_typ)?,)* })
             }
         }
     };

@@ -1,9 +1,9 @@
 //! Quiescent-state epochs: they tell the writer when no reader can still see what it removed from shared tables.
 //!
-//! Readers (workers) look at shared tables without locks. Between two bursts a reader holds no reference into the
+//! Readers look at shared tables without locks. Between two bursts a reader holds no reference into the
 //! tables, and it says so with one atomic store ([`Reader::quiescent`]). The writer changes the tables and starts a
 //! [`Grace`]. Once every reader has passed a quiescent point since then, no reader can see what the change removed.
-//! `Control::reclaim` may then free it. A sleeping reader is offline and delays nobody.
+//! [`Control::reclaim`](crate::Control::reclaim) may then free it. A sleeping reader is offline and delays nobody.
 //!
 //! Readers never wait. The writer waits at most for the longest burst.
 

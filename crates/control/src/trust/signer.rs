@@ -5,8 +5,12 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::signature::{KeyLocator, SignatureInfo, SignatureType};
 use byname_wire::{Name, digest};
 use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use thiserror::Error;
+
+use super::keys::{self, EC_PUBLIC_KEY, ED25519, P256};
 
 /// Why a signer cannot be created, or cannot sign.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -20,6 +24,9 @@ pub enum SignerError {
     /// The system provides no randomness, or the key refuses to sign.
     #[error("the key cannot sign")]
     Sign,
+    /// Keys of this type cannot be made here.
+    #[error("RSA keys are not made here; make one with `openssl genrsa`, or take --type ecdsa or ed25519")]
+    Generate,
 }
 
 enum Key {
@@ -65,6 +72,26 @@ impl Signer {
         Signer { key, key_name: Some(key_name), random: SystemRandom::new() }
     }
 
+    /// The name in the KeyLocator. `None` for plain digests.
+    pub fn key_name(&self) -> Option<&Name> {
+        self.key_name.as_ref()
+    }
+
+    /// The same key under another name in the KeyLocator, such as that of its certificate.
+    pub fn named(self, key_name: Name) -> Self {
+        Signer { key_name: Some(key_name), ..self }
+    }
+
+    /// The public key, as a SubjectPublicKeyInfo in DER. `None` for digests and shared secrets.
+    pub fn spki(&self) -> Option<Vec<u8>> {
+        match &self.key {
+            Key::Digest | Key::Hmac(_) => None,
+            Key::Ecdsa(key) => keys::spki(EC_PUBLIC_KEY, Some(P256), key.public_key().as_ref()),
+            Key::Ed25519(key) => keys::spki(ED25519, None, key.public_key().as_ref()),
+            Key::Rsa(key) => keys::rsa_spki(key.public_key().as_ref()),
+        }
+    }
+
     /// Encodes and signs a Data packet.
     ///
     /// # Errors
@@ -90,7 +117,7 @@ impl Signer {
         failure.map_or(Ok(wire), Err)
     }
 
-    fn info<'a>(&'a self, nonce: Option<&'a [u8]>, time_ms: Option<u64>) -> SignatureInfo<'a> {
+    pub(super) fn info<'a>(&'a self, nonce: Option<&'a [u8]>, time_ms: Option<u64>) -> SignatureInfo<'a> {
         let typ = match &self.key {
             Key::Digest => SignatureType::DigestSha256,
             Key::Ecdsa(_) => SignatureType::Sha256WithEcdsa,

@@ -1,6 +1,7 @@
 //! NDN certificates, version 2 [NDN Packet Specification v0.3, "Certificate"].
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use byname_wire::data::content_type;
@@ -11,10 +12,13 @@ use byname_wire::{Component, Data, DecodeError, Name};
 use thiserror::Error;
 
 use super::keys::{KeyError, VerifyingKey};
-use super::locator_names;
+use super::{identity_of_key, locator_names};
 
 pub(super) const NOT_BEFORE: u64 = 0xfe;
 pub(super) const NOT_AFTER: u64 = 0xff;
+
+/// TLV-TYPE of a SafeBag.
+pub(super) const SAFE_BAG: u64 = 0x80;
 
 /// Largest certificate file, in bytes: a packet in base64, with room for line ends.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -57,6 +61,8 @@ pub struct Certificate {
     pub not_before_ms: u64,
     /// End of its validity, in ms since the Unix epoch.
     pub not_after_ms: u64,
+    /// The Data packet.
+    pub packet: Arc<[u8]>,
     /// SHA-256 of the SubjectPublicKeyInfo. A KeyLocator may identify the key by it.
     key_digest: Sha256Digest,
 }
@@ -82,6 +88,7 @@ impl Certificate {
             key: VerifyingKey::from_spki(data.content)?,
             not_before_ms,
             not_after_ms,
+            packet: data.wire.into(),
             key_digest: sha256(&[data.content]),
         })
     }
@@ -89,6 +96,23 @@ impl Certificate {
     /// Reads a certificate file: a packet, either bare or in base64 as from `ndnsec cert-dump`.
     pub fn load(path: &Path) -> Result<Self, CertificateError> {
         Certificate::decode(&read_packet_file(path)?)
+    }
+
+    /// The packet, decoded.
+    pub fn data(&self) -> Data<'_> {
+        Data::decode(&self.packet).expect("it was decoded before")
+    }
+
+    /// The identity that the key belongs to.
+    pub fn identity(&self) -> Name {
+        identity_of_key(self.key_name.as_ref())
+    }
+
+    /// Whether the certificate's key signed it, and its name says so.
+    pub fn is_self_signed(&self) -> bool {
+        let signature = self.data().signature;
+        signature.info.key_locator.is_some_and(|locator| self.is_located_by(locator))
+            && self.key.verifies(signature.info.typ, &signature.signed, signature.value)
     }
 
     /// Whether `unix_ms` is within its validity.
@@ -105,13 +129,16 @@ impl Certificate {
     }
 }
 
-/// Contents of a packet file, decoded if they are in base64.
-pub(crate) fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
+/// Contents of a file with a packet or a SafeBag, decoded if they are in base64.
+///
+/// # Errors
+/// If the file cannot be read, or is neither.
+pub fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     use std::io::Read;
     let fail = |source| CertificateError::Read { path: path.display().to_string(), source };
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut bytes)).map_err(fail)?;
-    if bytes.first() == Some(&(types::DATA as u8)) {
+    if bytes.first().is_some_and(|first| [types::DATA, SAFE_BAG].contains(&u64::from(*first))) {
         return Ok(bytes);
     }
     bytes.retain(|byte| !byte.is_ascii_whitespace());

@@ -4,21 +4,22 @@ use std::io::Read;
 use std::path::Path;
 
 use byname_wire::signature::SignatureType;
-use der::asn1::ObjectIdentifier;
+use der::Encode;
+use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier};
 use ring::{hmac, signature};
-use spki::SubjectPublicKeyInfoRef;
+use spki::{AlgorithmIdentifier, SubjectPublicKeyInfoRef};
 use thiserror::Error;
 
 /// id-ecPublicKey [RFC 5480].
-const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+pub(super) const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 /// secp256r1, also known as P-256.
-const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+pub(super) const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 /// secp384r1, also known as P-384.
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 /// rsaEncryption [RFC 8017].
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 /// id-Ed25519 [RFC 8410].
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+pub(super) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
@@ -45,6 +46,23 @@ pub enum KeyError {
         /// Length in bits.
         bits: usize,
     },
+}
+
+/// The algorithm of a public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyType {
+    /// ECDSA on P-256 or P-384.
+    Ecdsa,
+    /// Ed25519.
+    Ed25519,
+    /// RSA with 2048 to 8192 bits.
+    Rsa,
+}
+
+impl KeyType {
+    /// All types.
+    pub const ALL: [KeyType; 3] = [KeyType::Ecdsa, KeyType::Ed25519, KeyType::Rsa];
 }
 
 /// A key that verifies signatures.
@@ -84,6 +102,16 @@ impl VerifyingKey {
                 Ok(VerifyingKey::Ed25519(key))
             }
             other => Err(KeyError::Algorithm(other.to_string())),
+        }
+    }
+
+    /// The algorithm. `None` for a shared secret.
+    pub fn key_type(&self) -> Option<KeyType> {
+        match self {
+            VerifyingKey::EcdsaP256(_) | VerifyingKey::EcdsaP384(_) => Some(KeyType::Ecdsa),
+            VerifyingKey::Rsa(_) => Some(KeyType::Rsa),
+            VerifyingKey::Ed25519(_) => Some(KeyType::Ed25519),
+            VerifyingKey::Hmac(_) => None,
         }
     }
 
@@ -171,10 +199,26 @@ pub fn pem(pkcs8: &[u8]) -> String {
 }
 
 /// Encodes bytes in base64, in lines of 64 characters.
-pub(super) fn wrapped_base64(bytes: &[u8]) -> String {
+pub fn wrapped_base64(bytes: &[u8]) -> String {
     let base64 = data_encoding::BASE64.encode(bytes);
     let lines = base64.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).expect("base64 is ASCII"));
     lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// A SubjectPublicKeyInfo in DER. `curve` is the algorithm's parameter.
+pub(super) fn spki(algorithm: ObjectIdentifier, curve: Option<ObjectIdentifier>, key: &[u8]) -> Option<Vec<u8>> {
+    let parameters = curve.as_ref().map(AnyRef::from);
+    encode_spki(AlgorithmIdentifier { oid: algorithm, parameters }, key)
+}
+
+/// The SubjectPublicKeyInfo of an RSAPublicKey in DER.
+pub(super) fn rsa_spki(key: &[u8]) -> Option<Vec<u8>> {
+    encode_spki(AlgorithmIdentifier { oid: RSA, parameters: Some(AnyRef::NULL) }, key)
+}
+
+fn encode_spki(algorithm: AlgorithmIdentifier<AnyRef<'_>>, key: &[u8]) -> Option<Vec<u8>> {
+    let subject_public_key = BitStringRef::from_bytes(key).ok()?;
+    SubjectPublicKeyInfoRef { algorithm, subject_public_key }.to_der().ok()
 }
 
 /// Number of bits in the modulus of an RSAPublicKey [RFC 8017 A.1.1].

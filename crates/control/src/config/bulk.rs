@@ -1,0 +1,60 @@
+//! The FIB's engine, with the file of rules below the routes if there is one.
+
+use std::path::PathBuf;
+
+use byname_lookup::file::{Opening, Place};
+use byname_lookup::prefix::compact::BulkTable;
+use byname_lookup::{BuildError, Pages};
+use byname_wire::NameHashKey;
+
+use super::{Config, Finding};
+use crate::fib_writer::FibEngine;
+use crate::fib_writer::bulk::BulkFib;
+
+impl Config {
+    /// The file of rules below the routes.
+    pub fn bulk_table(&self) -> Option<PathBuf> {
+        let bulk = &self.tables.bulk;
+        (!bulk.as_os_str().is_empty()).then(|| self.folder.join(bulk))
+    }
+
+    /// The key that names are hashed with: that of the file, or one made of `secret`.
+    ///
+    /// # Errors
+    /// If the file has no such table.
+    pub fn name_key(&self, secret: [u64; 2]) -> Result<NameHashKey, BuildError> {
+        match self.bulk_table() {
+            Some(path) => BulkTable::key_of(&path)
+                .map_err(|error| BuildError::File { reason: format!("{}: {error}", path.display()) }),
+            None => Ok(NameHashKey::with_function(self.tables.name_hash, secret)),
+        }
+    }
+
+    /// An engine for at most `routes_max` routes, for names hashed with `key`, for a memory node, on
+    /// which the caller is.
+    ///
+    /// # Errors
+    /// If there is no memory, the file cannot be used, or its key is another one.
+    pub fn build_fib(&self, key: NameHashKey, routes_max: usize, node: Option<u32>) -> Result<FibEngine, BuildError> {
+        let Some(path) = self.bulk_table() else {
+            return self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters());
+        };
+        // The pages of a file lie on the node of the process that read it first.
+        let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };
+        let fib = BulkFib::open(&path, Opening { place, checked: true }, routes_max)
+            .map_err(|error| BuildError::File { reason: error.to_string() })?;
+        if *fib.table().key() != key {
+            let reason = format!("{} has another hash key than the running router's tables", path.display());
+            return Err(BuildError::File { reason });
+        }
+        tracing::info!("{} has {} rules and {} labels", path.display(), fib.table().len(), fib.table().labels().len());
+        Ok(Box::new(fib))
+    }
+
+    /// Whether the file of rules can be opened.
+    pub fn bulk_findings(&self) -> Option<Finding> {
+        let path = self.bulk_table()?;
+        let error = BulkTable::key_of(&path).err()?;
+        Some(Finding::fatal("tables.bulk", format!("{}: {error}", path.display())))
+    }
+}

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use byname_lookup::Control;
+use byname_lookup::oracle::Oracle;
+use byname_wire::NameHashKey;
+use byname_wire::interest::InterestBuilder;
+
+use super::*;
+use crate::face_table::{LinkType, Scope};
+use crate::tables::Tables;
+use crate::worker::WorkerConfig;
+use crate::{LinkFields, Packet};
+
+/// Faces of a flood, and one of somebody else.
+const FLOOD: std::ops::Range<u64> = 1000..1399;
+const CALM: FaceId = FaceId(300);
+
+fn seats(ring_packets: usize) -> Vec<Seat> {
+    let key = NameHashKey::new([5, 6]);
+    let dispatcher = Dispatcher::new(key, 2, 0, 77);
+    let join = |number| {
+        let tables = Arc::new(Tables::new(Oracle::default().query()));
+        let mut worker = Worker::new(WorkerConfig::default(), key, tables, 1);
+        worker.join(dispatcher.membership(number));
+        worker
+    };
+    let workers = Workers::new(dispatcher.of_thread(0), (0..2).map(join).collect(), ring_packets, false);
+    workers.seats().expect("there is memory")
+}
+
+fn received(face: FaceId, nonce: u32) -> Received {
+    let name = format!("/{nonce}").parse().expect("a name");
+    let packet = Packet::copy_from(&InterestBuilder::new(name, nonce).encode());
+    Received { face, fields: LinkFields::default(), packet }
+}
+
+/// Floods the ring to a thread that does not work, in bursts with few packets of somebody else. Returns how many
+/// packets of the flood and of the other face were handled, of how many of the other face.
+fn handled(place: impl Fn(u64) -> Whereabouts) -> (u64, u64, u64) {
+    let mut seats = seats(1024);
+    let calm: Whereabouts = Whereabouts::Host("198.51.100.1:1".parse().expect("an address"));
+    let faces = FLOOD.map(|face| (FaceId(face), place(face))).chain([(CALM, calm)]);
+    for (face, place) in faces {
+        seats[0].enter_face(face, &place);
+        seats[0].tell_all(move |worker| worker.face_up_at(face, Scope::NonLocal, LinkType::PointToPoint, place));
+    }
+    let (mut nonce, mut of_calm, mut outgoing) = (0, 0, Vec::new());
+    for burst in 0..100 {
+        let mut next = |face| {
+            nonce += 1;
+            received(face, nonce)
+        };
+        let mut packets: Vec<Received> = FLOOD.step_by(7).map(|face| next(FaceId(face + burst % 7))).collect();
+        packets.push(next(CALM));
+        of_calm += 1;
+        seats[0].poll(Ticks::from_ms(burst), &mut packets, &mut outgoing, &mut Stopwatch::default());
+    }
+    while seats[1].has_input() {
+        seats[1].poll(Ticks::from_ms(200), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
+    }
+    let drops: u64 = seats[0].rings().expect("there are two").input_drops;
+    let count = |face: FaceId| -> u64 {
+        seats.iter().filter_map(|seat| seat.worker.face_counters(face)).map(|counters| counters.in_interests).sum()
+    };
+    let flood = FLOOD.map(|face| count(FaceId(face))).sum();
+    assert_eq!(flood + count(CALM) + drops, u64::from(nonce), "what is not handled is counted");
+    (flood, count(CALM), of_calm)
+}
+
+#[test]
+fn a_source_with_many_faces_takes_nothing_from_another_at_a_full_ring() {
+    let one_source =
+        |face: u64| Whereabouts::Host(format!("192.0.2.{}:{face}", face % 256).parse().expect("an address"));
+    let (flood, calm, of_calm) = handled(one_source);
+    assert_eq!(calm, of_calm);
+    // Its faces have half of the ring, and as much again as one source may.
+    assert!(flood > 512, "{flood}");
+    // If each face were a source of its own, the flood would leave no room.
+    let alone = handled(|_| Whereabouts::Alone);
+    assert!(alone.1 < alone.2, "{alone:?}");
+}

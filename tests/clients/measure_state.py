@@ -1,0 +1,121 @@
+"""What keeping state costs: `measure_state.py LAB NOW [BEFORE] [--rounds N] [--routes N] [--seconds N]`.
+
+LAB is byname-lab, NOW a router, and BEFORE one without a store (8b99077). In
+turn, N (5) times, each is measured: idle, forwarding over UDP, and a million
+registrations with windows of 64 and 1000; and the time from its start until
+the routes of the store forward. NOW runs with the store and with --ephemeral.
+The lab writes its lines to lab-results/*.jsonl; `forwarder` is `before`,
+`store` or `ephemeral`. The lines of starts are on standard output. Wants a
+quiet machine and a disk: the store is in a folder of the current directory.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+CONFIG = """[faces.udp]
+port = 36363
+ipv6 = false
+[faces.tcp]
+port = 36363
+ipv6 = false
+[faces.websocket]
+port = 39696
+ipv6 = false
+[faces.unix]
+path = "{folder}/nfd.sock"
+[metrics]
+enabled = false
+[rib]
+routes_max = 4000000
+"""
+STATE = """[state]
+file = "{folder}/state.db"
+"""
+
+
+class Subject:
+    """A router, with a configuration and a store of its own."""
+
+    def __init__(self, label: str, program: str, folder: Path, ephemeral: bool) -> None:
+        self.label, self.folder = label, folder
+        folder.mkdir()
+        self.config = folder / "byname.toml"
+        # A router without a store knows no such section.
+        state = STATE if label == "store" else ""
+        self.config.write_text((CONFIG + state).format(folder=folder))
+        self.start = f"{program} run --config {self.config}" + (" --ephemeral" if ephemeral else "")
+
+    def lab(self, lab: str, *arguments: str) -> None:
+        """Measures with an empty store."""
+        self.forget()
+        command = [lab, *arguments, "--label", self.label, "--start", self.start, "--socket", f"{self.folder}/nfd.sock"]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+
+    def forget(self) -> None:
+        for file in self.folder.glob("state.db*"):
+            file.unlink()
+
+    def time_of_start(self, signal_number: int, stays_s: float = 0) -> float:
+        """The seconds until the router says that it runs. Ends it by a signal."""
+        log = self.folder / "log"
+        with log.open("w") as out:
+            begin = time.monotonic()
+            process = subprocess.Popen(self.start.split(), stdout=out, stderr=out)
+            # This is said when the routes are in the tables and the applications' socket is open.
+            while f"runs (process {process.pid})" not in log.read_text():
+                assert process.poll() is None and time.monotonic() < begin + 60, log.read_text()
+                time.sleep(0.002)
+            seconds = time.monotonic() - begin
+        time.sleep(stays_s)
+        process.send_signal(signal_number)
+        process.wait()
+        return seconds
+
+
+def measure_starts(subject: Subject, routes: int) -> None:
+    # Right after the registrations, most of them are in the log. An idle router moves them into the database.
+    ends = {"killed at once": (signal.SIGKILL, 0), "ended after some idle seconds": (signal.SIGTERM, 10)}
+    for end, (number, stays_s) in ends.items():
+        subject.time_of_start(number, stays_s)
+        line = {
+            "experiment": "start", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "kernel": os.uname().release, "cores": os.cpu_count(), "load_average": os.getloadavg()[0],
+            "forwarder": subject.label, "routes": routes, "end": end, "seconds": subject.time_of_start(signal.SIGTERM),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lab")
+    parser.add_argument("now")
+    parser.add_argument("before", nargs="?")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--routes", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name).resolve()
+        subjects = [Subject("store", options.now, folder / "store", False)]
+        subjects.append(Subject("ephemeral", options.now, folder / "ephemeral", True))
+        if options.before:
+            subjects.append(Subject("before", options.before, folder / "before", False))
+        for turn in range(options.rounds):
+            # Another one begins each time.
+            for subject in subjects[turn % len(subjects):] + subjects[:turn % len(subjects)]:
+                subject.lab(options.lab, "idle", "--seconds", str(options.seconds))
+                subject.lab(options.lab, "wire", "--forwarder", "127.0.0.1:36363", "--seconds", str(options.seconds))
+                for window in ("1000", "64"):
+                    subject.lab(options.lab, "routes", "--count", str(options.routes), "--window", window)
+                if subject.label == "store":
+                    measure_starts(subject, options.routes)
+
+
+if __name__ == "__main__":
+    main()

@@ -38,6 +38,7 @@ pub fn take_over(
     ports.append(&mut bound.applications);
     let open = state::opener(config.clone());
     let taken = arrival.complete(handle, control, ports, exclusive(config), open)?;
+    arrival.close_rest();
     tracing::info!(
         process = taken.process,
         faces = taken.faces,
@@ -242,6 +243,7 @@ pub fn usable<'a>(
         Err(error) if arrival.is_late() => {
             tracing::warn!("connections of the former process are closed: {}", exit::message_of(&error));
             // Each thread has one, so others must be bound, and these would be in their way.
+            arrival.close_rest();
             ["udp4", "udp6"].iter().for_each(|port| drop(inherited.take(port, |_| true)));
             Ok(None)
         }

@@ -106,6 +106,13 @@ impl Arrival {
         }
     }
 
+    /// Closes the descriptors of a parcel that were not taken over.
+    pub fn close_rest(&self) {
+        if let Origin::Parcel(parcel) = &self.origin {
+            parcel.borrow_mut().close_rest();
+        }
+    }
+
     /// Whether the old process has ended before this one began.
     pub fn is_late(&self) -> bool {
         matches!(self.origin, Origin::Parcel(_))

@@ -107,6 +107,11 @@ impl OpenParcel {
         parcel.map(|file| OpenParcel { file, descriptors: others })
     }
 
+    /// Closes the descriptors that no message had.
+    pub fn close_rest(&mut self) {
+        self.descriptors.clear();
+    }
+
     /// Whether there is no further message.
     pub fn is_at_end(&mut self) -> bool {
         self.file.fill_buf().is_ok_and(<[u8]>::is_empty)

@@ -180,7 +180,7 @@ mod tests {
     fn files_have_plain_names_that_differ() {
         let name = |uri: &str| file_name(&uri.parse().expect("a name"));
         assert!(name("/net/r1/32=DV/KEY/1").starts_with("net_r1_32_DV-"));
-        assert!(name("/%2E%2E/..%2F/KEY/1").chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)));
+        assert!(name("/...../..%2F/KEY/1").chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)));
         assert_ne!(name("/net/a/KEY/1"), name("/net/a/KEY/2"));
         assert!(name(&format!("/{}/KEY/1", "x".repeat(500))).len() < 80);
     }

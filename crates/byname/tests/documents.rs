@@ -104,8 +104,12 @@ impl Stage {
             if verb == "reload" {
                 std::fs::write(folder.join("byname.toml"), &self.configuration).expect("write configuration");
             }
-            // `ping` would run until it is interrupted.
-            let line = if verb == "ping" { line + " -c 3 -i 50" } else { line };
+            // These would run until they are interrupted, or for long.
+            let line = match verb {
+                "ping" => line + " -c 3 -i 50",
+                "trace" => line.replace(" --for 30s", "") + " --for 300ms",
+                _ => line,
+            };
             let mut program = self.router.command(&line);
             program.current_dir(&folder).env("BYNAME_KEYS", folder.join("keys"));
             let done = finish(program);

@@ -39,7 +39,7 @@ impl Joining {
                 }
             }
             joining.own.push(OwnTree { id: place.tree, label: place.label, neighbors: known });
-            joining.trees.set(place.tree, place.table.clone(), reached);
+            joining.trees.set(place.tree, place.table, reached);
         }
         joining
     }

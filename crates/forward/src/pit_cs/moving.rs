@@ -98,7 +98,7 @@ impl PitCs {
         };
         let s = &mut self.slots[slot as usize];
         s.kind = Kind::Free;
-        let (hash, packet) = (s.hash, std::mem::replace(&mut s.packet, Packet::empty()));
+        let (hash, packet) = (s.hash, std::mem::take(&mut s.packet));
         let range = NameRange { start: s.name_start, len: s.name_len };
         self.index.remove(hash, slot);
         self.free.push(slot);

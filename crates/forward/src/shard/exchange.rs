@@ -92,7 +92,7 @@ pub struct OldTables(#[allow(dead_code, reason = "only to be dropped")] Left);
 #[allow(dead_code, reason = "only to be dropped")]
 enum Left {
     Tables(Box<Earlier>),
-    Nonces(EarlierNonces),
+    Nonces(Box<EarlierNonces>),
 }
 
 /// How far an exchange is.
@@ -150,7 +150,7 @@ impl Exchange {
     /// Forgets the earliest lists of nonces, so that so many remain.
     fn forget_nonces(&mut self, remain: usize) {
         let forgotten = self.nonces.len().saturating_sub(remain);
-        self.left.extend(self.nonces.drain(..forgotten).map(|nonces| OldTables(Left::Nonces(nonces))));
+        self.left.extend(self.nonces.drain(..forgotten).map(|nonces| OldTables(Left::Nonces(Box::new(nonces)))));
     }
 }
 

@@ -120,8 +120,8 @@ impl Control<Digest> for ByDigest {
 type Whole = Verified<LineRetrieval>;
 
 enum Table {
-    Digests(Writer<Digest, ByDigest>),
-    Whole(Writer<Box<[u8]>, Whole>),
+    Digests(Box<Writer<Digest, ByDigest>>),
+    Whole(Box<Writer<Box<[u8]>, Whole>>),
 }
 
 /// Keys of any bytes, each with a number of up to 32 bits. The only writer of the table.
@@ -210,12 +210,12 @@ impl FlatTable {
         };
         let writer = Writer::new(engine);
         let own = FlatReader { key, table: ReadTable::Digests(writer.reader()) };
-        FlatTable { key, table: Table::Digests(writer), value_bits: options.value_bits, own }
+        FlatTable { key, table: Table::Digests(Box::new(writer)), value_bits: options.value_bits, own }
     }
 
     fn whole(key: NameHashKey, options: &FlatOptions, writer: Writer<Box<[u8]>, Whole>) -> Self {
         let own = FlatReader { key, table: ReadTable::Whole(writer.reader()) };
-        FlatTable { key, table: Table::Whole(writer), value_bits: options.value_bits, own }
+        FlatTable { key, table: Table::Whole(Box::new(writer)), value_bits: options.value_bits, own }
     }
 
     /// A reader for another thread.

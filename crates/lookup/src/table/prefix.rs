@@ -138,7 +138,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         let key = options.key.map_or_else(random_key, Ok)?;
         let mut values = Values::new(VALUES_MAX);
         let table = sorted::load(key, options, rules, &mut values, progress)?;
-        Ok(Self::of(key, Engine::Bulk(table), values))
+        Ok(Self::of(key, Engine::Bulk(Box::new(table)), values))
     }
 
     /// A table of rules in any order. If a key comes twice, the last one counts. The result is as
@@ -317,7 +317,7 @@ impl<V: Clone + Eq + Hash + Stored> PrefixTable<V> {
         let table = BulkTable::open(path.as_ref(), opening, &options)?;
         let values = Values::from_labels(table.labels(), VALUES_MAX);
         let values = values.ok_or_else(|| FileError::Malformed { what: "its values have another type".to_owned() })?;
-        Ok(Self::of(*table.key(), Engine::Bulk(table), values))
+        Ok(Self::of(*table.key(), Engine::Bulk(Box::new(table)), values))
     }
 }
 

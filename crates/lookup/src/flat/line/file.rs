@@ -101,7 +101,9 @@ fn levels(shape: Shape, bytes: &[u8], lines: usize) -> Result<Vec<[Level; LEVELS
         let mut levels = [Level::default(); LEVELS];
         for level in &mut levels {
             let cells = fields.u32()?;
-            let end = next.checked_add(cells).filter(|_| cells > 0 && cells as usize % shape.cells_per_line() == 0);
+            let end = next
+                .checked_add(cells)
+                .filter(|_| cells > 0 && (cells as usize).is_multiple_of(shape.cells_per_line()));
             *level = Level { first: next, cells };
             next = end.ok_or_else(|| malformed("a part has an impossible number of cells"))?;
         }

@@ -14,9 +14,9 @@ use crate::update::{BuildError, Change, Control, Update};
 const LONGEST_FIRST_MAX: usize = 1 << 29;
 
 pub(super) enum Engine {
-    Compact { table: Compact, exact: bool },
-    Bulk(BulkTable),
-    ManyValues(LongestFirst),
+    Compact { table: Box<Compact>, exact: bool },
+    Bulk(Box<BulkTable>),
+    ManyValues(Box<LongestFirst>),
 }
 
 impl Engine {
@@ -24,12 +24,12 @@ impl Engine {
         Ok(match options.matching {
             Matching::Fast | Matching::Exact => {
                 let exact = options.matching == Matching::Exact;
-                Engine::Compact { table: Compact::new(key, &options.compact())?, exact }
+                Engine::Compact { table: Box::new(Compact::new(key, &options.compact())?), exact }
             }
             Matching::ManyValues => {
                 let rules_max = options.rules_max.min(LONGEST_FIRST_MAX);
                 let options = longest_first::Options { rules_max, pages: options.pages, ..Default::default() };
-                Engine::ManyValues(LongestFirst::with_options(key, options)?)
+                Engine::ManyValues(Box::new(LongestFirst::with_options(key, options)?))
             }
         })
     }

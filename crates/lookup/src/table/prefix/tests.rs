@@ -73,7 +73,7 @@ fn tables_answer_as_a_map_of_prefixes_under_changes() {
         }
         assert_same(&mut table, &model);
         // The same in one batch, with keys that come twice.
-        let changes: Vec<_> = keys(500, 9).map(|key| (key.clone(), (key.len() % 4 != 0).then(|| key))).collect();
+        let changes: Vec<_> = keys(500, 9).map(|key| (key.clone(), (key.len() % 4 != 0).then_some(key))).collect();
         for (key, value) in changes.clone() {
             match value {
                 Some(value) => model.0.insert(key, value),

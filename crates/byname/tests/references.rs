@@ -150,7 +150,9 @@ fn fault(tree: &Tree, span: &Span) -> Option<&'static str> {
     }
     .or_else(|| {
         let is_name = is_word && code.matches('_').count() >= UNDERSCORES_MIN && !code.starts_with("byname_");
-        (is_name && !tree.words.contains(code)).then_some("no source has this name")
+        // Counters get this suffix where they are written.
+        let is_there = tree.words.contains(code.strip_suffix("_total").unwrap_or(code));
+        (is_name && !is_there && !tree.words.contains(code)).then_some("no source has this name")
     })
     .or_else(|| {
         let id = format!("\"{code}\"");

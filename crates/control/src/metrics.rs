@@ -374,7 +374,7 @@ impl Writer<'_> {
     ) -> fmt::Result {
         let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, values) in series {
-            let bounds = bounds.iter().map(|bound| *bound as f64 * unit).chain([f64::MAX]);
+            let bounds = bounds.iter().map(|bound| *bound as f64 * unit).chain([f64::INFINITY]);
             let counts = values.counts.into_iter().chain([values.above]);
             let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
             let (sum, count) = (values.sum as f64 * unit, values.count());

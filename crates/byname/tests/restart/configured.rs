@@ -57,7 +57,12 @@ fn what_the_file_no_longer_has_is_gone_after_a_restart() {
     router.hand_over();
     expect(&router, &[("/c/command", 4), ("/c/goes", 5), ("/c/new", 8), ("/c/stays", 7)]);
     assert!(has_face(&router, 9) && !has_face(&router, 10));
-    // The new process knows which face is the file's, so a reload may close it.
+    // The new process knows which face is the file's, so a reload may close it, unless a command's route leads to it.
+    router.ok("route remove /c/goes udp4://127.0.0.1:9 --origin client");
+    write(&router, &format!("{}{}", face(9), face(11)));
+    router.ok("reload");
+    expect(&router, &[("/c/command", 4)]);
+    router.ok("route remove /c/command udp4://127.0.0.1:9");
     write(&router, &face(11));
     router.ok("reload");
     expect(&router, &[]);

@@ -25,7 +25,7 @@ pub struct RouteBehind {
 }
 
 impl Rib {
-    /// The routes behind the rule of exactly this name, by the rules of [`inherit`](super::inherit): those of the name,
+    /// The routes behind the rule of exactly this name, by the rules of `inherit`: those of the name,
     /// then those that it inherits, nearest first.
     pub fn behind(&self, rule: NameRef<'_>) -> Vec<RouteBehind> {
         let Some(entry) = self.entries.get(rule.value()) else { return Vec::new() };

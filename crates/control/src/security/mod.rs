@@ -289,7 +289,7 @@ impl Authorizer {
         Authorizer { validator, served, ..self }
     }
 
-    /// The validator, which [`chains`] drives.
+    /// The validator, which `chains` drives.
     pub fn validator(&self) -> &Validator {
         &self.validator
     }

@@ -131,7 +131,7 @@ impl ForwarderHandle {
         let expect = move |io_loop: &mut IoLoop| io_loop.expect_face(&name, Some(&remote));
         self.line(to).call(expect).ok_or_else(ended)?.map_err(stays)?;
         let led = self.line(from).call(move |io_loop| io_loop.lead_to(face, to)).ok_or_else(ended)?;
-        led.map_err(stays).inspect_err(|_| self.expect_no_face(port, to))?;
+        led.inspect_err(|_| self.expect_no_face(port, to))?;
         let (begun, name) = (Instant::now(), port.to_owned());
         while begun.elapsed() < RECEIVE_TIME {
             let name = name.clone();
@@ -156,9 +156,9 @@ impl IoLoop {
         self.port_for(port).map_or(Ok(()), |port| self.ports[port].expect_face(remote))
     }
 
-    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), String> {
-        let port = *self.faces.get(&face).ok_or("the face has ended")?;
-        self.ports[port].lead_to(face, thread)
+    fn lead_to(&mut self, face: FaceId, thread: usize) -> Result<(), MoveFaceError> {
+        let port = *self.faces.get(&face).ok_or(MoveFaceError::NotFound)?;
+        self.ports[port].lead_to(face, thread).map_err(stays)
     }
 
     fn has_received_all(&self, port: &str) -> bool {

@@ -239,6 +239,7 @@ const STAGE_COUNTS: [(&str, &str); 2] = [
 
 /// Nanoseconds in seconds.
 const NS: f64 = 1e-9;
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// A value of a label. All are in one style, whatever they are called elsewhere.
 fn word(text: &str) -> String {
@@ -283,11 +284,11 @@ impl Snapshot {
         }
         let rounds = threads().map(|(label, thread)| ([label], &thread.rounds.packets));
         let help = "Packets of a round of a thread, in the rounds that are timed";
-        to.histogram("round_packets", help, &PACKETS_BOUNDS, 1.0, rounds)?;
+        to.histogram("round_packets", help, &PACKETS_BOUNDS, 1, rounds)?;
         let rounds = threads().map(|(label, thread)| ([label], &thread.rounds.ns));
         let help =
             "Time of a round of a thread, from looking for packets until all are sent, in the rounds that are timed";
-        to.histogram("round_seconds", help, &NS_BOUNDS, NS, rounds)?;
+        to.histogram("round_seconds", help, &NS_BOUNDS, NS_PER_S, rounds)?;
         let busy = threads().map(|(label, thread)| ([label], thread.activity.busy_ns));
         to.seconds("thread_busy_seconds", "Time that a thread has worked", busy)?;
         let ways = self.of_rings("way", &RING_WAYS);
@@ -363,21 +364,23 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a histogram with labels. Bounds and values are multiples of `unit`.
+    /// Writes a histogram with labels. Bounds and values are in parts, `parts` of which are a unit.
     fn histogram<'a, const N: usize, const B: usize>(
         &mut self,
         name: &str,
         help: &str,
         bounds: &[u64; B],
-        unit: f64,
+        parts: u64,
         series: impl Iterator<Item = ([(&'static str, String); N], &'a Distribution<B>)>,
     ) -> fmt::Result {
+        // Divided, not multiplied: bounds are written as short numbers.
+        let units = |count: u64| count as f64 / parts as f64;
         let mut encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, values) in series {
-            let bounds = bounds.iter().map(|bound| *bound as f64 * unit).chain([f64::INFINITY]);
+            let bounds = bounds.iter().map(|bound| units(*bound)).chain([f64::INFINITY]);
             let counts = values.counts.into_iter().chain([values.above]);
             let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-            let (sum, count) = (values.sum as f64 * unit, values.count());
+            let (sum, count) = (units(values.sum), values.count());
             encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
         Ok(())

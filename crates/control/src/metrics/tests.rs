@@ -123,7 +123,7 @@ fn the_text_is_openmetrics() {
         "byname_round_packets_bucket{le=\"64.0\",thread=\"0\"} 1",
         "byname_round_packets_bucket{le=\"+Inf\",thread=\"0\"} 2",
         "byname_round_packets_sum{thread=\"0\"} 1040.0",
-        "byname_round_seconds_bucket{le=\"2e-5\",thread=\"1\"} 2",
+        "byname_round_seconds_bucket{le=\"0.00002\",thread=\"1\"} 2",
         "byname_round_seconds_count{thread=\"1\"} 2",
         "byname_thread_sleeps_total{thread=\"0\"} 28",
         "byname_thread_node{thread=\"0\"} 3",

@@ -45,7 +45,7 @@ pub struct Options {
     /// Bytes of content in each Data.
     #[arg(long, default_value_t = 1000)]
     pub payload: usize,
-    /// Further lines of the routers' [threads] section, such as "rest = false".
+    /// Further lines of the routers' section `threads`, such as "rest = false".
     #[arg(long, value_name = "TOML", default_value = "")]
     pub settings: String,
     /// Core on which the generator runs.

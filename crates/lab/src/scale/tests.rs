@@ -70,7 +70,8 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn real_threads_are_compared_with_as_many_simulated_ones() {
-    let records = measure(&options("--real --real-seconds 0.05 --threads 64 --window 16"), Progress::HIDDEN).expect("two cores");
+    let records =
+        measure(&options("--real --real-seconds 0.05 --threads 64 --window 16"), Progress::HIDDEN).expect("two cores");
     let real: Vec<_> = records.iter().filter_map(real_of).collect();
     assert_eq!(real.iter().map(|real| real.threads).collect::<Vec<_>>(), [1, 2, 2], "there are not 64 cores");
     assert!((real[0].ratio_to_one, real[0].simulated_ratio_to_one) == (1.0, 1.0) && real[0].simulated_to_real == 1.0);

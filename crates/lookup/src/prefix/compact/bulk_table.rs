@@ -340,13 +340,15 @@ impl Layers {
 impl PrefixFib for Layers {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
         let Some(changes) = &self.changes else { return self.search(name) };
-        let (counter, mut tries) = (changes.shared.changes_of(name), 0);
+        // A search that goes on below removed rules may end at the rule `/`, which is of no first component.
+        let counters = [changes.shared.changes_of(name), changes.shared.changes_of_root()];
+        let mut tries = 0;
         loop {
-            // As in `Query`: a change that one of several searches missed raises the counter.
-            let changes = counter.load(Ordering::Acquire);
+            // As in `Query`: a change that one of several searches missed raises a counter.
+            let changes = counters.map(|counter| counter.load(Ordering::Acquire));
             let found = self.search(name);
             tries += 1;
-            let is_right = counter.load(Ordering::Relaxed) == changes;
+            let is_right = counters.map(|counter| counter.load(Ordering::Relaxed)) == changes;
             if is_right || tries == TRIES_MAX {
                 return found;
             }

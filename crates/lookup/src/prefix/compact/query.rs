@@ -103,6 +103,12 @@ impl Shared {
         &self.changes[first as usize & (self.changes.len() - 1)]
     }
 
+    /// The change counter of the rule `/`.
+    #[inline]
+    pub(super) fn changes_of_root(&self) -> &AtomicU64 {
+        &self.changes[0]
+    }
+
     /// Notes that a change is about to become visible. For the writer.
     pub(super) fn begin_change(&self, name: &NameView<'_>) {
         let changes = self.changes_of(name);

@@ -61,8 +61,15 @@ check_size() {
     fail "README.md says $told MB for $2, which has $bytes bytes"
 }
 
-# The version of the router that answers.
-running_version() { byname status show | sed -n 's/^ *version=byname \([^ ]*\).*/\1/p'; }
+# The version of the program that runs as the service's user.
+running_version() {
+  local process
+  for process in /proc/[0-9]*; do
+    if [[ $(stat -c %U "$process" 2>/dev/null) == byname ]]; then
+      "$process/exe" --version 2>/dev/null | sed 's/^byname \([^ ]*\).*/\1/' || true
+    fi
+  done | tail -n 1
+}
 
 # Starts the service's command as systemd would, and waits until the router is ready.
 start() {

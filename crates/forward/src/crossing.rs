@@ -1,8 +1,8 @@
 //! Packets on their way from one thread to another, in as few cache lines as possible.
 //!
 //! A thread that hands a packet over has its cache line, and the other thread needs it: each line crosses between two
-//! processors. So a [`Parcel`] is one line, and a [`Departure`] is no more. A packet's rare link fields, and
-//! long PIT tokens, travel in a box.
+//! processors. So a [`Parcel`] is one line, and a [`Departure`] is no more. A packet's rare link fields, and long PIT
+//! tokens, travel in a box.
 
 use byname_wire::FaceId;
 use byname_wire::interest::HopLimit;

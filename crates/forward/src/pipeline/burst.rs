@@ -153,7 +153,9 @@ impl Shard {
                 self.stage_addressed(received.take());
             }
         }
-        self.hash_names(&Burst::new(own, &mut given), first, BURST_MAX, None);
+        if self.parsed.len() > first {
+            self.hash_names(&Burst::new(own, &mut given), first, BURST_MAX, None);
+        }
         self.given = given;
     }
 

@@ -7,11 +7,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use byname_control::moment::Moment;
-use byname_control::trust::safe_bag::SafeBag;
-use byname_control::trust::schema::Schema;
-use byname_control::trust::validator::{Begun, Domain, DomainSet, Limits, Origin, Signed};
-use byname_control::trust::{Certificate, KeyType, NewKey, Revocations, Rule, Terms, Validator, issue};
+use byname_trust::Moment;
+use byname_trust::safe_bag::SafeBag;
+use byname_trust::schema::Schema;
+use byname_trust::validator::{Begun, Domain, DomainSet, Limits, Origin, Signed};
+use byname_trust::{Certificate, KeyType, NewKey, Revocations, Rule, Terms, Validator, issue};
 use byname_wire::data::DataBuilder;
 use byname_wire::{Component, Data, Name, NameRef};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -106,7 +106,7 @@ fuzz_target!(|input: Input| {
         let (packet, face) = match action {
             Action::Packet { bytes, face } => (bytes, face),
             Action::Signed { name: of, locator, face } => {
-                let signer = byname_control::trust::Signer::from_pkcs8(name(&locator), own.pkcs8()).expect("a signer");
+                let signer = byname_trust::Signer::from_pkcs8(name(&locator), own.pkcs8()).expect("a signer");
                 (signer.sign_data(&DataBuilder::new(name(&of))).expect("signed"), face)
             }
             Action::Certificate { name: of, version } => {

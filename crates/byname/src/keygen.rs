@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use byname_control::trust::{KeyType, NewKey, pem};
+use byname_trust::{KeyType, NewKey, pem};
 use byname_wire::Name;
 use clap::Args;
 

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use byname_control::mgmt::tlv::{ControlParameters, ControlResponse, Element};
-use byname_control::trust::{Certificate, Signer, read_private_key};
+use byname_trust::{Certificate, Signer, read_private_key};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::types;
 use byname_wire::{Component, Data, Interest, LpPacket, Name};

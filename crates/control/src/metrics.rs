@@ -45,7 +45,7 @@ pub struct Snapshot {
     /// Outcomes of the announcements that came with Data.
     pub learning: [(&'static str, u64); 4],
     /// The validator of chains of certificates: its counters, the packets that wait, and the certificates it keeps.
-    pub trust: (crate::trust::validator::Counters, u64, u64),
+    pub trust: (byname_trust::validator::Counters, u64, u64),
     /// Prefixes in the FIB.
     pub fib_entries: u64,
     /// Descriptors in the tag FIB.

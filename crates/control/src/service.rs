@@ -32,13 +32,13 @@ use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::tlv::{ControlResponse, Element};
 use crate::mgmt::{Management, Restored};
-use crate::moment::Moment;
 use crate::readvertise::{Destination, Readvertiser};
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::state::records::{Snapshot, ToldRecord};
 use crate::state::{Change, Keeper, Opened, Store};
 use crate::tags::{OwnTree, TagLimits, TagRouting};
+use byname_trust::Moment;
 
 /// Most packets from the worker in a batch. Small, so that the packet thread and this thread overlap.
 const BATCH_MAX: usize = 32;

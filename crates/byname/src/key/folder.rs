@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use byname_control::trust::{Certificate, Signer, identity_of_key, pem, read_private_key, wrapped_base64};
+use byname_trust::{Certificate, Signer, identity_of_key, pem, read_private_key, wrapped_base64};
 use byname_wire::{Name, digest};
 
 use crate::exit;

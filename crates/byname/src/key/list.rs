@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use byname_control::trust::wrapped_base64;
+use byname_trust::wrapped_base64;
 use byname_wire::Name;
 use byname_wire::signature::KeyLocator;
 use clap::Args;

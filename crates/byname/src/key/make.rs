@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use byname_control::trust::{Certificate, NewKey, Terms, issue, read_packet_file, wrapped_base64};
+use byname_trust::{Certificate, NewKey, Terms, issue, read_packet_file, wrapped_base64};
 use byname_wire::{Component, Name};
 use clap::Args;
 

@@ -14,7 +14,7 @@ mod transfer;
 
 use std::path::PathBuf;
 
-use byname_control::trust::KeyType;
+use byname_trust::KeyType;
 use byname_wire::Name;
 use clap::{Args, Subcommand, ValueEnum};
 

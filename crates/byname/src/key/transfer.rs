@@ -5,9 +5,9 @@ use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use byname_control::trust::safe_bag::SafeBag;
-use byname_control::trust::schema::Schema;
-use byname_control::trust::{Certificate, Revocations, read_packet_file, wrapped_base64};
+use byname_trust::safe_bag::SafeBag;
+use byname_trust::schema::Schema;
+use byname_trust::{Certificate, Revocations, read_packet_file, wrapped_base64};
 use byname_wire::Name;
 use clap::Args;
 

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::rights::RightsError;
 use super::{Config, Finding, value};
-use crate::trust::schema::Schema;
-use crate::trust::validator::{Domain, Limits};
-use crate::trust::{Certificate, KeyType, Revocations, Rule, Validator};
+use byname_trust::schema::Schema;
+use byname_trust::validator::{Domain, Limits};
+use byname_trust::{Certificate, KeyType, Revocations, Rule, Validator};
 
 /// Most certificates that a chain may be allowed to have.
 const CHAIN_MAX: usize = 32;
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::security::Module;
-    use crate::trust::NewKey;
+    use byname_trust::NewKey;
 
     /// The keys and texts of the findings of this configuration.
     fn found(folder: &Path, text: &str) -> Vec<(String, String)> {

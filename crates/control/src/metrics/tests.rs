@@ -11,7 +11,7 @@ use byname_forward::worker::FibLines;
 use byname_forward::{FaceId, Ticks};
 
 use super::*;
-use crate::trust::validator::Counters;
+use byname_trust::validator::Counters;
 
 fn face(id: u64) -> FaceStatus {
     let remote = FaceUri::Udp(SocketAddr::from(([192, 0, 2, 1], 6363)));

@@ -23,7 +23,7 @@ use super::news::Change;
 use super::tlv::{origin, route_flags};
 use super::{Management, Moment};
 use crate::rib::Route;
-use crate::trust::validator::Outcome;
+use byname_trust::validator::Outcome;
 
 /// Lifetime of a learned route after Data has used it, as in NFD.
 const LEARNED_MS: u64 = 600_000;

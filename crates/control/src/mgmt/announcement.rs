@@ -7,7 +7,7 @@ use byname_wire::tlv::{self, Reader, types};
 use byname_wire::{Data, DecodeError, NameRef};
 
 use super::tlv::types::EXPIRATION_PERIOD;
-use crate::trust::decode_validity_period;
+use byname_trust::decode_validity_period;
 
 /// A decoded announcement. Its signature is not verified yet.
 pub(super) struct Announcement<'a> {

@@ -15,7 +15,7 @@ use super::{Command, Management, Moment};
 use crate::rib::{ROUTE_COMPONENTS_MAX, Rib, RibError, Route};
 use crate::security::{Authorized, Refusal};
 use crate::state::records::ContentStoreRecord;
-use crate::trust::validator::Outcome;
+use byname_trust::validator::Outcome;
 
 /// Cost of routes from prefix announcements, as in NFD.
 pub(super) const ANNOUNCED_COST: u64 = 2048;

@@ -39,7 +39,7 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
-pub use crate::moment::Moment;
+pub use byname_trust::Moment;
 
 use self::announced::Announced;
 use self::creation::Creations;
@@ -62,7 +62,7 @@ use crate::rib::Rib;
 use crate::security::{Authorizer, Module, Refusal};
 use crate::state::records::ContentStoreRecord;
 use crate::tags::TagRouting;
-use crate::trust::validator::Outcome;
+use byname_trust::validator::Outcome;
 
 /// FreshnessPeriod of all answers, as in NFD.
 const RESPONSE_FRESHNESS_MS: u64 = 1000;

@@ -15,7 +15,7 @@ use byname_wire::{Data, Interest};
 use super::announcement::Announcement;
 use super::{Command, Management, Moment, VERB_END};
 use crate::security::{Authorized, Refusal};
-use crate::trust::validator::{Counters, Outcome, RequestId, Wanted};
+use byname_trust::validator::{Counters, Outcome, RequestId, Wanted};
 
 /// What goes on when a chain is known.
 enum Parked {

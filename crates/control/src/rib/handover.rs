@@ -5,8 +5,8 @@ use byname_wire::NameRef;
 
 use super::routes::{Layer, NEVER};
 use super::{Rib, Route};
-use crate::moment::Moment;
 use crate::state::records::{RouteRecord, layer};
+use byname_trust::Moment;
 
 impl Rib {
     /// All routes and nexthops but the router's own, as records, in the order of their names.

@@ -7,9 +7,9 @@ use byname_wire::{Data, Interest, NameRef};
 
 use super::command::{Command, OLD_FORMAT_COMPONENTS};
 use super::{Authorizer, Module, TrustedSigner, applies};
-use crate::moment::Moment;
-use crate::trust::Validator;
-use crate::trust::validator::{Begun, DomainSet, Origin, Outcome, RequestId, Signed};
+use byname_trust::Moment;
+use byname_trust::Validator;
+use byname_trust::validator::{Begun, DomainSet, Origin, Outcome, RequestId, Signed};
 
 /// What is known of a signer's chain.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Authorizer {
                 _ => {}
             }
         }
-        let is_keyless = !crate::trust::validator::has_key(signed.typ);
+        let is_keyless = !byname_trust::validator::has_key(signed.typ);
         if domains.is_empty() || is_keyless {
             return Chain::NotNeeded;
         }

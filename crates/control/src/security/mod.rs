@@ -38,7 +38,7 @@ use byname_wire::{Data, Interest, Name, NameRef};
 pub use chains::Chain;
 pub use refusal::{Refusal, RefusalCounters};
 // Commands are signed and verified with these.
-pub use crate::trust::{
+pub use byname_trust::{
     Certificate, CertificateError, KeyError, NewKey, Signer, SignerError, VerifyingKey, identity_of_key, pem,
     read_private_key,
 };
@@ -47,8 +47,8 @@ use command::Command;
 use marks::Marks;
 use replay::{KeyKind, ReplayGuard};
 
-use crate::trust::validator::{Accepted, Outcome};
-use crate::trust::{Validator, locator_names};
+use byname_trust::validator::{Accepted, Outcome};
+use byname_trust::{Validator, locator_names};
 
 /// A management module that accepts commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]

@@ -33,7 +33,7 @@ use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
-use crate::moment::Moment;
+use byname_trust::Moment;
 
 /// Limits on descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

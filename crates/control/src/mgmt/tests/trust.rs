@@ -8,8 +8,8 @@ use byname_wire::Interest;
 
 use super::*;
 use crate::security::{Module, Refusal, Rule, TimeWindow, TrustedSigner};
-use crate::trust::validator::{Domain, Limits};
-use crate::trust::{self, Certificate, KeyType, NewKey, Revocations, Terms, Validator, issue};
+use byname_trust::validator::{Domain, Limits};
+use byname_trust::{Certificate, KeyType, NewKey, Revocations, Terms, Validator, issue};
 
 /// An anchor, and keys with their certificates.
 struct Network {
@@ -37,7 +37,7 @@ impl Network {
     /// A router that trusts this network, and serves these certificates.
     fn router(&self, served: Vec<Certificate>) -> Router {
         let anchors = vec![Certificate::decode(&self.certify(&self.anchor)).expect("a certificate")];
-        let domain = Domain { anchors, rule: trust::Rule::Hierarchical };
+        let domain = Domain { anchors, rule: byname_trust::Rule::Hierarchical };
         let validator = Validator::new(vec![domain], Revocations::default(), Limits::default());
         let chain = TrustedSigner::Chain { domain: 0, identities: Vec::new() };
         let rules = vec![

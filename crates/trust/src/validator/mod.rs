@@ -39,7 +39,7 @@ use self::cache::Cache;
 use self::fetch::Fetches;
 use self::request::{Request, Step};
 use super::{Certificate, KeyType, Revocations, Rule};
-use crate::moment::Moment;
+use crate::Moment;
 
 /// One origin may have this part of the packets that wait: an eighth.
 const ORIGIN_PART: usize = 8;
@@ -438,6 +438,6 @@ impl Validator {
 }
 
 /// Whether signatures of this type are made with a private key.
-pub(crate) fn has_key(typ: SignatureType) -> bool {
+pub fn has_key(typ: SignatureType) -> bool {
     matches!(typ, SignatureType::Sha256WithRsa | SignatureType::Sha256WithEcdsa | SignatureType::Ed25519)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byname_wire::Name;
 
 use super::DomainSet;
-use crate::trust::Certificate;
+use crate::Certificate;
 
 /// Most certificates of one key that are tried for a signature.
 const TRIED_MAX: usize = 4;

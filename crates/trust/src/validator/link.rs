@@ -4,7 +4,7 @@ use byname_wire::signature::{KeyLocator, Signature, SignatureType};
 use byname_wire::{Data, Name, NameRef};
 
 use super::{Rejection, has_key};
-use crate::trust::Certificate;
+use crate::Certificate;
 
 /// A signature to check.
 #[derive(Debug, Clone, Copy)]

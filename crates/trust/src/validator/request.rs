@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::link::{Link, Signed};
 use super::{Accepted, DomainSet, Origin, Outcome, Rejection, Validator};
-use crate::moment::Moment;
-use crate::trust::{Certificate, Rule};
+use crate::Moment;
+use crate::{Certificate, Rule};
 use byname_wire::Name;
 
 /// A packet, and the certificates of its chain so far.

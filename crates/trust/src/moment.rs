@@ -1,4 +1,4 @@
-//! Time as management and the validator see it.
+//! Time, which callers hand in.
 
 /// A moment on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

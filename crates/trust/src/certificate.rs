@@ -153,7 +153,7 @@ fn validity_period(data: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Reads NotBefore and NotAfter from the TLV-VALUE of a ValidityPeriod.
-pub(crate) fn decode_validity_period(period: &[u8]) -> Option<(u64, u64)> {
+pub fn decode_validity_period(period: &[u8]) -> Option<(u64, u64)> {
     let not_before = find(period, NOT_BEFORE).and_then(parse_iso_ms)?;
     let not_after = find(period, NOT_AFTER).and_then(parse_iso_ms)?;
     Some((not_before, not_after))

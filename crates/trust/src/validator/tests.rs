@@ -7,8 +7,8 @@ use byname_wire::data::DataBuilder;
 use byname_wire::{Component, Name};
 
 use super::*;
-use crate::trust::schema::Schema;
-use crate::trust::{NewKey, Signer, Terms, issue};
+use crate::schema::Schema;
+use crate::{NewKey, Signer, Terms, issue};
 
 const NOW: Moment = Moment { ms: 50_000, unix_ms: 1_795_000_000_000 };
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -82,7 +82,7 @@ fn run(validator: &mut Validator, world: &World, packet: &[u8]) -> (Result<Name,
     };
     for _ in 0..100 {
         for wanted in validator.poll(now) {
-            asked.push(crate::trust::identity_of_key(wanted.name.as_ref()).to_string());
+            asked.push(crate::identity_of_key(wanted.name.as_ref()).to_string());
             let has = |packet: &&Vec<u8>| wanted.name.as_ref().is_prefix_of(&Data::decode(packet).expect("Data").name);
             if let Some(packet) = world.packets.values().find(has) {
                 validator.on_data(&Data::decode(packet).expect("Data"), now);

@@ -1,23 +1,17 @@
-//! Keys, certificates, and who may sign what.
-//!
-//! A packet is trusted if a chain of certificates leads from its signature to a *trust anchor*, and if the rules of that
-//! anchor permit every link of the chain. The rules do not know who asks: management, and later tag updates and routing,
-//! share one [`Validator`].
-//!
-//! - [`Certificate`], [`VerifyingKey`], [`Signer`], [`NewKey`] and [`issue()`]: certificates [NDN Certificate Format v2]
-//!   and keys.
-//! - [`safe_bag`]: a certificate with its encrypted private key, in the format of `ndnsec export`.
-//! - [`schema`]: trust schemas in LightVerSec. [`Rule`] is a schema, or NFD's rule `hierarchical`.
-//! - [`validator`]: follows chains. It has no sockets and no clock.
-//! - [`Revocations`]: the list of keys and certificates that are not trusted any more.
+// Links that lead to source files in README.md lead to documentation on this page.
+//! [`validator`]: validator
+//! [`schema`]: schema
+//! [`safe_bag`]: safe_bag
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 mod certificate;
 mod issue;
 mod keys;
+mod moment;
 mod new_key;
 mod revocations;
 mod rule;
-
 pub mod safe_bag;
 pub mod schema;
 mod signer;
@@ -26,10 +20,11 @@ pub mod validator;
 use byname_wire::signature::KeyLocator;
 use byname_wire::{Component, Name, NameRef};
 
-pub(crate) use certificate::decode_validity_period;
+pub use certificate::decode_validity_period;
 pub use certificate::{Certificate, CertificateError, read_packet_file};
 pub use issue::{Terms, issue};
 pub use keys::{KeyError, KeyType, VerifyingKey, pem, read_private_key, wrapped_base64};
+pub use moment::Moment;
 pub use new_key::NewKey;
 pub use revocations::{Revocations, RevocationsError};
 pub use rule::Rule;
@@ -51,7 +46,7 @@ fn has_key_at(name: NameRef<'_>, back: usize) -> bool {
 }
 
 /// Whether a locator names this key or one of its certificates.
-pub(crate) fn locator_names(locator: KeyLocator<'_>, key_name: &Name) -> bool {
+pub fn locator_names(locator: KeyLocator<'_>, key_name: &Name) -> bool {
     match locator {
         KeyLocator::Name(name) => key_name.as_ref().is_prefix_of(&name),
         KeyLocator::Digest(_) => false,

@@ -25,7 +25,7 @@
 //! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
 //! The dispatchers keep the key that the router started with, so that homes never move. A worker may get another key
-//! ([`crate::worker::NewTables`]). Then a name that decides on a home is hashed once more, under the dispatchers' key.
+//! (`NewTables` of the worker). Then a name that decides on a home is hashed once more, under the dispatchers' key.
 //!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
 //!

@@ -35,6 +35,7 @@
 //! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
 //! per component through the caches of both.
 
+mod loads;
 mod prefixes;
 mod spread;
 mod token;

@@ -1,8 +1,12 @@
-//! Exit codes, for scripts.
+//! Exit codes, for scripts, and the signals that end a command.
 
-use crate::client::management::ManagementError;
-use crate::client::{ConnectError, ConnectionLost, ExchangeError};
-use crate::fetch::pipeline::PipelineError;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use byname_client::fetch::pipeline::PipelineError;
+use byname_client::management::ManagementError;
+use byname_client::{ConnectError, ConnectionLost, ExchangeError};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Success.
 pub const OK: u8 = 0;
@@ -29,6 +33,18 @@ Exit codes:
   0 done   1 failed   2 wrong usage   3 no answer in time   4 no forwarder, or it ended
   5 refused by a Nack   6 no such face, route or strategy
   101 a bug in byname   130 interrupted";
+
+/// Makes SIGINT and SIGTERM set this flag instead of ending the process. The second signal ends the process.
+///
+/// # Errors
+/// The system refuses.
+pub fn on_signals(flag: &Arc<AtomicBool>) -> std::io::Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), flag.clone())?;
+        signal_hook::flag::register(signal, flag.clone())?;
+    }
+    Ok(())
+}
 
 /// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +103,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::nack_words;
+    use byname_client::nack_words;
     use byname_wire::{NackReason, Name};
 
     fn error(error: ExchangeError) -> anyhow::Error {

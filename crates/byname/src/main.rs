@@ -4,19 +4,18 @@
 //!
 //! - [`run`]: `byname run`, from the configuration to the last packet. `check` and `default-config` are there, too.
 //! - [`process`]: signals, and what happens when one of the threads fails.
-//! - [`client`]: a small blocking NDN client, which the other commands use.
+//! - [`exit`]: exit codes, for scripts.
 //!
 //! [`manage`] speaks to a running router by the NFD management protocol, and [`batch`] does so for a file of commands.
-//! [`tools`] and [`fetch`] publish and fetch. [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
+//! [`tools`] publish and fetch, by the crate `byname-client`. [`demo`] starts networks on this machine. [`switch`] forwards
+//! Ethernet frames instead of NDN packets.
 #![forbid(unsafe_code)]
 // Doc comments on arguments are help texts, where `HOST[:PORT]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod batch;
-mod client;
 mod demo;
 mod exit;
-mod fetch;
 mod key;
 mod keygen;
 mod line;
@@ -43,9 +42,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::client::Client;
-use crate::client::transport::Environment;
 use crate::tools::{get, peek, ping, ping_server, poke, put};
+use byname_client::Link;
+use byname_client::transport::Environment;
 
 /// Overview that `byname --help` shows instead of clap's flat list.
 const OVERVIEW: &str = "\
@@ -179,11 +178,11 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to the forwarder that the user named, or to the default one.
-    pub fn connect(&self) -> anyhow::Result<Client> {
+    pub fn connect(&self) -> anyhow::Result<Link> {
         let candidates = Environment::of_process()
             .candidates(self.transport.as_deref())
             .map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?;
-        Ok(Client::connect(&candidates)?)
+        Ok(Link::connect(&candidates)?)
     }
 }
 

@@ -13,7 +13,7 @@ use anyhow::bail;
 use byname_wire::Descriptor;
 use clap::{Args, Subcommand};
 
-use crate::client::application::{Application, Message};
+use byname_client::tags::{Application, Message};
 use network::Network;
 
 /// Time limit for each step.

@@ -15,10 +15,10 @@ use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::Name;
 
 use super::PATIENCE;
-use crate::client::application::Application;
-use crate::client::management::command;
-use crate::client::{Client, Transport};
 use crate::manage::face::create_for_route;
+use byname_client::management::command;
+use byname_client::tags::Application;
+use byname_client::{Link, Transport};
 
 /// File with the secret that neighbours share, in the routers' folder.
 const SECRET_FILE: &str = "neighbors.secret";
@@ -77,8 +77,8 @@ impl Network {
     }
 
     /// Connects a client to a router, for applications that use names.
-    pub fn client(&self, router: &str) -> anyhow::Result<Client> {
-        Ok(Client::connect(&[Transport::Unix(self.socket(router))])?)
+    pub fn client(&self, router: &str) -> anyhow::Result<Link> {
+        Ok(Link::connect(&[Transport::Unix(self.socket(router))])?)
     }
 
     /// The first router and the last.
@@ -130,7 +130,7 @@ impl Network {
             .context("cannot start a router")?;
         self.routers.push(Router { name, port: ports[i], process });
         let end = Instant::now() + PATIENCE;
-        while Client::connect(&[Transport::Unix(socket.clone())]).is_err() {
+        while Link::connect(&[Transport::Unix(socket.clone())]).is_err() {
             let ended = self.routers.last_mut().and_then(|router| router.process.try_wait().ok().flatten());
             if ended.is_some() || Instant::now() > end {
                 bail!("the router {name} does not run");

@@ -8,7 +8,7 @@ use byname_wire::digest::sha256;
 
 use super::network::Network;
 use super::{ask_until, set, tags};
-use crate::client::application::{Application, FanOutLimit};
+use byname_client::tags::{Application, FanOutLimit};
 
 const OFFERED: [&str; 2] = ["concert", "classical"];
 const WANTED: [&str; 5] = ["classical", "Beethoven", "ninth", "concert", "360bps"];

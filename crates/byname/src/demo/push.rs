@@ -7,7 +7,7 @@ use byname_wire::Descriptor;
 
 use super::network::Network;
 use super::{PATIENCE, set, tags};
-use crate::client::application::{Application, FanOutLimit};
+use byname_client::tags::{Application, FanOutLimit};
 
 const NEWS_TAGS: [&str; 4] = ["classical", "concert", "Beethoven", "tonight"];
 

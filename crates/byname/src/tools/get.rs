@@ -1,6 +1,6 @@
 //! `byname get`: fetches a segmented object.
 //!
-//! Requests segments within a congestion window (see [`crate::fetch`]) and writes them in order. With `-o FILE`, the
+//! Requests segments within a congestion window (see [`byname_client::fetch`]) and writes them in order. With `-o FILE`, the
 //! next run resumes an interrupted transfer.
 
 use std::io::{IsTerminal, Write};
@@ -13,17 +13,18 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::signature::SignatureType;
 use byname_wire::{Data, Interest, Name};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use ring::digest::{Context as DigestContext, SHA256};
 use serde::Serialize;
 
 use crate::Connection;
-use crate::client::{Client, Fields, Incoming};
 use crate::exit::{self, Failure};
-use crate::fetch::discovery::{Discovery, Object, discover};
-use crate::fetch::pipeline::Pipeline;
-use crate::fetch::resume::{PartFile, hex};
 use crate::tools::{TextOnly, human_bytes, parse_ms, parse_packet_name};
+use byname_client::fetch::discovery::{Discovery, Object, discover};
+use byname_client::fetch::pipeline::Pipeline;
+use byname_client::fetch::resume::{PartFile, hex};
+use byname_client::{Fields, Incoming, Link};
 
 /// Arguments of `byname get`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub struct GetArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How to find the version
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = discoveries())]
     discovery: Discovery,
     /// InterestLifetime, in ms
     #[arg(short, long, value_name = "MS", default_value = "4000", value_parser = parse_ms)]
@@ -56,6 +57,13 @@ pub struct GetArgs {
     /// Print the summary as JSON (needs -o)
     #[arg(long, requires = "output")]
     json: bool,
+}
+
+/// Reads the words of [`Discovery`].
+fn discoveries() -> impl TypedValueParser<Value = Discovery> {
+    let values = Discovery::ALL.map(|how| PossibleValue::new(how.word()).help(how.meaning()));
+    PossibleValuesParser::new(values)
+        .map(|word| Discovery::ALL.into_iter().find(|how| how.word() == word).unwrap_or_default())
 }
 
 impl GetArgs {
@@ -159,7 +167,7 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
         return Err(Failure::new(exit::USAGE, "--json needs -o FILE: standard output has the content").into());
     }
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     let object = discover(&mut client, &args.name, args.discovery, args.discovery_lifetime)
         .with_context(|| format!("cannot find {}", args.name))?;
     let start = Instant::now();
@@ -295,12 +303,12 @@ impl Transfer {
         }
     }
 
-    fn run(&mut self, client: &mut Client) -> anyhow::Result<()> {
+    fn run(&mut self, client: &mut Link) -> anyhow::Result<()> {
         self.bar.set_position(self.sink.bytes());
         self.bar.reset_eta();
         while !self.pipeline.is_complete() {
             if client.interrupted() {
-                return Err(crate::client::ExchangeError::Interrupted.into());
+                return Err(byname_client::ExchangeError::Interrupted.into());
             }
             let now = self.start.elapsed();
             self.pipeline.check_timeouts(now)?;

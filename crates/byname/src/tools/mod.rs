@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use byname_wire::Name;
 
-use crate::client::Client;
-use crate::client::management::{self, RegisterOptions};
+use byname_client::Link;
+use byname_client::management::{self, RegisterOptions};
 
 /// Parses a name from the command line.
 pub fn parse_name(text: &str) -> Result<Name, String> {
@@ -39,7 +39,7 @@ pub fn parse_ms(text: &str) -> Result<Duration, String> {
 }
 
 /// Registers `prefix` for this connection. An error explains the likely cause.
-fn register(client: &mut Client, prefix: &Name, announce: bool) -> anyhow::Result<()> {
+fn register(client: &mut Link, prefix: &Name, announce: bool) -> anyhow::Result<()> {
     let over = if client.is_local() {
         String::new()
     } else {

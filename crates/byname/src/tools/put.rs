@@ -19,11 +19,11 @@ use ring::digest::{Context as DigestContext, SHA256};
 use serde::Serialize;
 
 use crate::Connection;
-use crate::client::{Fields, Outbox};
 use crate::exit;
-use crate::fetch::discovery::metadata_name;
-use crate::fetch::resume::hex;
 use crate::tools::{check_packet_size, human_bytes, parse_ms, parse_name, register};
+use byname_client::fetch::discovery::metadata_name;
+use byname_client::fetch::resume::hex;
+use byname_client::{Fields, Outbox};
 
 /// FreshnessPeriod of metadata: short, so that consumers find new versions soon.
 const METADATA_FRESHNESS_MS: u64 = 10;
@@ -103,7 +103,7 @@ pub fn run(args: PutArgs, connection: &Connection) -> anyhow::Result<u8> {
     check_packet_size(publication.segment(0).context("cannot read the file")?.len())
         .context("choose a smaller --segment-size")?;
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     register(&mut client, &publication.name, args.announce)?;
     let description = Description {
         name: publication.name.to_string(),

@@ -10,13 +10,13 @@ use byname_wire::name::component_type;
 use byname_wire::tlv::{Reader, types};
 use byname_wire::{Component, Data, Name, NameRef};
 
-use crate::client::{Client, DataPacket, ExchangeError};
+use crate::link::{DataPacket, ExchangeError, Link};
 
 /// Value of the keyword component of metadata names.
 pub const METADATA_KEYWORD: &[u8] = b"metadata";
 
 /// Ways to find the version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discovery {
     /// Metadata first, then prefix.
     #[default]
@@ -29,6 +29,31 @@ pub enum Discovery {
     None,
 }
 
+impl Discovery {
+    /// All ways.
+    pub const ALL: [Discovery; 4] = [Discovery::Auto, Discovery::Rdr, Discovery::Prefix, Discovery::None];
+
+    /// The word for it in options.
+    pub fn word(self) -> &'static str {
+        match self {
+            Discovery::Auto => "auto",
+            Discovery::Rdr => "rdr",
+            Discovery::Prefix => "prefix",
+            Discovery::None => "none",
+        }
+    }
+
+    /// What it does, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Discovery::Auto => "Metadata first, then prefix",
+            Discovery::Rdr => "RDR metadata only",
+            Discovery::Prefix => "An Interest with CanBePrefix only",
+            Discovery::None => "No discovery: the segments are under the given name",
+        }
+    }
+}
+
 /// The object to fetch.
 #[derive(Debug)]
 pub enum Object {
@@ -39,7 +64,7 @@ pub enum Object {
 }
 
 /// Finds the object that `name` stands for.
-pub fn discover(client: &mut Client, name: &Name, how: Discovery, lifetime: Duration) -> Result<Object, ExchangeError> {
+pub fn discover(client: &mut Link, name: &Name, how: Discovery, lifetime: Duration) -> Result<Object, ExchangeError> {
     let last = name.as_ref().component(-1).map(|component| component.typ);
     let is_exact = matches!(last, Some(component_type::SEGMENT | component_type::IMPLICIT_SHA256_DIGEST));
     if is_exact && how == Discovery::Auto {
@@ -64,7 +89,7 @@ pub fn metadata_name(name: &Name) -> Name {
     name.join(Component { typ: component_type::KEYWORD, value: METADATA_KEYWORD })
 }
 
-fn by_metadata(client: &mut Client, name: &Name, lifetime: Duration) -> Result<Object, ExchangeError> {
+fn by_metadata(client: &mut Link, name: &Name, lifetime: Duration) -> Result<Object, ExchangeError> {
     let interest = InterestBuilder::new(metadata_name(name), rand::random())
         .can_be_prefix(true)
         .must_be_fresh(true)
@@ -89,7 +114,7 @@ fn versioned_name(content: &[u8]) -> Result<Name, byname_wire::DecodeError> {
     Err(byname_wire::DecodeError::Missing(types::NAME))
 }
 
-fn by_prefix(client: &mut Client, name: &Name, lifetime: Duration, prefix: bool) -> Result<Object, ExchangeError> {
+fn by_prefix(client: &mut Link, name: &Name, lifetime: Duration, prefix: bool) -> Result<Object, ExchangeError> {
     let interest = InterestBuilder::new(name.clone(), rand::random())
         .can_be_prefix(prefix)
         .must_be_fresh(prefix)

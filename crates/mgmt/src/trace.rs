@@ -3,7 +3,7 @@
 use byname_wire::Name;
 use byname_wire::tlv::types::NAME;
 
-use super::{StrategyName, element, types};
+use crate::{StrategyName, element, types};
 
 // Our own types. They are even, so that clients of other forwarders skip them.
 const TRACE_CHUNK: u64 = 500;

@@ -19,12 +19,13 @@ use std::io;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use byname_control::tags::message::{DescriptorList, decode_locators};
+use byname_mgmt::tags::{DescriptorList, decode_locators};
 use byname_wire::Descriptor;
 use byname_wire::tagnet::{Address, LocatorPacket, LocatorPacketBuilder, TagPacket, TagPacketBuilder};
 
-use super::management::{ManagementError, command_with};
-use super::{Client, Fields};
+use crate::link::Link;
+use crate::management::{ManagementError, command_with};
+use crate::outbox::Fields;
 
 /// Number of applications that a packet may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +49,12 @@ pub struct Message {
 
 /// An application with addresses from a router.
 pub struct Application {
-    client: Client,
+    client: Link,
 }
 
 impl Application {
     /// Creates an application that has advertised nothing.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Link) -> Self {
         Application { client }
     }
 

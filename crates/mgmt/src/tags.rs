@@ -36,6 +36,20 @@ impl DescriptorList {
         fits
     }
 
+    /// Lists that have all these descriptors, as few as possible.
+    pub fn split(descriptors: &[Descriptor]) -> Vec<DescriptorList> {
+        let mut lists: Vec<DescriptorList> = Vec::new();
+        for descriptor in descriptors {
+            if !lists.last_mut().is_some_and(|list| list.push(descriptor)) {
+                let mut list = DescriptorList::default();
+                // A descriptor of the largest size fits in an empty list.
+                list.push(descriptor);
+                lists.push(list);
+            }
+        }
+        lists
+    }
+
     /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

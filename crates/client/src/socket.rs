@@ -8,8 +8,8 @@ use std::time::Duration;
 use byname_wire::tlv::element_len;
 use tungstenite::{Bytes, Message, WebSocket};
 
-use crate::client::outbox::Outbox;
-use crate::client::transport::{Host, Transport};
+use crate::outbox::Outbox;
+use crate::transport::{Host, Transport};
 
 /// Maximum size of a forwarder's frame: a packet, a prefix announcement and header fields.
 const FRAME_BYTES_MAX: usize = 4 * byname_wire::PACKET_BYTES_MAX;

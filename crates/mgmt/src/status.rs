@@ -1,10 +1,10 @@
 //! Elements about the forwarder as a whole and its content store.
 
-use super::{element, types};
+use crate::{element, types};
 
 element! {
     /// The dataset `status/general`. Its fields are in the content directly, without an enclosing element: use
-    /// [`super::Element::encode_value`] and [`super::Element::decode_value`].
+    /// [`crate::Element::encode_value`] and [`crate::Element::decode_value`].
     ForwarderStatus = byname_wire::tlv::types::CONTENT, {
         /// Name and version of the software.
         nfd_version: String = types::NFD_VERSION,

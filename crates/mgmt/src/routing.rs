@@ -3,7 +3,7 @@
 use byname_wire::Name;
 use byname_wire::tlv;
 
-use super::{StrategyName, element, types};
+use crate::{StrategyName, element, types};
 
 /// Well-known origins of routes.
 pub mod origin {

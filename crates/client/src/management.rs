@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use byname_control::mgmt::tlv::{ControlParameters, ControlResponse, Element};
+use byname_mgmt::{ControlParameters, ControlResponse, Element};
 use byname_wire::data::content_type;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
@@ -11,7 +11,7 @@ use byname_wire::{Component, DecodeError, Name};
 use ring::digest::{Context, SHA256};
 use thiserror::Error;
 
-use super::{Client, ExchangeError};
+use crate::link::{ExchangeError, Link, nack_words};
 
 /// Lifetime of dataset Interests, and the default lifetime, which commands have.
 pub const LIFETIME: Duration = Duration::from_secs(4);
@@ -64,7 +64,7 @@ const NOT_LOCAL: &str = "; the forwarder accepts management only from its own ho
 fn reason(error: &ExchangeError) -> String {
     match error {
         ExchangeError::Timeout { waited, .. } => format!("the forwarder was silent for {} ms", waited.as_millis()),
-        ExchangeError::Nack { reason, .. } => format!("refused: {}", super::nack_words(*reason)),
+        ExchangeError::Nack { reason, .. } => format!("refused: {}", nack_words(*reason)),
         other => other.to_string(),
     }
 }
@@ -77,7 +77,7 @@ pub struct RegisterOptions {
 }
 
 /// Registers `prefix` for this connection.
-pub fn register(client: &mut Client, prefix: &Name, options: RegisterOptions) -> Result<(), ManagementError> {
+pub fn register(client: &mut Link, prefix: &Name, options: RegisterOptions) -> Result<(), ManagementError> {
     let parameters = ControlParameters {
         name: Some(prefix.clone()),
         origin: Some(if options.announce { ORIGIN_CLIENT } else { ORIGIN_APP }),
@@ -90,7 +90,7 @@ pub fn register(client: &mut Client, prefix: &Name, options: RegisterOptions) ->
 
 /// Sends a command and returns the parameters in its answer.
 pub fn command(
-    client: &mut Client,
+    client: &mut Link,
     module: &str,
     verb: &str,
     parameters: &ControlParameters,
@@ -99,7 +99,7 @@ pub fn command(
 }
 
 fn command_under(
-    client: &mut Client,
+    client: &mut Link,
     scope: &str,
     module: &str,
     verb: &str,
@@ -137,7 +137,7 @@ fn outcome(command: String, response: ControlResponse) -> Result<ControlParamete
 
 /// Sends a command with its parameters in ApplicationParameters. Returns the body of the answer.
 pub fn command_with(
-    client: &mut Client,
+    client: &mut Link,
     module: &str,
     verb: &str,
     parameters: &[u8],
@@ -152,7 +152,7 @@ pub fn command_with(
 
 /// Sends a command whose answer may take as long as `patience`. Returns the answer, whatever its code.
 pub fn slow_command(
-    client: &mut Client,
+    client: &mut Link,
     module: &str,
     verb: &str,
     parameters: &ControlParameters,
@@ -164,7 +164,7 @@ pub fn slow_command(
 }
 
 fn respond_to(
-    client: &mut Client,
+    client: &mut Link,
     command: &str,
     name: Name,
     parameters: Vec<u8>,
@@ -172,7 +172,7 @@ fn respond_to(
     exchange(client, command, &signed(name, parameters, None))
 }
 
-fn exchange(client: &mut Client, command: &str, interest: &[u8]) -> Result<ControlResponse, ManagementError> {
+fn exchange(client: &mut Link, command: &str, interest: &[u8]) -> Result<ControlResponse, ManagementError> {
     let command = command.to_owned();
     let local = client.is_local();
     match client.exchange(interest, 1) {
@@ -183,12 +183,7 @@ fn exchange(client: &mut Client, command: &str, interest: &[u8]) -> Result<Contr
 }
 
 /// Fetches a dataset: `faces/list`, or `faces/query` with its filter.
-pub fn dataset(
-    client: &mut Client,
-    module: &str,
-    verb: &str,
-    filter: Option<&[u8]>,
-) -> Result<Vec<u8>, ManagementError> {
+pub fn dataset(client: &mut Link, module: &str, verb: &str, filter: Option<&[u8]>) -> Result<Vec<u8>, ManagementError> {
     let mut name = management_name("localhost", module, verb);
     if let Some(filter) = filter {
         name = name.join(Component::generic(filter));

@@ -1,6 +1,6 @@
 //! Elements of the module `config`, which other forwarders do not have.
 
-use super::{element, types};
+use crate::{element, types};
 
 /// Flags of `config/reload`.
 pub mod reload_flags {

@@ -1,6 +1,6 @@
 //! Elements about faces and channels.
 
-use super::{element, types};
+use crate::{element, types};
 
 element! {
     /// A face in the datasets `faces/list` and `faces/query`.

@@ -30,7 +30,7 @@ pub enum PipelineError {
         tries: u32,
     },
     /// Nacks came for a segment again and again.
-    #[error("segment {segment} was refused: {}", crate::client::nack_words(*reason))]
+    #[error("segment {segment} was refused: {}", crate::link::nack_words(*reason))]
     Refused {
         /// The segment.
         segment: u64,

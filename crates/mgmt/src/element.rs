@@ -1,9 +1,11 @@
 //! Elements of TLV: encoders and decoders, generated from tables of fields. Fields are encoded in the order of the table
 //! and decoded in any. Decoders skip unknown elements. If an element is repeated, the last one counts.
 
+pub use byname_wire::DecodeError;
 use byname_wire::tagnet::TagList;
-use byname_wire::tlv::{self, Reader};
-use byname_wire::{DecodeError, Descriptor, Name, NameRef};
+use byname_wire::tlv;
+pub use byname_wire::tlv::Reader;
+use byname_wire::{Descriptor, Name, NameRef};
 
 /// An element.
 pub trait Element: Sized {
@@ -49,17 +51,22 @@ pub fn decode_list<T: Element>(content: &[u8]) -> Result<Vec<T>, DecodeError> {
 pub struct StrategyName(pub Name);
 
 /// A type that a field of an element may have.
-pub(crate) trait Field: Sized {
+pub trait Field: Sized {
     /// Values read so far.
     type Slot: Default;
+    /// Appends the field.
     fn push_field(&self, typ: u64, out: &mut Vec<u8>);
+    /// Reads one element of the field.
     fn read(slot: &mut Self::Slot, typ: u64, value: &[u8]) -> Result<(), DecodeError>;
+    /// The field's value after all elements.
     fn finish(slot: Self::Slot, typ: u64) -> Result<Self, DecodeError>;
 }
 
 /// A field with one value.
-trait Scalar: Sized {
+pub trait Scalar: Sized {
+    /// Appends the value as an element of this type.
     fn push_scalar(&self, typ: u64, out: &mut Vec<u8>);
+    /// Decodes the value.
     fn read_scalar(typ: u64, value: &[u8]) -> Result<Self, DecodeError>;
 }
 
@@ -173,6 +180,7 @@ impl<T: Element> Field for Vec<T> {
 }
 
 /// Declares a struct and its [`Element`] implementation from a table of fields and their types.
+#[macro_export]
 macro_rules! element {
     (
         $(#[$meta:meta])*
@@ -191,9 +199,9 @@ macro_rules! element {
             fn encode_value(&self, out: &mut Vec<u8>) {
                 $($crate::element::Field::push_field(&self.$field, $field_typ, out);)*
             }
-            fn decode_value(value: &[u8]) -> Result<Self, byname_wire::DecodeError> {
+            fn decode_value(value: &[u8]) -> Result<Self, $crate::element::DecodeError> {
                 $(let mut $field = <$kind as $crate::element::Field>::Slot::default();)*
-                let mut reader = byname_wire::tlv::Reader::new(value);
+                let mut reader = $crate::element::Reader::new(value);
                 while let Some(tlv) = reader.next_tlv()? {
                     match tlv.typ {
                         $($field_typ => {
@@ -207,4 +215,4 @@ macro_rules! element {
         }
     };
 }
-pub(crate) use element;
+pub use element;

@@ -1,16 +1,8 @@
-//! A small blocking NDN client for the command-line tools.
+//! A blocking connection to a router, for programs that handle each packet by themselves.
 //!
-//! It has one socket and one thread. [`Client::receive`] hands each arriving packet to a closure, together with the
-//! [`Outbox`]. All packets that the closure queues leave in one write. [`Client::exchange`] sends one Interest and
-//! waits for its answer. [`management`] speaks the forwarder's management protocol. [`application`] is for applications
-//! that use tags and locators.
-
-pub mod application;
-pub mod management;
-pub mod outbox;
-pub mod reassembly;
-pub mod socket;
-pub mod transport;
+//! It has one socket and one thread. [`Link::receive`] hands each arriving packet to a closure, together with the
+//! [`Outbox`]. All packets that the closure queues leave in one write. [`Link::exchange`] sends one Interest and waits
+//! for its answer.
 
 use std::fmt;
 use std::io;
@@ -24,16 +16,16 @@ use byname_wire::name::component_type;
 use byname_wire::{Component, DecodeError, NackReason, Name};
 use thiserror::Error;
 
-pub use outbox::{Fields, Outbox};
-pub use reassembly::{Incoming, Reassembly};
-pub use socket::Socket;
-pub use transport::Transport;
+use crate::outbox::{Fields, Outbox};
+use crate::reassembly::{Incoming, Reassembly};
+use crate::socket::Socket;
+use crate::transport::Transport;
 
-/// Longest sleep in a read. It bounds the delay when Ctrl-C comes just before the read.
+/// Longest sleep in a read. It bounds the delay when a signal comes just before the read.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A connection to a forwarder.
-pub struct Client {
+pub struct Link {
     socket: Socket,
     transport: Transport,
     outbox: Outbox,
@@ -115,7 +107,7 @@ pub enum ExchangeError {
         /// The reason in the Nack.
         reason: NackReason,
     },
-    /// Interrupted by Ctrl-C.
+    /// The flag of [`Link::interrupt_flag`] was set.
     #[error("interrupted")]
     Interrupted,
     /// The connection failed.
@@ -160,15 +152,15 @@ impl DataPacket {
     }
 }
 
-impl Client {
+impl Link {
     /// Connects to the first of `candidates` that answers.
-    pub fn connect(candidates: &[Transport]) -> Result<Client, ConnectError> {
+    pub fn connect(candidates: &[Transport]) -> Result<Link, ConnectError> {
         let mut attempts = Vec::new();
         for transport in candidates {
             match Socket::connect(transport) {
                 Ok(socket) => {
                     let outbox = Outbox::new(socket.mtu(), rand::random());
-                    return Ok(Client {
+                    return Ok(Link {
                         socket,
                         transport: transport.clone(),
                         outbox,
@@ -182,17 +174,12 @@ impl Client {
         Err(ConnectError { attempts })
     }
 
-    /// Makes SIGINT and SIGTERM set [`Client::interrupted`] instead of ending the process. The second signal ends the
-    /// process.
-    pub fn catch_signals(&self) -> io::Result<()> {
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, self.interrupted.clone())?;
-            signal_hook::flag::register(signal, self.interrupted.clone())?;
-        }
-        Ok(())
+    /// A flag that ends all waiting. A signal handler, or another thread, may set it.
+    pub fn interrupt_flag(&self) -> Arc<AtomicBool> {
+        self.interrupted.clone()
     }
 
-    /// Whether SIGINT or SIGTERM came since [`Client::catch_signals`].
+    /// Whether the flag of [`Link::interrupt_flag`] is set.
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -207,7 +194,7 @@ impl Client {
         &self.transport
     }
 
-    /// The queue of packets that leave at the next [`Client::flush`] or [`Client::receive`].
+    /// The queue of packets that leave at the next [`Link::flush`] or [`Link::receive`].
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
@@ -226,7 +213,7 @@ impl Client {
         mut handle: impl FnMut(Incoming<'_>, &mut Outbox),
     ) -> Result<(), ConnectionLost> {
         self.flush()?;
-        let Client { socket, outbox, reassembly, .. } = self;
+        let Link { socket, outbox, reassembly, .. } = self;
         let received =
             socket.receive(wait.min(WAIT_MAX), |frame| reassembly.accept(frame, |packet| handle(packet, outbox)));
         self.lost(received)?;
@@ -257,7 +244,7 @@ impl Client {
         Err(ExchangeError::Timeout { name: interest.name.to_name(), waited: start.elapsed(), tries })
     }
 
-    /// Answers Interests with `answer` until Ctrl-C, or until `answer` returns false.
+    /// Answers Interests with `answer` until it is interrupted, or until `answer` returns false.
     pub fn serve(
         &mut self,
         mut answer: impl FnMut(&Interest<'_>, &Incoming<'_>, &mut Outbox) -> bool,

@@ -102,7 +102,7 @@ impl Reassembly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::outbox::{Fields, Outbox};
+    use crate::outbox::{Fields, Outbox};
 
     fn fragments(packet: &[u8], first_sequence: u64) -> Vec<Vec<u8>> {
         let mut outbox = Outbox::new(Some(1400), first_sequence);

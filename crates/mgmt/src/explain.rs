@@ -3,7 +3,7 @@
 use byname_wire::Name;
 use byname_wire::tlv::types::NAME;
 
-use super::{StrategyName, element, types};
+use crate::{StrategyName, element, types};
 
 // Our own types. They are even, so that clients of other forwarders skip them.
 const ROUTE_EXPLANATION: u64 = 400;
@@ -94,11 +94,11 @@ element! {
         name: Name = NAME,
         /// Face id.
         face_id: u64 = types::FACE_ID,
-        /// Origin; see [`super::origin`].
+        /// Origin; see [`crate::origin`].
         origin: u64 = types::ORIGIN,
         /// Cost.
         cost: u64 = types::COST,
-        /// See [`super::route_flags`].
+        /// See [`crate::route_flags`].
         flags: u64 = types::FLAGS,
         /// Remaining lifetime in ms. Absent: forever.
         expiration_period_ms: Option<u64> = types::EXPIRATION_PERIOD,

@@ -3,7 +3,7 @@
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name};
 
-use super::{Element, StrategyName, element, types};
+use crate::{Element, StrategyName, element, types};
 
 element! {
     /// Parameters of a command, and the body of most responses. All fields are optional here; each command defines
@@ -17,7 +17,7 @@ element! {
         uri: Option<String> = types::URI,
         /// Local URI of a face.
         local_uri: Option<String> = types::LOCAL_URI,
-        /// Origin of a route; see [`super::origin`].
+        /// Origin of a route; see [`crate::origin`].
         origin: Option<u64> = types::ORIGIN,
         /// Cost of a route.
         cost: Option<u64> = types::COST,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use byname_client::fetch::FetchError;
 use byname_client::fetch::pipeline::PipelineError;
 use byname_client::management::ManagementError;
 use byname_client::{ConnectError, ConnectionLost, ExchangeError};
@@ -78,6 +79,16 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<ConnectError>() || cause.is::<ConnectionLost>() {
             return NO_FORWARDER;
         }
+        if let Some(fetch) = cause.downcast_ref::<FetchError>() {
+            match fetch {
+                FetchError::Pipeline(PipelineError::Lost { .. }) => return TIMEOUT,
+                FetchError::Pipeline(PipelineError::Refused { .. }) => return REFUSED,
+                FetchError::NoSuchData(_) => return NOT_FOUND,
+                FetchError::Lost(_) => return NO_FORWARDER,
+                FetchError::Interrupted => return INTERRUPTED,
+                _ => {}
+            }
+        }
         let exchange = match cause.downcast_ref::<ManagementError>() {
             Some(ManagementError::Unanswered { error, .. }) => Some(error),
             // As in HTTP: not found, and gone.
@@ -90,11 +101,6 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
             Some(ExchangeError::Interrupted) => return INTERRUPTED,
             Some(ExchangeError::Lost(_)) => return NO_FORWARDER,
             _ => {}
-        }
-        match cause.downcast_ref::<PipelineError>() {
-            Some(PipelineError::Lost { .. }) => return TIMEOUT,
-            Some(PipelineError::Refused { .. }) => return REFUSED,
-            None => {}
         }
     }
     FAILED
@@ -120,6 +126,9 @@ mod tests {
         assert_eq!(code_of(&error(refused)), REFUSED);
         let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout(), local: true };
         assert_eq!(code_of(&anyhow::Error::new(unanswered)), TIMEOUT);
+        let lost = FetchError::Pipeline(PipelineError::Lost { segment: 1, tries: 15 });
+        assert_eq!(code_of(&lost.into()), TIMEOUT);
+        assert_eq!(code_of(&FetchError::NoSuchData(name()).into()), NOT_FOUND);
         let refused = |code| ManagementError::Refused {
             command: "rib/register".into(),
             code,

@@ -18,8 +18,9 @@ use thiserror::Error;
 
 use crate::outbox::{Fields, Outbox};
 use crate::reassembly::{Incoming, Reassembly};
-use crate::socket::Socket;
+use crate::socket::{ConnectError, Socket};
 use crate::transport::Transport;
+use crate::verify::Doubt;
 
 /// Longest sleep in a read. It bounds the delay when a signal comes just before the read.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -32,30 +33,6 @@ pub struct Link {
     reassembly: Reassembly,
     interrupted: Arc<AtomicBool>,
 }
-
-/// The reason why there is no connection.
-#[derive(Debug)]
-pub struct ConnectError {
-    /// The transports that were tried, and their errors.
-    pub attempts: Vec<(Transport, io::Error)>,
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (transport, error) in &self.attempts {
-            writeln!(f, "no forwarder answers on {transport}: {error}")?;
-        }
-        if self.attempts.iter().any(|(_, error)| error.kind() == io::ErrorKind::PermissionDenied) {
-            f.write_str("hint: the socket belongs to another user; run the forwarder or this command as that user")
-        } else {
-            f.write_str(
-                "hint: start one with `byname run`, or set its address with --transport or NDN_CLIENT_TRANSPORT",
-            )
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {}
 
 /// The connection to the forwarder failed while it was in use.
 #[derive(Debug, Error)]
@@ -113,6 +90,14 @@ pub enum ExchangeError {
     /// The connection failed.
     #[error(transparent)]
     Lost(#[from] ConnectionLost),
+    /// The answer is not trusted.
+    #[error("{name} is not trusted: {doubt}")]
+    Untrusted {
+        /// Name of the answer.
+        name: Name,
+        /// The reason.
+        doubt: Doubt,
+    },
     /// The answer is malformed.
     #[error("the answer to {name} is malformed: {error}")]
     Malformed {
@@ -146,6 +131,10 @@ pub fn nack_words(reason: NackReason) -> &'static str {
 pub struct DataPacket(Vec<u8>);
 
 impl DataPacket {
+    pub(crate) fn copy(of: &Data<'_>) -> Self {
+        DataPacket(of.wire.to_vec())
+    }
+
     /// The packet's fields.
     pub fn data(&self) -> Data<'_> {
         Data::decode(&self.0).expect("was decoded before it was stored")
@@ -155,28 +144,20 @@ impl DataPacket {
 impl Link {
     /// Connects to the first of `candidates` that answers.
     pub fn connect(candidates: &[Transport]) -> Result<Link, ConnectError> {
-        let mut attempts = Vec::new();
-        for transport in candidates {
-            match Socket::connect(transport) {
-                Ok(socket) => {
-                    let outbox = Outbox::new(socket.mtu(), rand::random());
-                    return Ok(Link {
-                        socket,
-                        transport: transport.clone(),
-                        outbox,
-                        reassembly: Reassembly::default(),
-                        interrupted: Arc::new(AtomicBool::new(false)),
-                    });
-                }
-                Err(error) => attempts.push((transport.clone(), error)),
-            }
-        }
-        Err(ConnectError { attempts })
+        let (socket, transport) = Socket::connect_first(candidates)?;
+        let outbox = Outbox::new(socket.mtu(), rand::random());
+        let interrupted = Arc::new(AtomicBool::new(false));
+        Ok(Link { socket, transport, outbox, reassembly: Reassembly::default(), interrupted })
     }
 
     /// A flag that ends all waiting. A signal handler, or another thread, may set it.
     pub fn interrupt_flag(&self) -> Arc<AtomicBool> {
         self.interrupted.clone()
+    }
+
+    /// Uses this flag instead of its own.
+    pub(crate) fn with_interrupt_flag(self, flag: Arc<AtomicBool>) -> Self {
+        Link { interrupted: flag, ..self }
     }
 
     /// Whether the flag of [`Link::interrupt_flag`] is set.
@@ -285,7 +266,7 @@ impl Link {
                 } else if let Ok(data) = Data::decode(incoming.packet)
                     && satisfies(interest, &data)
                 {
-                    answer = Some(Ok(DataPacket(incoming.packet.to_vec())));
+                    answer = Some(Ok(DataPacket::copy(&data)));
                 }
             })?;
             match answer.take() {

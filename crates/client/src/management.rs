@@ -3,14 +3,14 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use byname_mgmt::{ControlParameters, ControlResponse, Element};
+use byname_trust::{Signer, SignerError};
 use byname_wire::data::content_type;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
-use byname_wire::signature::{SignatureInfo, SignatureType};
 use byname_wire::{Component, DecodeError, Name};
-use ring::digest::{Context, SHA256};
 use thiserror::Error;
 
+use crate::clock::as_ms;
 use crate::link::{ExchangeError, Link, nack_words};
 
 /// Lifetime of dataset Interests, and the default lifetime, which commands have.
@@ -47,6 +47,14 @@ pub enum ManagementError {
         /// Parameters that came with the refusal.
         body: Option<Box<ControlParameters>>,
     },
+    /// The key cannot sign the command.
+    #[error("cannot sign {command}: {error}")]
+    Unsigned {
+        /// `module/verb`.
+        command: String,
+        /// The reason.
+        error: SignerError,
+    },
     /// The answer is malformed.
     #[error("the answer to {command} is malformed: {error}")]
     Malformed {
@@ -78,14 +86,21 @@ pub struct RegisterOptions {
 
 /// Registers `prefix` for this connection.
 pub fn register(client: &mut Link, prefix: &Name, options: RegisterOptions) -> Result<(), ManagementError> {
-    let parameters = ControlParameters {
+    command_under(client, scope(client.is_local()), "rib", "register", &registration(prefix, options)).map(drop)
+}
+
+/// The parameters of a registration.
+pub(crate) fn registration(prefix: &Name, options: RegisterOptions) -> ControlParameters {
+    ControlParameters {
         name: Some(prefix.clone()),
         origin: Some(if options.announce { ORIGIN_CLIENT } else { ORIGIN_APP }),
         ..ControlParameters::default()
-    };
-    // Forwarders accept /localhost only from local peers, but may accept /localhop from remote ones.
-    let scope = if client.is_local() { "localhost" } else { "localhop" };
-    command_under(client, scope, "rib", "register", &parameters).map(drop)
+    }
+}
+
+/// Forwarders accept /localhost only from local peers, but may accept /localhop from remote ones.
+pub(crate) fn scope(is_local: bool) -> &'static str {
+    if is_local { "localhost" } else { "localhop" }
 }
 
 /// Sends a command and returns the parameters in its answer.
@@ -123,7 +138,7 @@ pub fn answered(command: &str, content: &[u8]) -> Result<ControlParameters, Mana
     outcome(command.to_owned(), response)
 }
 
-fn outcome(command: String, response: ControlResponse) -> Result<ControlParameters, ManagementError> {
+pub(crate) fn outcome(command: String, response: ControlResponse) -> Result<ControlParameters, ManagementError> {
     let malformed = |error| ManagementError::Malformed { command: command.clone(), error };
     let body = match response.body.is_empty() {
         true => None,
@@ -217,7 +232,7 @@ pub fn dataset(client: &mut Link, module: &str, verb: &str, filter: Option<&[u8]
     Ok(content)
 }
 
-fn management_name(scope: &str, module: &str, verb: &str) -> Name {
+pub(crate) fn management_name(scope: &str, module: &str, verb: &str) -> Name {
     [scope, "nfd", module, verb]
         .iter()
         .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))
@@ -226,15 +241,19 @@ fn management_name(scope: &str, module: &str, verb: &str) -> Name {
 /// A command Interest in the v0.3 format, signed with DigestSha256: the forwarder trusts the socket, not the key.
 /// The Interest has no lifetime unless one is given, and then lives for the default time.
 fn signed(name: Name, parameters: Vec<u8>, lifetime_ms: Option<u64>) -> Vec<u8> {
-    let nonce: [u8; 8] = rand::random();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let info = SignatureInfo {
-        typ: SignatureType::DigestSha256,
-        key_locator: None,
-        nonce: Some(&nonce),
-        time_ms: Some(now.as_millis() as u64),
-        seq_num: None,
-    };
+    // A digest needs no key, and the random bytes of its nonce come from the system.
+    signed_by(&Signer::digest(), name, parameters, lifetime_ms, as_ms(now)).unwrap_or_default()
+}
+
+/// A command Interest, signed by this signer at this time.
+pub(crate) fn signed_by(
+    signer: &Signer,
+    name: Name,
+    parameters: Vec<u8>,
+    lifetime_ms: Option<u64>,
+    unix_ms: u64,
+) -> Result<Vec<u8>, SignerError> {
     // To a command without a lifetime, the router tells more about faces: python-ndn and NDNts, which send one, cannot
     // read all of it.
     let interest = InterestBuilder::new(name, rand::random()).application_parameters(parameters);
@@ -242,11 +261,7 @@ fn signed(name: Name, parameters: Vec<u8>, lifetime_ms: Option<u64>) -> Vec<u8> 
         Some(ms) => interest.lifetime_ms(ms),
         None => interest,
     };
-    interest.encode_signed(&info, |parts| {
-        let mut context = Context::new(&SHA256);
-        parts.iter().for_each(|part| context.update(part));
-        context.finish().as_ref().to_vec()
-    })
+    signer.sign_command(&interest, unix_ms)
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ const FRAGMENT_HEADER_MAX: usize = 80;
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
+    /// Number of bytes that a stream has taken already.
+    taken: usize,
     ends: Vec<usize>,
     /// Maximum frame size, on transports that cannot carry every packet whole.
     mtu: Option<usize>,
@@ -65,9 +67,14 @@ impl Outbox {
         self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
     }
 
-    /// All frames in one run of bytes, as streams send them.
+    /// All frames in one run of bytes, as streams send them, without those that a stream has taken.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.taken..]
+    }
+
+    /// A stream has taken so many bytes.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
     }
 
     /// Whether no frame is queued.
@@ -78,6 +85,7 @@ impl Outbox {
     /// Removes the frames and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.taken = 0;
         self.ends.clear();
     }
 

@@ -23,6 +23,13 @@ pub struct Incoming<'a> {
     pub congestion_mark: u64,
 }
 
+impl<'a> Incoming<'a> {
+    /// A packet without link fields.
+    pub fn bare(packet: &'a [u8]) -> Self {
+        Incoming { packet, pit_token: PitToken::NONE, nack: None, congestion_mark: 0 }
+    }
+}
+
 #[derive(Debug)]
 struct Message {
     /// Sequence of the fragment with index 0.

@@ -1,5 +1,6 @@
 //! Blocking sockets to a forwarder: they receive whole frames and send bursts of frames.
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -22,6 +23,30 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum UDP frame to other hosts: fits Ethernet, with room for tunnels.
 const UDP_MTU: usize = 1400;
 
+/// The reason why there is no connection.
+#[derive(Debug)]
+pub struct ConnectError {
+    /// The transports that were tried, and their errors.
+    pub attempts: Vec<(Transport, io::Error)>,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (transport, error) in &self.attempts {
+            writeln!(f, "no forwarder answers on {transport}: {error}")?;
+        }
+        if self.attempts.iter().any(|(_, error)| error.kind() == io::ErrorKind::PermissionDenied) {
+            f.write_str("hint: the socket belongs to another user; run the forwarder or this command as that user")
+        } else {
+            f.write_str(
+                "hint: start one with `byname run`, or set its address with --transport or NDN_CLIENT_TRANSPORT",
+            )
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
 /// A connected socket.
 pub struct Socket {
     kind: Kind,
@@ -30,6 +55,9 @@ pub struct Socket {
     /// Whether the forwarder probably gives this face local scope.
     local: bool,
     mtu: Option<usize>,
+    is_nonblocking: bool,
+    /// Whether a WebSocket has frames that the router has not taken.
+    holds_output: bool,
 }
 
 enum Kind {
@@ -66,7 +94,19 @@ impl Socket {
                 (Kind::WebSocket(Box::new(socket)), local, None)
             }
         };
-        Ok(Socket { kind, wait: Duration::ZERO, local, mtu })
+        Ok(Socket { kind, wait: Duration::ZERO, local, mtu, is_nonblocking: false, holds_output: false })
+    }
+
+    /// Connects to the first of `candidates` that answers.
+    pub fn connect_first(candidates: &[Transport]) -> Result<(Socket, Transport), ConnectError> {
+        let mut attempts = Vec::new();
+        for transport in candidates {
+            match Socket::connect(transport) {
+                Ok(socket) => return Ok((socket, transport.clone())),
+                Err(error) => attempts.push((transport.clone(), error)),
+            }
+        }
+        Err(ConnectError { attempts })
     }
 
     /// Whether the forwarder probably accepts `/localhost` on this connection.
@@ -80,9 +120,21 @@ impl Socket {
     }
 
     /// Waits at most `wait` for frames and hands over the ones that arrived. Returns early on signals.
-    pub fn receive(&mut self, wait: Duration, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
+    pub fn receive(&mut self, wait: Duration, frame: impl FnMut(&[u8])) -> io::Result<()> {
         self.set_wait(wait)?;
-        let result = match &mut self.kind {
+        match self.read(frame) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Reads once, and hands over the frames that are complete. [`ErrorKind::WouldBlock`]: none has arrived.
+    pub(crate) fn read(&mut self, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
+        match &mut self.kind {
             Kind::Unix(stream, buffer) => buffer.fill(stream).and_then(|()| buffer.frames(&mut frame)),
             Kind::Tcp(stream, buffer) => buffer.fill(stream).and_then(|()| buffer.frames(&mut frame)),
             Kind::Udp(socket, buffer) => socket.recv(buffer).map(|len| frame(&buffer[..len])),
@@ -95,25 +147,30 @@ impl Socket {
                 Ok(_) => Ok(()),
                 Err(error) => Err(websocket_error(error)),
             },
-        };
-        match result {
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
-                Ok(())
-            }
-            other => other,
         }
     }
 
-    /// Sends all frames of `outbox` and empties it.
+    /// Sends all frames of `outbox` and empties it. If the socket does not block, the rest stays in the outbox when the
+    /// router does not take more at the moment.
     pub fn send(&mut self, outbox: &mut Outbox) -> io::Result<()> {
-        if outbox.is_empty() {
+        if outbox.is_empty() && !self.holds_output {
             return Ok(());
         }
+        let may_wait = self.is_nonblocking;
+        let outcome = self.send_all(outbox);
+        match outcome {
+            Err(error) if may_wait && error.kind() == ErrorKind::WouldBlock => Ok(()),
+            other => {
+                outbox.clear();
+                other
+            }
+        }
+    }
+
+    fn send_all(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Unix(stream, _) => stream.write_all(outbox.bytes())?,
-            Kind::Tcp(stream, _) => stream.write_all(outbox.bytes())?,
+            Kind::Unix(stream, _) => write_stream(stream, outbox)?,
+            Kind::Tcp(stream, _) => write_stream(stream, outbox)?,
             Kind::Udp(socket, _) => {
                 for frame in outbox.frames() {
                     match socket.send(frame) {
@@ -125,12 +182,18 @@ impl Socket {
             }
             Kind::WebSocket(socket) => {
                 for frame in outbox.frames() {
-                    socket.write(Message::Binary(Bytes::copy_from_slice(frame))).map_err(websocket_error)?;
+                    // It takes the frame although it would block, and the rest leaves at the next flush.
+                    match socket.write(Message::Binary(Bytes::copy_from_slice(frame))).map_err(websocket_error) {
+                        Err(error) if self.is_nonblocking && error.kind() == ErrorKind::WouldBlock => {}
+                        other => other?,
+                    }
                 }
+                outbox.clear();
+                self.holds_output = true;
                 socket.flush().map_err(websocket_error)?;
+                self.holds_output = false;
             }
         }
-        outbox.clear();
         Ok(())
     }
 
@@ -149,6 +212,69 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+#[cfg(feature = "tokio")]
+pub(crate) use readiness::Twin;
+
+/// For runtimes that wait for many sockets.
+#[cfg(feature = "tokio")]
+mod readiness {
+    use std::io;
+    use std::net::{TcpStream, UdpSocket};
+    use std::os::unix::net::UnixStream;
+
+    use super::{Kind, Socket};
+    use crate::outbox::Outbox;
+
+    /// A second descriptor of a socket.
+    pub(crate) enum Twin {
+        Unix(UnixStream),
+        Tcp(TcpStream),
+        Udp(UdpSocket),
+    }
+
+    impl Socket {
+        /// From now on, nothing blocks.
+        pub(crate) fn set_nonblocking(&mut self) -> io::Result<()> {
+            match &self.kind {
+                Kind::Unix(stream, _) => stream.set_nonblocking(true)?,
+                Kind::Tcp(stream, _) => stream.set_nonblocking(true)?,
+                Kind::Udp(socket, _) => socket.set_nonblocking(true)?,
+                Kind::WebSocket(socket) => socket.get_ref().set_nonblocking(true)?,
+            }
+            self.is_nonblocking = true;
+            Ok(())
+        }
+
+        /// A second descriptor.
+        pub(crate) fn twin(&self) -> io::Result<Twin> {
+            Ok(match &self.kind {
+                Kind::Unix(stream, _) => Twin::Unix(stream.try_clone()?),
+                Kind::Tcp(stream, _) => Twin::Tcp(stream.try_clone()?),
+                Kind::Udp(socket, _) => Twin::Udp(socket.try_clone()?),
+                Kind::WebSocket(socket) => Twin::Tcp(socket.get_ref().try_clone()?),
+            })
+        }
+
+        /// Whether something waits until the router takes more.
+        pub(crate) fn wants_to_send(&self, outbox: &Outbox) -> bool {
+            self.holds_output || !outbox.is_empty()
+        }
+    }
+}
+
+/// Writes what is left of an outbox.
+fn write_stream(stream: &mut impl Write, outbox: &mut Outbox) -> io::Result<()> {
+    while !outbox.bytes().is_empty() {
+        match stream.write(outbox.bytes()) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => outbox.take(written),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Cuts frames out of a byte stream.

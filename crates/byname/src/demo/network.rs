@@ -10,15 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-
+use byname_client::management::command;
+use byname_client::{Client, ClientOptions, Link, Transport};
 use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::Name;
 
 use super::PATIENCE;
 use crate::manage::face::create_for_route;
-use byname_client::management::command;
-use byname_client::tags::Application;
-use byname_client::{Link, Transport};
 
 /// File with the secret that neighbours share, in the routers' folder.
 const SECRET_FILE: &str = "neighbors.secret";
@@ -72,8 +70,9 @@ impl Network {
     }
 
     /// Connects an application to a router.
-    pub fn application(&self, router: &str) -> anyhow::Result<Application> {
-        Ok(Application::new(self.client(router)?))
+    pub fn application(&self, router: &str) -> anyhow::Result<Client> {
+        let options = ClientOptions::new(vec![Transport::Unix(self.socket(router))]);
+        Ok(Client::over(self.client(router)?, options))
     }
 
     /// Connects a client to a router, for applications that use names.

@@ -75,7 +75,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Keeps binary data away from a terminal, because it could change the terminal's state.
 #[derive(Debug, Default)]
-struct TextOnly {
+pub struct TextOnly {
     /// The first bytes of a character whose other bytes have not arrived yet.
     begun: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl TextOnly {
     ///
     /// # Errors
     /// The bytes are not text.
-    fn check(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub fn check(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let (text, rest) = match std::str::from_utf8(&all) {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::tlv::{Reader, types};
-use byname_wire::{Component, Data, Name, NameRef};
+use byname_wire::{Component, Data, DecodeError, Name, NameRef};
 
-use crate::link::{DataPacket, ExchangeError, Link};
+use crate::clock::as_ms;
+use crate::link::DataPacket;
 
 /// Value of the keyword component of metadata names.
 pub const METADATA_KEYWORD: &[u8] = b"metadata";
@@ -63,24 +64,53 @@ pub enum Object {
     Single(DataPacket),
 }
 
-/// Finds the object that `name` stands for.
-pub fn discover(client: &mut Link, name: &Name, how: Discovery, lifetime: Duration) -> Result<Object, ExchangeError> {
-    let last = name.as_ref().component(-1).map(|component| component.typ);
+/// A question that may find the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    Metadata,
+    Prefix,
+    /// The name is that of one packet.
+    Exact,
+}
+
+/// The questions to ask for `name`, one after the other. If there is none, the segments are under `name` itself.
+pub(crate) fn questions(name: NameRef<'_>, how: Discovery) -> &'static [Question] {
+    let last = name.component(-1).map(|component| component.typ);
     let is_exact = matches!(last, Some(component_type::SEGMENT | component_type::IMPLICIT_SHA256_DIGEST));
-    if is_exact && how == Discovery::Auto {
-        return by_prefix(client, name, lifetime, false);
-    }
     match how {
-        Discovery::None => Ok(Object::Segmented(name.clone())),
-        Discovery::Auto if last == Some(component_type::VERSION) => Ok(Object::Segmented(name.clone())),
-        Discovery::Rdr => by_metadata(client, name, lifetime),
-        Discovery::Prefix => by_prefix(client, name, lifetime, true),
-        Discovery::Auto => match by_metadata(client, name, lifetime) {
-            Err(ExchangeError::Timeout { .. } | ExchangeError::Nack { .. } | ExchangeError::Malformed { .. }) => {
-                by_prefix(client, name, lifetime, true)
-            }
-            other => other,
-        },
+        Discovery::None => &[],
+        Discovery::Auto if is_exact => &[Question::Exact],
+        Discovery::Auto if last == Some(component_type::VERSION) => &[],
+        Discovery::Auto => &[Question::Metadata, Question::Prefix],
+        Discovery::Rdr => &[Question::Metadata],
+        Discovery::Prefix => &[Question::Prefix],
+    }
+}
+
+impl Question {
+    /// The Interest that asks for `name`.
+    pub fn interest(self, name: &Name, lifetime: Duration) -> InterestBuilder {
+        let (name, is_prefix) = match self {
+            Question::Metadata => (metadata_name(name), true),
+            Question::Prefix => (name.clone(), true),
+            Question::Exact => (name.clone(), false),
+        };
+        let interest = InterestBuilder::new(name, rand::random()).can_be_prefix(is_prefix).must_be_fresh(is_prefix);
+        interest.lifetime_ms(as_ms(lifetime))
+    }
+
+    /// The object that an answer describes.
+    ///
+    /// # Errors
+    /// The content of metadata is malformed.
+    pub fn object(self, name: &Name, answer: DataPacket) -> Result<Object, DecodeError> {
+        if self == Question::Metadata {
+            return versioned_name(answer.data().content).map(Object::Segmented);
+        }
+        Ok(match segments_of(&answer.data(), name.as_ref()) {
+            Some(object) => Object::Segmented(object),
+            None => Object::Single(answer),
+        })
     }
 }
 
@@ -89,42 +119,15 @@ pub fn metadata_name(name: &Name) -> Name {
     name.join(Component { typ: component_type::KEYWORD, value: METADATA_KEYWORD })
 }
 
-fn by_metadata(client: &mut Link, name: &Name, lifetime: Duration) -> Result<Object, ExchangeError> {
-    let interest = InterestBuilder::new(metadata_name(name), rand::random())
-        .can_be_prefix(true)
-        .must_be_fresh(true)
-        .lifetime_ms(lifetime.as_millis() as u64)
-        .encode();
-    let answer = client.exchange(&interest, 2)?;
-    let data = answer.data();
-    match versioned_name(data.content) {
-        Ok(versioned) => Ok(Object::Segmented(versioned)),
-        Err(error) => Err(ExchangeError::Malformed { name: data.name.to_name(), error }),
-    }
-}
-
 /// Returns the first Name element in the content of a metadata packet.
-fn versioned_name(content: &[u8]) -> Result<Name, byname_wire::DecodeError> {
+fn versioned_name(content: &[u8]) -> Result<Name, DecodeError> {
     let mut reader = Reader::new(content);
     while let Some(element) = reader.next_tlv()? {
         if element.typ == types::NAME {
             return Ok(NameRef::new(element.value)?.to_name());
         }
     }
-    Err(byname_wire::DecodeError::Missing(types::NAME))
-}
-
-fn by_prefix(client: &mut Link, name: &Name, lifetime: Duration, prefix: bool) -> Result<Object, ExchangeError> {
-    let interest = InterestBuilder::new(name.clone(), rand::random())
-        .can_be_prefix(prefix)
-        .must_be_fresh(prefix)
-        .lifetime_ms(lifetime.as_millis() as u64)
-        .encode();
-    let answer = client.exchange(&interest, 2)?;
-    match segments_of(&answer.data(), name.as_ref()) {
-        Some(object) => Ok(Object::Segmented(object)),
-        None => Ok(Object::Single(answer)),
-    }
+    Err(DecodeError::Missing(types::NAME))
 }
 
 /// Returns the common name of all segments, if `data`, the answer to an Interest for `name`, is a segment.
@@ -147,6 +150,16 @@ mod tests {
         assert!(versioned_name(&[]).is_err());
         assert!(versioned_name(&[0x07, 0x05, 0x08]).is_err());
         assert_eq!(metadata_name(&"/a".parse().unwrap()).to_string(), "/a/32=metadata");
+    }
+
+    #[test]
+    fn asks_only_when_the_version_is_missing() {
+        let asked = |name: &str, how| questions(name.parse::<Name>().unwrap().as_ref(), how);
+        assert_eq!(asked("/a", Discovery::Auto), [Question::Metadata, Question::Prefix]);
+        assert_eq!(asked("/a/v=1", Discovery::Auto), []);
+        assert_eq!(asked("/a/v=1", Discovery::Rdr), [Question::Metadata]);
+        assert_eq!(asked("/a/v=1/seg=4", Discovery::Auto), [Question::Exact]);
+        assert_eq!(asked("/a", Discovery::None), []);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Decides which segment to request next: a sliding window over an object's segments, without I/O.
 //!
-//! Segments arrive in any order and are handed out in order. A segment that does not arrive within the retransmission
+//! Segments arrive in any order and are handed out in order. The caller looks at the next packet, and accepts or rejects
+//! it: a rejected one is requested again. A segment that does not arrive within the retransmission
 //! timeout is requested again. Timeouts and congestion marks lower the window, at most once for the segments that were
 //! in flight when it was lowered.
 
@@ -15,8 +16,8 @@ use super::rtt::RttEstimator;
 
 /// Maximum number of segments kept after the first missing one. Bounds memory to about 64 MiB.
 const AHEAD_MAX: u64 = 8192;
-/// Number of Nacks for one segment that ends the transfer.
-const NACKS_MAX: u32 = 3;
+/// Number of tries for one segment that bring a Nack or a wrong packet, and end the transfer.
+const REFUSALS_MAX: u32 = 3;
 
 /// The reason why a transfer ended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -39,20 +40,26 @@ pub enum PipelineError {
     },
 }
 
+/// What has happened to the Interests for a segment.
+#[derive(Debug, Clone, Copy)]
+struct History {
+    tries: u32,
+    /// Tries that brought a Nack, or a packet that was rejected.
+    refusals: u32,
+}
+
 #[derive(Debug)]
 enum Slot {
     Unsent,
     InFlight {
         sent_at: Duration,
-        tries: u32,
-        nacks: u32,
+        history: History,
+        /// Whether this try has brought a Nack. A burst of Nacks counts once.
+        is_refused: bool,
     },
     /// To be requested again as soon as the window allows it.
-    Lost {
-        tries: u32,
-        nacks: u32,
-    },
-    Received(Vec<u8>),
+    Lost(History),
+    Received(Vec<u8>, History),
 }
 
 /// The transfer of one object. Times count from its beginning.
@@ -66,6 +73,8 @@ pub struct Pipeline {
     /// `slots[i]` is segment `base + i`.
     slots: VecDeque<Slot>,
     last: Option<u64>,
+    /// The last segment as a packet claims that has not been accepted yet, and that packet's segment.
+    claimed: Option<(u64, u64)>,
     in_flight: usize,
     /// Sent segments in sending order, for timeouts. Stale entries are skipped.
     sent: VecDeque<(Duration, u64)>,
@@ -90,6 +99,7 @@ impl Pipeline {
             base: first,
             slots: VecDeque::new(),
             last: None,
+            claimed: None,
             in_flight: 0,
             sent: VecDeque::new(),
             lost: VecDeque::new(),
@@ -122,50 +132,55 @@ impl Pipeline {
         }
         while let Some(segment) = self.lost.pop_front() {
             if let Some(slot) = self.slot_mut(segment)
-                && let Slot::Lost { tries, nacks } = *slot
+                && let Slot::Lost(history) = *slot
             {
-                *slot = Slot::InFlight { sent_at: now, tries: tries + 1, nacks };
+                let history = History { tries: history.tries + 1, ..history };
+                *slot = Slot::InFlight { sent_at: now, history, is_refused: false };
                 self.retransmissions += 1;
                 return Some(self.count_sent(segment, now));
             }
         }
         let segment = self.sent_end;
-        if self.last.is_some_and(|last| segment > last) || segment - self.base >= AHEAD_MAX {
+        let end = [self.last, self.claimed.map(|(last, _)| last)].into_iter().flatten().min();
+        let is_beyond = end.is_some_and(|last| segment > last) || segment == u64::MAX;
+        if is_beyond || segment - self.base >= AHEAD_MAX {
             return None;
         }
         self.slot_or_insert(segment);
         if let Some(slot) = self.slot_mut(segment) {
-            *slot = Slot::InFlight { sent_at: now, tries: 1, nacks: 0 };
+            let history = History { tries: 1, refusals: 0 };
+            *slot = Slot::InFlight { sent_at: now, history, is_refused: false };
         }
         self.sent_end += 1;
         Some(self.count_sent(segment, now))
     }
 
-    /// Takes a segment that arrived. Returns false if it was not requested or is known already.
-    pub fn on_data(&mut self, segment: u64, content: &[u8], mark: bool, now: Duration) -> bool {
+    /// Takes the packet of a segment that arrived. Returns false if it was not requested or is known already.
+    pub fn on_data(&mut self, segment: u64, packet: &[u8], mark: bool, now: Duration) -> bool {
         let in_flight = self.in_flight;
         let Some(slot) = self.slot_mut(segment) else { return false };
         let arrived = std::mem::replace(slot, Slot::Unsent);
-        match arrived {
-            Slot::InFlight { sent_at, tries, .. } => {
+        let history = match arrived {
+            Slot::InFlight { sent_at, history, .. } => {
                 self.in_flight -= 1;
-                if tries == 1 {
+                if history.tries == 1 {
                     let rtt = now.saturating_sub(sent_at);
                     self.rtt.sample(rtt, in_flight);
                     self.congestion.on_rtt(rtt, now);
                 }
+                history
             }
             // It arrived after its timeout.
-            Slot::Lost { .. } => {}
+            Slot::Lost(history) => history,
             known => {
                 if let Some(slot) = self.slot_mut(segment) {
                     *slot = known;
                 }
                 return false;
             }
-        }
+        };
         if let Some(slot) = self.slot_mut(segment) {
-            *slot = Slot::Received(content.to_vec());
+            *slot = Slot::Received(packet.to_vec(), history);
         }
         if mark {
             self.congestion_marks += 1;
@@ -183,8 +198,23 @@ impl Pipeline {
             return;
         }
         self.last = Some(last);
-        // Segments beyond the end do not exist, so no answers will come for them.
+        self.trim(last);
+    }
+
+    /// Takes the number of the last segment from the packet of a segment that has not been accepted. Until it is
+    /// accepted or rejected, no later segments are requested.
+    pub fn claim_last(&mut self, last: u64, by: u64) {
+        if self.last.is_none() && self.claimed.is_none() && last >= by {
+            self.claimed = Some((last, by));
+            self.trim(last);
+        }
+    }
+
+    /// Forgets the segments after this one: they do not exist, so no answers will come for them.
+    fn trim(&mut self, last: u64) {
         let end = last.saturating_add(1);
+        // If the end was wrong, they are requested again.
+        self.sent_end = self.sent_end.min(end.max(self.base));
         let keep = usize::try_from(end.saturating_sub(self.base)).unwrap_or(usize::MAX);
         while self.slots.len() > keep {
             if let Some(Slot::InFlight { .. }) = self.slots.pop_back() {
@@ -195,12 +225,17 @@ impl Pipeline {
 
     /// Takes a Nack for a segment.
     pub fn on_nack(&mut self, segment: u64, reason: NackReason, now: Duration) -> Result<(), PipelineError> {
+        let tries_max = self.tries_max;
         let Some(slot) = self.slot_mut(segment) else { return Ok(()) };
-        let Slot::InFlight { tries, nacks, .. } = slot else { return Ok(()) };
+        let Slot::InFlight { history, is_refused, .. } = slot else { return Ok(()) };
         match reason {
             // The network has seen the nonce. The next Interest has another one.
             NackReason::Duplicate => {
-                *slot = Slot::Lost { tries: *tries, nacks: *nacks };
+                let history = *history;
+                if history.tries >= tries_max {
+                    return Err(PipelineError::Refused { segment, reason });
+                }
+                *slot = Slot::Lost(history);
                 self.in_flight -= 1;
                 self.lost.push_back(segment);
             }
@@ -208,9 +243,10 @@ impl Pipeline {
             NackReason::Congestion => {
                 self.lower_window(segment, now);
             }
+            // So does the next try after these, which may find another way.
             NackReason::NoRoute | NackReason::None => {
-                *nacks += 1;
-                if *nacks >= NACKS_MAX {
+                history.refusals += u32::from(!std::mem::replace(is_refused, true));
+                if history.refusals >= REFUSALS_MAX {
                     return Err(PipelineError::Refused { segment, reason });
                 }
             }
@@ -242,27 +278,67 @@ impl Pipeline {
         }
     }
 
-    /// Takes the content of the next segment in order, if it has arrived.
+    /// The packet of the next segment in order, if it has arrived.
+    pub fn next_packet(&self) -> Option<(u64, &[u8])> {
+        match self.slots.front() {
+            Some(Slot::Received(packet, _)) => Some((self.base, packet)),
+            _ => None,
+        }
+    }
+
+    /// Takes the packet of the next segment in order, if it has arrived.
     pub fn take_next(&mut self) -> Option<(u64, Vec<u8>)> {
-        if !matches!(self.slots.front(), Some(Slot::Received(_))) {
+        if !matches!(self.slots.front(), Some(Slot::Received(..))) {
             return None;
         }
         let segment = self.base;
+        self.forget_claim();
         self.base += 1;
         match self.slots.pop_front() {
-            Some(Slot::Received(content)) => Some((segment, content)),
+            Some(Slot::Received(packet, _)) => Some((segment, packet)),
             _ => unreachable!("was just looked at"),
         }
+    }
+
+    /// Rejects the packet of [`Pipeline::next_packet`]: the segment is requested again. Returns false if that has
+    /// happened too often.
+    pub fn reject_next(&mut self) -> bool {
+        let segment = self.base;
+        let Some(slot @ &mut Slot::Received(_, history)) = self.slots.front_mut() else { return true };
+        let history = History { refusals: history.refusals + 1, ..history };
+        *slot = Slot::Lost(history);
+        self.lost.push_front(segment);
+        self.forget_claim();
+        history.refusals < REFUSALS_MAX
+    }
+
+    /// The connection is gone, and with it all Interests in flight. They are sent again, and this counts as no try.
+    pub fn on_connection_lost(&mut self) {
+        let base = self.base;
+        for (segment, slot) in (base..).zip(&mut self.slots) {
+            if let Slot::InFlight { history, .. } = *slot {
+                *slot = Slot::Lost(History { tries: history.tries.saturating_sub(1), ..history });
+                self.lost.push_back(segment);
+            }
+        }
+        self.in_flight = 0;
+        self.sent.clear();
+        self.recovery_end = self.sent_end;
+    }
+
+    /// The packet of the next segment is accepted or rejected, and with it what it claims.
+    fn forget_claim(&mut self) {
+        self.claimed = self.claimed.filter(|(_, by)| *by != self.base);
     }
 
     fn give_up_on(&mut self, segment: u64, now: Duration) -> Result<(), PipelineError> {
         let tries_max = self.tries_max;
         let Some(slot) = self.slot_mut(segment) else { return Ok(()) };
-        let Slot::InFlight { tries, nacks, .. } = *slot else { return Ok(()) };
-        if tries >= tries_max {
-            return Err(PipelineError::Lost { segment, tries });
+        let Slot::InFlight { history, .. } = *slot else { return Ok(()) };
+        if history.tries >= tries_max {
+            return Err(PipelineError::Lost { segment, tries: history.tries });
         }
-        *slot = Slot::Lost { tries, nacks };
+        *slot = Slot::Lost(history);
         self.in_flight -= 1;
         self.lost.push_back(segment);
         if self.lower_window(segment, now) {
@@ -345,6 +421,35 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_grows_is_fetched_to_its_new_end() {
+        let mut pipeline = Pipeline::new(0, 10, 100, 5);
+        assert_eq!(send_all(&mut pipeline, ms(0)).len(), 10);
+        pipeline.set_last(1);
+        pipeline.on_data(0, b"x", false, ms(1));
+        pipeline.set_last(4);
+        assert_eq!(send_all(&mut pipeline, ms(1)), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_claimed_end_holds_until_its_packet_is_judged() {
+        let mut pipeline = Pipeline::new(0, 10, 100, 2);
+        assert_eq!(send_all(&mut pipeline, ms(0)).len(), 10);
+        pipeline.on_data(1, b"x", false, ms(1));
+        pipeline.claim_last(2, 1);
+        // What lies beyond is not waited for, and is not the end.
+        assert_eq!(send_all(&mut pipeline, ms(1)), [] as [u64; 0]);
+        pipeline.on_data(0, b"x", false, ms(1));
+        pipeline.on_data(2, b"x", false, ms(1));
+        pipeline.check_timeouts(ms(60_000)).unwrap();
+        assert_eq!(pipeline.take_next().unwrap().0, 0);
+        assert!(pipeline.reject_next() && !pipeline.is_complete());
+        assert_eq!(send_all(&mut pipeline, ms(2))[..3], [1, 3, 4], "it was a lie");
+        // An end before the packet that claims it is none.
+        pipeline.claim_last(1, 2);
+        assert_eq!(pipeline.claimed, None);
+    }
+
+    #[test]
     fn forgets_what_lies_beyond_the_end() {
         let mut pipeline = Pipeline::new(0, 10, 100, 5);
         assert_eq!(send_all(&mut pipeline, ms(0)).len(), 10);
@@ -417,11 +522,56 @@ mod tests {
         send_all(&mut pipeline, ms(0));
         pipeline.on_nack(0, NackReason::Duplicate, ms(1)).unwrap();
         assert_eq!(send_all(&mut pipeline, ms(1)), [0]);
-        for _ in 0..NACKS_MAX - 1 {
-            pipeline.on_nack(1, NackReason::NoRoute, ms(2)).unwrap();
+        let mut now = ms(2);
+        for _ in 0..REFUSALS_MAX - 1 {
+            // Many Nacks of one try count once.
+            (0..100).for_each(|_| pipeline.on_nack(1, NackReason::NoRoute, now).unwrap());
+            now += ms(5000);
+            pipeline.check_timeouts(now).unwrap();
+            send_all(&mut pipeline, now);
         }
-        let error = pipeline.on_nack(1, NackReason::NoRoute, ms(3)).unwrap_err();
+        let error = pipeline.on_nack(1, NackReason::NoRoute, now).unwrap_err();
         assert_eq!(error, PipelineError::Refused { segment: 1, reason: NackReason::NoRoute });
+    }
+
+    #[test]
+    fn a_router_that_calls_every_nonce_a_duplicate_ends_the_transfer() {
+        let mut pipeline = Pipeline::new(0, 2, 2, 5);
+        let mut sent = 0;
+        let error = loop {
+            sent += send_all(&mut pipeline, ms(0)).into_iter().filter(|segment| *segment == 0).count();
+            if let Err(error) = pipeline.on_nack(0, NackReason::Duplicate, ms(1)) {
+                break error;
+            }
+        };
+        assert_eq!((error, sent), (PipelineError::Refused { segment: 0, reason: NackReason::Duplicate }, 5));
+    }
+
+    #[test]
+    fn a_rejected_packet_is_requested_again_but_not_forever() {
+        let mut pipeline = Pipeline::new(0, 2, 2, 9);
+        for _ in 0..REFUSALS_MAX - 1 {
+            assert!(send_all(&mut pipeline, ms(0)).contains(&0));
+            assert!(pipeline.on_data(0, b"wrong", false, ms(1)));
+            assert!(pipeline.reject_next());
+            assert_eq!(pipeline.next_packet(), None);
+        }
+        assert!(send_all(&mut pipeline, ms(2)).contains(&0));
+        assert!(pipeline.on_data(0, b"wrong", false, ms(3)));
+        assert!(!pipeline.reject_next());
+    }
+
+    #[test]
+    fn after_a_lost_connection_all_that_was_in_flight_is_sent_again() {
+        let mut pipeline = Pipeline::new(0, 4, 4, 2);
+        assert_eq!(send_all(&mut pipeline, ms(0)), [0, 1, 2, 3]);
+        pipeline.on_data(1, b"x", false, ms(1));
+        for _ in 0..10 {
+            pipeline.on_connection_lost();
+            assert_eq!(send_all(&mut pipeline, ms(2))[..3], [0, 2, 3], "this counts as no try");
+        }
+        pipeline.on_data(0, b"x", false, ms(3));
+        assert_eq!(take_all(&mut pipeline), [0, 1]);
     }
 
     #[test]

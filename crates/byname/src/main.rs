@@ -29,6 +29,7 @@ mod restart;
 mod run;
 mod switch;
 mod table;
+mod tags;
 mod tools;
 mod trace;
 mod trees;
@@ -43,8 +44,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::tools::{get, peek, ping, ping_server, poke, put};
-use byname_client::Link;
 use byname_client::transport::Environment;
+use byname_client::{Client, ClientOptions, Link};
 
 /// Overview that `byname --help` shows instead of clap's flat list.
 const OVERVIEW: &str = "\
@@ -76,6 +77,7 @@ Tools:
   poke            Serve one packet from standard input
   get             Fetch a file in segments; resumes an interrupted fetch
   put             Publish a file in segments
+  tags            Send, ask, listen and answer by sets of tags
   demo            Run three routers with applications, or three switches with hosts, on this machine
 
 Ethernet by flat names:
@@ -158,6 +160,8 @@ enum Command {
     Get(get::GetArgs),
     /// Publish a file in segments
     Put(put::PutArgs),
+    /// Send, ask, listen and answer by sets of tags
+    Tags(tags::TagsArgs),
     /// Run three routers with applications, or three switches with hosts, on this machine
     Demo(demo::DemoArgs),
     /// Forward Ethernet frames by destination address, as a controller decides
@@ -183,6 +187,13 @@ impl Connection {
             .candidates(self.transport.as_deref())
             .map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?;
         Ok(Link::connect(&candidates)?)
+    }
+
+    /// The same connection, for applications. When the forwarder is gone, the command ends.
+    pub fn application(&self) -> anyhow::Result<Client> {
+        let link = self.connect()?;
+        let options = ClientOptions { reconnect: None, ..ClientOptions::new(vec![link.transport().clone()]) };
+        Ok(Client::over(link, options))
     }
 }
 
@@ -235,6 +246,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Poke(args) => poke::run(args, connection),
         Command::Get(args) => get::run(args, connection),
         Command::Put(args) => put::run(args, connection),
+        Command::Tags(args) => tags::run(args, connection),
         Command::Demo(args) => demo::run(args),
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),

@@ -33,9 +33,6 @@ use byname_wire::{Descriptor, Name};
 use common::Router;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A router on a tree of its own.
-const ALONE: &str = "[tags]\nnode = \"here\"\ngraph = \"network.txt\"\n[[tags.tree]]\nid = 1\nroot = \"here\"\n";
-
 fn options(transport: Transport) -> ClientOptions {
     ClientOptions::new(vec![transport])
 }
@@ -140,10 +137,7 @@ fn three_people_chat_and_all_hear_all() {
 
 #[test]
 fn a_subscriber_hears_what_has_its_tags() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let graph = folder.path().join("network.txt");
-    std::fs::write(&graph, "here there\n").expect("a graph");
-    let router = Router::start_with(&ALONE.replace("network.txt", graph.to_str().expect("text")));
+    let router = Router::start();
     let (mut subscriber, mut sender) = (connect(&router), connect(&router));
     let wanted = ["concert".to_owned(), "classical".to_owned()];
     assert_eq!(tag_subscriber::hear(&mut subscriber, &wanted, Duration::from_millis(1)).expect("advertised"), None);

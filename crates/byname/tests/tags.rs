@@ -9,15 +9,6 @@ use std::process::{Child, Command, Stdio};
 use common::{PROGRAM, Router, Server, finish, write_sample};
 use serde_json::Value;
 
-/// A router that is on a tree.
-fn router_on_a_tree() -> (Router, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let graph = folder.path().join("network.txt");
-    std::fs::write(&graph, "here there\n").expect("written");
-    let tags = format!("[tags]\nnode = \"here\"\ngraph = {graph:?}\n[[tags.tree]]\nid = 1\nroot = \"here\"\n");
-    (Router::start_with(&tags), folder)
-}
-
 /// A shell in the router's folder that finds `byname` and the router.
 fn shell(router: &Router, script: &str) -> Command {
     let mut shell = Command::new("sh");
@@ -64,7 +55,7 @@ fn blocks() -> Vec<String> {
 
 #[test]
 fn the_music_server_of_the_document_plays_a_whole_song() {
-    let (router, _folder) = router_on_a_tree();
+    let router = Router::start();
     let song = write_sample(&router.path("song.ogg"), 30_000);
     let [server, player, ..] = &blocks()[..] else { panic!("docs/tagset.md shows a server and a player") };
     let (_server, _) = start(&router, server.trim());
@@ -75,7 +66,7 @@ fn the_music_server_of_the_document_plays_a_whole_song() {
 
 #[test]
 fn in_the_chat_of_the_document_all_hear_all() {
-    let (router, _folder) = router_on_a_tree();
+    let router = Router::start();
     let chat = blocks().pop().expect("docs/tagset.md shows a chat");
     let [listen, send] = chat.lines().collect::<Vec<_>>()[..] else { panic!("{chat}") };
     let listen = listen.strip_suffix(" &").expect("in the background");
@@ -93,7 +84,7 @@ fn in_the_chat_of_the_document_all_hear_all() {
 
 #[test]
 fn messages_reach_those_who_want_a_subset_of_their_tags() {
-    let (router, _folder) = router_on_a_tree();
+    let router = Router::start();
     let (_wants, mut heard) = start(&router, "byname tags listen concert classical --or jazz,tonight --json --count 2");
     for (arguments, payload) in
         [("concert", "no"), ("jazz concert", "no"), ("classical concert ninth", "first"), ("tonight jazz", "second")]
@@ -113,7 +104,7 @@ fn messages_reach_those_who_want_a_subset_of_their_tags() {
 
 #[test]
 fn a_question_is_answered_by_tags_and_then_by_address() {
-    let (router, _folder) = router_on_a_tree();
+    let router = Router::start();
     let (_server, _) = start(&router, "byname tags advertise concert --command 'tr a-z A-Z'");
     let (code, answer, errors) = run(&router, "ask concert tonight --json", b"who plays");
     assert_eq!(code, 0, "{errors}");
@@ -129,7 +120,7 @@ fn a_question_is_answered_by_tags_and_then_by_address() {
 
 #[test]
 fn failures_say_what_is_wrong() {
-    let (router, _folder) = router_on_a_tree();
+    let router = Router::start();
     let (code, _, errors) = run(&router, "ask nobody --timeout 300", b"x");
     assert!(code == 3 && errors.contains("no answer within 300 ms"), "{code} {errors}");
     let (code, _, errors) = run(&router, "send tag", &[b'x'; 9000]);
@@ -142,7 +133,4 @@ fn failures_say_what_is_wrong() {
     let too_many = (0..33).map(|tag| tag.to_string()).collect::<Vec<_>>().join(" ");
     let (code, _, errors) = run(&router, &format!("send {too_many}"), b"x");
     assert!(code == 1 && errors.contains("at most 32 tags"), "{code} {errors}");
-    let alone = Router::start();
-    let (code, _, errors) = run(&alone, "locators", b"");
-    assert!(code != 0 && (errors.contains("[tags]") || errors.contains("refuses")), "{code} {errors}");
 }

@@ -26,6 +26,16 @@ use crate::verify::Doubt;
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A connection to a forwarder.
+///
+/// ```no_run
+/// use byname_client::transport::Environment;
+/// use byname_client::{Link, interest};
+///
+/// let mut link = Link::connect(&Environment::of_process().candidates(None)?)?;
+/// let data = link.exchange(&interest(&"/example/hello".parse()?).encode(), 3)?;
+/// println!("{}", data.data().name);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Link {
     socket: Socket,
     transport: Transport,

@@ -16,6 +16,17 @@ pub struct Fields {
 const FRAGMENT_HEADER_MAX: usize = 80;
 
 /// Encoded frames in sending order.
+///
+/// ```
+/// use byname_client::{Fields, Outbox, interest};
+///
+/// let mut outbox = Outbox::new(None, 0);
+/// outbox.push(&interest(&"/example".parse()?).encode(), Fields::default());
+/// assert_eq!(outbox.frames().count(), 1);
+/// outbox.clear();
+/// assert!(outbox.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,

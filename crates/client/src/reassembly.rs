@@ -41,6 +41,21 @@ struct Message {
 }
 
 /// Fragments of incomplete packets.
+///
+/// ```
+/// use byname_client::{Fields, Outbox, Reassembly};
+/// use byname_wire::data::DataBuilder;
+///
+/// let packet = DataBuilder::new("/example".parse()?).content(vec![7; 3000]).encode();
+/// let mut outbox = Outbox::new(Some(1400), 0);
+/// outbox.push(&packet, Fields::default());
+/// let (mut reassembly, mut whole) = (Reassembly::default(), Vec::new());
+/// for frame in outbox.frames() {
+///     reassembly.accept(frame, |incoming| whole = incoming.packet.to_vec());
+/// }
+/// assert_eq!(whole, packet);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Reassembly {
     messages: VecDeque<Message>,

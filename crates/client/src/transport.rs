@@ -14,6 +14,15 @@ pub const WEBSOCKET_PORT: u16 = 9696;
 pub const SYSTEM_SOCKET: &str = "/run/nfd/nfd.sock";
 
 /// The way to reach a forwarder.
+///
+/// ```
+/// use byname_client::Transport;
+///
+/// let transport: Transport = "tcp://router.example".parse()?;
+/// assert_eq!(transport.to_string(), "tcp://router.example:6363");
+/// assert!("gopher://router.example".parse::<Transport>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// `unix:///run/nfd/nfd.sock`
@@ -137,6 +146,14 @@ pub fn parse_host(text: &str, default_port: u16, family: Option<u8>) -> Result<H
 
 /// Environment variables and paths that determine the transport. A struct, so that tests need not change the
 /// environment.
+///
+/// ```
+/// use byname_client::transport::Environment;
+///
+/// let environment = Environment { client_transport: Some("udp://router.example".into()), ..Environment::default() };
+/// assert_eq!(environment.candidates(None)?[0].to_string(), "udp://router.example:6363");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Environment {
     /// `NDN_CLIENT_TRANSPORT`.

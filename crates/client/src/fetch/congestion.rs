@@ -22,6 +22,17 @@ const LATE_BY_MAX: Duration = Duration::from_millis(16);
 const WINDOW_MIN: f64 = 2.0;
 
 /// State of CUBIC. Times count from the beginning of the transfer.
+///
+/// ```
+/// use std::time::Duration;
+/// use byname_client::fetch::congestion::Cubic;
+///
+/// let mut cubic = Cubic::new(16.0, 2048.0);
+/// cubic.on_data(Duration::from_millis(20), Duration::from_millis(20));
+/// assert_eq!(cubic.window(), 17);
+/// cubic.on_congestion(Duration::from_millis(40));
+/// assert_eq!(cubic.window(), 11);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Cubic {
     window: f64,

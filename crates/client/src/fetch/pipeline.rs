@@ -63,6 +63,17 @@ enum Slot {
 }
 
 /// The transfer of one object. Times count from its beginning.
+///
+/// ```
+/// use std::time::Duration;
+/// use byname_client::fetch::pipeline::Pipeline;
+///
+/// let mut pipeline = Pipeline::new(0, 2, 100, 15);
+/// assert_eq!(pipeline.next_to_send(Duration::ZERO), Some(0));
+/// assert_eq!(pipeline.next_to_send(Duration::ZERO), Some(1));
+/// pipeline.on_data(1, b"second", false, Duration::from_millis(20));
+/// assert_eq!(pipeline.take_next(), None, "the first one comes first");
+/// ```
 #[derive(Debug)]
 pub struct Pipeline {
     congestion: Cubic,

@@ -31,6 +31,23 @@ struct State {
 }
 
 /// A file that is being fetched.
+///
+/// ```
+/// use byname_client::fetch::resume::PartFile;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("song.ogg");
+/// let mut file = PartFile::open(&path, "/demo/song/v=1")?;
+/// file.append(b"the first segment")?;
+/// file.save()?;
+/// drop(file);
+/// // Later, perhaps in another process:
+/// let file = PartFile::open(&path, "/demo/song/v=1")?;
+/// assert_eq!((file.segments(), file.bytes()), (1, 17));
+/// file.finish()?;
+/// assert_eq!(std::fs::read(path)?, b"the first segment");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct PartFile {
     target: PathBuf,
     part: PathBuf,

@@ -10,6 +10,15 @@ const RTO_MAX: Duration = Duration::from_secs(4);
 const RTO_INITIAL: Duration = Duration::from_secs(1);
 
 /// Estimates the round-trip time and the retransmission timeout.
+///
+/// ```
+/// use std::time::Duration;
+/// use byname_client::fetch::rtt::RttEstimator;
+///
+/// let mut rtt = RttEstimator::default();
+/// rtt.sample(Duration::from_millis(100), 1);
+/// assert_eq!(rtt.rto(), Duration::from_millis(300));
+/// ```
 #[derive(Debug, Clone)]
 pub struct RttEstimator {
     smoothed: Option<f64>,

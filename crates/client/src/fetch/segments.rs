@@ -170,6 +170,25 @@ pub struct FetchCounters {
 }
 
 /// The transfer of an object.
+///
+/// ```
+/// use std::time::Duration;
+/// use byname_client::fetch::{FetchOptions, Segments};
+/// use byname_wire::data::DataBuilder;
+/// use byname_wire::{Data, Name};
+///
+/// let (object, now): (Name, _) = ("/demo/song/v=1".parse()?, Duration::ZERO);
+/// let mut segments = Segments::new(object, FetchOptions::default());
+/// segments.poll(now, |_interest| {})?;
+/// let name: Name = "/demo/song/v=1/seg=0".parse()?;
+/// let last = name.as_ref().component(-1).ok_or("no segment")?;
+/// let packet = DataBuilder::new(name.clone()).final_block(last).content(b"la la".to_vec()).encode();
+/// assert!(segments.on_data(&Data::decode(&packet)?, false, now));
+/// let chunk = segments.accept()?.ok_or("no segment")?;
+/// assert_eq!(chunk.content(), b"la la");
+/// assert!(segments.is_complete());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Segments {
     object: Name,

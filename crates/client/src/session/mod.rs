@@ -154,7 +154,6 @@ impl Session {
         for wire in self.interests.renew(now.elapsed) {
             outbox.push(&wire, Fields::default());
         }
-        self.groups.values_mut().for_each(|group| group.sync.hurry(now.elapsed));
         self.advertise_again(now, outbox);
         self.poll(now, outbox);
     }
@@ -470,6 +469,13 @@ impl Session {
             Purpose::Registration(prefix) => {
                 let response = self.response("rib/register".to_owned(), result);
                 let outcome = response.and_then(|response| outcome("rib/register".to_owned(), response));
+                if outcome.is_ok() {
+                    // What a member has sent before reached only those who were there earlier.
+                    self.groups.values_mut().filter(|group| group.prefix == prefix).for_each(|group| {
+                        group.sync.hurry(now.elapsed);
+                    });
+                    self.poll_groups(now, outbox);
+                }
                 if self.producers.on_answer(&prefix, outcome.is_ok(), now.elapsed) {
                     self.events.push_back(match outcome {
                         Ok(_) => Event::Registered { prefix },

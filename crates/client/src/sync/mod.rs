@@ -214,7 +214,7 @@ impl StateVectorSync {
         number
     }
 
-    /// Makes the vector due, for example on a new connection.
+    /// Makes the vector due, for example when the group can reach this member.
     pub fn hurry(&mut self, now: Duration) {
         self.deadline = now;
         self.heard = None;

@@ -3,6 +3,9 @@
 mod fetching;
 mod groups;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +93,7 @@ impl From<Stopped> for ExchangeError {
 /// let mut client = Client::of_environment()?;
 /// let data = client.express(&interest(&"/example/hello".parse()?), 3)?;
 /// println!("{}", String::from_utf8_lossy(data.data().content));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub struct Client {
     link: Option<Link>,
@@ -329,6 +332,9 @@ impl Client {
             }
             None => self.try_to_connect(wait, now),
         }
+        if let (true, Some(backoff)) = (self.session.has_heard(), &mut self.reconnect) {
+            backoff.reset();
+        }
         self.with(|session, now, outbox| session.poll(now, outbox));
         self.dispatch();
         match &mut self.link {
@@ -365,9 +371,6 @@ impl Client {
     fn take_over(&mut self, link: Link) {
         let is_local = link.is_local();
         self.link = Some(link);
-        if let Some(backoff) = &mut self.reconnect {
-            backoff.reset();
-        }
         self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
     }
 

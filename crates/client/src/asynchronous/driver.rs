@@ -120,6 +120,9 @@ impl Driver {
             while let Ok(call) = calls.try_recv() {
                 call(&mut self);
             }
+            if let (true, Some(backoff)) = (self.session.has_heard(), &mut self.reconnect) {
+                backoff.reset();
+            }
             self.with(|session, now, outbox| session.poll(now, outbox));
             self.dispatch();
             self.hand_out_chunks();
@@ -210,9 +213,6 @@ impl Driver {
         let (is_local, outbox) = (socket.is_local(), Outbox::new(socket.mtu(), rand::random()));
         let Ok(watcher) = Watcher::of(&mut socket) else { return self.on_lost() };
         self.connection = Some(Connection { socket, watcher, outbox, reassembly: Reassembly::default() });
-        if let Some(backoff) = &mut self.reconnect {
-            backoff.reset();
-        }
         self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
     }
 

@@ -115,6 +115,8 @@ pub struct Session {
     checker: Checker,
     /// Whether the router is on this host; `None` without a connection.
     local: Option<bool>,
+    /// Whether a packet has arrived on this connection.
+    has_heard: bool,
     interests: Interests,
     producers: Producers,
     searches: BTreeMap<FindId, Search>,
@@ -135,6 +137,7 @@ impl Session {
             signer: options.signer,
             checker: Checker::new(options.validator),
             local: None,
+            has_heard: false,
             interests: Interests::default(),
             producers: Producers::default(),
             searches: BTreeMap::new(),
@@ -150,6 +153,7 @@ impl Session {
     /// There is a connection. `is_local` says whether the router is on this host.
     pub fn on_connected(&mut self, is_local: bool, now: Now, outbox: &mut Outbox) {
         self.local = Some(is_local);
+        self.has_heard = false;
         self.producers.forget_registrations(now.elapsed);
         for wire in self.interests.renew(now.elapsed) {
             outbox.push(&wire, Fields::default());
@@ -170,6 +174,11 @@ impl Session {
     /// Whether there is a connection.
     pub fn is_connected(&self) -> bool {
         self.local.is_some()
+    }
+
+    /// Whether a packet has arrived on this connection. Before that, the peer may be no router.
+    pub fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// The next event.
@@ -307,6 +316,7 @@ impl Session {
 
     /// Takes a packet that has arrived. Malformed ones are ignored.
     pub fn on_packet(&mut self, incoming: &Incoming<'_>, now: Now, outbox: &mut Outbox) {
+        self.has_heard = true;
         if is_tagnet(incoming.packet) {
             self.events.extend(Message::decode(incoming.packet).map(Event::Message));
         } else if let Some(reason) = incoming.nack {

@@ -17,6 +17,8 @@ use super::questions::Questions;
 
 /// Most items of a page.
 const PAGE_MAX: usize = 200;
+/// Largest offset in the list of descriptors, which is walked from its begin.
+const SKIP_MAX: usize = 1_000_000;
 /// Most neighbours on the map: the busiest.
 const NEIGHBORS_MAX: usize = 60;
 
@@ -71,6 +73,9 @@ pub async fn descriptors(questions: &Questions, query: &Query) -> Result<String,
     let asked_descriptor = Descriptor::of(&asked).map_err(|error| Failure::malformed(error.to_string()))?;
     let is_search = !asked.is_empty();
     let (skip, count) = (query.number("offset", 0, usize::MAX)?, query.number("limit", 100, PAGE_MAX)?);
+    if skip > SKIP_MAX {
+        return Err(Failure::malformed(format!("`offset` is at most {SKIP_MAX}; `tags` finds what is beyond")));
+    }
     let ask = questions.ask(move |management, _| {
         let fits = |one: &Descriptor| !is_search || one.is_subset(&asked_descriptor);
         management.tags().descriptors(fits, skip, count)

@@ -43,8 +43,8 @@ export async function startRouter({ routes = 2000, faces = 4, config = '', clien
     return child;
   };
   const run = (...words) => {
-    const done = spawnSync(program(), words, { env: environment, encoding: 'utf8' });
-    if (done.status !== 0) throw new Error(`byname ${words.join(' ')}: ${done.stdout}${done.stderr}`);
+    const done = spawnSync(program(), words, { env: environment, encoding: 'utf8', maxBuffer: 1 << 30 });
+    if (done.status !== 0) throw new Error(`byname ${words.join(" ")}: ${(done.stdout + done.stderr).slice(-1000)}`);
     return done.stdout;
   };
   const close = () => {

@@ -333,6 +333,6 @@ mod tests {
         after.sort(&mut found, "in_packets_per_s").expect("a known order");
         assert_eq!(found[1].id, FaceId(301));
         assert!(after.sort(&mut found, "beauty").is_err());
-        assert!(fits(found[0], "302") && fits(found[0], "fd://") && !fits(found[0], "30"));
+        assert!(fits(found[0], "302") && fits(found[0], "fd://") && !fits(found[0], "301"));
     }
 }

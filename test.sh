@@ -4,12 +4,13 @@
 #
 #   ./test.sh                     all parts
 #   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models clients
-#                                 package
+#                                 dashboard package
 #   ./test.sh --long              also client tests that take a minute or more
 #   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
 # Environment: BYNAME_BIN is the binary for client tests and the package, instead of a new build; PYTHON is the Python interpreter.
+# CHROMIUM is the browser for the dashboard's tests, and SCREENSHOTS the folder for what it saw.
 # BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -17,16 +18,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients | package) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients | dashboard | package) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients package)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients dashboard package)
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
@@ -110,10 +111,10 @@ install_python_packages() {
 }
 
 install_node_packages() {
-  local folder=tests/clients
+  local folder=$1
   cmp -s $folder/package-lock.json $folder/node_modules/.installed.json && return
   if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then
-    echo "test.sh: the client tests need Node 20 or newer" >&2
+    echo "test.sh: $folder needs Node 20 or newer" >&2
     return 1
   fi
   npm ci --prefix $folder --ignore-scripts --no-audit --no-fund --loglevel=error </dev/null
@@ -121,8 +122,21 @@ install_node_packages() {
 }
 
 setup() {
-  install_python_packages
-  install_node_packages
+  if wanted setup || wanted clients; then
+    install_python_packages
+    install_node_packages tests/clients
+  fi
+  if wanted setup || wanted dashboard; then install_node_packages dashboard; fi
+}
+
+# The pages in the program must be what their sources build.
+compare_dashboard() {
+  local built=dashboard/node_modules/.built
+  (cd dashboard && npx --no-install tsc --noEmit && npx --no-install vite build --logLevel warn --outDir "$OLDPWD/$built")
+  if ! diff -r "$built" crates/web/assets; then
+    echo "test.sh: crates/web/assets is not what the folder dashboard builds; run \`npm run build\` there" >&2
+    return 1
+  fi
 }
 
 # A separate folder: otherwise each change of flags would rebuild everything.
@@ -136,13 +150,13 @@ run_models() {
 dpdk=()
 if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=(--features byname/dpdk,byname-lab/dpdk); fi
 
-if { wanted clients || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
+if { wanted clients || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
   release_job=$!
   export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
 fi
 # Packages download while the compiler uses the cores.
-if wanted setup || wanted clients; then
+if wanted setup || wanted clients || wanted dashboard; then
   setup >"$setup_log" 2>&1 &
   setup_job=$!
 fi
@@ -191,12 +205,12 @@ if wanted models; then
   say "loom: shared data, under every schedule with up to two preemptions"
   run_models >"$models_log" 2>&1 &
   models_job=$!
-  wanted clients || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
+  wanted clients || wanted dashboard || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"
   finish $setup_job "$setup_log"
-  echo "in .venv and tests/clients/node_modules"
+  echo "in .venv, tests/clients/node_modules and dashboard/node_modules"
 fi
 if wanted clients; then
   say "client tests"
@@ -204,6 +218,14 @@ if wanted clients; then
   (cd tests/clients && "$python" -m pytest ${pytest_args[@]+"${pytest_args[@]}"}) 2>&1 | tee "$log"
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \
     >>"$skipped"
+fi
+if wanted dashboard; then
+  say "dashboard"
+  compare_dashboard
+  # Pages wait for a browser, which waits for its turn: a slow machine may need a second attempt.
+  try_dashboard() { (cd dashboard && npm test --silent) 2>&1 | tee "$log"; }
+  try_dashboard || { [[ -n $retry ]] && echo "not skipped: the dashboard's pages, at the second attempt" >>"$skipped" && try_dashboard; }
+  sed -n 's/^skipped: //p' "$log" >>"$skipped"
 fi
 if wanted package; then
   say "Debian package"

@@ -14,6 +14,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod batch;
+mod dashboard;
 mod demo;
 mod exit;
 mod key;
@@ -69,6 +70,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   strategy        List, show, set and unset forwarding strategies
   reload          Take over the changed configuration file
   trace           Show what happens to packets, and why, as it happens
+  dashboard       Open the router's pages in a browser
 
 Tools:
   ping            Ping the producer of a prefix
@@ -148,6 +150,8 @@ enum Command {
     Manage(manage::Command),
     /// Show what happens to packets, and why, as it happens
     Trace(trace::TraceArgs),
+    /// Open the router's pages in a browser
+    Dashboard(dashboard::DashboardArgs),
     /// Ping the producer of a prefix
     Ping(ping::PingArgs),
     /// Answer pings under a prefix
@@ -240,6 +244,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Trace(args) => trace::run(args, connection),
+        Command::Dashboard(args) => dashboard::run(args),
         Command::Ping(args) => ping::run(args, connection),
         Command::PingServer(args) => ping_server::run(args, connection),
         Command::Peek(args) => peek::run(args, connection),

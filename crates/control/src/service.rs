@@ -6,6 +6,7 @@
 
 mod changes;
 mod destinations;
+mod door;
 mod fib;
 
 use std::convert::Infallible;
@@ -27,6 +28,8 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
 pub use self::changes::Limits;
+use self::door::Guests;
+pub use self::door::{Door, GUESTS, TellAnswer, guest_face};
 use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
@@ -217,6 +220,11 @@ impl ControlHandle {
         Snapshots { requests: self.requests.clone() }
     }
 
+    /// The door for other threads of this process.
+    pub fn door(&self) -> Door {
+        Door::new(self.requests.clone())
+    }
+
     /// The thread, for a caller that watches whether it ends by itself. After this call, dropping the handle only tells
     /// the thread to end; the caller joins it.
     pub fn take_thread(&mut self) -> Option<JoinHandle<()>> {
@@ -302,6 +310,7 @@ pub fn start(
     management.limit_announcements(config.announcements_max);
     management.balance_threads(config.balance_period, now);
     management.audit_to(config.audit);
+    let guests = door::welcome_guests(&mut management);
     // Clients may connect as soon as this function returns, so the FIB must be ready.
     management.commit();
     let pulse = Pulse::new("byname-control");
@@ -317,6 +326,7 @@ pub fn start(
         readvertisers: Vec::new(),
         coming: config.destinations,
         clock,
+        guests,
         keeper: None,
         inbox: Vec::new(),
         outbox: Vec::new(),
@@ -378,6 +388,8 @@ struct Service {
     /// Destinations that wait until others have gone.
     coming: Vec<Destination>,
     clock: Clock,
+    /// Commands of other threads of this process.
+    guests: Arc<Guests>,
     /// `None`: nothing survives this process.
     keeper: Option<Keeper>,
     inbox: Vec<(LinkFields, Packet)>,
@@ -504,8 +516,8 @@ impl Service {
 
     /// Keeps all changes from now on in this store.
     fn start_keeper(&mut self, store: Store) {
-        let sender = self.internal.sender.clone();
-        match Keeper::start(store, Box::new(move |answer| send_answer(&sender, &answer))) {
+        let (sender, guests) = (self.internal.sender.clone(), Arc::clone(&self.guests));
+        match Keeper::start(store, Box::new(move |answer| send_answer(&sender, &guests, &answer))) {
             Ok(keeper) => {
                 self.management.say_state(keeper.status().words());
                 self.keeper = Some(keeper);
@@ -561,7 +573,8 @@ impl Service {
     }
 
     fn send_answers(&mut self) {
-        self.outbox.drain(..).for_each(|answer| send_answer(&self.internal.sender, &answer));
+        let (sender, guests) = (&self.internal.sender, &self.guests);
+        self.outbox.drain(..).for_each(|answer| send_answer(sender, guests, &answer));
     }
 
     /// Whether this is a neighbour's answer about descriptors. If so, it has been processed.
@@ -665,7 +678,11 @@ fn send(sender: &InternalSender, fields: &LinkFields, packet: &Packet) -> bool {
     false
 }
 
-fn send_answer(sender: &InternalSender, answer: &Packet) {
+/// Sends an answer to the guest who awaits it, or else to the worker.
+fn send_answer(sender: &InternalSender, guests: &Guests, answer: &Packet) {
+    if guests.take(answer) {
+        return;
+    }
     // A dataset must be fresh each time.
     let fields = LinkFields { no_cache: true, ..LinkFields::default() };
     if !send(sender, &fields, answer) {

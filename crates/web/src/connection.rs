@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,12 +36,12 @@ pub struct Shared {
 }
 
 /// Serves one connection until it ends. `answering` is above zero while a request is being answered.
-pub async fn serve(stream: TcpStream, shared: Shared, answering: Arc<AtomicUsize>) {
+pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: Shared, answering: Arc<AtomicUsize>) {
     let Shared { router, limits, mut end } = shared;
     let service = service_fn(move |request| {
         let (router, answering) = (Arc::clone(&router), Answering::new(&answering));
         async move {
-            let answer = router.answer(request).await;
+            let answer = router.answer(request, peer).await;
             drop(answering);
             Ok::<_, Infallible>(answer)
         }

@@ -1,8 +1,8 @@
 //! Answers to HTTP requests, by path.
 //!
-//! Everybody who can connect can read everything here, and can change nothing. A page that changes state must send a
-//! management command, which needs the rights for it.
+//! Everybody who can connect can read the metrics. [`dashboard`](crate::dashboard) decides who may ask for the rest.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use byname_control::metrics::Format;
@@ -11,29 +11,39 @@ use hyper::body::{Body, Bytes};
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
+use crate::answer::Answer;
+use crate::dashboard::{Dashboard, DashboardConfig};
 use crate::metrics::{Ask, Metrics};
 use crate::probes::{Probe, Probes};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// An answer. Its body is complete before it is sent, so that the router never waits for a slow peer.
-pub type Answer = Response<Full<Bytes>>;
-
 /// Serves all paths.
 pub struct Router {
     metrics: Metrics,
     probes: Probes,
+    dashboard: Option<Dashboard>,
 }
 
 impl Router {
     /// A router for snapshots from `ask`. Waits at most `patience` for each.
-    pub fn new(ask: Ask, patience: Duration, probes: Probes) -> Self {
-        Router { metrics: Metrics::new(ask, patience), probes }
+    pub fn new(ask: Ask, patience: Duration, probes: Probes, dashboard: Option<DashboardConfig>) -> Self {
+        let dashboard = dashboard.map(|config| Dashboard::new(config, patience));
+        Router { metrics: Metrics::new(ask, patience), probes, dashboard }
     }
 
-    /// The answer to a request. Only the request's head is read.
-    pub async fn answer<B: Body>(&self, request: Request<B>) -> Answer {
+    /// The answer to a request of this peer. Only the dashboard reads a body.
+    pub async fn answer<B>(&self, request: Request<B>, peer: SocketAddr) -> Answer
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let path = request.uri().path();
+        if let Some(dashboard) = &self.dashboard
+            && Dashboard::has(path)
+        {
+            return dashboard.answer(request, peer).await;
+        }
         if !matches!(path, "/" | "/metrics" | "/livez" | "/readyz") {
             return text(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics\n");
         }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::connection::{self, Shared};
+use crate::dashboard::DashboardConfig;
 use crate::limits::Limits;
 use crate::metrics::Tell;
 use crate::probes::Probes;
@@ -54,10 +55,11 @@ impl WebServer {
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
         probes: Probes,
     ) -> Result<Self, StartError> {
-        Self::start_on(address, None, ask, probes)
+        Self::start_on(address, None, ask, probes, None)
     }
 
-    /// Like [`WebServer::start`], on a listener for this address that another process had, if there is one.
+    /// Like [`WebServer::start`], on a listener for this address that another process had, if there is one, and with a
+    /// dashboard, if it is wanted.
     ///
     /// # Errors
     /// As [`WebServer::start`].
@@ -66,15 +68,16 @@ impl WebServer {
         listener: Option<std::net::TcpListener>,
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
         probes: Probes,
+        dashboard: Option<DashboardConfig>,
     ) -> Result<Self, StartError> {
-        Self::start_with(address, listener, ask, probes, Limits::default())
+        Self::start_with(address, listener, ask, (probes, dashboard), Limits::default())
     }
 
     pub(crate) fn start_with(
         address: SocketAddr,
         listener: Option<std::net::TcpListener>,
         ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
-        probes: Probes,
+        (probes, dashboard): (Probes, Option<DashboardConfig>),
         limits: Limits,
     ) -> Result<Self, StartError> {
         let fail = |error| StartError { address, error };
@@ -84,7 +87,7 @@ impl WebServer {
         let kept = listener.try_clone().map_err(fail)?;
         let listener = listen(&runtime, listener).map_err(fail)?;
         let (end, ended) = watch::channel(false);
-        let router = Arc::new(Router::new(Box::new(ask), limits.snapshot_time, probes));
+        let router = Arc::new(Router::new(Box::new(ask), limits.snapshot_time, probes, dashboard));
         let shared = Shared { router, limits, end: ended };
         let thread = std::thread::Builder::new()
             .name("byname-web".into())
@@ -145,13 +148,13 @@ struct Places {
 
 impl Places {
     /// Gives a connection a place. If all are taken, another connection loses its place.
-    fn add(&mut self, stream: TcpStream, shared: &Shared) {
+    fn add(&mut self, stream: TcpStream, peer: SocketAddr, shared: &Shared) {
         self.places.retain(|place| !place.task.is_finished());
         if self.places.len() >= shared.limits.connections_max {
             self.close_one();
         }
         let answering = Arc::<AtomicUsize>::default();
-        let task = self.tasks.spawn(connection::serve(stream, shared.clone(), Arc::clone(&answering)));
+        let task = self.tasks.spawn(connection::serve(stream, peer, shared.clone(), Arc::clone(&answering)));
         self.places.push_back(Place { task, answering });
     }
 
@@ -177,9 +180,9 @@ async fn serve(listener: TcpListener, shared: Shared) {
             _ = end.changed() => break,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 is_short = false;
-                places.add(stream, &shared);
+                places.add(stream, peer, &shared);
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {

@@ -26,7 +26,8 @@ fn probes() -> Probes {
 
 /// A server that gets its snapshots from `ask`.
 fn serve(ask: impl Fn(Tell) -> bool + Send + Sync + 'static, limits: Limits) -> WebServer {
-    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), None, ask, probes(), limits).expect("a free port")
+    WebServer::start_with(SocketAddr::from(([127, 0, 0, 1], 0)), None, ask, (probes(), None), limits)
+        .expect("a free port")
 }
 
 /// A server whose snapshots say that there are seven routes.

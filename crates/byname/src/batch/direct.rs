@@ -2,12 +2,12 @@
 //!
 //! This parser understands only usual lines. It leaves all others to clap, which explains what is wrong with them.
 
+use byname_control::mgmt::json::parse_origin;
 use byname_control::mgmt::tlv::origin;
 use byname_wire::Name;
 
 use crate::manage::face_uri::{FaceSelector, parse_selector};
 use crate::manage::route::{AddArgs, RemoveArgs};
-use crate::manage::view::parse_origin;
 use crate::tools::parse_name;
 
 /// A change of one route.

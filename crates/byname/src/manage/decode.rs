@@ -2,10 +2,11 @@
 //! sends them in the order of its tables.
 
 use anyhow::Context;
+use byname_control::mgmt::json::origin_word;
 use byname_control::mgmt::tlv::{self, Element, decode_list, route_flags};
 
 use super::threads::{Closed, Drops, Stage, Thread};
-use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice, origin_word};
+use super::view::{Channel, Cs, Face, FibEntry, General, Nexthop, Persistency, Route, StrategyChoice};
 
 /// `status/general`.
 pub fn general(content: &[u8]) -> anyhow::Result<General> {

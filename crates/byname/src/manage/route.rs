@@ -1,11 +1,12 @@
 //! `byname route` and `byname fib`.
 
+use byname_control::mgmt::json::{origin_word, parse_origin};
 use byname_control::mgmt::tlv::{ControlParameters, origin, route_flags};
 use byname_wire::Name;
 use serde::Serialize;
 
 use super::face_uri::{FaceSelector, parse_selector};
-use super::view::{FibEntry, Route, origin_word, parse_origin};
+use super::view::{FibEntry, Route};
 use super::{decode, explain, face, human, print, show, text};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;

@@ -331,46 +331,9 @@ impl StrategyChoice {
     }
 }
 
-/// Origins that have a name. Others are shown as numbers.
-const ORIGINS: &[(u64, &str)] = &[
-    (0, "app"),
-    (64, "autoreg"),
-    (65, "client"),
-    (66, "autoconf"),
-    (128, "nlsr"),
-    (129, "prefixann"),
-    (255, "static"),
-];
-
-/// The word for a route's origin.
-pub fn origin_word(number: u64) -> String {
-    let known = ORIGINS.iter().find(|(known, _)| *known == number);
-    known.map_or_else(|| number.to_string(), |(_, word)| (*word).to_owned())
-}
-
-/// Parses a route's origin from the command line.
-pub fn parse_origin(text: &str) -> Result<u64, String> {
-    if let Some((number, _)) = ORIGINS.iter().find(|(_, word)| *word == text) {
-        return Ok(*number);
-    }
-    let words: Vec<&str> = ORIGINS.iter().map(|(_, word)| *word).collect();
-    text.parse().map_err(|_| format!("must be a number or one of {}", words.join(", ")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn origins_both_ways() {
-        for (number, word) in ORIGINS {
-            assert_eq!(origin_word(*number), *word);
-            assert_eq!(parse_origin(word), Ok(*number));
-        }
-        assert_eq!(origin_word(7), "7");
-        assert_eq!(parse_origin("7"), Ok(7));
-        assert!(parse_origin("x").unwrap_err().contains("static"));
-    }
 
     #[test]
     fn a_face_in_nfdcs_shape() {

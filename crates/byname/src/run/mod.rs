@@ -1,5 +1,6 @@
 //! `byname run`: the forwarder, from its configuration to its end.
 
+pub mod dashboard;
 mod descriptor_store;
 mod examine;
 mod handover;
@@ -291,6 +292,7 @@ fn start_up(
         cs_bytes: config.tables.cs_bytes,
         routes_max: config.rib.routes_max,
         metrics: web.map(WebServer::address),
+        dashboard: config.dashboard.enabled,
         initial,
         taken: None,
         notes: bound.notes,
@@ -379,7 +381,8 @@ fn start_audit(config: &Config) -> anyhow::Result<Audit> {
     Ok(started.map_err(|error| exit::Failure::new(exit::USAGE, format!("[audit] {error}")))?)
 }
 
-fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
+/// Reads a configuration file, or takes the defaults.
+pub fn load(path: Option<&Path>) -> anyhow::Result<(Config, Source)> {
     let source = path.map_or_else(|| Ok(Source::default()), Source::load).map_err(usage)?;
     Ok((source.config().map_err(usage)?, source))
 }
@@ -521,7 +524,9 @@ fn start_web(
     }
     let snapshots = control.snapshots();
     let listener = listener.map(TcpListener::from);
-    match WebServer::start_on(config.metrics.listen, listener, move |tell| snapshots.ask(tell), health.probes()) {
+    let dashboard = dashboard::wanted(config, control, notes);
+    let ask = move |tell| snapshots.ask(tell);
+    match WebServer::start_on(config.metrics.listen, listener, ask, health.probes(), dashboard) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");

@@ -40,6 +40,8 @@ pub struct StartUp {
     pub routes_max: usize,
     /// Address of the metrics server.
     pub metrics: Option<SocketAddr>,
+    /// Whether this server has the dashboard, too.
+    pub dashboard: bool,
     /// Numbers of faces and routes from the configuration.
     pub initial: (usize, usize),
     /// What came from another process.
@@ -75,6 +77,9 @@ impl StartUp {
         row("Tables", format!("{} pending Interests, {} routes", grouped(self.pit_entries), grouped(self.routes_max)));
         row("Cache", format!("{} packets, {}", grouped(self.cs_packets), bytesize(self.cs_bytes)));
         row("Metrics", self.metrics.map_or_else(|| "off".to_owned(), |at| format!("http://{at}/metrics")));
+        if let Some(address) = self.metrics.filter(|_| self.dashboard) {
+            row("Dashboard", format!("http://{address}/ (`byname dashboard` opens it)"));
+        }
         row("State", self.state.as_ref().map_or_else(|| "not kept".to_owned(), |path| path.display().to_string()));
         row(
             "Config",
@@ -158,6 +163,7 @@ mod tests {
             cs_bytes: 128 << 20,
             routes_max: 4_000_000,
             metrics: Some(([127, 0, 0, 1], 9626).into()),
+            dashboard: true,
             ..StartUp::default()
         }
     }
@@ -176,6 +182,7 @@ byname {} runs (process 4711)
   Tables      65,536 pending Interests, 4,000,000 routes
   Cache       65,536 packets, 128 MiB
   Metrics     http://127.0.0.1:9626/metrics
+  Dashboard   http://127.0.0.1:9626/ (`byname dashboard` opens it)
   State       not kept
   Config      defaults (`byname default-config` prints them)
 

@@ -227,6 +227,12 @@ fn store_paths(config: &Config, surroundings: &Surroundings) -> Vec<PathBuf> {
     folders.into_iter().map(|folder| folder.join(STORE)).collect()
 }
 
+/// Folders to try for what belongs to the state, in order.
+pub fn folders(config: &Config) -> Vec<PathBuf> {
+    let paths = store_paths(config, &Surroundings::of_process());
+    paths.iter().filter_map(|path| path.parent()).map(ToOwned::to_owned).collect()
+}
+
 /// Opens the first store whose folder this user may write to. A store that another router uses, or that is of another
 /// version, is not passed over: two routers of one user would otherwise change their stores with the order of their
 /// starts.

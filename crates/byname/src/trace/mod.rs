@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use byname_control::mgmt::json::trace::Event;
 use byname_control::mgmt::tlv::trace::{TraceChunk, TraceEvent, trace_flags};
 use byname_control::mgmt::tlv::{ControlParameters, ControlResponse, Element};
 use byname_wire::tlv::Reader;
 use byname_wire::{DecodeError, Name};
 
 use self::pcapng::CommentedCapture;
-use self::view::Event;
 use crate::Connection;
 use crate::manage::face;
 use crate::tools::parse_name;
@@ -203,7 +203,7 @@ impl Trace {
         if self.args.json {
             writeln!(out, "{}", serde_json::to_string(&event)?)?;
         } else {
-            writeln!(out, "{}", event.line())?;
+            writeln!(out, "{}", view::line(&event))?;
         }
         if let (Some(capture), Some(packet)) = (&mut self.capture, packet) {
             capture.write(&event, &packet)?;

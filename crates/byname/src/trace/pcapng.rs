@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use byname_control::mgmt::json::trace::Event;
 use byname_face::pcap::frame_from;
 use byname_forward::FaceId;
 use byname_wire::NackReason;
@@ -17,7 +18,7 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 
-use super::view::Event;
+use super::view;
 
 /// Times are in units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -55,7 +56,7 @@ impl CommentedCapture {
             timestamp: Duration::from_micros(event.at_unix_us),
             original_len: u32::try_from(self.frame.len())?,
             data: Cow::Borrowed(&self.frame),
-            options: vec![EnhancedPacketOption::Comment(Cow::Owned(event.comment()))],
+            options: vec![EnhancedPacketOption::Comment(Cow::Owned(view::comment(event)))],
         })?;
         Ok(())
     }
@@ -68,6 +69,6 @@ impl CommentedCapture {
 
 fn reason(word: &str) -> NackReason {
     let all = [NackReason::Congestion, NackReason::Duplicate, NackReason::NoRoute];
-    let word_of = |reason: NackReason| crate::manage::explain::nack_word(reason.number());
+    let word_of = |reason: NackReason| byname_control::mgmt::json::nack_word(reason.number());
     all.into_iter().find(|reason| word_of(*reason) == word).unwrap_or(NackReason::None)
 }

@@ -6,6 +6,7 @@
 //!
 //! Verified are only the keys that the configuration names. A key that a command merely claims is in another field.
 
+mod recent;
 mod writer;
 
 use std::io;
@@ -22,6 +23,7 @@ use crossbeam_channel::{Sender, bounded};
 use thiserror::Error;
 
 use crate::mgmt::Command;
+use recent::Recent;
 use writer::{Output, Writer};
 
 /// Where the lines go.
@@ -58,6 +60,7 @@ pub enum AuditError {
 }
 
 /// A command, before its outcome is known.
+#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) unix_ms: u64,
     pub(crate) command: Command,
@@ -73,6 +76,7 @@ pub(crate) struct Entry {
 }
 
 /// Outcome of a command: a code as in HTTP, and a text unless the code is 200.
+#[derive(Clone)]
 pub(crate) struct Outcome {
     pub(crate) code: u64,
     pub(crate) text: Option<String>,
@@ -95,6 +99,7 @@ pub struct Audit {
     /// When the last line was lost.
     unsaid_unix_ms: u64,
     lost: Arc<AtomicU64>,
+    recent: Recent,
 }
 
 impl Audit {
@@ -129,15 +134,30 @@ impl Audit {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether there is an audit log.
+    /// From now on, keeps the last `lines_max` lines in memory, too.
+    pub fn remember(&mut self, lines_max: usize) {
+        self.recent.limit(lines_max);
+    }
+
+    /// The lines in memory after the one with the number `after`, as JSON, each with its number.
+    pub fn recent(&self, after: u64) -> Vec<(u64, String)> {
+        self.recent.after(after)
+    }
+
+    /// Whether lines go anywhere.
     pub(crate) fn is_on(&self) -> bool {
-        self.queue.is_some()
+        self.queue.is_some() || self.recent.is_on()
     }
 
     pub(crate) fn face_up(&mut self, status: &FaceStatus) {
         if self.is_on() {
             self.remotes.insert(status.id, status.remote.to_string().into());
         }
+    }
+
+    /// Names a face of this process's own, which has no status.
+    pub(crate) fn name_face(&mut self, face: FaceId, remote: &str) {
+        self.remotes.insert(face, remote.into());
     }
 
     pub(crate) fn face_down(&mut self, face: FaceId) {
@@ -151,6 +171,7 @@ impl Audit {
 
     /// Queues a line about a command.
     pub(crate) fn note(&mut self, entry: Box<Entry>, outcome: Outcome) {
+        self.recent.note(&entry, &outcome);
         let unix_ms = entry.unix_ms;
         let Some(queue) = &self.queue else { return };
         let said =

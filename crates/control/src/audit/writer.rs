@@ -13,6 +13,7 @@ use crossbeam_channel::Receiver;
 use serde_json::{Map, Value, json};
 
 use super::{AuditError, Destination, Entry, Line, Outcome};
+use crate::mgmt::json::parameters_json;
 use crate::mgmt::tlv::{ControlParameters, Element};
 
 /// Socket of the journal, which takes one entry in a datagram: lines of `FIELD=value`.
@@ -142,7 +143,7 @@ impl Writer {
 }
 
 /// The line as JSON.
-fn text(line: &Line) -> String {
+pub(super) fn text(line: &Line) -> String {
     let time = |unix_ms: u64| {
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
         at.map_or_else(String::new, |at| humantime::format_rfc3339_millis(at).to_string())
@@ -166,37 +167,9 @@ fn text(line: &Line) -> String {
                 put("text", text.as_str().into());
             }
             if let Ok(parameters) = ControlParameters::decode(parameters) {
-                put("parameters", fields(&parameters));
+                put("parameters", parameters_json(&parameters));
             }
             Value::Object(line).to_string()
         }
     }
-}
-
-/// The fields that are set.
-fn fields(parameters: &ControlParameters) -> Value {
-    let numbers = [
-        ("face_id", parameters.face_id),
-        ("origin", parameters.origin),
-        ("cost", parameters.cost),
-        ("capacity", parameters.capacity),
-        ("count", parameters.count),
-        ("flags", parameters.flags),
-        ("mask", parameters.mask),
-        ("expires_in_ms", parameters.expiration_period_ms),
-        ("persistency", parameters.face_persistency),
-        ("base_congestion_marking_interval_ns", parameters.base_congestion_marking_interval_ns),
-        ("default_congestion_threshold_bytes", parameters.default_congestion_threshold_bytes),
-        ("mtu", parameters.mtu),
-        ("thread", parameters.thread),
-    ];
-    let texts = [
-        ("name", parameters.name.as_ref().map(ToString::to_string)),
-        ("remote_uri", parameters.uri.clone()),
-        ("local_uri", parameters.local_uri.clone()),
-        ("strategy", parameters.strategy.as_ref().map(|strategy| strategy.0.to_string())),
-    ];
-    let numbers = numbers.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-    let texts = texts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-    Value::Object(texts.chain(numbers).collect())
 }

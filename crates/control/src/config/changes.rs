@@ -5,9 +5,9 @@
 use std::fmt::Display;
 
 use super::{
-    AuditLog, Capture, Config, Ethernet, EthernetPort, Faces, Faults, General, InitialFace, InitialRoute, Log, Memif,
-    Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads, Trust, Udp, Unix, WebSocket,
-    default_toml,
+    AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
+    InitialRoute, Log, Memif, Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads,
+    Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -90,6 +90,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         initial_routes: _,
         log: _,
         metrics: _,
+        dashboard: _,
         state: _,
         audit: _,
         capture: _,
@@ -106,6 +107,9 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
     compare!(notes, "metrics.", (old.metrics, new.metrics, applicable.metrics), Metrics {
         enabled => None, listen => None,
+    } and);
+    compare!(notes, "dashboard.", (old.dashboard, new.dashboard, applicable.dashboard), DashboardSettings {
+        enabled => None, remote => None, hosts => None, token_file => None,
     } and);
     compare!(notes, "state.", (old.state, new.state, applicable.state), State {
         enabled => Some(STATE), file => Some(STATE), stale_for => None,

@@ -7,6 +7,7 @@ mod audit;
 mod bulk;
 mod changes;
 mod contradictions;
+mod dashboard;
 mod error;
 mod ethernet;
 mod experiment;
@@ -42,6 +43,7 @@ use crate::fib_writer::{FibEngineKind, FibParameters};
 
 pub use audit::AuditLog;
 pub use changes::{Change, Changes, changes};
+pub use dashboard::DashboardSettings;
 pub use error::ConfigError;
 pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_bytes};
 pub use experiment::{Capture, Faults};
@@ -102,6 +104,8 @@ pub struct Config {
     pub audit: AuditLog,
     /// Metrics.
     pub metrics: Metrics,
+    /// Pages for people.
+    pub dashboard: DashboardSettings,
     /// Packet capture.
     pub capture: Capture,
     /// Faults to inject.
@@ -131,6 +135,7 @@ impl Default for Config {
             log: Log::default(),
             audit: AuditLog::default(),
             metrics: Metrics::default(),
+            dashboard: DashboardSettings::default(),
             capture: Capture::default(),
             faults: Faults::default(),
             folder: PathBuf::new(),

@@ -15,6 +15,7 @@ mod execute;
 mod explain;
 mod faces;
 mod handover;
+pub mod json;
 mod news;
 pub mod reload;
 mod strategies;
@@ -22,6 +23,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod trace;
+pub mod view;
 mod waiting;
 
 use std::time::Duration;

@@ -14,6 +14,7 @@ mod load;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet, VecDeque, btree_map};
@@ -30,6 +31,7 @@ pub use self::behind::RouteBehind;
 pub(crate) use self::handover::route_of_record;
 pub use self::journal::JournalEntry;
 pub use self::load::Returning;
+pub use self::tree::{BELOW_MAX, Branch, Page};
 
 use self::inherit::{Nexthops, nexthops, passed_down};
 use self::routes::{CHILD_INHERIT, Entry, Kinds, Layer, NEVER, RouteKind, StoredRoute};

@@ -16,6 +16,7 @@ mod reload;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use thiserror::Error;
 use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
+pub use self::view::TreeView;
 use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
 use byname_trust::Moment;
 

@@ -15,8 +15,8 @@ use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
-use super::super::state;
 use super::super::trees::Joining;
+use super::super::{dashboard, state};
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -96,8 +96,10 @@ impl Router {
             return Ok(None);
         }
         let snapshots = self.control.snapshots();
-        let mut web =
-            WebServer::start(config.metrics.listen, move |tell| snapshots.ask(tell), self.setup.health.probes())?;
+        let mut notes = Vec::new();
+        let dashboard = dashboard::wanted(config, &self.control, &mut notes);
+        let (ask, probes) = (move |tell| snapshots.ask(tell), self.setup.health.probes());
+        let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
         if let Some(thread) = web.take_thread() {
             process.watch(WEB_THREAD, thread)?;
         }
@@ -355,7 +357,7 @@ impl Steps<'_> {
 
     /// Moves the server of metrics. This is the last step that may fail, so nothing undoes it.
     fn web(&mut self, old: &Config, new: &Config, process: &mut Process) -> anyhow::Result<()> {
-        if old.metrics == new.metrics {
+        if old.metrics == new.metrics && old.dashboard == new.dashboard {
             return Ok(());
         }
         let mut started = self.router.start_web(new, process);

@@ -1,0 +1,120 @@
+// Measures what the dashboard costs, on a quiet machine:
+//
+//     BYNAME_BIN=target/release/byname node dashboard/tests/measure.mjs [ROUTES] [FACES] [SECONDS]
+//
+// Frames in a second while the tree of routes and the list of faces scroll; the share of a processor that the web thread
+// and the control thread take while a page is open; and the pings in a second that the router answers with and without the
+// requests of an open page, alternating. A browser on the same machine would take processor time from the router, so this
+// process sends the requests of the page Overview then. Prints one JSON object.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { chromium } from 'playwright-core';
+import { startRouter } from './router.mjs';
+
+const [routes = 1_000_000, faces = 10_000, seconds = 10] = process.argv.slice(2).map(Number);
+const browserPath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => path && existsSync(path));
+const ROUNDS = 5;
+
+const wait = (s) => new Promise((resolve) => setTimeout(resolve, s * 1000));
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+
+/** Processor time of each thread of a process, in seconds, by name. */
+function threadTimes(pid) {
+  const times = {};
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    const of = (file) => readFileSync(`/proc/${pid}/task/${task}/${file}`, 'utf8').trim();
+    const name = of('comm');
+    times[name] = (times[name] ?? 0) + Number(of('schedstat').split(' ')[0]) / 1e9;
+  }
+  return times;
+}
+
+async function shares(pid, during) {
+  const before = threadTimes(pid);
+  const begun = performance.now();
+  await during();
+  const took = (performance.now() - begun) / 1000;
+  const after = threadTimes(pid);
+  return Object.fromEntries(Object.entries(after).map(([name, time]) => [name, +((time - (before[name] ?? 0)) / took).toFixed(5)]));
+}
+
+/** Frames in a second, and the longest time between two, while a list scrolls up and down. */
+const frames = (page, selector, forSeconds) =>
+  page.evaluate(
+    ([selector, ms]) =>
+      new Promise((resolve) => {
+        const list = document.querySelector(selector) ?? document.scrollingElement;
+        const begun = performance.now();
+        let [count, last, longest] = [0, begun, 0];
+        const frame = (now) => {
+          longest = Math.max(longest, now - last);
+          last = now;
+          count++;
+          const most = Math.max(1, list.scrollHeight - list.clientHeight);
+          list.scrollTop = Math.abs((((now - begun) * 1.5) % (2 * most)) - most);
+          if (now - begun < ms) requestAnimationFrame(frame);
+          else resolve({ per_s: +((1000 * (count - 1)) / (now - begun)).toFixed(1), longest_ms: +longest.toFixed(1) });
+        };
+        requestAnimationFrame(frame);
+      }),
+    [selector, forSeconds * 1000],
+  );
+
+const router = await startRouter({
+  routes,
+  faces,
+  clients: false,
+  config: '[state]\nenabled = false\n',
+});
+const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
+try {
+  // As many pings as the router answers: each ping waits for its answer, so many clients ask at a time.
+  router.start('ping-server', '/load');
+  await wait(2);
+  for (let n = 0; n < 8; n++) router.start('ping', '/load', '--interval', '1', '--quiet');
+  const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
+  const show = async (hash) => {
+    await page.goto('about:blank');
+    await page.goto(`${router.url}/#token=${router.token}`);
+    await page.evaluate((hash) => (location.hash = hash), hash);
+    await wait(3);
+  };
+  const result = { processor: cpus()[0].model, processors: cpus().length, routes, faces, frames: {}, shares: {}, satisfied_per_s: {} };
+  await show('#/routes');
+  for (const name of ['/example', '/example/video', '/example/video/0']) {
+    await page.getByRole('button', { name: `Names below ${name}`, exact: true }).click();
+    await wait(0.5);
+  }
+  result.frames.routes = await frames(page, '.tree', seconds);
+  await show('#/faces');
+  result.frames.faces = await frames(page, 'html', seconds);
+  for (const name of ['overview', 'faces', 'routes']) {
+    await show(`#/${name}`);
+    result.shares[name] = await shares(router.pid, () => wait(seconds));
+  }
+  await page.goto('about:blank');
+  result.shares.closed = await shares(router.pid, () => wait(seconds));
+  const live = async () => JSON.parse(await (await fetch(`${router.url}/api/v1/live`)).text());
+  const rate = async () => {
+    const before = await live();
+    await wait(seconds);
+    const after = await live();
+    return ((after.satisfied_interests - before.satisfied_interests) * 1000) / (after.at_ms - before.at_ms);
+  };
+  const rates = { open: [], closed: [] };
+  for (let round = 0; round < ROUNDS; round++) {
+    const asked = [
+      setInterval(() => fetch(`${router.url}/api/v1/live`).then((answer) => answer.text()), 1000),
+      setInterval(() => fetch(`${router.url}/api/v1/faces?sort=bytes_per_s&desc=1&limit=6`).then((answer) => answer.text()), 2000),
+    ];
+    rates.open.push(await rate());
+    asked.forEach(clearInterval);
+    rates.closed.push(await rate());
+  }
+  result.satisfied_per_s = { open: median(rates.open), closed: median(rates.closed), ratio: +(median(rates.open) / median(rates.closed)).toFixed(4), rounds: rates };
+  console.log(JSON.stringify(result, null, 2));
+} finally {
+  await browser.close();
+  router.close();
+}

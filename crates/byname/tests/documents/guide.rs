@@ -1,9 +1,10 @@
 //! Runs the pages of the guide, docs/guide: all their commands, as a reader would, in the order in which they stand.
 //!
 //! Each page has a shell, a folder and a network of its own, so that ports and sockets are those that the page names. What
-//! `<!-- prints -->` marks is compared with what the commands print; numbers and units may differ, and `…` stands for
-//! anything. In a table below the mark `<!-- rows: run -->`, all code that begins with `byname`, `nfdc` or `ndnd` is run.
-//! nfdc's commands are given to byname, which takes its words. ndnd's commands need ndnd (`NDND_BIN`), others promtool.
+//! `<!-- prints -->` marks is compared with what the commands print. Numbers and units may differ. `…` stands for anything,
+//! and alone on a line for lines. In a table below the mark `<!-- rows: run -->`, all code that begins with `byname`, `nfdc` or
+//! `ndnd` is run. nfdc's commands are given to byname, which takes its words. ndnd's commands need ndnd (`NDND_BIN`), others
+//! promtool.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -72,7 +73,8 @@ fn rows(page: &str) -> Vec<(usize, String)> {
         has_begun = is_marked && is_row;
         if has_begun {
             let code = line.split('`').skip(1).step_by(2);
-            let is_command = |code: &&str| ["byname ", "nfdc ", "ndnd "].iter().any(|program| code.starts_with(program));
+            let is_command =
+                |code: &&str| ["byname ", "nfdc ", "ndnd "].iter().any(|program| code.starts_with(program));
             commands.extend(code.filter(is_command).map(|code| (number, code.to_owned())));
         }
     }
@@ -105,7 +107,7 @@ fn script(page: &str) -> String {
             _ if lacks(text).is_some() => continue,
             (Some(Mark::Prints(of)), _) => {
                 let source = source(&blocks[..number], of).expect("a block that prints this");
-                let count = text.lines().filter(|line| !line.trim().is_empty() && *line != "…").count();
+                let count = text.lines().filter(|line| !line.trim().is_empty()).count();
                 format!("lines {} {count}\n", source.line)
             }
             (Some(Mark::File(name)), _) => format!("cat >{name} <<'END_OF_BLOCK'\n{text}END_OF_BLOCK\n"),
@@ -192,7 +194,11 @@ fn differs<'a>(shown: &'a str, printed: &str) -> Option<&'a str> {
             continue;
         }
         let wanted = plain(line);
-        let found = if may_skip { printed.any(|line| fits(&wanted, &line)) } else { printed.next().is_some_and(|line| fits(&wanted, &line)) };
+        let found = if may_skip {
+            printed.any(|line| fits(&wanted, &line))
+        } else {
+            printed.next().is_some_and(|line| fits(&wanted, &line))
+        };
         if !found {
             return Some(line);
         }
@@ -262,7 +268,8 @@ fn each_page_of_the_guide_does_what_it_says() {
     }
     let only = std::env::var("BYNAME_TEST_PAGE").ok();
     let all = pages();
-    let missing: BTreeSet<_> = all.iter().flat_map(|(_, page)| parts(page).blocks).filter_map(|b| lacks(&b.text)).collect();
+    let missing: BTreeSet<_> =
+        all.iter().flat_map(|(_, page)| parts(page).blocks).filter_map(|b| lacks(&b.text)).collect();
     missing.iter().for_each(|program| println!("skipped: commands of the guide that need {program}"));
     let pages = all.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name));
     let running: Vec<_> = pages.map(|(name, page)| std::thread::spawn(move || faults(&name, &page))).collect();
@@ -271,18 +278,19 @@ fn each_page_of_the_guide_does_what_it_says() {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// In the guide, each block is run, or is a file or an output, or says why it is not run. Rust is run as doctests.
+/// In the guide, each block is run, or is a file or an output, or says why it is not run. Rust is run as doctests, and a test
+/// of the configuration parses TOML.
 #[test]
 fn each_block_of_the_guide_is_run_or_says_why_not() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let fronts = std::fs::read_dir(crates).expect("crates").filter_map(|entry| {
-        std::fs::read_to_string(entry.ok()?.path().join("src/lib.rs")).ok()
-    });
+    let fronts = std::fs::read_dir(crates)
+        .expect("crates")
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("src/lib.rs")).ok());
     let fronts: String = fronts.collect();
     for (name, page) in pages() {
         for block in parts(&page).blocks {
             let is_doctest = block.language == "rust" && fronts.contains(&format!("docs/guide/{name}"));
-            let is_run = is_doctest || block.language == "sh" || block.mark.is_some();
+            let is_run = is_doctest || ["sh", "toml"].contains(&&*block.language) || block.mark.is_some();
             assert!(is_run, "{name}:{}: a block of `{}` without a mark", block.line, block.language);
         }
     }

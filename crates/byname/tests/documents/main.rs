@@ -200,7 +200,12 @@ fn each_block_of_the_documents_is_run_or_says_why_not() {
     for (path, document) in documents() {
         for block in parts(&document).blocks {
             let is_run = block.language == "toml" || block.language == "sh" && block.text.lines().all(is_command);
-            assert!(is_run || block.mark.is_some(), "{path}:{}: a block of `{}` without a mark", block.line, block.language);
+            assert!(
+                is_run || block.mark.is_some(),
+                "{path}:{}: a block of `{}` without a mark",
+                block.line,
+                block.language
+            );
         }
     }
 }

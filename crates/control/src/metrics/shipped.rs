@@ -142,7 +142,8 @@ fn the_dashboard_asks_for_metrics_that_exist() {
 fn each_alert_is_tested_and_explained() {
     let rules = rules(&read("packaging/monitoring/alerts.yml"));
     assert!(rules.len() > 15, "{rules:?}");
-    let (tests, guide, metrics) = (read("packaging/monitoring/alerts_test.yml"), read("docs/guide/alerts.md"), metrics());
+    let (tests, guide, metrics) =
+        (read("packaging/monitoring/alerts_test.yml"), read("docs/guide/alerts.md"), metrics());
     for (alert, query) in &rules {
         let faults = faults(query, &metrics);
         assert!(query.len() > 10 && faults.is_empty(), "{alert}: {query}: {faults:?}");

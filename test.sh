@@ -3,7 +3,7 @@
 # At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
-#   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models clients
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models guide clients
 #                                 dashboard package
 #   ./test.sh --long              also client tests that take a minute or more
 #   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | clients | dashboard | package) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | dashboard | package) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
@@ -27,7 +27,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models clients dashboard package)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models guide clients dashboard package)
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
@@ -90,8 +90,10 @@ find_python() {
 
 # Makes .venv with venv, virtualenv or plain pip, whichever this Python has.
 install_python_packages() {
-  local python requirements=tests/clients/requirements.txt
-  cmp -s "$requirements" .venv/installed.txt && return
+  local python requirements
+  requirements=$(mktemp)
+  cat tests/clients/requirements.txt docs/requirements.txt >"$requirements"
+  if cmp -s "$requirements" .venv/installed.txt; then rm "$requirements"; return; fi
   python=$(find_python)
   rm -rf .venv
   if "$python" -m venv .venv 2>/dev/null || "$python" -m virtualenv -q .venv 2>/dev/null; then
@@ -107,7 +109,7 @@ install_python_packages() {
     printf '#!/bin/sh\nPYTHONPATH="%s/.venv/packages" exec "%s" "$@"\n' "$PWD" "$python" >.venv/bin/python
     chmod +x .venv/bin/python
   fi
-  cp "$requirements" .venv/installed.txt
+  mv "$requirements" .venv/installed.txt
 }
 
 install_node_packages() {
@@ -156,7 +158,7 @@ if { wanted clients || wanted dashboard || wanted package; } && [[ -z ${BYNAME_B
   export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
 fi
 # Packages download while the compiler uses the cores.
-if wanted setup || wanted clients || wanted dashboard; then
+if wanted setup || wanted guide || wanted clients || wanted dashboard; then
   setup >"$setup_log" 2>&1 &
   setup_job=$!
 fi
@@ -211,6 +213,11 @@ if [[ -n $setup_job ]]; then
   say "Python and Node packages"
   finish $setup_job "$setup_log"
   echo "in .venv, tests/clients/node_modules and dashboard/node_modules"
+fi
+if wanted guide; then
+  say "the guide"
+  NO_MKDOCS_2_WARNING=1 "$PWD/.venv/bin/python" -m mkdocs build --strict
+  echo "in target/guide"
 fi
 if wanted clients; then
   say "client tests"

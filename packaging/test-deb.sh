@@ -145,6 +145,7 @@ id byname >/dev/null || fail "there is no user"
 [[ $(stat -c %U:%a /var/lib/byname) == byname:750 ]] || fail "/var/lib/byname is not the user's"
 byname check /etc/byname/byname.toml >/dev/null || fail "the configuration is not good"
 [[ -e /usr/share/man/man1/byname-route-add.1.gz ]] || fail "there is no manual page"
+[[ -s /usr/share/byname/grafana.json && -s /usr/share/byname/alerts.yml ]] || fail "there is no dashboard, or no alerts"
 bash -n /usr/share/bash-completion/completions/byname || fail "the completions are no script"
 for shell in zsh:/usr/share/zsh/vendor-completions/_byname fish:/usr/share/fish/vendor_completions.d/byname.fish; do
   if command -v "${shell%%:*}" >/dev/null; then

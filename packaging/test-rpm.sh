@@ -20,7 +20,8 @@ package=${packages[0]}
 files=$(rpm -qpl "$package")
 for wanted in /usr/bin/byname /etc/byname/byname.toml /usr/lib/systemd/system/byname.service \
   /usr/share/man/man1/byname-route-add.1 /usr/share/bash-completion/completions/byname \
-  /usr/share/zsh/site-functions/_byname /usr/share/fish/vendor_completions.d/byname.fish; do
+  /usr/share/zsh/site-functions/_byname /usr/share/fish/vendor_completions.d/byname.fish \
+  /usr/share/byname/grafana.json /usr/share/byname/alerts.yml; do
   grep -qx "$wanted" <<<"$files" || fail "$package has no $wanted"
 done
 [[ $(rpm -qp --queryformat '[%{FILENAMES} %{FILEFLAGS:fflags}\n]' "$package" | sed -n 's/^.*byname.toml //p') == cn ]] ||

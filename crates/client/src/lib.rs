@@ -36,3 +36,8 @@ pub use session::{Session, SessionOptions, interest};
 pub use socket::{ConnectError, Socket};
 pub use transport::Transport;
 pub use verify::Doubt;
+
+/// The examples of the guide's page about programs in Rust, as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust.md")]
+mod guide {}

@@ -402,4 +402,6 @@ impl Writer<'_> {
 }
 
 #[cfg(test)]
+mod shipped;
+#[cfg(test)]
 mod tests;

@@ -32,3 +32,8 @@ pub use memory::Pages;
 pub use prefix::{PrefixFib, PrefixMatch};
 pub use tagset::TagsetFib;
 pub use update::{BuildError, Change, Control, Update};
+
+/// The examples of the guide's page about tables, as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/tables.md")]
+mod guide {}

@@ -545,3 +545,31 @@ fn neighbours_on_trees_need_keys() {
         assert!(error.contains(told), "{error}");
     }
 }
+
+/// The configurations in a document: blocks of TOML, except those whose mark says that they are none.
+fn configurations(document: &str) -> impl Iterator<Item = &str> {
+    let blocks = document.split("```toml\n").collect::<Vec<_>>();
+    let pairs: Vec<(&str, &str)> = blocks.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    pairs.into_iter().filter_map(|(before, block)| {
+        let is_marked = before.lines().last().is_some_and(|line| line.starts_with("<!-- not run: "));
+        (!is_marked).then(|| block.split("```").next()).flatten()
+    })
+}
+
+#[test]
+fn configurations_in_the_documents_are_right() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut count = 0;
+    for folder in [docs.clone(), docs.join("guide")] {
+        for entry in std::fs::read_dir(folder).expect("docs") {
+            let path = entry.expect("an entry").path();
+            let document = std::fs::read_to_string(&path).unwrap_or_default();
+            for text in configurations(&document) {
+                let outcome = Config::parse(text, &path);
+                assert!(outcome.is_ok(), "{}: {}\n{text}", path.display(), outcome.expect_err("a mistake"));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 30, "{count} configurations");
+}

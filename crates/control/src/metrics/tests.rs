@@ -159,7 +159,8 @@ fn metrics_that_the_documents_name_exist() {
         None => samples.iter().any(|sample| *sample == name || *sample == format!("{name}_count")),
     };
     let mut names = 0;
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).expect("docs") {
+    let docs = ["docs", "docs/guide"].map(|folder| format!("{}/../../{folder}", env!("CARGO_MANIFEST_DIR")));
+    for entry in docs.iter().flat_map(|folder| std::fs::read_dir(folder).expect("docs")) {
         let path = entry.expect("an entry").path();
         let document = std::fs::read_to_string(&path).unwrap_or_default();
         for name in document.split('`').filter(|code| code.starts_with("byname_") && !code.contains("::")) {

@@ -1,13 +1,20 @@
-//! Runs every `byname` command that README.md, docs and `--help` contain.
+//! Runs what documents contain: the guide page by page ([`guide`]), and every `byname` command of README.md, docs and
+//! `--help`.
 //!
-//! The test replaces only what a reader must replace: the neighbour's name, a face's number, and the default ports.
+//! In the latter, the test replaces only what a reader must replace: the neighbour's name, a face's number, and the default
+//! ports.
 
+mod blocks;
+#[path = "../common/mod.rs"]
 mod common;
+mod drawn;
+mod guide;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use blocks::{Mark, parts};
 use common::{Router, Server, command_at, finish, write_sample};
 
 /// Commands whose `--help` has examples.
@@ -28,35 +35,25 @@ fn commands_of(line: &str) -> impl Iterator<Item = String> {
     line.split(" & ").filter_map(|command| command.trim().strip_prefix("byname ").map(|c| c.trim().to_owned()))
 }
 
-/// README.md, then all files in docs, sorted by name. Their commands run in this order.
-fn documents() -> Vec<String> {
+/// README.md, then all files in docs, sorted by name, each with its path. Their commands run in this order.
+fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let in_docs = std::fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("an entry").path());
     let mut paths: Vec<_> =
         in_docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     paths.sort();
-    let read = |path| std::fs::read_to_string(path).expect("a document");
+    let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(path).expect("a document"));
     [root.join("README.md")].into_iter().chain(paths).map(read).collect()
 }
 
 /// The commands in a document: lines of shell blocks, and code in sentences.
 fn commands_in(document: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut block: Option<&str> = None;
-    let mut prose = String::new();
-    for line in document.lines() {
-        match (line.strip_prefix("```"), block) {
-            (Some(language), None) => block = Some(language),
-            (Some(_), Some(_)) => block = None,
-            (None, Some("sh")) => commands.extend(commands_of(line)),
-            (None, Some(_)) => {}
-            (None, None) => prose += &format!("{line} "),
-        }
-    }
+    let parts = parts(document);
+    let blocks = parts.blocks.iter().filter(|block| block.language == "sh" && block.mark != Some(Mark::NotRun));
+    let in_blocks = blocks.flat_map(|block| block.text.lines()).flat_map(commands_of);
     // Code in a sentence that is only a command's name is not a command to run.
-    let code = prose.split('`').skip(1).step_by(2).filter(|code| code.contains(" -") || code.contains(" /"));
-    commands.extend(code.flat_map(commands_of));
-    commands
+    let code = parts.prose.split('`').skip(1).step_by(2).filter(|code| code.contains(" -") || code.contains(" /"));
+    in_blocks.chain(code.flat_map(commands_of)).collect()
 }
 
 /// The routers and files that the commands use.
@@ -174,7 +171,7 @@ impl Stage {
 #[test]
 fn each_command_that_the_documents_write_does_what_they_say() {
     let mut stage = Stage::new();
-    let mut commands: Vec<String> = documents().iter().flat_map(|text| commands_in(text)).collect();
+    let mut commands: Vec<String> = documents().iter().flat_map(|(_, text)| commands_in(text)).collect();
     for command in WITH_EXAMPLES {
         let help = stage.router.ok(format!("{command} --help").trim());
         let examples = help.split("Examples:").nth(1).unwrap_or_else(|| panic!("{command} --help has examples"));
@@ -195,4 +192,21 @@ fn commands_are_found_wherever_they_stand() {
                     sudo byname demo switch    # root\ncargo run -- run\n```\n```toml\nbyname no\n```\nMind `byname trees`, \
                     or `cargo test`.";
     assert_eq!(commands_in(document), ["a /x", "ping-server /demo", "ping /demo", "status --json"]);
+}
+
+/// Blocks of commands are run, blocks of TOML are checked as configurations, and all others say why they are not.
+#[test]
+fn each_block_of_the_documents_is_run_or_says_why_not() {
+    let is_command = |line: &str| line.is_empty() || commands_of(line).next().is_some();
+    for (path, document) in documents() {
+        for block in parts(&document).blocks {
+            let is_run = block.language == "toml" || block.language == "sh" && block.text.lines().all(is_command);
+            assert!(
+                is_run || block.mark.is_some(),
+                "{path}:{}: a block of `{}` without a mark",
+                block.line,
+                block.language
+            );
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod reload;
 mod routing;
 mod status;
 pub mod trace;
+pub mod traffic;
 pub mod types;
 
 pub use crate::element::{Element, StrategyName, decode_list};

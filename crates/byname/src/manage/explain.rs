@@ -109,13 +109,22 @@ struct Upstream {
 
 /// Runs `byname route get`.
 pub fn run(client: &mut Client, args: &GetArgs) -> anyhow::Result<()> {
+    let explanation = explain(client, &args.name)?;
+    print(args.json, &explanation, || explanation.text())
+}
+
+/// The explanation of a name, as text without colours.
+pub fn text(client: &mut Client, name: &Name) -> anyhow::Result<String> {
+    Ok(anstream::adapter::strip_str(&explain(client, name)?.text()).to_string())
+}
+
+fn explain(client: &mut Client, name: &Name) -> anyhow::Result<Explanation> {
     let mut element = Vec::new();
-    push_tlv(&mut element, NAME, args.name.value());
+    push_tlv(&mut element, NAME, name.value());
     let content = dataset(client, "explain", "route", Some(&element))?;
     let answer = RouteExplanation::decode_value(&content).context("the forwarder's explanation is malformed")?;
     let uris = face::uris(client, &faces_of(&answer))?;
-    let explanation = Explanation::new(answer, &uris);
-    print(args.json, &explanation, || explanation.text())
+    Ok(Explanation::new(answer, &uris))
 }
 
 /// All faces that an explanation names.

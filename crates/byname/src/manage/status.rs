@@ -83,7 +83,8 @@ fn channels(client: &mut Client) -> anyhow::Result<Vec<Channel>> {
     }
 }
 
-fn general(client: &mut Client) -> anyhow::Result<General> {
+/// Fetches the state of the forwarder as a whole.
+pub fn general(client: &mut Client) -> anyhow::Result<General> {
     decode::general(&dataset(client, "status", "general", None)?)
 }
 

@@ -21,11 +21,9 @@ use byname_wire::{Name, NameRef};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::packet::{Copies, Parsed, name_in};
 use crate::rounds::Distribution;
-use crate::shard::{Burst, Shard, Staged};
 use crate::ticks::Ticks;
-use crate::worker::Worker;
+use crate::trace::MANAGEMENT;
 
 /// Depth of the longest prefixes that are counted, in components.
 pub const DEPTH_MAX: usize = 8;
@@ -56,9 +54,6 @@ pub const ANSWER_BOUNDS: [u64; 14] = [
     1_000_000_000,
     2_000_000_000,
 ];
-
-/// `/localhost/nfd`, encoded.
-const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
 
 /// Times from Interests to the Data that answered them.
 pub type AnswerTimes = Distribution<{ ANSWER_BOUNDS.len() }>;
@@ -315,59 +310,34 @@ impl Popularity {
         self.0.is_some()
     }
 
+    /// Begins or ends to count. `seed` decides which packets are looked at.
+    pub fn turn(&mut self, now: Ticks, on: bool, seed: u64) {
+        match (on, self.is_on()) {
+            (true, false) => self.0 = Some(Box::new(Counting::new(now, seed))),
+            (false, true) => self.0 = None,
+            _ => {}
+        }
+    }
+
+    /// Notes an Interest, or Data that arrived.
+    #[cold]
+    pub fn note(&mut self, now: Ticks, name: NameRef<'_>, is_data: bool, bytes: usize) {
+        let Some(counting) = &mut self.0 else { return };
+        counting.advance(now);
+        if !name.value().starts_with(MANAGEMENT) && counting.is_sample() {
+            counting.count(name, is_data, bytes);
+        }
+    }
+
     /// Notes that Data answered an Interest after this time.
     #[cold]
     pub fn answered(&mut self, time: Duration) {
         self.0.iter_mut().for_each(|counting| counting.answered(time));
     }
-}
-
-impl Shard {
-    /// Counts the parsed packets of a burst.
-    #[cold]
-    pub(crate) fn count_popular(&mut self, now: Ticks, burst: &Burst<'_>) {
-        let Some(counting) = &mut self.popularity.0 else { return };
-        counting.advance(now);
-        for Staged { at, parsed, .. } in &self.parsed {
-            let packet = &burst.packet(*at).packet;
-            let name = name_in(packet, parsed.name());
-            // Further copies of Data are the same packet, in other threads.
-            let is_counted = match parsed {
-                Parsed::Interest(_) => true,
-                Parsed::Data(data) => data.copies != Copies::Further,
-                Parsed::Nack(_) => false,
-            };
-            if is_counted && !name.value().starts_with(MANAGEMENT) && counting.is_sample() {
-                counting.count(name, matches!(parsed, Parsed::Data(_)), packet.len());
-            }
-        }
-    }
-
-    /// Counts an Interest for a hot name, which is in no burst of this thread.
-    #[cold]
-    pub(crate) fn count_popular_spread(&mut self, now: Ticks, name: NameRef<'_>, bytes: usize) {
-        let Some(counting) = &mut self.popularity.0 else { return };
-        counting.advance(now);
-        if counting.is_sample() {
-            counting.count(name, false, bytes);
-        }
-    }
-}
-
-impl Worker {
-    /// Begins or ends to count packets by prefix.
-    pub fn count_popular(&mut self, now: Ticks, on: bool) {
-        let counting = &mut self.shard.popularity.0;
-        match (on, counting.is_some()) {
-            (true, false) => *counting = Some(Box::new(Counting::new(now, self.shard.random.random()))),
-            (false, true) => *counting = None,
-            _ => {}
-        }
-    }
 
     /// What was counted in the last whole window.
-    pub fn popular(&mut self, now: Ticks) -> Traffic {
-        let Some(counting) = &mut self.shard.popularity.0 else { return Traffic::default() };
+    pub fn traffic(&mut self, now: Ticks) -> Traffic {
+        let Some(counting) = &mut self.0 else { return Traffic::default() };
         counting.advance(now);
         counting.last.clone()
     }

@@ -4,6 +4,8 @@
 //!
 //! ```text
 //! burst      a burst: packets are parsed, hashed, prefetched, and go to the pipeline of their type
+//! counting   packets that are counted by prefix, while somebody asks
+//! follow     packets that somebody watches, one by one
 //! interest   an Interest: content store, PIT, FIB, strategy, nexthops
 //! nexthops   the nexthops that a pending Interest may be sent to
 //! data       Data: its pending Interests, the content store
@@ -16,7 +18,9 @@
 
 mod addressed;
 mod burst;
+mod counting;
 mod data;
+mod follow;
 mod interest;
 mod learning;
 mod nack;

@@ -26,7 +26,7 @@ impl Shard {
         let is_done = self.answer_or_follow_spread(now, name, received, info, output);
         // Otherwise its home counts it.
         if is_done {
-            self.count_popular_spread(now, name_in(&packet, info.name), packet.len());
+            self.popularity.note(now, name_in(&packet, info.name), false, packet.len());
         }
         is_done
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use byname_wire::{FaceId, Name, NameView, name_hash::Digest};
 use smallvec::SmallVec;
 
-use super::{Event, PitOutcome, Sent, StoreOutcome, Subject, Times, Way};
 use crate::counters::{DropReason, Drops};
 use crate::packet::{Copies, InterestInfo, Parsed, name_in};
 use crate::packet_pool::Packet;
@@ -13,6 +12,7 @@ use crate::pit_cs::SlotId;
 use crate::port::{Outgoing, Received};
 use crate::shard::{Burst, Route, Shard, Staged};
 use crate::ticks::Ticks;
+use crate::trace::{Event, PitOutcome, Sent, StoreOutcome, Subject, Times, Way};
 
 /// The state before a packet.
 struct Before {

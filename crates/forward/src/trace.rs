@@ -2,15 +2,13 @@
 //!
 //! A worker has a few *watches*. Each has a prefix and a bounded ring of events. If there is a watch, a burst is searched
 //! for names that it wants; a burst without such names goes its usual way. Otherwise the packets of the burst are handled
-//! one by one (`follow`), and the event of a packet is what has changed from before it to after it: output, counts,
+//! one by one (`pipeline::follow`), and the event of a packet is what has changed from before it to after it: output, counts,
 //! drops and PIT. So the pipelines know nothing of traces. A burst has the same result as its packets handled one by one.
 //!
 //! Cost without a watch: one comparison for each burst. Cost with a watch: one comparison of bytes for each packet, and
 //! for each wanted packet some reads of the clock, one more lookup of its name, and its event.
 //!
 //! Not seen: packets that found no room in a ring between threads, and packets with tags or locators, which have no name.
-
-mod follow;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +19,6 @@ use smallvec::SmallVec;
 use crate::packet_pool::Packet;
 use crate::strategy::Why;
 use crate::ticks::Ticks;
-use crate::worker::Worker;
 
 /// Most events in a ring. The newest are lost if nobody takes them.
 pub const EVENTS_MAX: usize = 1024;
@@ -29,7 +26,7 @@ pub const EVENTS_MAX: usize = 1024;
 pub const WATCHES_MAX: usize = 4;
 
 /// `/localhost/nfd`, encoded.
-const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
+pub(crate) const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
 /// `/localhost/nfd/trace`, encoded.
 const READING: &[u8] = b"\x08\x09localhost\x08\x03nfd\x08\x05trace";
 
@@ -256,40 +253,18 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Whether anybody asks.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        !self.watches.is_empty()
-    }
-
-    fn want(&self, name: NameRef<'_>) -> bool {
-        self.watches.iter().any(|watch| watch.wants(name.value()))
-    }
-
-    fn note(&mut self, event: &Event) {
-        let name = event.name.value();
-        self.watches.iter_mut().filter(|watch| watch.wants(name)).for_each(|watch| watch.note(event));
-    }
-
-    fn keep_packets(&self) -> bool {
-        self.watches.iter().any(|watch| watch.filter.with_packets)
-    }
-}
-
-impl Worker {
     /// Begins to watch. Returns false if there are [`WATCHES_MAX`] watches already.
     pub fn watch(&mut self, id: u64, filter: Filter) -> bool {
-        let watches = &mut self.shard.traces.watches;
-        let has_room = watches.len() < WATCHES_MAX;
+        let has_room = self.watches.len() < WATCHES_MAX;
         if has_room {
-            watches.push(Watch { id, filter, ring: VecDeque::new(), lost: 0 });
+            self.watches.push(Watch { id, filter, ring: VecDeque::new(), lost: 0 });
         }
         has_room
     }
 
     /// Takes up to `events_max` events of a watch; none if there is no such watch.
-    pub fn take_events(&mut self, id: u64, events_max: usize) -> Taken {
-        let Some(watch) = self.shard.traces.watches.iter_mut().find(|watch| watch.id == id) else {
+    pub fn take(&mut self, id: u64, events_max: usize) -> Taken {
+        let Some(watch) = self.watches.iter_mut().find(|watch| watch.id == id) else {
             return Taken::default();
         };
         let count = watch.ring.len().min(events_max);
@@ -298,6 +273,28 @@ impl Worker {
 
     /// Ends a watch, and forgets its events.
     pub fn unwatch(&mut self, id: u64) {
-        self.shard.traces.watches.retain(|watch| watch.id != id);
+        self.watches.retain(|watch| watch.id != id);
+    }
+
+    /// Whether anybody asks.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
+    /// Whether a watch wants packets of this name.
+    pub fn want(&self, name: NameRef<'_>) -> bool {
+        self.watches.iter().any(|watch| watch.wants(name.value()))
+    }
+
+    /// Gives an event to all watches that want it.
+    pub fn note(&mut self, event: &Event) {
+        let name = event.name.value();
+        self.watches.iter_mut().filter(|watch| watch.wants(name)).for_each(|watch| watch.note(event));
+    }
+
+    /// Whether a watch keeps packets.
+    pub fn keep_packets(&self) -> bool {
+        self.watches.iter().any(|watch| watch.filter.with_packets)
     }
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::view::origin_word;
 use super::{face, paint, print};
-use crate::client::Client;
-use crate::client::management::dataset;
+use byname_client::Link;
+use byname_client::management::dataset;
 
 /// Arguments of `byname route get`.
 #[derive(Debug, Clone, clap::Args)]
@@ -108,17 +108,17 @@ struct Upstream {
 }
 
 /// Runs `byname route get`.
-pub fn run(client: &mut Client, args: &GetArgs) -> anyhow::Result<()> {
+pub fn run(client: &mut Link, args: &GetArgs) -> anyhow::Result<()> {
     let explanation = explain(client, &args.name)?;
     print(args.json, &explanation, || explanation.text())
 }
 
 /// The explanation of a name, as text without colours.
-pub fn text(client: &mut Client, name: &Name) -> anyhow::Result<String> {
+pub fn text(client: &mut Link, name: &Name) -> anyhow::Result<String> {
     Ok(anstream::adapter::strip_str(&explain(client, name)?.text()).to_string())
 }
 
-fn explain(client: &mut Client, name: &Name) -> anyhow::Result<Explanation> {
+fn explain(client: &mut Link, name: &Name) -> anyhow::Result<Explanation> {
     let mut element = Vec::new();
     push_tlv(&mut element, NAME, name.value());
     let content = dataset(client, "explain", "route", Some(&element))?;

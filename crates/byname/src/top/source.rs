@@ -4,14 +4,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use byname_client::management::{ManagementError, dataset_in_time};
+use byname_client::{ExchangeError, Link};
 use byname_control::mgmt::tlv::Element;
 use byname_control::mgmt::tlv::traffic::Traffic;
 use byname_wire::Name;
 
 use super::report::Sample;
 use crate::Connection;
-use crate::client::management::{ManagementError, dataset_in_time};
-use crate::client::{Client, ExchangeError};
 use crate::manage::{cs, explain, face, status};
 
 /// Pause between two attempts to connect.
@@ -41,7 +41,7 @@ pub enum News {
 
 /// A connection to a router that is asked for samples.
 pub struct Source {
-    client: Client,
+    client: Link,
     /// Whether the router tells of its traffic.
     tells_traffic: bool,
 }

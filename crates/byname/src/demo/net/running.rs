@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use byname_client::management::{RegisterOptions, register};
+use byname_client::{Fields, Link, Transport};
 use byname_wire::data::DataBuilder;
 use byname_wire::{Component, Name};
 use rustix::process::{Pid, Signal};
 
 use super::plan::{Place, Plan, name, prefix};
-use crate::client::management::{RegisterOptions, register};
-use crate::client::{Client, Fields, Transport};
 use crate::demo::PATIENCE;
 use crate::demo::namespace::Namespace;
 
@@ -75,10 +75,10 @@ impl Routers {
     }
 
     /// Waits until a router answers.
-    pub fn await_one(&mut self, router: usize) -> anyhow::Result<Client> {
+    pub fn await_one(&mut self, router: usize) -> anyhow::Result<Link> {
         let (end, socket) = (Instant::now() + PATIENCE, self.socket(router));
         loop {
-            if let Ok(client) = Client::connect(&[Transport::Unix(socket.clone())]) {
+            if let Ok(client) = Link::connect(&[Transport::Unix(socket.clone())]) {
                 return Ok(client);
             }
             if let Some(status) = self.processes[router].try_wait()? {
@@ -126,7 +126,7 @@ impl Drop for Routers {
 }
 
 /// Answers pings at a router until the connection ends. The thread ends with the process.
-pub fn answer_pings(mut client: Client, router: usize) -> anyhow::Result<()> {
+pub fn answer_pings(mut client: Link, router: usize) -> anyhow::Result<()> {
     let base: Name = prefix(router).parse::<Name>()?.join(Component::generic(b"ping"));
     register(&mut client, &base, RegisterOptions::default())?;
     let serve = move || {

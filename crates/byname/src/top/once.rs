@@ -18,8 +18,8 @@ const WINDOW: Duration = byname_forward::popular::WINDOW;
 
 /// Measures over `interval`, and prints the result.
 pub fn run(source: &mut Source, interval: Duration, json: bool) -> anyhow::Result<()> {
-    let began = Instant::now();
     let first = source.sample()?;
+    let began = Instant::now();
     std::thread::sleep(interval);
     let mut last = source.sample()?;
     // The router has begun to count by prefix with the first question, unless others look, too.

@@ -124,6 +124,14 @@ fn lock(folder: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
+/// Whether a process has locked a folder. Makes no file: the process may be removing the folder.
+fn is_locked(folder: &Path) -> bool {
+    let file = File::open(folder.join("lock"));
+    file.is_ok_and(|file| {
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
+}
+
 fn read_record(folder: &Path) -> anyhow::Result<Record> {
     Ok(serde_json::from_slice(&fs::read(folder.join("record.json"))?)?)
 }
@@ -138,7 +146,7 @@ pub fn running() -> anyhow::Result<Record> {
     // Without the folder there is none. If it can be locked, its process has ended.
     let is_ours = fs::symlink_metadata(&folder)
         .is_ok_and(|status| status.is_dir() && status.uid() == rustix::process::geteuid().as_raw());
-    if !is_ours || lock(&folder)?.is_some() {
+    if !is_ours || !is_locked(&folder) {
         bail!(none);
     }
     read_record(&folder).context("the network is not ready yet; try again")

@@ -32,6 +32,7 @@ mod switch;
 mod table;
 mod tags;
 mod tools;
+mod top;
 mod trace;
 mod trees;
 mod watch;
@@ -69,6 +70,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
   reload          Take over the changed configuration file
+  top             Show what the forwarder is busy with: rates by face, prefix and thread
   trace           Show what happens to packets, and why, as it happens
   dashboard       Open the router's pages in a browser
 
@@ -148,6 +150,8 @@ enum Command {
     Trees(trees::TreesArgs),
     #[command(flatten)]
     Manage(manage::Command),
+    /// Show what the forwarder is busy with: rates by face, prefix and thread
+    Top(top::TopArgs),
     /// Show what happens to packets, and why, as it happens
     Trace(trace::TraceArgs),
     /// Open the router's pages in a browser
@@ -179,7 +183,7 @@ enum Command {
 }
 
 /// How commands reach the forwarder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Connection {
     transport: Option<String>,
 }
@@ -243,6 +247,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Table(args) => table::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
+        Command::Top(args) => top::run(args, connection),
         Command::Trace(args) => trace::run(args, connection),
         Command::Dashboard(args) => dashboard::run(args),
         Command::Ping(args) => ping::run(args, connection),

@@ -7,8 +7,10 @@ use anyhow::Context;
 use byname_control::tags::plan::{Place, Plan};
 use byname_wire::TreeId;
 use clap::Args;
+use serde::Serialize;
 
 use crate::exit;
+use crate::manage::table::{self, Column, Table};
 
 /// Options of `byname trees`.
 #[derive(Debug, Args)]
@@ -22,6 +24,18 @@ pub struct TreesArgs {
     /// Print the configuration of this router instead of all labels
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
+    /// Print JSON: the labels and neighbours of all nodes, or of this one
+    #[arg(long)]
+    json: bool,
+}
+
+/// A node's place on a tree. These are the fields of `--json`.
+#[derive(Debug, Serialize)]
+struct NodePlace {
+    tree: u64,
+    label: String,
+    node: String,
+    neighbors: Vec<String>,
 }
 
 /// Prints all labels, or one router's configuration.
@@ -31,25 +45,40 @@ pub fn run(args: TreesArgs) -> anyhow::Result<u8> {
     for (root, id) in args.roots.iter().zip(1..) {
         plan.add_tree(TreeId(id), root).map_err(usage)?;
     }
+    let node = args.node.as_ref().map(|name| plan.node(name)).transpose().map_err(usage)?;
     let mut out = std::io::stdout().lock();
-    match &args.node {
-        Some(name) => {
-            let node = plan.node(name).map_err(usage)?;
-            out.write_all(configuration(&args, &plan, node)?.as_bytes())?;
+    match node {
+        _ if args.json => {
+            let nodes = node.map_or(0..plan.nodes(), |node| node..node + 1);
+            writeln!(out, "{}", serde_json::to_string_pretty(&places(&plan, nodes))?)?;
         }
+        Some(node) => out.write_all(configuration(&args, &plan, node)?.as_bytes())?,
         None => {
-            writeln!(out, "{:<6} {:<14} {:<24} neighbors", "tree", "label", "node")?;
-            for node in 0..plan.nodes() {
-                // A node that a tree does not reach has no label there.
-                for place in plan.places(node).into_iter().flatten() {
-                    let neighbors = names(&plan, &place).join(", ");
-                    let label = place.label.to_string();
-                    writeln!(out, "{:<6} {label:<14} {:<24} {neighbors}", place.tree.0, plan.name(node))?;
-                }
-            }
+            let columns =
+                [Column::Number("TREE"), Column::Word("LABEL"), Column::Text("NODE"), Column::Text("NEIGHBORS")];
+            let row =
+                |place: NodePlace| vec![place.tree.to_string(), place.label, place.node, place.neighbors.join(", ")];
+            let rows = places(&plan, 0..plan.nodes()).into_iter().map(row);
+            out.write_all(
+                Table::new(&columns).rows(rows).text(table::terminal_width().unwrap_or(usize::MAX)).as_bytes(),
+            )?;
         }
     }
     Ok(exit::OK)
+}
+
+/// The places of these nodes. A node that a tree does not reach has none there.
+fn places(plan: &Plan, nodes: std::ops::Range<usize>) -> Vec<NodePlace> {
+    let of = |node: usize| {
+        let places = plan.places(node).into_iter().flatten();
+        places.map(move |place| NodePlace {
+            tree: place.tree.0.into(),
+            label: place.label.to_string(),
+            node: plan.name(node).to_owned(),
+            neighbors: names(plan, &place).into_iter().map(str::to_owned).collect(),
+        })
+    };
+    nodes.flat_map(of).collect()
 }
 
 /// The `[tags]` section of a router's configuration, without the addresses of its neighbours.

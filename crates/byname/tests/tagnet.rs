@@ -62,6 +62,14 @@ fn trees_are_shown_and_a_router_is_told_what_it_needs() {
     let graph = graph.to_str().expect("text");
     let (code, told, errors) = byname(&["trees", "--graph", graph, "--root", "a", "--root", "d"]);
     assert_eq!((code, told.lines().count()), (0, 9), "{told}{errors}");
+    let (code, told, _) = byname(&["--json", "trees", "--graph", graph, "--root", "a", "--root", "d"]);
+    let places: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((code, places.as_array().map(Vec::len)), (0, Some(8)), "{places}");
+    common::assert_documented("place", &places[0]);
+    let (code, told, _) = byname(&["trees", "--graph", graph, "--root", "a", "--node", "b", "--json"]);
+    let places: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let neighbors = serde_json::json!(["a", "c", "d"]);
+    assert_eq!((code, &places[0]["node"], &places[0]["neighbors"]), (0, &"b".into(), &neighbors), "{places}");
     let (code, told, _) = byname(&["trees", "--graph", graph, "--root", "a", "--node", "b"]);
     assert_eq!(code, 0, "{told}");
     std::fs::write(folder.path().join("secret"), "sixteen bytes or more").expect("written");

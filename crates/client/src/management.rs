@@ -199,6 +199,17 @@ fn exchange(client: &mut Link, command: &str, interest: &[u8]) -> Result<Control
 
 /// Fetches a dataset: `faces/list`, or `faces/query` with its filter.
 pub fn dataset(client: &mut Link, module: &str, verb: &str, filter: Option<&[u8]>) -> Result<Vec<u8>, ManagementError> {
+    dataset_in_time(client, module, verb, filter, (LIFETIME, 2))
+}
+
+/// As [`dataset`]: the first answer must come in this time, after so many tries.
+pub fn dataset_in_time(
+    client: &mut Link,
+    module: &str,
+    verb: &str,
+    filter: Option<&[u8]>,
+    (lifetime, tries): (Duration, u32),
+) -> Result<Vec<u8>, ManagementError> {
     let mut name = management_name("localhost", module, verb);
     if let Some(filter) = filter {
         name = name.join(Component::generic(filter));
@@ -207,7 +218,8 @@ pub fn dataset(client: &mut Link, module: &str, verb: &str, filter: Option<&[u8]
     let local = client.is_local();
     let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };
     let first = InterestBuilder::new(name, rand::random()).can_be_prefix(true).must_be_fresh(true);
-    let packet = client.exchange(&first.lifetime_ms(LIFETIME.as_millis() as u64).encode(), 2).map_err(unanswered)?;
+    let packet =
+        client.exchange(&first.lifetime_ms(lifetime.as_millis() as u64).encode(), tries).map_err(unanswered)?;
     let data = packet.data();
     let segment = data.name.component(-1).filter(|last| last.typ == component_type::SEGMENT);
     if segment.is_none() || data.content_type == content_type::NACK {

@@ -20,6 +20,7 @@ mod packet;
 mod packet_pool;
 mod pipeline;
 mod pit_cs;
+pub mod popular;
 mod port;
 pub mod resting;
 pub mod ring;

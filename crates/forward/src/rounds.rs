@@ -28,12 +28,19 @@ impl<const N: usize> Default for Distribution<N> {
 }
 
 impl<const N: usize> Distribution<N> {
-    fn add(&mut self, bounds: &[u64; N], value: u64) {
+    pub(crate) fn add(&mut self, bounds: &[u64; N], value: u64) {
         match bounds.iter().position(|bound| value <= *bound) {
             Some(place) => self.counts[place] += 1,
             None => self.above += 1,
         }
         self.sum = self.sum.saturating_add(value);
+    }
+
+    /// Adds the values of another distribution with the same bounds.
+    pub fn add_all(&mut self, other: &Distribution<N>) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.above += other.above;
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// Number of values.

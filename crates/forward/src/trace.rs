@@ -26,7 +26,7 @@ pub const EVENTS_MAX: usize = 1024;
 pub const WATCHES_MAX: usize = 4;
 
 /// `/localhost/nfd`, encoded.
-const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
+pub(crate) const MANAGEMENT: &[u8] = b"\x08\x09localhost\x08\x03nfd";
 /// `/localhost/nfd/trace`, encoded.
 const READING: &[u8] = b"\x08\x09localhost\x08\x03nfd\x08\x05trace";
 

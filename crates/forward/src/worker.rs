@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use byname_lookup::prefix::BURST_MAX;
 use byname_wire::{FaceId, Name, NameHashKey, NameRef};
+use rand::RngExt;
 
 use crate::cached::{CachedData, CachedOrder};
 use crate::crossing::{Handed, Parcel};
 use crate::dispatch::{Dispatcher, Membership};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
+use crate::popular::Traffic;
 use crate::port::{Outgoing, Received};
 use crate::shard::{Burst, Shard};
 use crate::stages::{Stage, Stopwatch};
@@ -294,6 +296,17 @@ impl Worker {
     /// Counts of the worker.
     pub fn counters(&self) -> WorkerCounters {
         self.shard.counters()
+    }
+
+    /// Begins or ends to count packets by prefix.
+    pub fn count_popular(&mut self, now: Ticks, on: bool) {
+        let seed = self.shard.random.random();
+        self.shard.popularity.turn(now, on, seed);
+    }
+
+    /// The most popular prefixes in the last whole window.
+    pub fn popular(&mut self, now: Ticks) -> Traffic {
+        self.shard.popularity.traffic(now)
     }
 
     /// Begins to watch packets. Returns false if there are [`WATCHES_MAX`](crate::trace::WATCHES_MAX) watches already.

@@ -14,6 +14,7 @@ mod routing;
 mod status;
 pub mod tags;
 pub mod trace;
+pub mod traffic;
 pub mod types;
 
 pub use control::{ControlParameters, ControlResponse};

@@ -1,7 +1,9 @@
-//! `byname demo`: the paper's applications [TagNet §2.1] over three routers, each in a process; and three switches
-//! [Concise §3.1] with hosts that move.
+//! `byname demo`: the paper's applications [TagNet §2.1] over three routers, each in a process; three switches
+//! [Concise §3.1] with hosts that move; and networks of any shape to try things in ([`net`]).
 
 mod named;
+mod namespace;
+mod net;
 mod network;
 mod pull;
 mod push;
@@ -33,6 +35,8 @@ enum Demo {
     Pull(RouterArgs),
     /// News reaches all listeners that want a subset of its tags; a consumer fetches Data by name meanwhile
     Push(RouterArgs),
+    /// A network of routers to try things in: a line, a ring, a grid, or one from a file
+    Net(net::NetArgs),
     /// Hosts in network namespaces on three Ethernet switches; a host moves while ping and iperf3 run (needs root)
     Switch(SwitchArgs),
 }
@@ -63,6 +67,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
             let network = routers(args)?;
             named::beside(&network, || push::run(&network))?;
         }
+        Demo::Net(args) => return net::run(args),
         Demo::Switch(args) => switch::run(args.threads)?,
     }
     Ok(crate::exit::OK)

@@ -26,17 +26,26 @@ pub struct GetArgs {
 
 /// Runs `byname route get`.
 pub fn run(client: &mut Link, args: &GetArgs) -> anyhow::Result<()> {
+    let explanation = explain(client, &args.name)?;
+    print(args.json, &explanation, || paragraphs(&explanation))
+}
+
+/// The explanation of a name, as text without colours.
+pub fn text(client: &mut Link, name: &Name) -> anyhow::Result<String> {
+    Ok(anstream::adapter::strip_str(&paragraphs(&explain(client, name)?)).to_string())
+}
+
+fn explain(client: &mut Link, name: &Name) -> anyhow::Result<Explanation> {
     let mut element = Vec::new();
-    push_tlv(&mut element, NAME, args.name.value());
+    push_tlv(&mut element, NAME, name.value());
     let content = dataset(client, "explain", "route", Some(&element))?;
     let answer = RouteExplanation::decode_value(&content).context("the forwarder's explanation is malformed")?;
     let uris = face::uris(client, &faces_of(&answer))?;
-    let explanation = Explanation::new(answer, &uris);
-    print(args.json, &explanation, || text(&explanation))
+    Ok(Explanation::new(answer, &uris))
 }
 
 /// A paragraph for each table that an Interest meets, in the order in which it meets them.
-fn text(explanation: &Explanation) -> String {
+fn paragraphs(explanation: &Explanation) -> String {
     let mut paragraphs = Paragraphs(format!("{}\n", paint::title(&explanation.name)));
     paragraphs.add("home", [format!("thread {} of {}", explanation.thread, explanation.threads)]);
     paragraphs.add("store", [store_line(&explanation.content_store)]);

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 /// Whether to colour: not in a pipe, nor with NO_COLOR or TERM=dumb.
-fn is_on() -> bool {
+pub fn is_on() -> bool {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     !matches!(choice, anstream::ColorChoice::Never)
 }

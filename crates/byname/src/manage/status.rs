@@ -83,7 +83,8 @@ fn channels(client: &mut Link) -> anyhow::Result<Vec<Channel>> {
     }
 }
 
-fn general(client: &mut Link) -> anyhow::Result<General> {
+/// Fetches the state of the forwarder as a whole.
+pub fn general(client: &mut Link) -> anyhow::Result<General> {
     decode::general(&dataset(client, "status", "general", None)?)
 }
 

@@ -107,7 +107,7 @@ impl Table {
 }
 
 /// A text in at most `width` characters. The beginning and the end stay: both tell most of a name or URI.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     if chars.len() <= width {
         return text.to_owned();

@@ -23,6 +23,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod traffic;
 pub mod view;
 mod waiting;
 
@@ -55,6 +56,7 @@ use self::reload::Reloads;
 use self::strategies::StrategyChoices;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use self::trace::Traces;
+use self::traffic::Counting;
 use self::waiting::Waiting;
 use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
@@ -128,6 +130,8 @@ pub struct Management {
     audit: Audit,
     news: News,
     traces: Traces,
+    /// Whether packet threads count popular prefixes.
+    counting: Counting,
     /// Commands and announcements that wait for certificates.
     waiting: Waiting,
 }
@@ -174,6 +178,7 @@ impl Management {
             audit: Audit::off(),
             news: News::default(),
             traces: Traces::default(),
+            counting: Counting::default(),
             waiting: Waiting::default(),
         };
         for prefix in &management.prefixes {
@@ -324,7 +329,8 @@ impl Management {
         let (rib, datasets) = (self.rib.next_deadline_ms(), self.datasets.next_deadline_ms());
         let (durable, news) = (self.durable.next_deadline_ms(), self.news.next_deadline_ms());
         let (certificates, traces) = (self.authorizer.validator().next_deadline_ms(), self.traces.next_deadline_ms());
-        [rib, datasets, announced, balancer, certificates, durable, news, traces].into_iter().flatten().min()
+        let counting = self.counting.next_deadline_ms();
+        [rib, datasets, announced, balancer, certificates, durable, news, traces, counting].into_iter().flatten().min()
     }
 
     /// Removes expired routes and routes of removed faces, a bounded number per call.
@@ -338,6 +344,7 @@ impl Management {
         self.announced.expire(now.ms);
         self.withdraw_stale(now.ms);
         self.traces.expire(&self.forwarder, now.ms);
+        self.counting.expire(&self.forwarder, now.ms);
         if self.balancer.as_ref().is_some_and(|balancer| balancer.next_deadline_ms() <= now.ms) {
             self.balance(now);
         }
@@ -579,6 +586,7 @@ impl Management {
                 let component = interest.name.component(VERB_END as isize).map_or(&[][..], |name| name.value);
                 self.explain_route(component, now)?.encode_value(&mut out);
             }
+            (b"traffic", _) => self.traffic(now).encode_value(&mut out),
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
@@ -603,7 +611,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 9] = [
+    const DATASETS: [(&[u8], &[u8]); 10] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -613,6 +621,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"strategy-choice", b"list"),
         (b"status", b"general"),
         (b"explain", b"route"),
+        (b"traffic", b"prefixes"),
     ];
     DATASETS.contains(&(module, verb))
 }

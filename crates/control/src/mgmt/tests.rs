@@ -35,6 +35,7 @@ mod limits;
 mod moving;
 mod reload;
 mod trace;
+mod traffic;
 mod trust;
 
 /// Face of an application.

@@ -18,6 +18,7 @@ mod handover;
 mod interfaces;
 mod moving;
 mod pin;
+mod popular;
 mod registrations;
 mod status;
 mod tables;

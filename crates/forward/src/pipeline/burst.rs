@@ -245,6 +245,9 @@ impl Shard {
             }
         }
         self.match_ahead(burst);
+        if self.popularity.is_on() {
+            self.count_popular(now, burst);
+        }
         if self.traces.is_on() {
             self.follow_burst(now, burst, output);
         }

@@ -160,6 +160,11 @@ impl Shard {
                 self.dead_nonces.insert(now, hash, record.nonce);
             }
         }
+        if self.popularity.is_on()
+            && let Some(first) = pit.in_records.iter().map(|record| record.arrived).min()
+        {
+            self.popularity.answered(now.since(first));
+        }
         self.counts.satisfied += 1;
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! burst      a burst: packets are parsed, hashed, prefetched, and go to the pipeline of their type
+//! counting   packets that are counted by prefix, while somebody asks
 //! follow     packets that somebody watches, one by one
 //! interest   an Interest: content store, PIT, FIB, strategy, nexthops
 //! nexthops   the nexthops that a pending Interest may be sent to
@@ -17,6 +18,7 @@
 
 mod addressed;
 mod burst;
+mod counting;
 mod data;
 mod follow;
 mod interest;

@@ -19,6 +19,26 @@ impl Shard {
         info: &InterestInfo,
         output: &mut Vec<Outgoing>,
     ) -> bool {
+        if !self.popularity.is_on() {
+            return self.answer_or_follow_spread(now, name, received, info, output);
+        }
+        let packet = received.packet.clone();
+        let is_done = self.answer_or_follow_spread(now, name, received, info, output);
+        // Otherwise its home counts it.
+        if is_done {
+            self.popularity.note(now, name_in(&packet, info.name), false, packet.len());
+        }
+        is_done
+    }
+
+    fn answer_or_follow_spread(
+        &mut self,
+        now: Ticks,
+        name: Digest,
+        received: &mut Received,
+        info: &InterestInfo,
+        output: &mut Vec<Outgoing>,
+    ) -> bool {
         if self.traces.is_on() {
             return self.follow_spread(now, name, received, info, output);
         }

@@ -29,6 +29,7 @@ use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope}
 use crate::learning::Listener;
 use crate::packet::Addressed;
 use crate::pit_cs::{Met, PitCs, SlotId};
+use crate::popular::Popularity;
 use crate::port::Received;
 use crate::settings::{Prefetch, WorkerConfig};
 use crate::stages::Stopwatch;
@@ -99,6 +100,8 @@ pub(crate) struct Shard {
     pub listener: Option<Listener>,
     /// What is watched.
     pub traces: Traces,
+    /// What is counted of popular prefixes.
+    pub popularity: Popularity,
     /// An exchange of these tables, if one is in progress.
     pub exchange: Option<Box<exchange::Exchange>>,
 }
@@ -164,6 +167,7 @@ impl Shard {
             remote_faces: BTreeSet::new(),
             listener: None,
             traces: Traces::default(),
+            popularity: Popularity::default(),
             exchange: None,
         })
     }

@@ -5,6 +5,7 @@ mod depths;
 mod explain;
 mod hostile;
 mod others;
+mod popular;
 mod stages;
 mod strategies;
 mod traces;

@@ -15,11 +15,11 @@ use super::consumers::producer;
 use super::lockstep::Lockstep;
 use super::options::{Mix, Options};
 use super::packets::Packets;
-use super::plane::{Plane, Totals};
+use super::plane::{Plane, TRACED_SHARE, Totals};
 use super::record::Record;
 use super::traffic::{LIFETIME_MS, TURN, Traffic};
 use super::updates::{self, Updates, Written};
-use super::variant::Variant;
+use super::variant::{Look, Variant};
 use crate::harness::warm_in_turn;
 use crate::machine::{self, Reads, Reservation, cores};
 use crate::options::Measuring;
@@ -285,6 +285,8 @@ impl<'a> Run<'a> {
             engine: variant.engine.clone(),
             prefetch: variant.prefetch,
             burst: variant.burst,
+            look: variant.look,
+            traced_share: (variant.look == Some(Look::Traced)).then(|| packets.prefix_of_share(TRACED_SHARE).1),
             mix: options.mix,
             fib: self.workload.rules(),
             components: self.workload.components_max(),

@@ -26,7 +26,8 @@
 //! Interests and Data either alternate in each burst, or come in separate bursts, of which one kind is timed (`--mix`).
 //! Separate bursts end when the packets of all threads have arrived. The worker's time advances with packets, not with
 //! the clock: a pending Interest waits 0.4 s of its 4 s. Each rate is the median of several repetitions. If several
-//! data planes are compared, their repetitions alternate. At the end all Interests are answered. The counters of consumers,
+//! data planes are compared, their repetitions alternate. A data plane with the word `traced` or `counted` has somebody
+//! who looks at it meanwhile: this gives the cost of traces, and that of counting popular prefixes. At the end all Interests are answered. The counters of consumers,
 //! producers and workers must agree: each Interest has its Data once, unless a counted drop explains why not.
 
 mod consumers;
@@ -81,7 +82,7 @@ fn print(records: &[Record]) {
     let head = |record: &Record| {
         let shared_pit = record.shared_pit == Some(true);
         let Record { prefetch, burst, .. } = *record;
-        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit }.to_string()
+        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, look: record.look }.to_string()
     };
     let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);
@@ -114,6 +115,7 @@ fn print(records: &[Record]) {
     table.row("answered from a content store, %", |r| percent(r.cs_hits));
     table.row("answered from the hot names, %", |r| percent(r.spread));
     table.row("joined to shared PIT entries, %", |r| percent(r.joined));
+    table.known("names below the traced prefix, %", |r| r.traced_share.map(percent));
     table.row("packets checked", |r| r.checked.to_string());
     table.row("  dropped", |r| r.drops.to_string());
     table.row("  Interests without Data", |r| r.lost.to_string());

@@ -3,6 +3,7 @@
 //! Before a turn is timed, its packets are written to memory as a network card would write them ([`Frames`]). The
 //! measured time begins when the forwarder first reads them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use anyhow::ensure;
@@ -17,6 +18,9 @@ use crate::workload::NameSet;
 const NUMBER: usize = 8;
 /// Bytes between the end of the name and the nonce: the nonce's TLV-TYPE and TLV-LENGTH.
 const BEFORE_NONCE: usize = 2;
+
+/// Names that are counted to find a prefix.
+const COUNTED_MAX: usize = 200_000;
 
 /// An encoded Interest.
 struct Template {
@@ -83,6 +87,24 @@ impl Packets {
     /// Number of names.
     pub fn len(&self) -> usize {
         self.templates.len()
+    }
+
+    /// The prefix that covers the number of names nearest to this share, and the share that it covers.
+    pub fn prefix_of_share(&self, share: f64) -> (Name, f64) {
+        let mut counts: HashMap<&[u8], u32> = HashMap::new();
+        for template in self.templates.iter().take(COUNTED_MAX) {
+            let element = tlv::decode_only(&self.bytes[template.packet()][template.name()], types::NAME);
+            let name = NameRef::new_checked_before(element.expect("it was encoded here"));
+            for depth in 1..name.len() {
+                *counts.entry(name.prefix(depth).value()).or_default() += 1;
+            }
+        }
+        let all = self.len().min(COUNTED_MAX) as f64;
+        let off = |count: u32| (f64::from(count) / all - share).abs();
+        let nearest = counts.into_iter().min_by(|(a, m), (b, n)| off(*m).total_cmp(&off(*n)).then_with(|| a.cmp(b)));
+        nearest.map_or((Name::default(), 1.0), |(prefix, count)| {
+            (NameRef::new_checked_before(prefix).to_name(), f64::from(count) / all)
+        })
     }
 
     /// Mean size of an Interest and of a Data packet, in bytes.

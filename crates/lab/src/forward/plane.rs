@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use byname_control::config::Threads;
+use byname_forward::Ticks;
 use byname_forward::dispatch::{Dispatcher, part_of};
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::hot::WINDOW;
 use byname_forward::seat::{Workers, owner};
 use byname_forward::tables::Tables;
+use byname_forward::trace::Filter;
 use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
 use byname_wire::NameHashKey;
 
@@ -16,12 +18,17 @@ use super::lockstep::Lockstep;
 use super::options::Options;
 use super::packets::Packets;
 use super::traffic::{TURN, Traffic};
-use super::variant::Variant;
+use super::variant::{Look, Variant};
 use crate::timing::on_cores;
 use crate::workload::Random;
 
 /// Names take random homes, so a shard has a few more pending Interests than another: room for this part of them.
 const UNEVEN: u64 = 16;
+
+/// Share of the names that a trace wants, about.
+pub const TRACED_SHARE: f64 = 0.01;
+/// The watch of the trace.
+const WATCH: u64 = 1;
 
 /// The threads of a data plane.
 pub struct Plane<'a> {
@@ -96,6 +103,7 @@ impl<'a> Plane<'a> {
         if !plane.repeats {
             plane.fill(options.pit);
         }
+        plane.look(variant.look, packets);
         Ok(plane)
     }
 
@@ -107,6 +115,24 @@ impl<'a> Plane<'a> {
         for traffic in &mut self.traffic {
             for &face in &faces {
                 traffic.worker_mut().face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+            }
+        }
+    }
+
+    /// Begins to look at the packets of all threads.
+    fn look(&mut self, look: Option<Look>, packets: &Packets) {
+        match look {
+            None => {}
+            Some(Look::Counted) => {
+                self.traffic.iter_mut().for_each(|traffic| traffic.worker_mut().count_popular(Ticks(0), true));
+            }
+            Some(Look::Traced) => {
+                let (prefix, _) = packets.prefix_of_share(TRACED_SHARE);
+                for traffic in &mut self.traffic {
+                    let filter = Filter { prefix: prefix.clone(), only_dropped: false, with_packets: false };
+                    traffic.worker_mut().watch(WATCH, filter);
+                    traffic.read_trace(WATCH);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::options::Mix;
-use super::variant::Schedule;
+use super::variant::{Look, Schedule};
 use crate::harness::Measured;
 use crate::options::Hash;
 use crate::prefix::Load;
@@ -20,6 +20,10 @@ pub struct Record {
     pub prefetch: Schedule,
     /// Packets per burst.
     pub burst: usize,
+    /// What somebody looked at meanwhile; `None`: nobody did.
+    pub look: Option<Look>,
+    /// Share of the names that a trace wanted.
+    pub traced_share: Option<f64>,
     /// Which packets were timed.
     pub mix: Mix,
     /// Number of rules in the FIB.

@@ -7,7 +7,7 @@ use clap::Parser;
 
 use super::options::Mix;
 use super::plane::Totals;
-use super::variant::{Schedule, Variant};
+use super::variant::{Look, Schedule, Variant};
 use super::*;
 use crate::prefix::{Prefetch, Strategy, Tuning};
 use crate::progress::Progress;
@@ -52,6 +52,22 @@ fn every_data_plane_forwards_all_packets_of_every_mix() {
         }
         assert_eq!(records.iter().map(|r| r.burst).collect::<Vec<_>>(), [64, 7, 32, 1, 64]);
     }
+}
+
+#[test]
+fn who_looks_changes_nothing_that_is_forwarded() {
+    for threads in ["1", "2"] {
+        let all = "compact/all/64,compact/all/64/traced,compact/all/64/counted";
+        let records = tiny(&format!("--threads {threads} --compare {all}")).expect("tiny tables fit");
+        assert_eq!(records.iter().map(|r| r.look).collect::<Vec<_>>(), [None, Some(Look::Traced), Some(Look::Counted)]);
+        for record in &records {
+            assert!(record.checked > 3000 && record.wrong == 0 && record.drops == 0, "{record:?}");
+        }
+        let share = records[1].traced_share.expect("it was traced");
+        assert!((0.001..0.1).contains(&share) && records[0].traced_share.is_none(), "{share}");
+    }
+    assert_eq!("compact/all/64/traced".parse::<Variant>().expect("a data plane").to_string(), "compact/all/64/traced");
+    assert!("compact/all/64/watched".parse::<Variant>().is_err());
 }
 
 /// The face to which Interests with this FIB entry go in the test below.
@@ -234,7 +250,13 @@ fn the_form_of_the_documentation_parses() {
     let options = parse("--fib 16M --pit 1M --mix both --compare compact/all/64,longest_first/naive --json");
     let options = options.expect("the documented form");
     assert_eq!((options.fib, options.pit, options.mix), (16_000_000, 1_000_000, Mix::Both));
-    let naive = Variant { engine: "longest_first".to_owned(), prefetch: Schedule::Naive, burst: 1, shared_pit: false };
+    let naive = Variant {
+        engine: "longest_first".to_owned(),
+        prefetch: Schedule::Naive,
+        burst: 1,
+        shared_pit: false,
+        look: None,
+    };
     assert_eq!(options.compare[1], naive);
     assert_eq!(options.compare[1].to_string(), "longest_first/naive/1");
 }

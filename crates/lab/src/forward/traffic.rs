@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byname_forward::seat::{Seat, owner};
-use byname_forward::stages::{Stage, StageTimes, Stopwatch};
+use byname_forward::stages::{self, Stage, StageTimes, Stopwatch};
 use byname_forward::worker::Worker;
 use byname_forward::{FaceId, Outgoing, Packet, Received, Ticks};
 use byname_wire::PitToken;
@@ -26,6 +26,8 @@ const WAIT: Duration = Duration::from_millis(400);
 const POPULAR_STEP: Duration = Duration::from_nanos(500);
 /// Numbers of ordinary packets are below this one.
 pub const OTHERS_FROM: u64 = 1 << 40;
+/// Events that are taken in a turn, if packets are traced: those of one answer to a reader.
+const EVENTS_PER_TURN: usize = 32;
 /// Lifetime of an Interest.
 pub const LIFETIME_MS: u64 = 4000;
 
@@ -80,6 +82,8 @@ pub struct Traffic<'a> {
     /// Times the stages outside the worker.
     stopwatch: Stopwatch,
     times_stages: bool,
+    /// The watch that is read in each turn, if there is one.
+    watch: Option<u64>,
 }
 
 impl<'a> Traffic<'a> {
@@ -108,6 +112,7 @@ impl<'a> Traffic<'a> {
             output: Vec::new(),
             stopwatch: Stopwatch::default(),
             times_stages: false,
+            watch: None,
         })
     }
 
@@ -211,6 +216,15 @@ impl<'a> Traffic<'a> {
         self.times_stages = true;
     }
 
+    /// Takes events of a watch in each turn from now on, as much as a reader gets at a time. The worker has a clock for
+    /// these, as in the router.
+    pub fn read_trace(&mut self, watch: u64) {
+        let epoch = Instant::now();
+        let stopwatch = Stopwatch::new(stages::ONE_IN, move || Ticks(epoch.elapsed().as_nanos() as u64));
+        self.seat.worker.time_stages(stopwatch);
+        self.watch = Some(watch);
+    }
+
     fn stages(&self) -> StageTimes {
         if !self.times_stages {
             return StageTimes::default();
@@ -287,6 +301,9 @@ impl<'a> Traffic<'a> {
     fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
         let before = self.stages();
         let start = Instant::now();
+        if let Some(watch) = self.watch {
+            drop(self.seat.worker.take_events(watch, EVENTS_PER_TURN));
+        }
         work(self);
         let time = start.elapsed();
         self.consumers.check();

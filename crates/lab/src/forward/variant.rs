@@ -1,5 +1,5 @@
-//! Data planes to compare: an engine, a prefetch schedule, the number of packets in a burst, and whether threads share
-//! PIT entries.
+//! Data planes to compare: an engine, a prefetch schedule, the number of packets in a burst, whether threads share PIT
+//! entries, and whether somebody looks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +13,25 @@ use crate::prefix;
 
 /// The word for a data plane whose threads share PIT entries of hot names.
 const SHARED_PIT: &str = "shared-pit";
+
+/// What somebody looks at while packets are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Look {
+    /// A trace of the prefix that covers nearest to one hundredth of all names, and somebody who reads it.
+    Traced,
+    /// The most popular prefixes.
+    Counted,
+}
+
+impl Look {
+    fn word(self) -> &'static str {
+        match self {
+            Look::Traced => "traced",
+            Look::Counted => "counted",
+        }
+    }
+}
 
 /// Prefetch schedules of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -59,6 +78,8 @@ pub struct Variant {
     pub burst: usize,
     /// Whether threads share PIT entries of hot names.
     pub shared_pit: bool,
+    /// What somebody looks at, if anybody does.
+    pub look: Option<Look>,
 }
 
 impl FromStr for Variant {
@@ -69,12 +90,20 @@ impl FromStr for Variant {
         let engine = words.next().unwrap_or_default().to_owned();
         let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
         let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
-        let shared_pit = words.next();
-        if shared_pit.is_some_and(|word| word != SHARED_PIT) || words.next().is_some() {
-            return Err(format!("an engine, a schedule, a burst, and perhaps {SHARED_PIT}: compact/all/64"));
+        let (mut shared_pit, mut look) = (false, None);
+        for word in words {
+            match [Look::Traced, Look::Counted].into_iter().find(|look| look.word() == word) {
+                Some(wanted) => look = Some(wanted),
+                None if word == SHARED_PIT => shared_pit = true,
+                None => {
+                    return Err(format!(
+                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, traced or counted: compact/all/64"
+                    ));
+                }
+            }
         }
         let burst = if prefetch == Schedule::Naive { 1 } else { burst };
-        Ok(Variant { engine, prefetch, burst, shared_pit: shared_pit.is_some() })
+        Ok(Variant { engine, prefetch, burst, shared_pit, look })
     }
 }
 
@@ -83,7 +112,10 @@ impl fmt::Display for Variant {
         let schedule = self.prefetch.to_possible_value();
         let schedule = schedule.as_ref().map_or("", |value| value.get_name());
         write!(f, "{}/{schedule}/{}", self.engine, self.burst)?;
-        if self.shared_pit { write!(f, "/{SHARED_PIT}") } else { Ok(()) }
+        if self.shared_pit {
+            write!(f, "/{SHARED_PIT}")?;
+        }
+        self.look.map_or(Ok(()), |look| write!(f, "/{}", look.word()))
     }
 }
 

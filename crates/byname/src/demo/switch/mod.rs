@@ -9,8 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use fabric::{Fabric, Host, Namespace};
+use super::namespace::Namespace;
+use fabric::{Fabric, Host};
 
+/// Explains why no namespace could be created.
+const NEEDS_ROOT: &str = "this demo creates network namespaces and virtual cables, and needs root for that: \
+                          run `sudo byname demo switch`";
 /// Duration of the traffic, and the delay until the host moves.
 const TRAFFIC_SECONDS: u64 = 6;
 const MOVE_AFTER: Duration = Duration::from_millis(1500);
@@ -18,7 +22,7 @@ const MOVE_AFTER: Duration = Duration::from_millis(1500);
 /// Runs the demonstration. Each switch has so many threads.
 pub fn run(threads: u16) -> anyhow::Result<()> {
     // Check rights first: a missing program does not matter to a user who may not run this demo.
-    Namespace::new()?;
+    Namespace::new().context(NEEDS_ROOT)?;
     require("ip", "iproute2")?;
     require("ping", "iputils-ping")?;
     let mut fabric = Fabric::start(threads)?;

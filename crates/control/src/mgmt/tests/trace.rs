@@ -15,7 +15,7 @@ impl Router {
     }
 
     /// Sends Interests to the worker, through the internal face.
-    fn express(&mut self, uris: &[String]) {
+    pub(super) fn express(&mut self, uris: &[String]) {
         let running = self.running.as_ref().expect("it runs");
         for uri in uris {
             let wire = InterestBuilder::new(name(uri), 7).encode();

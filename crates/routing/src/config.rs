@@ -20,9 +20,21 @@ pub enum Alternatives {
     All,
 }
 
+/// The version of ndn-dv that a network speaks; see [`version`](crate::version).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProtocolVersion {
+    /// The branch `main` of ndnd.
+    #[default]
+    Main,
+    /// The names and messages of the branch `dv2`.
+    Dv2,
+}
+
 /// Settings of a router.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The version of the protocol.
+    pub version: ProtocolVersion,
     /// The network. All of its routers have the same.
     pub network: Name,
     /// This router: the network's name and one component.
@@ -226,6 +238,7 @@ impl Config {
     /// Settings with defaults.
     pub fn new(network: Name, router: Name, boot: u64) -> Self {
         Config {
+            version: ProtocolVersion::default(),
             network,
             router,
             boot,

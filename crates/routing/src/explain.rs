@@ -62,8 +62,6 @@ pub enum WayUse {
     NotWanted,
     /// It is not used: a rule denies it.
     Denied,
-    /// It is not used: the neighbour has no way, or only through this router.
-    Unreachable,
 }
 
 /// A way to a router that announces a prefix.

@@ -164,9 +164,8 @@ impl Policy {
     /// Whether routes for a prefix may go through a neighbour. Rules without a neighbour are those of
     /// [`Policy::accepts`].
     pub fn accepts_through(&self, prefix: NameRef<'_>, origin: NameRef<'_>, neighbour: NameRef<'_>) -> Ruling {
-        let fits = |rule: &PolicyRule| {
-            rule.neighbour.is_some() && rule.fits(Some(prefix), Some(origin), Some(neighbour))
-        };
+        let fits =
+            |rule: &PolicyRule| rule.neighbour.is_some() && rule.fits(Some(prefix), Some(origin), Some(neighbour));
         self.first(Stage::Accept, Verdict::Permit, fits)
     }
 
@@ -190,12 +189,7 @@ impl Policy {
 }
 
 impl PolicyRule {
-    fn fits(
-        &self,
-        prefix: Option<NameRef<'_>>,
-        origin: Option<NameRef<'_>>,
-        neighbour: Option<NameRef<'_>>,
-    ) -> bool {
+    fn fits(&self, prefix: Option<NameRef<'_>>, origin: Option<NameRef<'_>>, neighbour: Option<NameRef<'_>>) -> bool {
         let is_named = |wanted: &Option<Name>, given: Option<NameRef<'_>>| {
             wanted.as_ref().is_none_or(|wanted| given.is_some_and(|given| wanted.as_ref() == given))
         };

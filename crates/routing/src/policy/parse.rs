@@ -66,7 +66,8 @@ impl<'a> Words<'a> {
                 (word, rule.stage != Stage::Prefer, rule.prefix.is_some())
             }
             "origin" => ("origin", rule.stage != Stage::Announce, rule.origin.is_some()),
-            "neighbour" => ("neighbour", rule.stage != Stage::Announce, rule.neighbour.is_some()),
+            // As the sections of the configuration file spell it.
+            "neighbour" | "neighbor" => ("neighbour", rule.stage != Stage::Announce, rule.neighbour.is_some()),
             _ => return Err(self.wrong("prefix, exactly, origin or neighbour", word)),
         };
         if !is_here {

@@ -21,6 +21,12 @@ fn rules_are_written_as_they_are_read() {
 }
 
 #[test]
+fn both_spellings_are_read() {
+    let rule: PolicyRule = "prefer cost 5 neighbor /net/r3".parse().unwrap();
+    assert_eq!(rule.to_string(), "prefer cost 5 neighbour /net/r3");
+}
+
+#[test]
 fn wrong_rules_say_what_is_wrong() {
     for (line, wrong) in [
         ("", "ends where announce, accept or prefer"),

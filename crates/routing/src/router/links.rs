@@ -44,6 +44,8 @@ impl Router {
         if is_restart {
             neighbour.links.iter_mut().for_each(|link| link.session.begin_anew(now_ms));
             self.note(Note::RouterRestarted { router: router.clone(), boot: claimed.0 });
+            // It has forgotten this router, and shall not wait for the next regular time.
+            self.send_advertisement_syncs(Some(face));
         }
         self.poll_neighbours();
     }

@@ -104,8 +104,8 @@ pub enum Event<'a> {
         /// The application's face.
         face: FaceId,
     },
-    /// A route that an earlier run of this router left in the forwarder. It stays until the router knows better, at
-    /// most for [`Timing::stale_for`](crate::config::Timing::stale_for).
+    /// A route of origin 128 that an earlier run of this router left in the forwarder. Tell of all of them before
+    /// neighbours are configured. Each stays until the router knows better, at most for [`Timing::stale_for`](crate::config::Timing::stale_for).
     Installed {
         /// The prefix.
         prefix: Name,

@@ -285,8 +285,11 @@ impl Router {
     }
 
     fn act(&mut self, action: Action) {
-        match action {
-            Action::Register { .. } => self.counters.routes_registered += 1,
+        match &action {
+            Action::Register { prefix, face, .. } => {
+                self.counters.routes_registered += 1;
+                self.confirm_leftover(prefix, *face);
+            }
             Action::Unregister { .. } => self.counters.routes_unregistered += 1,
             Action::SendInterest { .. } => self.counters.interests_out += 1,
             _ => {}

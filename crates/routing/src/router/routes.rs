@@ -310,6 +310,10 @@ impl Router {
 
     /// A route of an earlier run.
     pub(super) fn note_leftover(&mut self, prefix: Name, face: FaceId, cost: u64) {
+        let installed = self.prefixes.find(&prefix).and_then(|id| self.prefixes.get(id).installed.as_ref());
+        if installed.into_iter().flat_map(Installed::routes).any(|(used, _)| used == face) {
+            return;
+        }
         let is_known = self.leftover.contains_key(&prefix);
         if !is_known && self.leftover.len() >= self.config.limits.prefixes {
             self.counters.over_limit += 1;
@@ -318,16 +322,17 @@ impl Router {
         self.leftover.entry(prefix).or_default().insert(face, cost);
     }
 
+    /// A route of an earlier run is one of this run, too.
+    pub(super) fn confirm_leftover(&mut self, prefix: &Name, face: Option<FaceId>) {
+        if let Some((face, faces)) = face.zip(self.leftover.get_mut(prefix)) {
+            faces.remove(&face);
+        }
+    }
+
     /// Removes the routes of an earlier run that nothing has confirmed.
     pub(super) fn remove_leftovers(&mut self) {
         for (prefix, faces) in std::mem::take(&mut self.leftover) {
-            let used: Vec<FaceId> = match self.prefixes.find(&prefix) {
-                Some(id) => {
-                    self.prefixes.get(id).installed.iter().flat_map(Installed::routes).map(|(face, _)| face).collect()
-                }
-                None => Vec::new(),
-            };
-            for face in faces.into_keys().filter(|face| !used.contains(face)) {
+            for face in faces.into_keys() {
                 self.act(Action::Unregister { prefix: prefix.clone(), face: Some(face) });
             }
         }

@@ -1,6 +1,7 @@
 //! Fetches objects in segments, with a bound for all of them together.
 //!
-//! Objects take turns. A segment without an answer is asked for again, a few times. Each segment's signature is checked
+//! Objects take turns. Objects that others only say to exist have half of the bound, and fewer tries: whoever claims many
+//! that do not exist does not stop those that do. A segment without an answer is asked for again, a few times. Each segment's signature is checked
 //! before it counts: the fetcher gives it out, and is told the result.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +17,8 @@ use crate::routers::RouterId;
 const WINDOW: usize = 16;
 /// How often a segment is asked for.
 const TRIES: u32 = 4;
+/// How often that of an object is asked for that may not exist.
+const TRIES_OF_CLAIMS: u32 = 2;
 /// Segments of ndnd have 8000 bytes. An object of many more segments than that is a bad one.
 const SEGMENT_BYTES_MIN: usize = 512;
 /// Interest lifetime, in retry intervals.
@@ -56,6 +59,15 @@ impl Purpose {
         }
     }
 
+    pub(crate) fn boot(self) -> u64 {
+        match self {
+            Purpose::Advertisement { boot, .. }
+            | Purpose::Metadata { boot, .. }
+            | Purpose::Snapshot { boot, .. }
+            | Purpose::Publication { boot, .. } => boot,
+        }
+    }
+
     fn is_metadata(self) -> bool {
         matches!(self, Purpose::Metadata { .. })
     }
@@ -85,6 +97,8 @@ struct Fetch {
     /// Name without segment.
     base: Name,
     face: Option<FaceId>,
+    /// Only others say that it exists.
+    is_claim: bool,
     bytes_max: usize,
     bytes: usize,
     /// Number of the last segment, once known.
@@ -93,8 +107,6 @@ struct Fetch {
     /// Segments that were asked for, with the times of trying. The deadline is `None` while a signature is checked.
     asked: BTreeMap<u64, (u32, Option<u64>)>,
     next: u64,
-    /// To be asked for again.
-    again: Vec<u64>,
     is_queued: bool,
 }
 
@@ -112,10 +124,13 @@ pub(crate) struct Fetcher {
     bounds: Bounds,
     fetches: BTreeMap<FetchId, Fetch>,
     by_name: BTreeMap<Name, FetchId>,
-    /// Objects that have something to ask for, in turn.
-    queue: VecDeque<FetchId>,
+    /// Objects that have something to ask for, in turn: those that exist, and those that others claim.
+    queues: [VecDeque<FetchId>; 2],
+    /// Segments to ask for again. They have their place within the bound already.
+    again: VecDeque<(FetchId, u64)>,
     timeouts: BTreeSet<(u64, FetchId, u64)>,
-    in_flight: usize,
+    /// Interests without an answer, for both.
+    in_flight: [usize; 2],
     bytes: usize,
     last_id: u64,
     pub(crate) retries: u64,
@@ -127,9 +142,10 @@ impl Fetcher {
             bounds,
             fetches: BTreeMap::new(),
             by_name: BTreeMap::new(),
-            queue: VecDeque::new(),
+            queues: [VecDeque::new(), VecDeque::new()],
+            again: VecDeque::new(),
             timeouts: BTreeSet::new(),
-            in_flight: 0,
+            in_flight: [0, 0],
             bytes: 0,
             last_id: 0,
             retries: 0,
@@ -137,8 +153,15 @@ impl Fetcher {
     }
 
     /// Begins to fetch an object. `base` is its name without segment; of metadata, the name without version. Nothing
-    /// happens if it is being fetched already.
-    pub(crate) fn start(&mut self, purpose: Purpose, base: Name, face: Option<FaceId>, bytes_max: usize) {
+    /// happens if it is being fetched already. `is_claim`: only others say that it exists.
+    pub(crate) fn start(
+        &mut self,
+        purpose: Purpose,
+        base: Name,
+        face: Option<FaceId>,
+        bytes_max: usize,
+        is_claim: bool,
+    ) {
         if self.by_name.contains_key(&base) {
             return;
         }
@@ -149,17 +172,17 @@ impl Fetcher {
             purpose,
             base,
             face,
+            is_claim,
             bytes_max,
             bytes: 0,
             last: None,
             got: BTreeMap::new(),
             asked: BTreeMap::new(),
             next: 0,
-            again: Vec::new(),
             is_queued: true,
         };
         self.fetches.insert(id, fetch);
-        self.queue.push_back(id);
+        self.queues[usize::from(is_claim)].push_back(id);
     }
 
     /// Stops fetching what is not wanted any more.
@@ -177,7 +200,7 @@ impl Fetcher {
                 self.timeouts.remove(&(*deadline, id, *number));
             }
         }
-        self.in_flight -= fetch.asked.len();
+        self.in_flight[usize::from(fetch.is_claim)] -= fetch.asked.len();
         self.bytes -= fetch.bytes;
         Some(fetch)
     }
@@ -212,7 +235,7 @@ impl Fetcher {
             return None;
         }
         fetch.asked.remove(&number)?;
-        self.in_flight -= 1;
+        self.in_flight[usize::from(fetch.is_claim)] -= 1;
         fetch.last = fetch.last.or(last);
         let segments_max = (fetch.bytes_max / SEGMENT_BYTES_MIN + 1) as u64;
         let is_bad = fetch.last.is_none_or(|last| last >= segments_max || number > last);
@@ -252,7 +275,7 @@ impl Fetcher {
             && fetch.has_more()
         {
             fetch.is_queued = true;
-            self.queue.push_back(id);
+            self.queues[usize::from(fetch.is_claim)].push_back(id);
         }
     }
 
@@ -264,13 +287,12 @@ impl Fetcher {
             let Some(fetch) = self.fetches.get_mut(&id) else { continue };
             let Some((tries, deadline)) = fetch.asked.get_mut(&number) else { continue };
             *deadline = None;
-            if *tries >= TRIES {
+            if *tries >= if fetch.is_claim { TRIES_OF_CLAIMS } else { TRIES } {
                 ended.extend(self.remove(id).map(|fetch| (fetch.purpose, None)));
                 continue;
             }
-            fetch.again.push(number);
+            self.again.push_back((id, number));
             self.retries += 1;
-            self.enqueue(id);
         }
         ended
     }
@@ -278,27 +300,39 @@ impl Fetcher {
     /// The Interests to send now. `nonce` gives a random number for each.
     pub(crate) fn send(&mut self, now_ms: u64, mut nonce: impl FnMut() -> u32) -> Vec<(Vec<u8>, Option<FaceId>)> {
         let mut interests = Vec::new();
-        while let Some(id) = self.queue.pop_front() {
-            let Some(fetch) = self.fetches.get_mut(&id) else { continue };
-            fetch.is_queued = false;
-            let retried = fetch.again.pop();
-            if retried.is_none() && self.in_flight >= self.bounds.in_flight {
-                fetch.is_queued = true;
-                self.queue.push_front(id);
-                break;
+        while let Some((id, number)) = self.again.pop_front() {
+            interests.extend(self.ask(id, number, now_ms, nonce()));
+        }
+        for kind in [0, 1] {
+            while self.has_room(kind) {
+                let Some(id) = self.queues[kind].pop_front() else { break };
+                let Some(fetch) = self.fetches.get_mut(&id) else { continue };
+                fetch.is_queued = false;
+                let Some(number) = fetch.next_segment() else { continue };
+                self.in_flight[kind] += 1;
+                fetch.asked.insert(number, (0, None));
+                interests.extend(self.ask(id, number, now_ms, nonce()));
+                self.enqueue(id);
             }
-            let Some(number) = retried.or_else(|| fetch.next_segment()) else { continue };
-            let tries = fetch.asked.get(&number).map_or(0, |(tries, _)| *tries);
-            // Each try waits longer, so that a slow way is not flooded.
-            let timeout_ms = self.bounds.timeout_ms << tries.min(3);
-            let at = now_ms.saturating_add(timeout_ms);
-            fetch.asked.insert(number, (tries + 1, Some(at)));
-            self.in_flight += usize::from(retried.is_none());
-            self.timeouts.insert((at, id, number));
-            interests.push((fetch.interest(number, nonce(), timeout_ms.min(LIFETIME_MAX_MS)), fetch.face));
-            self.enqueue(id);
         }
         interests
+    }
+
+    /// Asks for a segment that has a place within the bound.
+    fn ask(&mut self, id: FetchId, number: u64, now_ms: u64, nonce: u32) -> Option<(Vec<u8>, Option<FaceId>)> {
+        let fetch = self.fetches.get_mut(&id)?;
+        let (tries, deadline) = fetch.asked.get_mut(&number)?;
+        // Each try waits longer, so that a slow way is not flooded.
+        let timeout_ms = self.bounds.timeout_ms << (*tries).min(3);
+        let at = now_ms.saturating_add(timeout_ms);
+        *tries += 1;
+        *deadline = Some(at);
+        self.timeouts.insert((at, id, number));
+        Some((fetch.interest(number, nonce, timeout_ms.min(LIFETIME_MAX_MS)), fetch.face))
+    }
+
+    fn has_room(&self, kind: usize) -> bool {
+        self.in_flight[kind] < self.bounds.in_flight.div_ceil(2)
     }
 
     /// When something is due. `u64::MAX`: never.
@@ -307,13 +341,13 @@ impl Fetcher {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() || self.in_flight >= self.bounds.in_flight
+        self.again.is_empty() && [0, 1].into_iter().all(|kind| self.queues[kind].is_empty() || !self.has_room(kind))
     }
 }
 
 impl Fetch {
     fn has_more(&self) -> bool {
-        !self.again.is_empty() || (self.asked.len() < WINDOW && self.peek().is_some())
+        self.asked.len() < WINDOW && self.peek().is_some()
     }
 
     fn peek(&self) -> Option<u64> {

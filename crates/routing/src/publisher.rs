@@ -87,6 +87,11 @@ impl Publisher {
         counting.map(|start| (start.boot, start.latest, start.applied))
     }
 
+    /// Whether nothing of a start has been fetched yet: others may have made it up.
+    pub(crate) fn is_claim(&self, boot: u64) -> bool {
+        self.find(boot).is_none_or(|start| start.applied == 0)
+    }
+
     fn find(&self, boot: u64) -> Option<&Start> {
         self.starts.iter().find(|start| start.boot == boot)
     }
@@ -112,7 +117,8 @@ impl Publisher {
         if self.starts.len() >= max {
             // The oldest makes room, but not one that counts for a claim.
             let counts = self.current().map(|(boot, _, _)| boot);
-            match self.starts.iter().position(|start| Some(start.boot) != counts && start.boot < boot) {
+            let may_go = |start: &Start| Some(start.boot) != counts && start.boot < boot && !start.is_finding_snapshot;
+            match self.starts.iter().position(may_go) {
                 Some(oldest) => drop(self.starts.remove(oldest)),
                 None => return false,
             }
@@ -136,8 +142,14 @@ impl Publisher {
     /// What to fetch now. Each step is given once, and ends by `found`, `arrived` or `failed`.
     pub(crate) fn steps(&mut self, snapshot_every: u64, now_ms: u64) -> Vec<Step> {
         let mut steps = Vec::new();
+        // One claim after the other.
+        let mut is_trying_claim = self.starts.iter().any(|start| start.applied == 0 && start.is_finding_snapshot);
         for start in self.starts.iter_mut().rev() {
+            if start.applied == 0 && is_trying_claim {
+                continue;
+            }
             start.plan(snapshot_every, now_ms, &mut steps);
+            is_trying_claim |= start.applied == 0 && start.is_finding_snapshot;
             if start.applied > 0 {
                 // Earlier starts do not count any more.
                 break;
@@ -315,8 +327,9 @@ mod tests {
         }
         assert_eq!(publisher.starts().count(), 4);
         assert_eq!(publisher.current(), Some((100, 1, 1)));
-        let steps = publisher.steps(EVERY, 0);
-        assert_eq!(steps.len(), 3, "{steps:?}");
+        assert_eq!(publisher.steps(EVERY, 0), [Step::FindSnapshot { boot: 999 }]);
+        publisher.learn(2000, 1, 4, 0);
+        assert_eq!(publisher.steps(EVERY, 0), []);
     }
 
     #[test]

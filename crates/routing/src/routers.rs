@@ -47,6 +47,10 @@ pub(crate) struct Known {
     pub(crate) stale_until_ms: u64,
     /// Its route for publications.
     pub(crate) control: Option<PrefixId>,
+    /// If it is or was a neighbour: the start and number of the last advertisement that it said to exist.
+    pub(crate) claimed: (u64, u64),
+    /// If it is or was a neighbour that speaks hellos: the start and number of its last hello.
+    pub(crate) greeted: Option<(u64, u64)>,
     /// The neighbour that told of it first.
     pub(crate) told_by: Option<RouterId>,
     pub(crate) unreachable_since_ms: u64,
@@ -85,6 +89,8 @@ impl Routers {
             stale: BTreeSet::new(),
             stale_until_ms: 0,
             control: None,
+            claimed: (0, 0),
+            greeted: None,
             told_by,
             unreachable_since_ms: now_ms,
         };

@@ -156,6 +156,13 @@ impl Session {
         }
     }
 
+    /// A session with a neighbour that has spoken hellos: until it does so here, the link does not work. `last` are the
+    /// start and number of its last hello.
+    pub(crate) fn with_speaker(discriminator: u64, last: (u64, u64), now_ms: u64) -> Self {
+        let remote = Remote { discriminator: 0, interval_ms: 1, multiplier: 1, last, heard_ms: now_ms };
+        Session { state: HelloState::Down, remote: Some(remote), ..Session::new(discriminator, now_ms) }
+    }
+
     pub(crate) fn state(&self) -> HelloState {
         self.state
     }
@@ -252,7 +259,7 @@ impl Session {
         self.send_ms = now_ms;
     }
 
-    /// The neighbour has restarted, or sends sync Interests without hellos: it may not speak hellos any more.
+    /// The neighbour has restarted: it may not speak hellos any more.
     pub(crate) fn begin_anew(&mut self, now_ms: u64) {
         if matches!(self.state, HelloState::Down | HelloState::Init) {
             self.state = HelloState::Silent;

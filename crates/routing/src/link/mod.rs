@@ -49,13 +49,13 @@ pub(crate) enum Change {
 
 impl Link {
     /// A link on which a sync Interest has just arrived.
-    pub(crate) fn new(face: FaceId, discriminator: u64, now_ms: u64) -> Self {
+    pub(crate) fn new(face: FaceId, session: Session, now_ms: u64) -> Self {
         Link {
             face,
             uri: None,
             is_active: false,
             cost: 1,
-            session: Session::new(discriminator, now_ms),
+            session,
             penalty: Penalty::default(),
             is_used: false,
             works: false,

@@ -123,7 +123,7 @@ impl Router {
             self.fetcher.cancel(is_other);
             let base = names::advertisement(self.routers.name(id), boot, seq);
             let bytes_max = self.config.limits.advertisement_bytes;
-            self.fetcher.start(Purpose::Advertisement { router: id, boot, seq }, base, face, bytes_max);
+            self.fetcher.start(Purpose::Advertisement { router: id, boot, seq }, base, face, bytes_max, false);
         }
     }
 
@@ -148,12 +148,17 @@ impl Router {
         self.counters.advertisements_in += 1;
         let mut told = std::collections::BTreeMap::new();
         let mut over = 0;
+        let now_ms = self.now_ms();
         let mut room = self.room_for_routers(id);
         for entry in entries {
             let is_next_hop = entry.next_hop == self.config.router;
             let Some(cost) = rib::told_cost(is_next_hop, entry.cost, entry.other_cost) else { continue };
             let router = match self.routers.find(&entry.destination) {
-                Some(router) => router,
+                Some(router) => {
+                    // Whoever comes after it in this advertisement must not take its place.
+                    self.routers.get_mut(router).unreachable_since_ms = now_ms;
+                    router
+                }
                 None if room == 0 => {
                     over += 1;
                     continue;

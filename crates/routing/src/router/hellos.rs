@@ -43,6 +43,7 @@ impl Router {
             return;
         }
         self.counters.hellos_in += 1;
+        self.routers.get_mut(id).greeted = Some((hello.boot, hello.number));
         if self.multicast.contains(&face) {
             self.find_peer(hello);
         }

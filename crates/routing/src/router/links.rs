@@ -4,6 +4,7 @@ use byname_wire::{FaceId, Name};
 use rand::RngExt;
 
 use crate::action::Action;
+use crate::link::hello::Session;
 use crate::link::{Change, Link};
 use crate::names;
 use crate::neighbours::Neighbour;
@@ -17,6 +18,12 @@ impl Router {
     pub(super) fn on_trusted_sync(&mut self, router: &Name, face: FaceId, is_active: bool, claimed: (u64, u64)) {
         self.counters.advertisement_syncs_in += 1;
         let Some(id) = self.admit_router(router, None) else { return };
+        let before = self.routers.get(id).claimed;
+        if claimed < before {
+            // Somebody repeats what the neighbour said earlier. It does not show that the neighbour is alive.
+            self.counters.replayed += 1;
+            return;
+        }
         if !self.neighbours.contains_key(&id) {
             if self.neighbours.len() >= self.config.limits.neighbours {
                 self.counters.over_limit += 1;
@@ -24,20 +31,15 @@ impl Router {
             }
             self.neighbours.insert(id, Neighbour::new());
         }
-        let before = self.neighbours[&id].claimed;
-        if claimed < before {
-            // Somebody repeats what the neighbour said earlier. It does not show that the neighbour is alive.
-            self.counters.replayed += 1;
-            return;
-        }
+        self.routers.get_mut(id).claimed = claimed;
         if !self.touch_link(id, face, is_active) {
-            return;
-        }
-        if claimed == before {
             return;
         }
         let now_ms = self.now_ms();
         let neighbour = self.neighbours.get_mut(&id).expect("inserted above");
+        if neighbour.claimed == claimed {
+            return;
+        }
         neighbour.claimed = claimed;
         neighbour.fetch_ms = Some(now_ms);
         let is_restart = before.0 != 0 && claimed.0 != before.0;
@@ -53,7 +55,6 @@ impl Router {
     /// A neighbour was heard on a face. Returns whether it counts.
     fn touch_link(&mut self, id: RouterId, face: FaceId, is_active: bool) -> bool {
         let now_ms = self.now_ms();
-        let dead_ms = self.config.timing.dead.as_millis() as u64;
         let links_max = self.config.limits.links_per_neighbour;
         let neighbour = self.neighbours.get_mut(&id).expect("the caller inserted it");
         if let Some(link) = neighbour.link_mut(face) {
@@ -63,10 +64,6 @@ impl Router {
             }
             link.is_active = is_active;
             link.synced_ms = now_ms;
-            if link.session.heard_at_ms().is_some_and(|heard| now_ms.saturating_sub(heard) > dead_ms) {
-                // It goes on without hellos.
-                link.session.begin_anew(now_ms);
-            }
             return true;
         }
         if neighbour.links.len() >= links_max {
@@ -77,7 +74,14 @@ impl Router {
             };
             self.remove_link(id, unused, DownReason::Removed);
         }
-        let mut link = Link::new(face, self.random.random(), now_ms);
+        let discriminator = self.random.random();
+        let known = self.routers.get(id);
+        // Sync Interests can be repeated by others, and hellos cannot.
+        let session = match known.greeted.filter(|greeted| self.config.hello.enabled && greeted.0 == known.claimed.0) {
+            Some(last) => Session::with_speaker(discriminator, last, now_ms),
+            None => Session::new(discriminator, now_ms),
+        };
+        let mut link = Link::new(face, session, now_ms);
         link.is_active = is_active;
         if let Some((uri, cost)) = self.peer_of_face(face) {
             (link.uri, link.cost) = (Some(uri), cost);

@@ -91,12 +91,13 @@ impl Router {
     pub(super) fn fetch_publications(&mut self, id: RouterId) {
         let now_ms = self.now_ms();
         let bytes_max = self.config.limits.publication_bytes;
+        let snapshot_every = self.config.timing.snapshot_every;
         let known = self.routers.get_mut(id);
         if known.best.is_none() || id == SELF {
             return;
         }
         let router = Name::clone(&known.name);
-        for step in known.publisher.steps(self.config.timing.snapshot_every, now_ms) {
+        for step in known.publisher.steps(snapshot_every, now_ms) {
             let (purpose, base) = match step {
                 Step::FindSnapshot { boot } => {
                     let snapshots = self.names.snapshots(router.as_ref(), boot);
@@ -106,7 +107,8 @@ impl Router {
                     (Purpose::Publication { router: id, boot, seq }, self.names.publication(router.as_ref(), boot, seq))
                 }
             };
-            self.fetcher.start(purpose, base, None, bytes_max);
+            let is_claim = self.routers.get(id).publisher.is_claim(purpose.boot());
+            self.fetcher.start(purpose, base, None, bytes_max, is_claim);
         }
         if let Some(at) = self.routers.get(id).publisher.retry_ms(now_ms) {
             self.alarms.insert((at, id));
@@ -161,7 +163,7 @@ impl Router {
             Some(version) if publisher.found(boot, version) => {
                 let purpose = Purpose::Snapshot { router: id, boot, version };
                 let bytes_max = self.config.limits.publication_bytes;
-                self.fetcher.start(purpose, names::versioned(&snapshots, version), None, bytes_max);
+                self.fetcher.start(purpose, names::versioned(&snapshots, version), None, bytes_max, false);
             }
             // An earlier snapshot than what is known: the next try fetches publications.
             Some(_) => publisher.failed(boot, None, now_ms),

@@ -20,7 +20,10 @@ pub(super) const PREFIX_INFINITY: u64 = 0xffff_ffff;
 /// Most prefixes whose routes are computed before the next event is looked at.
 const PREFIXES_AT_ONCE: usize = 16_384;
 
-/// How a way to a prefix is used.
+/// A router that was told of so recently is not forgotten for another.
+const JUST_NOW_MS: u64 = 1_000;
+
+/// A way to a prefix, through a neighbour to a router that announces it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefixWay {
     pub(super) exit: Exit,
@@ -61,17 +64,18 @@ impl Router {
     pub(super) fn room_for_routers(&self, neighbour: RouterId) -> usize {
         let max = self.config.limits.routers;
         let free = (max + 1).saturating_sub(self.routers.len());
-        if free > 0 {
-            return free;
-        }
         let told = self.routers.iter().filter(|(_, known)| known.told_by == Some(neighbour)).count();
-        (max / self.neighbours.len().max(1)).saturating_sub(told)
+        free.max((max / self.neighbours.len().max(1)).saturating_sub(told))
     }
 
     /// Forgets a router: one that is not reachable, or one of the neighbour that told of the most.
     fn make_room(&mut self, told_by: Option<RouterId>) -> bool {
-        let is_free =
-            |(id, known): &(RouterId, &Known)| *id != SELF && !self.neighbours.contains_key(id) && known.best.is_none();
+        let now_ms = self.now_ms();
+        // One that was told of just now will be reachable once its ways are computed.
+        let is_free = |(id, known): &(RouterId, &Known)| {
+            let is_old = now_ms.saturating_sub(known.unreachable_since_ms) > JUST_NOW_MS;
+            *id != SELF && !self.neighbours.contains_key(id) && known.best.is_none() && is_old
+        };
         let unreachable = self.routers.iter().filter(is_free).min_by_key(|(_, known)| known.unreachable_since_ms);
         if let Some((id, _)) = unreachable {
             self.forget_router(id);

@@ -2,6 +2,8 @@
 //! [`router`]: router
 //! [`event`]: event
 //! [`action`]: action
+//! [`policy`]: policy
+//! [`status`]: status
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,9 @@
 //! Each router says now and then what it knows to exist, and at once when it publishes something. Who receives an
 //! outdated vector waits a short random time for somebody else to say so, and says it otherwise.
 //!
+//! Differs: a router that gets a new neighbour tells only this neighbour all that it knows. If that is news there, the
+//! neighbour tells the network. So parts of a network that find each other need not wait for the next regular time.
+//!
 //! Differs: a vector of many routers does not fit into a packet, and the specification does not split it. Then each
 //! Interest has a part: what changed last, and others in turn. A router that is missing in a part is not a sign that its
 //! sender is outdated. ndnd sends vectors of any size, and cannot run with so many routers.
@@ -68,6 +71,18 @@ impl SyncTimer {
         }
     }
 
+    /// A neighbour told something new to this router alone: the others shall hear it soon, from this router unless another
+    /// one tells them. Returns whether this router began to wait.
+    pub(crate) fn spread(&mut self, timing: &Timing, random: &mut StdRng, now_ms: u64) -> bool {
+        let begins = !self.is_suppressed;
+        if begins {
+            self.is_suppressed = true;
+            self.send_ms = self.send_ms.min(now_ms + suppression_ms(timing, random));
+        }
+        self.lacks = true;
+        begins
+    }
+
     /// While suppressed, others have said all that this router knows.
     pub(crate) fn satisfied(&mut self) {
         self.lacks = false;
@@ -120,6 +135,11 @@ mod tests {
         timer.satisfied();
         let due = timer.due_ms();
         assert!(!timer.expire(&timing, &mut random, due));
+
+        assert!(timer.spread(&timing, &mut random, 2500) && !timer.spread(&timing, &mut random, 2500));
+        assert!(timer.due_ms() <= 2700);
+        let due = timer.due_ms();
+        assert!(timer.expire(&timing, &mut random, due));
 
         timer.receive(Found { is_outdated: true, is_excused: true }, &timing, &mut random, 3000);
         assert!(!timer.is_suppressed() && timer.due_ms() > 20_000);

@@ -21,7 +21,7 @@ const LONGEST_MS: u64 = 60_000;
 pub(super) enum Check {
     AdvertisementSync { router: Name, face: FaceId, is_active: bool, boot: u64, seq: u64 },
     Hello { router: Name, face: FaceId, hello: Hello },
-    PrefixSync { vector: Vec<StateVectorEntry>, is_whole: bool },
+    PrefixSync { vector: Vec<StateVectorEntry>, is_whole: bool, is_private: bool },
     Segment(Segment),
 }
 
@@ -101,7 +101,9 @@ impl Router {
                 self.on_trusted_sync(&router, face, is_active, (boot, seq));
             }
             Check::Hello { router, face, hello } => self.on_trusted_hello(&router, face, &hello),
-            Check::PrefixSync { vector, is_whole } => self.on_trusted_vector(&vector, is_whole),
+            Check::PrefixSync { vector, is_whole, is_private } => {
+                self.on_trusted_vector(&vector, is_whole, is_private);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::checks::Check;
 use super::{NEIGHBOURS, NETWORK, Router};
 
 /// Hops of what only neighbours may hear: out of this forwarder, and into the other's.
-const HOPS_TO_NEIGHBOUR: u8 = 2;
+pub(super) const HOPS_TO_NEIGHBOUR: u8 = 2;
 
 impl Router {
     pub(super) fn on_interest(&mut self, wire: &[u8], face: FaceId) {

@@ -12,6 +12,7 @@ use crate::tlv::{self, StateVectorEntry};
 
 use super::advertisements::FUTURE_SECONDS;
 use super::checks::Check;
+use super::packets::HOPS_TO_NEIGHBOUR;
 use super::{NETWORK, Router};
 
 /// Lifetime of sync Interests, which nobody answers.
@@ -34,15 +35,18 @@ impl Router {
             return;
         }
         let is_whole = data.content.len() < VECTOR_BYTES_MAX;
-        self.check(Check::PrefixSync { vector, is_whole }, &data, Some(face), NETWORK);
+        let is_private = interest.hop_limit.is_some();
+        self.check(Check::PrefixSync { vector, is_whole, is_private }, &data, Some(face), NETWORK);
     }
 
-    pub(super) fn on_trusted_vector(&mut self, vector: &[StateVectorEntry], is_whole: bool) {
+    /// A vector whose signature is right. `is_private`: the others of the network have not heard it.
+    pub(super) fn on_trusted_vector(&mut self, vector: &[StateVectorEntry], is_whole: bool, is_private: bool) {
         self.counters.prefix_syncs_in += 1;
         let now_ms = self.now_ms();
         let excused_ms = self.config.timing.suppression.as_millis() as u64;
         let mut found = Found { is_outdated: false, is_excused: true };
         let mut lacking = Vec::new();
+        let mut news = Vec::new();
         let mut has = std::collections::BTreeSet::new();
         for entry in vector {
             let Some(id) = self.admit_router(&entry.name, None) else { continue };
@@ -61,7 +65,10 @@ impl Router {
                 // Nobody else knows what this router publishes now.
                 if start.seq > known && (id, start.boot) != (SELF, self.config.boot) {
                     let max = self.config.limits.boots_per_router;
-                    is_news |= self.routers.get_mut(id).publisher.learn(start.boot, start.seq, max, now_ms);
+                    if self.routers.get_mut(id).publisher.learn(start.boot, start.seq, max, now_ms) {
+                        is_news = true;
+                        news.push((id, start.boot));
+                    }
                 }
             }
             if is_news && id != SELF {
@@ -74,6 +81,12 @@ impl Router {
             found.is_excused &= lacking.iter().all(|which| has.contains(which));
         }
         self.consider(found, lacking);
+        if is_private && !news.is_empty() {
+            if self.sync_timer.spread(&self.config.timing, &mut self.random, now_ms) {
+                self.lacking.clear();
+            }
+            self.lacking.extend(news);
+        }
     }
 
     /// Starts that a vector does not have at all.
@@ -125,9 +138,12 @@ impl Router {
             let name = self.names.own_prefix_sync_data(self.config.boot);
             let Some(data) = self.sign(name, content) else { return };
             self.counters.prefix_syncs_out += 1;
-            let interest = InterestBuilder::new(self.names.prefix_sync_interest.clone(), self.nonce())
+            let mut interest = InterestBuilder::new(self.names.prefix_sync_interest.clone(), self.nonce())
                 .lifetime_ms(LIFETIME_MS)
                 .application_parameters(data);
+            if face.is_some() {
+                interest = interest.hop_limit(HOPS_TO_NEIGHBOUR);
+            }
             self.act(Action::SendInterest { wire: interest.encode(), face });
             if self.part_from.is_none() {
                 break;

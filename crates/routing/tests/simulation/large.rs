@@ -58,8 +58,9 @@ fn many_routers_converge() {
     let nodes = if is_long() { 1000 } else { 40 };
     let before = resident_bytes();
     let mut net = random_graph(nodes, 6, 3, |config: &mut Config| {
-        // Hellos of so many links are most of the work, and are tested elsewhere.
-        config.hello.interval = Duration::from_millis(500);
+        // Hellos of so many links would be most of the work.
+        config.hello.interval = Duration::from_secs(if is_long() { 5 } else { 1 });
+        config.hello.slow_interval = config.hello.interval;
         config.damping.enabled = false;
     });
     net.announce(0, "/first");

@@ -350,7 +350,9 @@ impl Net {
         if state.pending.len() > 20_000 {
             state.pending.retain(|_, (until, _)| *until >= now_ms);
         }
-        let is_local = interest.name.component(0) == Some(Component::generic(b"localhop"));
+        // Two hops: out of a forwarder, and into the next.
+        let is_local =
+            interest.hop_limit.is_some() || interest.name.component(0) == Some(Component::generic(b"localhop"));
         let mut outs = match next {
             Some(face) => vec![Some(face)],
             None => state.next_hops(&name, from),

@@ -55,13 +55,16 @@ impl Checks {
 
     /// Segments whose checks were forgotten by the caller.
     pub(super) fn expire(&mut self, now_ms: u64) -> Vec<Segment> {
-        let is_over = |pending: &mut Pending| now_ms.saturating_sub(pending.since_ms) > LONGEST_MS;
-        let over = self.pending.extract_if(.., |_, pending| is_over(pending));
-        over.filter_map(|(_, pending)| match pending.check {
-            Check::Segment(segment) => Some(segment),
-            _ => None,
-        })
-        .collect()
+        let is_over = |pending: &Pending| now_ms.saturating_sub(pending.since_ms) > LONGEST_MS;
+        let over: Vec<ValidationId> =
+            self.pending.iter().filter(|(_, pending)| is_over(pending)).map(|(id, _)| *id).collect();
+        let checks = over.into_iter().filter_map(|id| self.pending.remove(&id)).map(|pending| pending.check);
+        checks
+            .filter_map(|check| match check {
+                Check::Segment(segment) => Some(segment),
+                _ => None,
+            })
+            .collect()
     }
 }
 

@@ -180,7 +180,7 @@ impl Default for Damping {
     }
 }
 
-/// Bounds. What exceeds one is refused and counted.
+/// Bounds. The router refuses and counts everything above them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Neighbours.

@@ -10,8 +10,8 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type::SEGMENT;
 use byname_wire::{Data, FaceId, Name, NameRef};
 
+use crate::ids::RouterId;
 use crate::names;
-use crate::routers::RouterId;
 
 /// Segments of one object that are asked for at once.
 const WINDOW: usize = 16;

@@ -13,6 +13,7 @@ pub mod config;
 pub mod event;
 pub mod explain;
 mod fetcher;
+mod ids;
 mod link;
 mod local;
 mod names;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use byname_wire::FaceId;
 
+use crate::ids::RouterId;
 use crate::link::Link;
-use crate::routers::RouterId;
 
 /// A neighbour.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ impl Object {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     objects: BTreeMap<Name, Object>,
-    /// Which object of a kind goes first if there are too many.
+    /// The objects of each kind, the oldest first. It goes if there are too many.
     order: BTreeMap<Kind, VecDeque<Name>>,
 }
 

@@ -5,11 +5,7 @@ use std::sync::Arc;
 
 use byname_wire::{FaceId, Name, NameRef};
 
-use crate::routers::{Group, RouterId};
-
-/// Number of a prefix. A number is used again after its prefix is forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PrefixId(u32);
+use crate::ids::{Group, PrefixId, RouterId};
 
 /// A router that announces a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! What a router publishes: which of its publications are known to exist, and which have been fetched.
+//! The publications of a router: those that are known to exist, and those that have been fetched.
 //!
 //! A router numbers its publications from 1, anew at each start. Now and then it makes a snapshot, which stands for all
-//! publications until then. Who knows nothing of a start, or is far behind, fetches the snapshot first
+//! publications until then. A router that knows nothing of a start, or is far behind, fetches the snapshot first
 //! (ndnd: SnapshotNodeLatest).
 //!
 //! State vectors of others say which publications exist, and any router of the network may lie about that. So a start
 //! counts only once something of it has been fetched, which its router has signed. Until then, publications of the
-//! start before are fetched, too. What cannot be fetched is tried again ever less often.
+//! start before are fetched, too. A fetch that failed is repeated ever less often.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const WINDOW: u64 = 8;
 const BACKOFF_MIN_MS: u64 = 2_000;
 const BACKOFF_MAX_MS: u64 = 128_000;
 
-/// What to do about a start.
+/// The next thing to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Find out which snapshot is the last.

@@ -9,7 +9,7 @@
 //! least 1 more [RFC 5286 §3.2]. N itself sends no Interest back to the face that it came from.
 
 use crate::config::Alternatives;
-use crate::routers::RouterId;
+use crate::ids::RouterId;
 
 /// The cost of what is not reachable, as in ndn-dv.
 pub(crate) const INFINITY: u64 = 16;

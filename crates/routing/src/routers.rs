@@ -3,21 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use byname_wire::{FaceId, Name, NameRef};
+use byname_wire::{Name, NameRef};
 
-use crate::prefixes::PrefixId;
+use crate::ids::{Group, PrefixId, RouterId, SELF};
 use crate::publisher::Publisher;
 use crate::rib::Way;
-
-/// Number of a router. A number is used again after its router is forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RouterId(pub(crate) u32);
-
-/// This router.
-pub(crate) const SELF: RouterId = RouterId(0);
-
-/// Nexthops with the cost of each, best first. Many prefixes share one.
-pub(crate) type Group = Arc<[(FaceId, u64)]>;
 
 /// The best way to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! When to send prefix sync Interests [State Vector Sync v3, "State Sync"].
 //!
-//! Each router says now and then what it knows to exist, and at once when it publishes something. Who receives an
-//! outdated vector waits a short random time for somebody else to say so, and says it otherwise.
+//! Each router says now and then what it knows to exist, and at once when it publishes something. A router that receives
+//! an outdated vector waits a short random time. If no other router answers meanwhile, it answers itself.
 //!
 //! Differs: a router that gets a new neighbour tells only this neighbour all that it knows. If that is news there, the
 //! neighbour tells the network. So parts of a network that find each other need not wait for the next regular time.
@@ -21,7 +21,7 @@ pub(crate) const VECTOR_BYTES_MAX: usize = 6_500;
 /// Decay of the suppression time.
 const DECAY: f64 = 10.0;
 
-/// What was found in a vector that arrived.
+/// The result of comparing a vector that arrived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Found {
     /// It lacks something.

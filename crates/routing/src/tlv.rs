@@ -6,12 +6,11 @@
 use byname_wire::tlv::{self, Reader, Tlv, types};
 use byname_wire::{DecodeError, Name, NameRef};
 
-use crate::version::Version;
+use crate::version::{COST, Version, single_name};
 
 const ADV_ENTRY: u64 = 202;
 const DESTINATION: u64 = 204;
 const NEXT_HOP: u64 = 206;
-pub(crate) const COST: u64 = 208;
 const OTHER_COST: u64 = 210;
 const PREFIX_OP_RESET: u64 = 302;
 const PREFIX_OP_ADD: u64 = 304;
@@ -21,12 +20,6 @@ const STATE_VECTOR_ENTRY: u64 = 202;
 const SEQ_NO_ENTRY: u64 = 210;
 const BOOTSTRAP_TIME: u64 = 212;
 const SEQ_NO: u64 = 214;
-
-/// A name and nothing else, or a name before other elements.
-pub(crate) fn single_name(value: &[u8]) -> Result<Name, DecodeError> {
-    let first = Reader::new(value).next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
-    Ok(NameRef::new(first.ok_or(DecodeError::Missing(types::NAME))?.value)?.to_name())
-}
 
 fn unknown(tlv: &Tlv<'_>) -> Result<(), DecodeError> {
     if tlv::is_critical(tlv.typ) { Err(DecodeError::UnexpectedCritical(tlv.typ)) } else { Ok(()) }
@@ -143,7 +136,7 @@ pub fn encode_prefix_ops<'a>(
 }
 
 /// Decodes the content of a publication or snapshot: the router that it is about, and calls `take` with each change, in
-/// order. What was taken before an error stays taken: check with a `take` that does nothing first.
+/// order. It also calls `take` with the changes before an error: collect them, and use them if there is none.
 ///
 /// # Errors
 /// A [`DecodeError`].

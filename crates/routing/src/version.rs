@@ -6,9 +6,9 @@
 //! network of byname routers can use the messages of `dv2`, and a mixed one cannot yet.
 
 use byname_wire::tlv::{self, Reader, types};
-use byname_wire::{DecodeError, Name};
+use byname_wire::{DecodeError, Name, NameRef};
 
-use crate::tlv::{COST, single_name};
+pub(crate) const COST: u64 = 208;
 
 /// A version of the protocol.
 pub trait Version: std::fmt::Debug + Send {
@@ -71,4 +71,10 @@ fn find(value: &[u8], typ: u64) -> Result<Option<&[u8]>, DecodeError> {
         }
     }
     Ok(None)
+}
+
+/// A name and nothing else, or a name before other elements.
+pub(crate) fn single_name(value: &[u8]) -> Result<Name, DecodeError> {
+    let first = Reader::new(value).next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
+    Ok(NameRef::new(first.ok_or(DecodeError::Missing(types::NAME))?.value)?.to_name())
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Damping;
 
-/// What a link's downs add up to. It decays by half in each half-life.
+/// The sum of a link's downs. It decays by half in each half-life.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Penalty {
     value: f64,

@@ -35,7 +35,7 @@ const URI_BYTES_MAX: usize = 128;
 /// Longest interval that a neighbour may demand.
 const INTERVAL_MAX_MS: u64 = 60_000;
 
-/// What a router says in a hello.
+/// The content of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// State of the sender's side. Never [`HelloState::Silent`].
@@ -123,7 +123,7 @@ impl Hello {
     }
 }
 
-/// What is known of the neighbour's side.
+/// The neighbour's side, as its hellos told it.
 #[derive(Debug, Clone, Copy)]
 struct Remote {
     discriminator: u64,

@@ -5,11 +5,12 @@ use byname_wire::{FaceId, Name};
 
 use crate::config::is_router_of;
 use crate::fetcher::Purpose;
+use crate::ids::{RouterId, SELF};
 use crate::names;
 use crate::note::Note;
 use crate::objects::Kind;
 use crate::rib;
-use crate::routers::{Known, RouterId, SELF};
+use crate::routers::Known;
 use crate::tlv::{self, AdvEntry, SeqNoEntry};
 
 use super::checks::Check;

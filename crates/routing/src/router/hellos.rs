@@ -5,9 +5,9 @@ use byname_wire::Name;
 use byname_wire::interest::Interest;
 use rand::RngExt;
 
+use crate::ids::RouterId;
 use crate::link::hello::Hello;
 use crate::names;
-use crate::routers::RouterId;
 
 use super::checks::Check;
 use super::{NEIGHBOURS, Router};

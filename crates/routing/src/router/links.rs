@@ -4,12 +4,12 @@ use byname_wire::{FaceId, Name};
 use rand::RngExt;
 
 use crate::action::Action;
+use crate::ids::RouterId;
 use crate::link::hello::Session;
 use crate::link::{Change, Link};
 use crate::names;
 use crate::neighbours::Neighbour;
 use crate::note::{DownReason, Note};
-use crate::routers::RouterId;
 
 use super::{MS_MAX, Router};
 

@@ -8,8 +8,8 @@ use byname_wire::tlv::{Reader, decode_nni, decode_only, push_nested, push_nni, p
 use byname_wire::{DecodeError, FaceId, Name, NameRef};
 
 use crate::action::Action;
+use crate::ids::SELF;
 use crate::note::Note;
-use crate::routers::SELF;
 use crate::tlv;
 
 use super::{MS_MAX, Router};

@@ -6,7 +6,8 @@ use byname_wire::interest::{Interest, InterestBuilder};
 use byname_wire::{FaceId, Name};
 
 use crate::action::Action;
-use crate::routers::{Known, RouterId, SELF};
+use crate::ids::{RouterId, SELF};
+use crate::routers::Known;
 use crate::sync::{Found, VECTOR_BYTES_MAX};
 use crate::tlv::{self, StateVectorEntry};
 

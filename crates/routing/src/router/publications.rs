@@ -6,12 +6,11 @@ use byname_wire::Name;
 use byname_wire::name::component_type::VERSION;
 
 use crate::fetcher::Purpose;
+use crate::ids::{PrefixId, RouterId, SELF};
 use crate::names;
 use crate::note::Note;
 use crate::objects::Kind;
-use crate::prefixes::PrefixId;
 use crate::publisher::{Applied, Step};
-use crate::routers::{RouterId, SELF};
 use crate::tlv::{self, PrefixOp};
 
 use super::routes::PREFIX_INFINITY;

@@ -3,12 +3,13 @@
 use byname_wire::{FaceId, Name, NameRef};
 
 use crate::explain::{ExitReason, Explanation, LocalExit, WayReason, WayUse};
+use crate::ids::{PrefixId, RouterId, SELF};
 use crate::link::Link;
 use crate::neighbours::Neighbour;
 use crate::policy::{PolicyRule, Ruling, Verdict};
-use crate::prefixes::{Installed, Prefix, PrefixId};
+use crate::prefixes::{Installed, Prefix};
 use crate::rib::{cannot_lead_back, is_alternative};
-use crate::routers::{Known, RouterId, SELF};
+use crate::routers::Known;
 use crate::status::{LinkStatus, NeighbourStatus, NexthopStatus, PrefixStatus, RouterStatus, Status};
 
 use super::Router;

@@ -7,11 +7,12 @@ use byname_wire::{FaceId, Name};
 
 use crate::action::Action;
 use crate::config::is_router_of;
+use crate::ids::{Group, PrefixId, RouterId, SELF};
 use crate::note::Note;
 use crate::policy::Verdict;
-use crate::prefixes::{Exit, Installed, PrefixId};
+use crate::prefixes::{Exit, Installed};
 use crate::rib::{INFINITY, Way, is_alternative};
-use crate::routers::{Best, Group, Known, RouterId, SELF};
+use crate::routers::{Best, Known};
 
 use super::Router;
 

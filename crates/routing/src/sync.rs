@@ -4,7 +4,8 @@
 //! an outdated vector waits a short random time. If no other router answers meanwhile, it answers itself.
 //!
 //! Differs: a router that gets a new neighbour tells only this neighbour all that it knows. If that is news there, the
-//! neighbour tells the network. So parts of a network that find each other need not wait for the next regular time.
+//! neighbour tells the network. So parts of a network that find each other need not wait for the next regular time. ndnd
+//! does not do that, so the router also tells the network by itself, a little later.
 //!
 //! Differs: a vector of many routers does not fit into a packet, and the specification does not split it. Then each
 //! Interest has a part: what changed last, and others in turn. A router that is missing in a part is not a sign that its
@@ -58,6 +59,11 @@ impl SyncTimer {
     pub(crate) fn hasten(&mut self, now_ms: u64) {
         self.send_ms = self.send_ms.min(now_ms);
         self.lacks = true;
+    }
+
+    /// There is a new neighbour: send soon, unless a vector shows that everybody knows everything.
+    pub(crate) fn send_by(&mut self, at_ms: u64) {
+        self.send_ms = self.send_ms.min(at_ms);
     }
 
     /// A vector arrived.

@@ -13,6 +13,9 @@ use crate::note::{DownReason, Note};
 
 use super::{MS_MAX, Router};
 
+/// The network is told what this router knows so long after a link is used. Links that come together share that.
+const SYNC_AFTER_LINK_MS: u64 = 1_000;
+
 impl Router {
     /// A sync Interest arrived whose signature is right.
     pub(super) fn on_trusted_sync(&mut self, router: &Name, face: FaceId, is_active: bool, claimed: (u64, u64)) {
@@ -162,6 +165,8 @@ impl Router {
                 self.mark_neighbour(id);
                 self.send_advertisement_syncs(Some(face));
                 self.send_prefix_sync(Some(face));
+                let at = self.now_ms() + SYNC_AFTER_LINK_MS;
+                self.sync_timer.send_by(at);
             }
         }
     }

@@ -263,6 +263,7 @@ impl Management {
             advertised: Vec::new(),
             store: None,
             audit_lost: self.audit.lost(),
+            routing: None,
         }
     }
 

@@ -118,14 +118,16 @@ class Network:
     """Routers and the links between them."""
 
     routers: list[AnyRouter]
-    links: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    links: dict[tuple[int, int], tuple[str, str, str]] = field(default_factory=dict)
 
     def set_link(self, near: int, far: int, up: bool) -> None:
-        """Cuts or heals a link: packets are lost on the way, and no end is told, as with a broken switch."""
-        verb, loss = ("del", []) if up else ("add", ["netem", "loss", "100%"])
+        """Cuts or heals a link: frames go to a station that is not there, and no end is told, as with a broken switch."""
         for end in ((near, far), (far, near)):
-            space, device = self.links[end]
-            _ip("netns", "exec", space, "tc", "qdisc", verb, "dev", device, "root", *loss)
+            space, device, peer = self.links[end]
+            if up:
+                _ip("-n", space, "neigh", "del", peer, "dev", device)
+            else:
+                _ip("-n", space, "neigh", "replace", peer, "lladdr", "02:00:00:00:00:99", "dev", device, "nud", "permanent")
 
 
 def keys_for(directory: Path, names: list[str]) -> Path:
@@ -164,7 +166,8 @@ def network(
             for router, device, host in ends:
                 _ip("-n", spaces[router], "addr", "add", f"10.77.{number}.{host}/30", "dev", device)
                 _ip("-n", spaces[router], "link", "set", device, "up")
-            made.links[near, far], made.links[far, near] = (spaces[near], f"to{far}"), (spaces[far], f"to{near}")
+            made.links[near, far] = (spaces[near], f"to{far}", f"10.77.{number}.2")
+            made.links[far, near] = (spaces[far], f"to{near}", f"10.77.{number}.1")
             routers[near].neighbours.append(f"udp://10.77.{number}.2:{routers[far].port}")
         for router in routers:
             stack.enter_context(router)

@@ -72,7 +72,7 @@ def test_cut_of_authenticated_routers(directory: Path) -> None:
         near, far = net.routers[0], net.routers[2]
         with client(far, str(binary()), "ping-server", "--announce", "/app/far"):
             def direct() -> bool:
-                told = near.cli("routing", "explain", "/app/far", check=False).stdout
+                told = near.cli("routing", "explain", "/app/far/ping", check=False).stdout
                 return f"through /net/{far.name}" in told and "lowest cost" in told.split("through /net/" + far.name)[1]
             wait_until(direct, "the direct way", 20)
             ping = subprocess.Popen(

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use byname_routing::explain::WayUse;
 use byname_routing::{Command, Config, Event, Policy};
 use byname_wire::Name;
 use rand::rngs::StdRng;
@@ -165,5 +166,42 @@ fn other_rules_take_effect_at_once() {
     net.tell(0, Event::Command(Command::SetPolicy(Policy::default())));
     net.tell(5, Event::Command(Command::SetPolicy(Policy::default())));
     net.run(3 * SECOND);
+    check_routes(&net);
+}
+
+#[test]
+fn rules_choose_between_neighbours() {
+    // A ring: from 2, both 1 and 3 lead to 0.
+    let mut net = Net::new(4, 3, |_: &mut Config| {});
+    for node in 0..4 {
+        net.connect(node, (node + 1) % 4, true);
+    }
+    net.announce(0, "/a");
+    net.announce(0, "/b");
+    net.run(5 * SECOND);
+    let explain = |net: &Net, name: &str| net.nodes[2].router.explain(name.parse::<Name>().unwrap().as_ref());
+    let uses = |net: &Net, name: &str| explain(net, name).ways.iter().map(|way| way.used).collect::<Vec<_>>();
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Best]);
+
+    let rule = "accept deny prefix /a neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    assert_eq!(net.nodes[2].fib[&"/a".parse::<Name>().unwrap()].len(), 1);
+    assert_eq!(net.nodes[2].fib[&"/b".parse::<Name>().unwrap()].len(), 2);
+    let denied = &explain(&net, "/a").ways[0];
+    assert_eq!((denied.used, denied.rule.as_ref().unwrap().to_string()), (WayUse::Denied, rule.to_owned()));
+
+    let rule = "prefer cost 5 neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Alternative]);
+    assert_eq!(explain(&net, "/a").ways.iter().map(|way| way.cost).collect::<Vec<_>>(), [2, 7]);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    // The alternative is there before it is needed.
+    net.set_up(2, false);
+    net.run(300);
+    assert_eq!(next_link(&net, 2, "/a"), Some(1));
+    net.run(2 * SECOND);
     check_routes(&net);
 }

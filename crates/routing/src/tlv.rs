@@ -257,7 +257,7 @@ fn nni(value: &[u8], typ: u64) -> Result<Option<u64>, DecodeError> {
     Ok(None)
 }
 
-/// Content of metadata [RDR]: which version of an object is the last.
+/// Content of metadata (RDR): which version of an object is the last.
 pub fn encode_metadata(versioned: NameRef<'_>, last_segment: u64) -> Vec<u8> {
     let mut out = Vec::new();
     tlv::push_tlv(&mut out, types::NAME, versioned.value());

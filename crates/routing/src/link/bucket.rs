@@ -27,9 +27,9 @@ impl Buckets {
         Buckets { per_second: u64::from(per_second), burst: u64::from(burst), faces: BTreeMap::new() }
     }
 
-    /// Whether one more packet of this face may be looked at. A face with several neighbours may send more.
-    pub(crate) fn take(&mut self, face: FaceId, neighbours: usize, now_ms: u64) -> bool {
-        let shares = neighbours.clamp(1, 64) as u64;
+    /// Whether one more packet of this face may be looked at. A face with several neighbours has several shares.
+    pub(crate) fn take(&mut self, face: FaceId, shares: usize, now_ms: u64) -> bool {
+        let shares = shares.clamp(1, 64) as u64;
         let full = self.burst * 1000 * shares;
         if !self.faces.contains_key(&face) && self.faces.len() >= FACES_MAX {
             let oldest = self.faces.iter().min_by_key(|(_, bucket)| bucket.at_ms).map(|(face, _)| *face);

@@ -57,7 +57,8 @@ impl Router {
     pub(super) fn may_look(&mut self, face: FaceId, kind: usize) -> bool {
         let now_ms = self.now_ms();
         let on_face = self.neighbours.values().filter(|neighbour| neighbour.link(face).is_some()).count();
-        let is_within = face != FaceId::NONE && self.buckets[kind].take(face, on_face, now_ms);
+        // On a link that many share, each hears what all say to each other.
+        let is_within = face != FaceId::NONE && self.buckets[kind].take(face, on_face * on_face, now_ms);
         self.counters.flooded += u64::from(!is_within);
         is_within
     }

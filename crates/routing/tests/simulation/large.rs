@@ -1,8 +1,10 @@
-//! Many routers and many prefixes. CI runs small networks. With the environment variable `BYNAME_TEST_ROUTING_LONG`, the
-//! networks are large, and each test prints a record as a line of JSON.
+//! Many routers and many prefixes. CI runs small networks. The environment variable `BYNAME_TEST_ROUTING_LONG` is a number
+//! of routers, at most 1000, for large ones: one router then has a hundred times as many prefixes. Each test prints a
+//! record as a line of JSON.
 
 use std::time::Duration;
 
+use byname_routing::explain::WayUse;
 use byname_routing::{Command, Config, Event, Policy};
 use byname_wire::Name;
 use rand::rngs::StdRng;
@@ -11,8 +13,10 @@ use rand::{RngExt, SeedableRng};
 use crate::checks::{check_routes, next_link};
 use crate::net::{Net, SECOND};
 
-fn is_long() -> bool {
-    std::env::var_os("BYNAME_TEST_ROUTING_LONG").is_some()
+/// Number of routers in the long version.
+fn long() -> Option<usize> {
+    let number = std::env::var("BYNAME_TEST_ROUTING_LONG").ok()?;
+    Some(number.parse().expect("BYNAME_TEST_ROUTING_LONG is a number of routers"))
 }
 
 /// Memory of this process that is resident, in bytes.
@@ -55,11 +59,11 @@ fn run_until(net: &mut Net, prefix: &str, has_route: bool, longest_ms: u64) -> u
 
 #[test]
 fn many_routers_converge() {
-    let nodes = if is_long() { 1000 } else { 40 };
+    let nodes = long().unwrap_or(40);
     let before = resident_bytes();
     let mut net = random_graph(nodes, 6, 3, |config: &mut Config| {
         // Hellos of so many links would be most of the work.
-        config.hello.interval = Duration::from_secs(if is_long() { 5 } else { 1 });
+        config.hello.interval = Duration::from_secs(if long().is_some() { 5 } else { 1 });
         config.hello.slow_interval = config.hello.interval;
         config.damping.enabled = false;
     });
@@ -86,7 +90,7 @@ fn many_routers_converge() {
             && node.router.status().routers.iter().any(|r| r.router == crate::net::router_name(1) && r.cost.is_some())
     };
     assert!(!net.nodes.iter().any(is_known));
-    if is_long() {
+    if long().is_some() {
         let record = serde_json::json!({
             "record": "routing-routers", "routers": nodes, "links": net.links.len(),
             "start_ms": start_ms, "announced_ms": announced_ms, "withdrawn_ms": withdrawn_ms,
@@ -99,7 +103,7 @@ fn many_routers_converge() {
 
 #[test]
 fn many_prefixes_of_one_router() {
-    let prefixes = if is_long() { 100_000 } else { 2_000 };
+    let prefixes = long().map_or(2_000, |routers| routers * 100);
     let mut net = Net::new(3, 5, |_: &mut Config| {});
     net.connect(0, 1, true);
     net.connect(1, 2, true);
@@ -130,7 +134,7 @@ fn many_prefixes_of_one_router() {
     let gone_ms = run_until(&mut net, &last, false, 60 * SECOND);
     net.run(10 * SECOND);
     assert_eq!(net.nodes[2].router.status().fib_entries, 1);
-    if is_long() {
+    if long().is_some() {
         let record = serde_json::json!({
             "record": "routing-prefixes", "prefixes": prefixes, "announced_ms": first_ms, "late_ms": late_ms,
             "gone_ms": gone_ms, "memory_bytes_of_3_routers_and_forwarders": bytes,
@@ -162,5 +166,42 @@ fn other_rules_take_effect_at_once() {
     net.tell(0, Event::Command(Command::SetPolicy(Policy::default())));
     net.tell(5, Event::Command(Command::SetPolicy(Policy::default())));
     net.run(3 * SECOND);
+    check_routes(&net);
+}
+
+#[test]
+fn rules_choose_between_neighbours() {
+    // A ring: from 2, both 1 and 3 lead to 0.
+    let mut net = Net::new(4, 3, |_: &mut Config| {});
+    for node in 0..4 {
+        net.connect(node, (node + 1) % 4, true);
+    }
+    net.announce(0, "/a");
+    net.announce(0, "/b");
+    net.run(5 * SECOND);
+    let explain = |net: &Net, name: &str| net.nodes[2].router.explain(name.parse::<Name>().unwrap().as_ref());
+    let uses = |net: &Net, name: &str| explain(net, name).ways.iter().map(|way| way.used).collect::<Vec<_>>();
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Best]);
+
+    let rule = "accept deny prefix /a neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    assert_eq!(net.nodes[2].fib[&"/a".parse::<Name>().unwrap()].len(), 1);
+    assert_eq!(net.nodes[2].fib[&"/b".parse::<Name>().unwrap()].len(), 2);
+    let denied = &explain(&net, "/a").ways[0];
+    assert_eq!((denied.used, denied.rule.as_ref().unwrap().to_string()), (WayUse::Denied, rule.to_owned()));
+
+    let rule = "prefer cost 5 neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Alternative]);
+    assert_eq!(explain(&net, "/a").ways.iter().map(|way| way.cost).collect::<Vec<_>>(), [2, 7]);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    // The alternative is there before it is needed.
+    net.set_up(2, false);
+    net.run(300);
+    assert_eq!(next_link(&net, 2, "/a"), Some(1));
+    net.run(2 * SECOND);
     check_routes(&net);
 }

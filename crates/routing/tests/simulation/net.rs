@@ -17,7 +17,9 @@ pub const SECOND: u64 = 1_000;
 const UNIX_START: u64 = 1_700_000_000;
 /// How long an Interest is pending.
 const PENDING_MS: u64 = 4_000;
-const STORE_MAX: usize = 4_096;
+const STORE_MAX: usize = 256;
+/// Most pending Interests, and nonces of one generation.
+const PENDING_MAX: usize = 2_000;
 
 pub type Packet = Rc<[u8]>;
 
@@ -59,7 +61,8 @@ pub struct Node {
     ends: Vec<End>,
     multicast: BTreeSet<Name>,
     pending: HashMap<Name, (u64, BTreeSet<Option<FaceId>>)>,
-    seen: HashSet<(Name, u32)>,
+    /// Nonces, of this generation and the one before.
+    seen: [HashSet<(Name, u32)>; 2],
     store: HashMap<Name, (u64, Packet)>,
     order: std::collections::VecDeque<Name>,
     wake_ms: u64,
@@ -328,11 +331,13 @@ impl Net {
         };
         let name = interest.name.to_name();
         let state = &mut self.nodes[node];
-        if !state.seen.insert((name.clone(), interest.nonce.unwrap_or(0))) {
+        let nonce = (name.clone(), interest.nonce.unwrap_or(0));
+        if state.seen[1].contains(&nonce) || !state.seen[0].insert(nonce) {
             return;
         }
-        if state.seen.len() > 100_000 {
-            state.seen.clear();
+        if state.seen[0].len() > PENDING_MAX {
+            state.seen.swap(0, 1);
+            state.seen[0].clear();
         }
         if let Some(data) = state.stored(&name, &interest, self.now_ms) {
             return match from {
@@ -347,7 +352,7 @@ impl Net {
         }
         *until = now_ms + PENDING_MS;
         downstream.insert(from);
-        if state.pending.len() > 20_000 {
+        if state.pending.len() > PENDING_MAX {
             state.pending.retain(|_, (until, _)| *until >= now_ms);
         }
         // Two hops: out of a forwarder, and into the next.
@@ -410,7 +415,7 @@ impl Node {
             ends: Vec::new(),
             multicast: BTreeSet::new(),
             pending: HashMap::new(),
-            seen: HashSet::new(),
+            seen: [HashSet::new(), HashSet::new()],
             store: HashMap::new(),
             order: std::collections::VecDeque::new(),
             wake_ms: u64::MAX,
